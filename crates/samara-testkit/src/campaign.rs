@@ -1,0 +1,122 @@
+//! Many scripts from many seeds; a script that fails is made small and shown.
+//!
+//! Knows seeds, counts and the environment; [`run`] knows the rest. `SAMARA_SEED` sets the first seed, `SAMARA_OPS` the
+//! number of operations of each campaign.
+
+use crate::driver::{Difference, Stats, run};
+use crate::key::TestKey;
+use crate::op::{Op, script};
+use crate::universe::Universe;
+use crate::value::Value;
+use samara::Shape;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a campaign is.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// Shown with the count.
+    pub name: &'static str,
+    /// The keys.
+    pub universe: Universe,
+    /// Operations in all.
+    pub ops: usize,
+    /// Operations of one script; each script starts from an empty map.
+    pub script: usize,
+}
+
+/// The number of operations that `SAMARA_OPS` asks each campaign for; else `usual`, and very little under Miri.
+pub fn ops_wanted(usual: usize) -> usize {
+    if cfg!(miri) {
+        return 100;
+    }
+    env("SAMARA_OPS").map_or(usual, |n| usize::try_from(n).unwrap_or(usize::MAX))
+}
+
+/// The first seed: from `SAMARA_SEED`, else from the clock (under Miri, which has none, always 1).
+pub fn seed_wanted() -> u64 {
+    if cfg!(miri) {
+        return 1;
+    }
+    env("SAMARA_SEED").unwrap_or_else(|| {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        now.map_or(1, |now| now.as_nanos() as u64 % 1_000_000_000)
+    })
+}
+
+fn env(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name} must be a number, is {text:?}")))
+}
+
+/// Runs scripts until the campaign's operations are done; prints the first seed and the count.
+///
+/// # Panics
+/// Where a script fails, with its seed and a small script that fails too.
+pub fn campaign<V: Value, K: TestKey, S: Shape>(campaign: Campaign) -> Stats {
+    let first = seed_wanted();
+    let (mut total, mut seed) = (Stats::default(), first);
+    while total.ops < campaign.ops as u64 {
+        let len = campaign.script.min(campaign.ops - total.ops as usize);
+        match attempt::<V, K, S>(&script(seed, campaign.universe, len)) {
+            Ok(stats) => {
+                total.ops += stats.ops;
+                total.peak = total.peak.max(stats.peak);
+                total.displaced += stats.displaced;
+                total.gaps_found += stats.gaps_found;
+            }
+            Err(found) => {
+                let (ops, last) = shrunk::<V, K, S>(script(seed, campaign.universe, len), found.clone());
+                panic!(
+                    "{}: SAMARA_SEED={seed} fails: {found}\nand so does this script of {} operations ({last}):\n{ops:#?}",
+                    campaign.name,
+                    ops.len()
+                );
+            }
+        }
+        seed = seed.wrapping_add(1);
+    }
+    println!(
+        "samara-ops {} {} (first seed {first}, {} entries at most, {} displaced, {} gaps found)",
+        total.ops, campaign.name, total.peak, total.displaced, total.gaps_found
+    );
+    total
+}
+
+/// Runs a script; a panic is a difference too.
+fn attempt<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Difference> {
+    catch_unwind(AssertUnwindSafe(|| run::<V, K, S>(ops))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
+        Err(Difference { index: ops.len().saturating_sub(1), what: format!("panicked: {text}") })
+    })
+}
+
+/// Leaves out what the failure does not need: first what comes after it, then ever smaller pieces.
+fn shrunk<V: Value, K: TestKey, S: Shape>(mut ops: Vec<Op<K>>, found: Difference) -> (Vec<Op<K>>, Difference) {
+    // Each attempt may panic: say it once, not every time.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    ops.truncate(found.index + 1);
+    let mut last = found;
+    let mut piece = ops.len().div_ceil(2);
+    let mut budget = 3000;
+    while piece > 0 && budget > 0 {
+        let mut at = 0;
+        let mut smaller = false;
+        while at < ops.len() && budget > 0 {
+            budget -= 1;
+            let mut fewer = ops.clone();
+            fewer.drain(at..(at + piece).min(ops.len()));
+            match attempt::<V, K, S>(&fewer) {
+                Ok(_) => at += piece,
+                Err(difference) => {
+                    fewer.truncate(difference.index + 1);
+                    (ops, last, smaller) = (fewer, difference, true);
+                }
+            }
+        }
+        piece = if smaller && piece == 1 { 1 } else { piece / 2 };
+    }
+    std::panic::set_hook(hook);
+    (ops, last)
+}

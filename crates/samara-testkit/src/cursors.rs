@@ -1,0 +1,139 @@
+//! Cursor steps, on the map and on the oracle.
+//!
+//! Knows where a cursor should stand: on an entry, or on the maximal gap around a key. The oracle's cursor is that range.
+
+use crate::driver::{Outcome, Run, same, same_entry};
+use crate::key::TestKey;
+use crate::op::Step;
+use crate::oracle::Naive;
+use crate::value::Value;
+use samara::{BoundError, Shape, Span};
+
+/// The entry, or the gap, that holds `key`.
+fn stand<K: TestKey>(naive: &Naive<K>, key: K) -> Span<K> {
+    let gaps = || naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
+    naive.get(key).map(|entry| entry.0).or_else(gaps).unwrap_or(Span::FULL)
+}
+
+/// Where a walking step leads: the range, if the step goes anywhere.
+fn goes<K: TestKey>(naive: &Naive<K>, at: Span<K>, step: &Step<K>) -> Option<Span<K>> {
+    match step {
+        Step::Walk(key) => Some(stand(naive, *key)),
+        Step::Next => naive.at_or_after(at.last.checked_add(K::ONE)?).map(|entry| entry.0),
+        Step::Prev => naive.at_or_before(at.first.checked_sub(K::ONE)?).map(|entry| entry.0),
+        Step::NextRange => Some(stand(naive, at.last.checked_add(K::ONE)?)),
+        Step::PrevRange => Some(stand(naive, at.first.checked_sub(K::ONE)?)),
+        _ => None,
+    }
+}
+
+/// What moving the boundaries of the entry at `at` should say.
+fn moved<K: TestKey>(naive: &Naive<K>, at: Span<K>, to: Span<K>) -> Result<(), BoundError<K>> {
+    if naive.get(at.first).is_none() {
+        return Err(BoundError::NoEntry(at.first));
+    }
+    if to.is_empty() {
+        return Err(BoundError::EmptyRange(to));
+    }
+    if at.intersect(&to).is_none() {
+        return Err(BoundError::Elsewhere { entry: at, wanted: to });
+    }
+    match naive.range(to).iter().find(|(span, _)| *span != at) {
+        Some((other, _)) => Err(BoundError::Occupied(other.first)),
+        None => Ok(()),
+    }
+}
+
+/// Whether both say the same; of the keys that are occupied either may name any.
+fn same_move<K: TestKey>(
+    got: Result<(), BoundError<K>>,
+    want: Result<(), BoundError<K>>,
+    naive: &Naive<K>,
+    (at, to): (Span<K>, Span<K>),
+) -> Outcome {
+    match (got, want) {
+        (Err(BoundError::Occupied(key)), Err(BoundError::Occupied(_))) => {
+            let other = naive.get(key).is_some_and(|(span, _)| span != at);
+            same("the key named is another entry's, within the new bounds", &(other && to.contains(key)), &true)
+        }
+        (got, want) => same("moved boundary", &got, &want),
+    }
+}
+
+/// Does a walking step with a cursor of either kind, and compares where it stands after it.
+macro_rules! walk_step {
+    ($cursor:expr, $naive:expr, $at:expr, $step:expr) => {{
+        let to = goes($naive, *$at, $step);
+        let entry = to.and_then(|span| $naive.get(span.first));
+        match $step {
+            Step::Walk(key) => same_entry("walk", $cursor.walk(*key), entry)?,
+            Step::Next => same_entry("next", $cursor.next(), entry)?,
+            Step::Prev => same_entry("prev", $cursor.prev(), entry)?,
+            Step::NextRange => same("next_range", &$cursor.next_range(), &to.is_some())?,
+            Step::PrevRange => same("prev_range", &$cursor.prev_range(), &to.is_some())?,
+            _ => {}
+        }
+        *$at = to.unwrap_or(*$at);
+        same("where the cursor stands", &$cursor.span(), &*$at)?;
+        same_entry("current", $cursor.current(), $naive.get($at.first))?;
+    }};
+}
+
+impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
+    pub(crate) fn walk_cursor(&self, key: K, steps: &[Step<K>]) -> Outcome {
+        let (mut cursor, mut at) = (self.map.cursor(key), stand(&self.naive, key));
+        same("where a new cursor stands", &cursor.span(), &at)?;
+        for step in steps {
+            let copy = cursor.clone();
+            let before = at;
+            walk_step!(cursor, &self.naive, &mut at, step);
+            same("where the copy stands", &copy.span(), &before)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn edit_by_cursor(&mut self, key: K, steps: &[Step<K>]) -> Outcome {
+        let ids: Vec<u64> = steps.iter().map(|_| self.next_id()).collect();
+        let naive = &mut self.naive;
+        let (mut cursor, mut at) = (self.map.cursor_mut(key), stand(naive, key));
+        for (step, id) in steps.iter().zip(ids) {
+            match *step {
+                Step::SetValue => {
+                    let value = cursor.value_mut();
+                    same("value_mut gives one", &value.is_some(), &naive.get(at.first).is_some())?;
+                    if let Some(value) = value {
+                        *value = V::make(id);
+                    }
+                    naive.entries.iter_mut().filter(|(span, _)| *span == at).for_each(|(_, number)| *number = id);
+                }
+                Step::Store(span) => {
+                    let (got, want) = (cursor.store(span, V::make(id)), naive.store(span, Some(id)).map(|_| ()));
+                    same("store", &got, &want)?;
+                    at = if want.is_ok() { span } else { at };
+                }
+                Step::Erase => {
+                    let entry = naive.get(at.first).and_then(|_| naive.remove(at.first));
+                    let got = cursor.erase();
+                    same_entry("erase", got.as_ref().map(|(span, value)| (*span, value)), entry)?;
+                    at = if entry.is_some() { stand(naive, at.first) } else { at };
+                }
+                Step::SetFirst(_) | Step::SetLast(_) => {
+                    let (to, got) = match *step {
+                        Step::SetFirst(first) => (Span::new(first, at.last), cursor.set_first(first)),
+                        Step::SetLast(last) => (Span::new(at.first, last), cursor.set_last(last)),
+                        _ => unreachable!("no boundary is moved"),
+                    };
+                    let want = moved(naive, at, to);
+                    same_move(got, want, naive, (at, to))?;
+                    if want.is_ok() {
+                        naive.entries.iter_mut().filter(|(span, _)| *span == at).for_each(|(span, _)| *span = to);
+                        at = to;
+                    }
+                }
+                _ => {}
+            }
+            walk_step!(cursor, &*naive, &mut at, step);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! Does a script on a map and on the oracle, and compares every answer.
+//!
+//! Knows the public face of the map only. Values are numbers counted upwards, so that the oracle holds the numbers.
+//!
+//! I1. After every operation that changes the map its length is compared; after every [`FULL_EVERY`] operations and at
+//!     the end all of its entries are, and `check()` passes.
+
+use crate::key::TestKey;
+use crate::op::{Op, Walk};
+use crate::oracle::{Naive, Piece};
+use crate::value::Value;
+use samara::{Displaced, RangeMap, Shape, Span, StoreError};
+use std::fmt;
+
+/// How often the whole map is compared.
+const FULL_EVERY: usize = 8;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Operations done.
+    pub ops: u64,
+    /// The largest number of entries that the map held.
+    pub peak: usize,
+    /// Entries that observers were told of.
+    pub displaced: u64,
+    /// Gap searches that found one.
+    pub gaps_found: u64,
+}
+
+/// Where the map and the oracle differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The operation's place in the script.
+    pub index: usize,
+    /// What differs.
+    pub what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "operation {}: {}", self.index, self.what)
+    }
+}
+
+impl std::error::Error for Difference {}
+
+/// Does `ops` on an empty map, compares every answer with the oracle's, and ends in `check()`.
+///
+/// # Errors
+/// The first difference.
+pub fn run<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Difference> {
+    let mut run = Run::<V, K, S> {
+        map: RangeMap::default(),
+        naive: Naive { entries: Vec::new() },
+        id: 0,
+        stats: Stats::default(),
+    };
+    for (index, op) in ops.iter().enumerate() {
+        let at = |what: String| Difference { index, what: format!("{op:?}: {what}") };
+        run.step(op).map_err(at)?;
+        run.stats.ops += 1;
+        run.stats.peak = run.stats.peak.max(run.naive.entries.len());
+        if index % FULL_EVERY == FULL_EVERY - 1 || index + 1 == ops.len() {
+            run.compare().map_err(at)?;
+        }
+    }
+    Ok(run.stats)
+}
+
+pub(crate) struct Run<V, K: TestKey, S: Shape> {
+    pub(crate) map: RangeMap<V, K, S>,
+    pub(crate) naive: Naive<K>,
+    /// The next value's number.
+    pub(crate) id: u64,
+    stats: Stats,
+}
+
+pub(crate) type Outcome = Result<(), String>;
+
+pub(crate) fn same<T: PartialEq + fmt::Debug>(what: &str, got: &T, want: &T) -> Outcome {
+    if got == want { Ok(()) } else { Err(format!("{what}: got {got:?}, want {want:?}")) }
+}
+
+pub(crate) fn same_entry<V: Value, K: TestKey>(
+    what: &str,
+    got: Option<(Span<K>, &V)>,
+    want: Option<(Span<K>, u64)>,
+) -> Outcome {
+    match (&got, &want) {
+        (None, None) => Ok(()),
+        (Some((span, value)), Some((wanted, id))) if span == wanted && value.is(*id) => Ok(()),
+        _ => Err(format!("{what}: got {got:?}, want {want:?}")),
+    }
+}
+
+/// Walks `got` and the list `want` alike; `each` is given what was met, and compares it.
+fn walk<T, W: Copy + fmt::Debug>(
+    walk: Walk,
+    mut got: impl DoubleEndedIterator<Item = T>,
+    want: &[W],
+    mut each: impl FnMut(T, W) -> Outcome,
+) -> Outcome {
+    let mut want = want.iter().copied();
+    for step in 0..u32::from(walk.steps) {
+        let (low, high) = got.size_hint();
+        if low > want.len() || high.is_some_and(|high| high < want.len()) {
+            return Err(format!("size_hint ({low}, {high:?}) with {} items left", want.len()));
+        }
+        let back = walk.turns >> (step % 32) & 1 == 1;
+        let (item, wanted) = if back { (got.next_back(), want.next_back()) } else { (got.next(), want.next()) };
+        match (item, wanted) {
+            (Some(item), Some(wanted)) => each(item, wanted)?,
+            (None, None) => {
+                // It stays at its end.
+                return if got.next().is_none() && got.next_back().is_none() {
+                    Ok(())
+                } else {
+                    Err("the iterator goes on after its end".into())
+                };
+            }
+            (Some(_), None) => return Err(format!("step {step}: an item where the iterator should end")),
+            (None, Some(wanted)) => return Err(format!("step {step}: the iterator ends before {wanted:?}")),
+        }
+    }
+    Ok(())
+}
+
+impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.id += 1;
+        self.id
+    }
+
+    fn observed(
+        &mut self,
+        got: Result<(), StoreError<K>>,
+        pieces: &[(Piece<K>, V)],
+        want: Result<Vec<Piece<K>>, StoreError<K>>,
+    ) -> Outcome {
+        same("result", &got, &want.as_ref().map(|_| ()).map_err(|e| *e))?;
+        let want = want.unwrap_or_default();
+        self.stats.displaced += want.len() as u64;
+        let right = pieces.len() == want.len()
+            && pieces
+                .iter()
+                .zip(&want)
+                .all(|((got, value), want)| (got.0, got.1, got.3) == (want.0, want.1, want.3) && value.is(want.2));
+        if right { Ok(()) } else { Err(format!("the observer was told {pieces:?}, should be told {want:?}")) }
+    }
+
+    /// Compares all of the map with the oracle, and the map with its own rules.
+    fn compare(&self) -> Outcome {
+        self.map.check().map_err(|violation| format!("check(): {violation:?}"))?;
+        same("len", &self.map.len(), &self.naive.entries.len())?;
+        same("is_empty", &self.map.is_empty(), &self.naive.entries.is_empty())?;
+        let all = Walk { turns: 0, steps: u16::MAX };
+        walk(all, self.map.iter(), &self.naive.entries, |got, want| same_entry("entry", Some(got), Some(want)))
+    }
+
+    fn step(&mut self, op: &Op<K>) -> Outcome {
+        match op {
+            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) | Op::SplitAt(_) => self.store(op)?,
+            Op::Get(key) => {
+                same_entry("get", self.map.get(*key), self.naive.get(*key))?;
+                same("contains_key", &self.map.contains_key(*key), &self.naive.get(*key).is_some())?;
+            }
+            Op::AtOrAfter(key) => same_entry("at_or_after", self.map.at_or_after(*key), self.naive.at_or_after(*key))?,
+            Op::AtOrBefore(key) => {
+                same_entry("at_or_before", self.map.at_or_before(*key), self.naive.at_or_before(*key))?;
+            }
+            Op::GetMut(_) | Op::IterMut(_) | Op::RangeMut(..) => self.edit(op)?,
+            Op::Iter(turns) => {
+                let want = &self.naive.entries;
+                walk(*turns, self.map.iter(), want, |got, want| same_entry("iter", Some(got), Some(want)))?;
+                self.cloned_iterator(*turns)?;
+            }
+            Op::Range(window, turns) => {
+                let want = self.naive.range(*window);
+                walk(*turns, self.map.range(*window), &want, |got, want| same_entry("range", Some(got), Some(want)))?;
+            }
+            Op::Gaps(window, turns) => {
+                let want = self.naive.gaps(*window);
+                walk(*turns, self.map.gaps(*window), &want, |got, want| same("gap", &got, &want))?;
+            }
+            Op::FindGap(query) => {
+                let want = self.naive.find_gap(query);
+                self.stats.gaps_found += u64::from(want.is_some());
+                same("find_gap", &self.map.find_gap(query), &want)?;
+            }
+            Op::TryClone { .. } | Op::FromSorted { .. } | Op::Rebuild | Op::Clear => self.whole(op)?,
+            Op::Release => self.map.release(),
+            Op::Cursor(key, steps) => self.walk_cursor(*key, steps)?,
+            Op::CursorMut(key, steps) => self.edit_by_cursor(*key, steps)?,
+            Op::Reserve(stores) => self.map.reserve(usize::from(*stores)).map_err(|e| e.to_string())?,
+        }
+        same("len", &self.map.len(), &self.naive.entries.len())
+    }
+
+    /// Operations that change what the map holds at some place.
+    fn store(&mut self, op: &Op<K>) -> Outcome {
+        let id = self.next_id();
+        let mut pieces: Vec<(Piece<K>, V)> = Vec::new();
+        let observe = |d: Displaced<'_, V, K>| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
+        match op {
+            Op::Insert(span) => {
+                let got = self.map.insert(*span, V::make(id));
+                same("result", &got, &self.naive.store(*span, Some(id)).map(|_| ()))
+            }
+            Op::Replace(span) => {
+                let got = self.map.replace(*span, V::make(id), observe);
+                let want = self.naive.store(*span, Some(id));
+                self.observed(got, &pieces, want)
+            }
+            Op::ClearRange(span) => {
+                let got = self.map.clear_range(*span, observe);
+                let want = self.naive.store(*span, None);
+                self.observed(got, &pieces, want)
+            }
+            Op::Remove(key) => {
+                let got = self.map.remove(*key);
+                same_entry("remove", got.as_ref().map(|(span, value)| (*span, value)), self.naive.remove(*key))
+            }
+            Op::SplitAt(key) => same("split_at", &self.map.split_at(*key), &Ok(self.naive.split_at(*key))),
+            other => unreachable!("{other:?} stores nothing"),
+        }
+    }
+
+    /// Operations that change values where they are: each value met becomes a new one.
+    fn edit(&mut self, op: &Op<K>) -> Outcome {
+        let mut id = self.id;
+        let mut changed: Vec<(Span<K>, u64)> = Vec::new();
+        let mut change = |(span, value): (Span<K>, &mut V), want: (Span<K>, u64)| {
+            same_entry("met", Some((span, &*value)), Some(want))?;
+            id += 1;
+            *value = V::make(id);
+            changed.push((span, id));
+            Ok(())
+        };
+        match op {
+            Op::GetMut(key) => match (self.map.get_mut(*key), self.naive.get(*key)) {
+                (Some(got), Some(want)) => change(got, want)?,
+                (None, None) => {}
+                (got, want) => return Err(format!("get_mut: got {got:?}, want {want:?}")),
+            },
+            Op::IterMut(turns) => walk(*turns, self.map.iter_mut(), &self.naive.entries, change)?,
+            Op::RangeMut(window, turns) => {
+                walk(*turns, self.map.range_mut(*window), &self.naive.range(*window), change)?;
+            }
+            other => unreachable!("{other:?} edits nothing"),
+        }
+        self.id = id;
+        for (entry, number) in &mut self.naive.entries {
+            if let Some((_, new)) = changed.iter().find(|(span, _)| span == entry) {
+                *number = *new;
+            }
+        }
+        Ok(())
+    }
+
+    /// Operations that make a new map, or none.
+    fn whole(&mut self, op: &Op<K>) -> Outcome {
+        match op {
+            Op::TryClone { keep_copy } => {
+                let mut other = self.map.try_clone().map_err(|e| e.to_string())?;
+                if *keep_copy {
+                    std::mem::swap(&mut self.map, &mut other);
+                }
+                // What happens to one does not show in the other.
+                other.check().map_err(|violation| format!("check() of the copy: {violation:?}"))?;
+                other.clear();
+                self.compare()
+            }
+            Op::FromSorted { spans, tidy } => {
+                let spans = if *tidy { tidied(spans) } else { spans.clone() };
+                let first = self.id + 1;
+                self.id += spans.len() as u64;
+                let items = spans.iter().zip(first..).map(|(span, id)| (*span, V::make(id)));
+                match (RangeMap::from_sorted(items), Naive::from_sorted(&spans, first)) {
+                    (Ok(map), Ok(naive)) => (self.map, self.naive) = (map, naive),
+                    (Err(got), Err(want)) => same("from_sorted", &got, &want)?,
+                    (got, want) => return Err(format!("from_sorted: got {:?}, want {want:?}", got.err())),
+                }
+                self.compare()
+            }
+            Op::Rebuild => {
+                let map = RangeMap::from_sorted(self.map.iter().map(|(span, value)| (span, value.clone())));
+                self.map = map.map_err(|e| format!("from_sorted of the map's own entries: {e}"))?;
+                self.compare()
+            }
+            Op::Clear => {
+                self.map.clear();
+                self.naive.entries.clear();
+                self.compare()
+            }
+            other => unreachable!("{other:?} makes no map"),
+        }
+    }
+
+    /// A copy of an iterator, taken in the middle, goes on where the original stood.
+    fn cloned_iterator(&self, turns: Walk) -> Outcome {
+        let (mut got, mut want) = (self.map.iter(), self.naive.entries.iter().copied());
+        for step in 0..u32::from(turns.steps).min(20) {
+            let _ = if turns.turns >> (step % 32) & 1 == 1 {
+                (got.next_back(), want.next_back())
+            } else {
+                (got.next(), want.next())
+            };
+        }
+        let rest: Vec<_> = want.collect();
+        let all = Walk { turns: !turns.turns, steps: u16::MAX };
+        walk(all, got.clone(), &rest, |got, want| same_entry("iter of the copy", Some(got), Some(want)))?;
+        walk(all, got, &rest, |got, want| same_entry("iter after its copy", Some(got), Some(want)))
+    }
+}
+
+/// The ranges that are not empty, ascending, without those that meet one before them.
+fn tidied<K: TestKey>(spans: &[Span<K>]) -> Vec<Span<K>> {
+    let mut spans: Vec<Span<K>> = spans.iter().copied().filter(|span| !span.is_empty()).collect();
+    spans.sort();
+    let mut tidy: Vec<Span<K>> = Vec::new();
+    for span in spans {
+        if tidy.last().is_none_or(|last| last.last < span.first) {
+            tidy.push(span);
+        }
+    }
+    tidy
+}

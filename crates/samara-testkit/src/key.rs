@@ -1,0 +1,26 @@
+//! Keys that tests can make and measure. Knows nothing of maps.
+
+use samara::Key;
+
+/// A key type that converts to and from `u128`, in which the oracle calculates.
+pub trait TestKey: Key {
+    /// The low bits of `n`.
+    fn from_u128(n: u128) -> Self;
+    /// The same number.
+    fn to_u128(self) -> u128;
+}
+
+macro_rules! test_key {
+    ($($t:ty),*) => {$(
+        impl TestKey for $t {
+            fn from_u128(n: u128) -> Self {
+                n as $t
+            }
+            fn to_u128(self) -> u128 {
+                self as u128
+            }
+        }
+    )*};
+}
+
+test_key!(u32, u64, usize, u128);

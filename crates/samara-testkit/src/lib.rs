@@ -1,0 +1,44 @@
+//! What the tests, the fuzz targets and the stress runs of `samara` share.
+//!
+//! - [`Op`] is every operation of a range map as data; [`Universe`] says which keys the operations use.
+//! - [`Naive`] is the oracle: a list of entries, each operation written as a scan over all of them.
+//! - [`run`] does operations on a map and on the oracle, and compares every answer.
+//! - [`campaign`] does it with many seeds, and makes a failing script small before it shows it.
+//! - [`Tracked`] is a value that is counted, and that panics in its n-th clone or drop.
+//!
+//! Knows the public face of the map only; every driver is generic over the shape of its nodes, so that tiny ones are tested
+//! by the same code.
+//!
+//! ```
+//! use samara::Normal;
+//! use samara_testkit::{Universe, script, run};
+//! let ops = script::<u64>(1, Universe::Low(64), 500);
+//! let stats = run::<u32, u64, Normal>(&ops)?;
+//! assert_eq!(stats.ops, 500);
+//! # Ok::<(), samara_testkit::Difference>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod campaign;
+mod cursors;
+mod driver;
+mod key;
+mod op;
+mod oracle;
+mod tracked;
+mod universe;
+mod value;
+
+pub use campaign::{Campaign, campaign, ops_wanted, seed_wanted};
+pub use driver::{Difference, Stats, run};
+pub use key::TestKey;
+pub use op::{Op, Step, Walk, script, script_from_bytes};
+pub use oracle::{Naive, Piece};
+pub use tracked::{Ledger, Tracked};
+pub use universe::Universe;
+pub use value::Value;
+
+/// The examples of the project's README, which lies outside the published crates.
+#[doc = include_str!("../../../README.md")]
+#[cfg(doctest)]
+struct Readme;

@@ -1,0 +1,212 @@
+//! Every operation of a range map, as data.
+//!
+//! Knows which operations there are, not what they should answer. Scripts from a seed and scripts from a fuzzer's bytes
+//! are made by the same code, so that what one finds the other can.
+
+use crate::key::TestKey;
+use crate::universe::Universe;
+use arbitrary::{Result, Unstructured};
+use samara::{End, GapQuery, Span};
+
+/// How an iterator is walked: each bit of `turns` says which end the next step is from (set: the back).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Walk {
+    /// The ends, lowest bit first, and again from the lowest after the highest.
+    pub turns: u32,
+    /// How many steps at most, before the iterator is dropped.
+    pub steps: u16,
+}
+
+/// An operation of a range map.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Op<K> {
+    Insert(Span<K>),
+    Replace(Span<K>),
+    ClearRange(Span<K>),
+    Remove(K),
+    SplitAt(K),
+    Get(K),
+    /// Stores a new value through the reference.
+    GetMut(K),
+    AtOrAfter(K),
+    AtOrBefore(K),
+    Iter(Walk),
+    /// Stores a new value through each reference.
+    IterMut(Walk),
+    Range(Span<K>, Walk),
+    /// Stores a new value through each reference.
+    RangeMut(Span<K>, Walk),
+    Gaps(Span<K>, Walk),
+    FindGap(GapQuery<K>),
+    /// Goes on with the copy or with the original, and drops the other.
+    TryClone {
+        keep_copy: bool,
+    },
+    /// Starts again from these ranges (as they are, or first made into a list that is ascending).
+    FromSorted {
+        spans: Vec<Span<K>>,
+        tidy: bool,
+    },
+    /// Starts again from the map's own entries.
+    Rebuild,
+    Reserve(u16),
+    /// Gives back what was reserved.
+    Release,
+    /// Makes a cursor at a key, and goes these steps with it; those that edit are left out.
+    Cursor(K, Vec<Step<K>>),
+    /// Makes a mutable cursor at a key, and goes these steps with it.
+    CursorMut(K, Vec<Step<K>>),
+    Clear,
+}
+
+/// What a cursor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Step<K> {
+    Walk(K),
+    Next,
+    Prev,
+    NextRange,
+    PrevRange,
+    /// Stores a new value through the reference.
+    SetValue,
+    Store(Span<K>),
+    Erase,
+    SetFirst(K),
+    SetLast(K),
+}
+
+impl<K: TestKey> Step<K> {
+    fn arbitrary(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Self> {
+        Ok(match u.int_in_range(0..=31_u8)? {
+            0..=5 => Step::Next,
+            6..=11 => Step::Prev,
+            12..=16 => Step::NextRange,
+            17..=21 => Step::PrevRange,
+            22..=23 => Step::Walk(universe.key(u)?),
+            24 => Step::SetValue,
+            25..=26 => Step::Store(universe.span(u)?),
+            27 => Step::Erase,
+            28..=29 => Step::SetFirst(universe.key(u)?),
+            _ => Step::SetLast(universe.key(u)?),
+        })
+    }
+}
+
+impl Walk {
+    fn arbitrary(u: &mut Unstructured<'_>) -> Result<Self> {
+        let turns = match u.int_in_range(0..=3_u8)? {
+            0 => 0,
+            1 => u32::MAX,
+            _ => u.arbitrary()?,
+        };
+        let steps = if u.arbitrary()? { u16::MAX } else { u.int_in_range(0..=40)? };
+        Ok(Walk { turns, steps })
+    }
+}
+
+impl<K: TestKey> Op<K> {
+    /// An operation with keys of `universe`.
+    ///
+    /// # Errors
+    /// As [`Unstructured`]'s methods.
+    pub fn arbitrary(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Self> {
+        Ok(match u.int_in_range(0..=255_u8)? {
+            0..=49 => Op::Insert(universe.span(u)?),
+            50..=84 => Op::Replace(universe.span(u)?),
+            85..=106 => Op::ClearRange(universe.span(u)?),
+            107..=129 => Op::Remove(universe.key(u)?),
+            130..=142 => Op::SplitAt(universe.key(u)?),
+            143..=158 => Op::Get(universe.key(u)?),
+            159..=164 => Op::GetMut(universe.key(u)?),
+            165..=176 => Op::AtOrAfter(universe.key(u)?),
+            177..=188 => Op::AtOrBefore(universe.key(u)?),
+            189..=193 => Op::Iter(Walk::arbitrary(u)?),
+            194..=196 => Op::IterMut(Walk::arbitrary(u)?),
+            197..=206 => Op::Range(universe.span(u)?, Walk::arbitrary(u)?),
+            207..=211 => Op::RangeMut(universe.span(u)?, Walk::arbitrary(u)?),
+            212..=219 => Op::Gaps(universe.span(u)?, Walk::arbitrary(u)?),
+            220..=247 => Op::FindGap(gap_query(u, universe)?),
+            248..=249 => Op::TryClone { keep_copy: u.arbitrary()? },
+            250 => match u.int_in_range(0..=3_u8)? {
+                0 => Op::Rebuild,
+                1 => Op::Release,
+                _ => Op::Reserve(u.int_in_range(0..=64)?),
+            },
+            251 => Op::Cursor(universe.key(u)?, steps(u, universe)?),
+            252 => Op::CursorMut(universe.key(u)?, steps(u, universe)?),
+            // Rarely: a map that is emptied often never grows tall.
+            253 => match u.int_in_range(0..=31_u8)? {
+                0 => Op::Clear,
+                1..=4 => Op::FromSorted { spans: spans(u, universe)?, tidy: u.int_in_range(0..=7_u8)? != 7 },
+                _ => Op::Insert(universe.span(u)?),
+            },
+            _ => Op::Insert(universe.span(u)?),
+        })
+    }
+}
+
+fn spans<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Vec<Span<K>>> {
+    let count = u.int_in_range(0..=40_usize)?;
+    (0..count).map(|_| universe.span(u)).collect()
+}
+
+fn steps<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Vec<Step<K>>> {
+    let count = u.int_in_range(0..=24_usize)?;
+    (0..count).map(|_| Step::arbitrary(u, universe)).collect()
+}
+
+fn gap_query<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Result<GapQuery<K>> {
+    let window = match u.int_in_range(0..=3_u8)? {
+        0 => Span::FULL,
+        1 => universe.span(u)?,
+        _ => {
+            let (a, b) = (universe.key::<K>(u)?, universe.key::<K>(u)?);
+            Span::new(a.min(b), a.max(b))
+        }
+    };
+    let span: Span<K> = universe.span(u)?;
+    let len = match u.int_in_range(0..=15_u8)? {
+        0 => K::ZERO,
+        1 => K::MAX,
+        2 => K::ONE,
+        _ => span.len().unwrap_or(K::ONE),
+    };
+    let align = match u.int_in_range(0..=7_u8)? {
+        0..=2 => K::ONE,
+        // Any number: mostly no power of two, and so no answer.
+        3 => universe.key(u)?,
+        4..=5 => K::from_u128(1 << u.int_in_range(0..=6_u32)?),
+        _ => K::from_u128(1 << u.int_in_range(0..=16_u32)?),
+    };
+    let offset = if u.arbitrary()? { K::ZERO } else { universe.key(u)? };
+    let end = if u.arbitrary()? { End::Lowest } else { End::Highest };
+    Ok(GapQuery::new(len).within(window).aligned_at(align, offset).from(end))
+}
+
+/// Operation `index` of the script of `seed`: the same at every call, whatever comes before it.
+fn nth<K: TestKey>(seed: u64, index: usize, universe: &Universe) -> Op<K> {
+    let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64));
+    let mut bytes = [0; 512];
+    rng.fill(&mut bytes);
+    match Op::arbitrary(&mut Unstructured::new(&bytes), universe) {
+        Ok(op) => op,
+        Err(error) => unreachable!("the bytes that run out read as zeros: {error}"),
+    }
+}
+
+/// The script of `seed`: `len` operations with keys of `universe`.
+pub fn script<K: TestKey>(seed: u64, universe: Universe, len: usize) -> Vec<Op<K>> {
+    (0..len).map(|index| nth(seed, index, &universe)).collect()
+}
+
+/// The script that a fuzzer's bytes stand for, at most `longest` operations.
+pub fn script_from_bytes<K: TestKey>(u: &mut Unstructured<'_>, longest: usize) -> Result<Vec<Op<K>>> {
+    let universe = Universe::arbitrary(u)?;
+    let mut ops = Vec::new();
+    while !u.is_empty() && ops.len() < longest {
+        ops.push(Op::arbitrary(u, &universe)?);
+    }
+    Ok(ops)
+}

@@ -1,0 +1,67 @@
+//! Values that tests store. Knows nothing of maps.
+
+use crate::tracked::Tracked;
+use std::fmt::Debug;
+
+/// A value that is made from a number, so that the oracle need hold no values.
+pub trait Value: Clone + Debug {
+    /// The value of number `id`.
+    fn make(id: u64) -> Self;
+    /// Whether this is the value of number `id`, as far as the type can tell.
+    fn is(&self, id: u64) -> bool;
+}
+
+impl Value for u32 {
+    fn make(id: u64) -> Self {
+        id as u32
+    }
+    fn is(&self, id: u64) -> bool {
+        *self == id as u32
+    }
+}
+
+impl Value for u64 {
+    fn make(id: u64) -> Self {
+        id
+    }
+    fn is(&self, id: u64) -> bool {
+        *self == id
+    }
+}
+
+/// No value at all: nothing but the ranges can differ.
+impl Value for () {
+    fn make(_: u64) -> Self {}
+    fn is(&self, _: u64) -> bool {
+        true
+    }
+}
+
+/// As large as one likes: leaves have fewer slots for values over 32 bytes, and again over 256.
+impl<const N: usize> Value for [u64; N] {
+    fn make(id: u64) -> Self {
+        [id; N]
+    }
+    fn is(&self, id: u64) -> bool {
+        *self == [id; N]
+    }
+}
+
+/// On the heap: a value that is dropped twice, or read after its drop, does not go unseen under Miri.
+impl Value for Box<u64> {
+    fn make(id: u64) -> Self {
+        Box::new(id)
+    }
+    fn is(&self, id: u64) -> bool {
+        **self == id
+    }
+}
+
+impl Value for Tracked {
+    fn make(id: u64) -> Self {
+        Tracked::new(id)
+    }
+    fn is(&self, id: u64) -> bool {
+        self.id() == id
+    }
+}

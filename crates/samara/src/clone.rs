@@ -1,0 +1,52 @@
+//! Structural copy: node by node, in the same shape, in O(n).
+
+use crate::error::AllocError;
+use crate::key::Key;
+use crate::node::{Inner, Leaf, Raw};
+use crate::reap::Subtree;
+use crate::shape::Shape;
+use crate::tree::Tree;
+use core::mem;
+use core::ptr;
+
+impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
+    pub(crate) fn try_clone(&self) -> Result<Self, AllocError> {
+        let mut copy = Tree::new();
+        if let Some(root) = self.root {
+            // SAFETY: T4.
+            copy.root = Some(unsafe { copy_node::<V, K, S>(root, self.height)? });
+            (copy.height, copy.len) = (self.height, self.len);
+        }
+        Ok(copy)
+    }
+}
+
+/// A copy of the subtree at `at`. Where it fails, or a value's clone panics, what was copied is dropped.
+///
+/// # Safety
+/// A live node at `level` of a tree.
+unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize) -> Result<Raw, AllocError> {
+    // SAFETY: T4, N2, N3. The copy's length counts what it has got so far, so its guard drops just that.
+    unsafe {
+        if level == 0 {
+            let (from, to) = (Leaf::<V, K, S>::from_raw(at), Leaf::<V, K, S>::alloc()?);
+            let partial = Subtree::<V, K, S>::new(to.raw(), 0);
+            to.copy_words(from);
+            for i in 0..from.len() {
+                to.value(i).write((*from.value(i)).clone());
+                to.set_len(i + 1);
+            }
+            mem::forget(partial);
+            return Ok(to.raw());
+        }
+        let (from, to) = (Inner::<K, S>::from_raw(at), Inner::<K, S>::alloc()?);
+        let partial = Subtree::<V, K, S>::new(to.raw(), level);
+        to.copy_words(from);
+        for i in 0..from.len() {
+            ptr::write(to.items().add(i), copy_node::<V, K, S>(from.child(i), level - 1)?);
+            to.set_len(i + 1);
+        }
+        mem::forget(partial);
+        Ok(to.raw())
+    }
+}

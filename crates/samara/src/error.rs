@@ -1,0 +1,126 @@
+//! What can go wrong, as types. Knows nothing of nodes.
+
+use crate::span::Span;
+use core::fmt;
+
+/// Memory could not be allocated. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocError;
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory: no node could be allocated, and the map is unchanged")
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// Why a store did not happen. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError<K = u64> {
+    /// The range holds no key: its first key lies after its last.
+    EmptyRange(Span<K>),
+    /// Memory could not be allocated.
+    Alloc,
+}
+
+impl<K> From<AllocError> for StoreError<K> {
+    fn from(_: AllocError) -> Self {
+        StoreError::Alloc
+    }
+}
+
+impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::EmptyRange(s) => {
+                write!(f, "the range {s} holds no key: its first key must not lie after its last")
+            }
+            StoreError::Alloc => fmt::Display::fmt(&AllocError, f),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
+
+/// Why a map could not be built from an iterator. Nothing is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError<K = u64> {
+    /// An item's range holds no key.
+    EmptyRange {
+        /// The item's place in the iterator, from 0.
+        index: usize,
+        /// The item's range.
+        span: Span<K>,
+    },
+    /// An item starts at or before the last key of the item before it.
+    NotAscending {
+        /// The item's place in the iterator, from 0.
+        index: usize,
+        /// The item's range.
+        span: Span<K>,
+    },
+    /// Memory could not be allocated.
+    Alloc,
+}
+
+impl<K> From<AllocError> for BuildError<K> {
+    fn from(_: AllocError) -> Self {
+        BuildError::Alloc
+    }
+}
+
+impl<K: fmt::LowerHex> fmt::Display for BuildError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::EmptyRange { index, span } => {
+                write!(f, "item {index}: the range {span} holds no key: its first key must not lie after its last")
+            }
+            BuildError::NotAscending { index, span } => write!(
+                f,
+                "item {index}: {span} starts before the end of the item before it: sort the items, and let none overlap"
+            ),
+            BuildError::Alloc => f.write_str("out of memory: no node could be allocated"),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BuildError<K> {}
+
+/// Why an entry's bounds were not changed. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BoundError<K = u64> {
+    /// No entry holds this key.
+    NoEntry(K),
+    /// The bounds asked for hold no key.
+    EmptyRange(Span<K>),
+    /// Another entry holds this key, which the bounds asked for would take in.
+    Occupied(K),
+    /// The bounds asked for hold none of the entry's keys: that would be another place, not a moved boundary.
+    Elsewhere {
+        /// The entry's bounds.
+        entry: Span<K>,
+        /// The bounds asked for.
+        wanted: Span<K>,
+    },
+}
+
+impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BoundError::NoEntry(key) => write!(f, "no entry holds {key:#x}: walk to an entry first"),
+            BoundError::EmptyRange(s) => write!(f, "the bounds {s} hold no key: the first must not lie after the last"),
+            BoundError::Occupied(key) => {
+                write!(f, "{key:#x} belongs to another entry: a boundary moves into free keys only")
+            }
+            BoundError::Elsewhere { entry, wanted } => {
+                write!(f, "{wanted} shares no key with the entry's {entry}: remove the entry and insert it there")
+            }
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}

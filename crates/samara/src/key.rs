@@ -1,0 +1,93 @@
+//! Keys: the unsigned integers that a map can be keyed by.
+//!
+//! Knows how to step, to measure a distance, and which search a key type may use. Knows nothing of nodes.
+
+use core::fmt::{Debug, LowerHex};
+use core::hash::Hash;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u32 {}
+    impl Sealed for u64 {}
+    impl Sealed for usize {}
+    impl Sealed for u128 {}
+}
+
+/// An unsigned integer that ranges are made of: `u32`, `u64`, `usize` or `u128`.
+///
+/// Sealed: the tree relies on the order and on the arithmetic of these types. `u64` is the fastest.
+pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
+    /// The lowest key, an ordinary key like every other.
+    const MIN: Self;
+    /// The highest key, an ordinary key like every other.
+    const MAX: Self;
+    /// Zero, as a length: no key at all.
+    const ZERO: Self;
+    /// One, as a length or a step.
+    const ONE: Self;
+    /// `true` where the type has the representation of `u64`, for which there is a vector search.
+    #[doc(hidden)]
+    const IS_U64: bool;
+
+    /// `self + n`, or `None` past [`Key::MAX`].
+    fn checked_add(self, n: Self) -> Option<Self>;
+    /// `self - n`, or `None` below [`Key::MIN`].
+    fn checked_sub(self, n: Self) -> Option<Self>;
+    /// `self + n`, modulo the type's width.
+    fn wrapping_add(self, n: Self) -> Self;
+    /// `self - n`, modulo the type's width.
+    fn wrapping_sub(self, n: Self) -> Self;
+    /// Bitwise and, for alignment.
+    fn and(self, mask: Self) -> Self;
+    /// Whether exactly one bit is set.
+    fn is_power_of_two(self) -> bool;
+
+    /// The key after this one.
+    #[inline]
+    fn succ(self) -> Option<Self> {
+        self.checked_add(Self::ONE)
+    }
+    /// The key before this one.
+    #[inline]
+    fn pred(self) -> Option<Self> {
+        self.checked_sub(Self::ONE)
+    }
+}
+
+macro_rules! key {
+    ($($t:ty => $is_u64:expr),*) => {$(
+        impl Key for $t {
+            const MIN: Self = <$t>::MIN;
+            const MAX: Self = <$t>::MAX;
+            const ZERO: Self = 0;
+            const ONE: Self = 1;
+            const IS_U64: bool = $is_u64;
+            #[inline]
+            fn checked_add(self, n: Self) -> Option<Self> {
+                <$t>::checked_add(self, n)
+            }
+            #[inline]
+            fn checked_sub(self, n: Self) -> Option<Self> {
+                <$t>::checked_sub(self, n)
+            }
+            #[inline]
+            fn wrapping_add(self, n: Self) -> Self {
+                <$t>::wrapping_add(self, n)
+            }
+            #[inline]
+            fn wrapping_sub(self, n: Self) -> Self {
+                <$t>::wrapping_sub(self, n)
+            }
+            #[inline]
+            fn and(self, mask: Self) -> Self {
+                self & mask
+            }
+            #[inline]
+            fn is_power_of_two(self) -> bool {
+                <$t>::is_power_of_two(self)
+            }
+        }
+    )*};
+}
+
+key!(u32 => false, u64 => true, usize => cfg!(target_pointer_width = "64"), u128 => false);

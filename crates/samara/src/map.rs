@@ -1,0 +1,369 @@
+//! The public face: [`RangeMap`]. Knows the tree's verbs, and nothing of nodes.
+
+use crate::build::Builder;
+use crate::check::{Stats, Violation};
+use crate::cursor::{Cursor, CursorMut};
+use crate::displaced::Displaced;
+use crate::error::{AllocError, BuildError, StoreError};
+use crate::gap::GapQuery;
+use crate::gaps::Gaps;
+use crate::iter::{Range, RangeMut};
+use crate::key::Key;
+use crate::node::{Inner, Leaf};
+use crate::shape::{Normal, Shape};
+use crate::span::Span;
+use crate::tree::Tree;
+use core::fmt;
+use core::marker::PhantomData;
+
+/// A map from disjoint, inclusive ranges of keys to values.
+///
+/// A wide B-tree: entries stand in leaves of 31 slots, and inner nodes know the widest free run below each child.
+/// Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal values stay two: what becomes one is the
+/// caller's decision.
+///
+/// # Consistency
+/// Single owner: `&mut` edits in place. A store replaces everything in its range at once. An operation that fails (an empty
+/// range, memory), and one whose observer or whose value's `clone` panics, leaves the map as it was. Where the `drop` of a
+/// displaced value panics, the store has happened, every other displaced value is dropped, and the panic goes on.
+///
+/// # Complexity
+/// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf, [`remove`](Self::remove), and
+/// [`find_gap`](Self::find_gap) without alignment O(log n); a store that meets k entries O(k + log n) amortised; a step of an
+/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n).
+/// About 25 bytes an entry with `u64` keys and 8-byte values where leaves are full.
+///
+/// # Examples
+/// ```
+/// use samara::{RangeMap, Span};
+/// let mut map = RangeMap::new();
+/// map.insert(0x1000..=0x4fff, "text")?;
+/// map.insert(0x2000..=0x2fff, "hole")?; // cuts the first one in two
+/// assert_eq!(map.len(), 3);
+/// assert_eq!(map.get(0x2800), Some((Span::new(0x2000, 0x2fff), &"hole")));
+/// assert_eq!(map.get(0x5000), None);
+/// assert_eq!(map.remove(0x2000), Some((Span::new(0x2000, 0x2fff), "hole")));
+/// assert!(map.gaps(0x1000..=0x4fff).eq([Span::new(0x2000, 0x2fff)]));
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct RangeMap<V, K: Key = u64, S: Shape = Normal> {
+    tree: Tree<V, K, S>,
+}
+
+impl<V> RangeMap<V> {
+    /// An empty map with `u64` keys. Allocates nothing. (For other keys: [`RangeMap::default`].)
+    #[must_use]
+    pub const fn new() -> Self {
+        RangeMap { tree: Tree::new() }
+    }
+}
+
+impl<V, K: Key, S: Shape> Default for RangeMap<V, K, S> {
+    /// An empty map. Allocates nothing.
+    fn default() -> Self {
+        RangeMap { tree: Tree::new() }
+    }
+}
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// How many bytes a leaf and an inner node of this map have.
+    pub const NODE_BYTES: (usize, usize) = (Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES);
+
+    /// The number of entries. O(1).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tree.len
+    }
+
+    /// Whether there is no entry. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.len == 0
+    }
+
+    /// Removes every entry. O(n).
+    pub fn clear(&mut self) {
+        self.tree.clear();
+    }
+
+    /// The entry that holds `key`: its range and its value. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
+        let (leaf, slot) = self.tree.find(key)?;
+        // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
+        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)) })
+    }
+
+    /// [`get`](Self::get), with the value to change.
+    #[inline]
+    pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        let (leaf, slot) = self.tree.find(key)?;
+        // SAFETY: as for `get`; the map is borrowed mutably.
+        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &mut *leaf.value(slot)) })
+    }
+
+    /// Whether an entry holds `key`. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.tree.find(key).is_some()
+    }
+
+    /// The entry that holds `key`, or the first one above it. O(log n).
+    #[must_use]
+    pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.range(Span::new(key, K::MAX)).next()
+    }
+
+    /// The entry that holds `key`, or the last one below it. O(log n).
+    #[must_use]
+    pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.range(Span::new(K::MIN, key)).next_back()
+    }
+
+    /// Stores `value` over `span`, whatever stood there: entries inside go, entries at the edges are trimmed, an entry that
+    /// `span` lies within is split, and its value cloned for the upper part. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError::EmptyRange`], [`StoreError::Alloc`]; the map is as before.
+    #[inline]
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.tree.store(span.into(), Some(value), |_| ())
+    }
+
+    /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in ascending order, before anything
+    /// changes. Nothing is allocated for the telling.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert); nothing is told then.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Remains};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 'a')?;
+    /// map.insert(10..=19, 'b')?;
+    /// let mut told = vec![];
+    /// map.replace(5..=19, 'c', |piece| told.push((piece.span.first, *piece.value, piece.remains())))?;
+    /// assert_eq!(told, [(5, 'a', Remains::Head), (10, 'b', Remains::Nothing)]);
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[inline]
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.tree.store(span.into(), Some(value), observe)
+    }
+
+    /// Clears `span`: [`replace`](Self::replace) by nothing. Entries at the edges are trimmed, an entry that `span` lies
+    /// within is split. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where an entry is split. The map is as before.
+    #[inline]
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.tree.store(span.into(), None, observe)
+    }
+
+    /// Removes the whole entry that holds `key`. Needs no memory. O(log n).
+    #[inline]
+    pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
+        self.tree.remove(key)
+    }
+
+    /// Splits the entry that holds both `key - 1` and `key`, so that one part ends and the other starts there: `true`.
+    /// Where no entry holds both: `false`, and nothing changes. O(log n).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 'a')?;
+    /// assert!(map.split_at(5)? && !map.split_at(5)?);
+    /// assert!(map.iter().map(|(span, _)| span).eq([Span::new(0, 4), Span::new(5, 9)]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>>
+    where
+        V: Clone,
+    {
+        let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else { return Ok(false) };
+        let value = value.clone();
+        self.tree.store(Span::new(key, span.last), Some(value), |_| ())?;
+        Ok(true)
+    }
+
+    /// Sets memory aside: the next `stores` stores ([`insert`](Self::insert), [`replace`](Self::replace),
+    /// [`clear_range`](Self::clear_range), [`split_at`](Self::split_at)), wherever they go, then neither allocate nor fail for want
+    /// of memory. What they do not use stays set aside until [`release`](Self::release) or the map's end.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the entries are as before.
+    pub fn reserve(&mut self, stores: usize) -> Result<(), AllocError> {
+        self.tree.plan_stores(stores)
+    }
+
+    /// Gives back what [`reserve`](Self::reserve) set aside.
+    pub fn release(&mut self) {
+        self.tree.release();
+    }
+
+    /// All entries, ascending; from both ends. O(1) amortised a step.
+    pub fn iter(&self) -> Range<'_, V, K, S> {
+        self.tree.range(Span::FULL)
+    }
+
+    /// All entries, ascending, with their values to change.
+    pub fn iter_mut(&mut self) -> RangeMut<'_, V, K, S> {
+        self.range_mut(Span::FULL)
+    }
+
+    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the
+    /// window holds no key. O(log n), then O(1) amortised a step.
+    pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, V, K, S> {
+        self.tree.range(window.into())
+    }
+
+    /// [`range`](Self::range) with the values to change.
+    pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
+        RangeMut { walk: self.tree.walk(window.into()), borrow: PhantomData }
+    }
+
+    /// The maximal free runs inside `window`, cut off at its ends, ascending; from both ends.
+    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, V, K, S> {
+        let window = window.into();
+        Gaps::new(self.tree.range(window), window)
+    }
+
+    /// The run of free keys that `query` asks for: see [`GapQuery`]. O(log n); with an alignment, one step more for each gap on
+    /// the way that is wide enough but holds no aligned run.
+    #[must_use]
+    pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        self.tree.find_gap(query)
+    }
+
+    /// A cursor that stands at `key`. O(log n).
+    pub fn cursor(&self, key: K) -> Cursor<'_, V, K, S> {
+        Cursor::new(&self.tree, key)
+    }
+
+    /// A cursor that stands at `key`, to edit at. O(log n).
+    pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, V, K, S> {
+        CursorMut::new(&mut self.tree, key)
+    }
+
+    /// The map of these entries, which come in ascending order and do not overlap; its leaves are full. O(n).
+    ///
+    /// # Errors
+    /// [`BuildError`], with the place of the item that does not fit. All items so far are dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BuildError, RangeMap};
+    /// let map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// assert_eq!(map.len(), 1000);
+    /// assert!(RangeMap::<_>::from_sorted([(0..=9, 'a'), (5..=6, 'b')]).is_err());
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn from_sorted<R: Into<Span<K>>>(items: impl IntoIterator<Item = (R, V)>) -> Result<Self, BuildError<K>> {
+        let mut builder = Builder::new();
+        for (index, (span, value)) in items.into_iter().enumerate() {
+            let span = span.into();
+            if span.is_empty() {
+                return Err(BuildError::EmptyRange { index, span });
+            }
+            if builder.last().is_some_and(|last| last >= span.first) {
+                return Err(BuildError::NotAscending { index, span });
+            }
+            builder.push(span, value)?;
+        }
+        Ok(RangeMap { tree: builder.finish()? })
+    }
+
+    /// A copy in the same shape, node by node. O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; what was copied is dropped.
+    pub fn try_clone(&self) -> Result<Self, AllocError>
+    where
+        V: Clone,
+    {
+        Ok(RangeMap { tree: self.tree.try_clone()? })
+    }
+
+    /// Looks at every node. O(n).
+    ///
+    /// # Errors
+    /// The first [`Violation`] found: a defect of this crate.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.tree.check().map(|_| ())
+    }
+
+    /// How the map is laid out. O(n).
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub fn stats(&self) -> Result<Stats, Violation> {
+        self.tree.check()
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape> Clone for RangeMap<V, K, S> {
+    /// [`RangeMap::try_clone`], where want of memory ends the program as it does for `Box`.
+    fn clone(&self) -> Self {
+        match self.try_clone() {
+            Ok(copy) => copy,
+            Err(AllocError) => alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>()),
+        }
+    }
+}
+
+impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for RangeMap<V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<V: PartialEq, K: Key, S: Shape> PartialEq for RangeMap<V, K, S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<V: Eq, K: Key, S: Shape> Eq for RangeMap<V, K, S> {}
+
+impl<'a, V, K: Key, S: Shape> IntoIterator for &'a RangeMap<V, K, S> {
+    type Item = (Span<K>, &'a V);
+    type IntoIter = Range<'a, V, K, S>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<'a, V, K: Key, S: Shape> IntoIterator for &'a mut RangeMap<V, K, S> {
+    type Item = (Span<K>, &'a mut V);
+    type IntoIter = RangeMut<'a, V, K, S>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}

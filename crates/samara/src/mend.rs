@@ -1,0 +1,301 @@
+//! Mending: nodes that a removal left empty or thin are unlinked, merged with a neighbour, or filled up from it.
+//! No user code runs here, nothing allocates, nothing fails.
+
+use crate::key::Key;
+use crate::node::{Inner, Kind, Leaf, Node, Raw};
+use crate::shape::Shape;
+use crate::tree::{Path, Step, Tree};
+
+/// Whether a node of `len` slots should be looked at. At half, a neighbour is looked at once on the way down, so that two
+/// thin ones meet early; below the minimum, at every removal.
+#[inline(always)]
+pub(crate) fn thin<K: Key, N: Kind<K>>(len: usize) -> bool {
+    len < Node::<K, N>::MIN || len == N::SLOTS / 2
+}
+
+/// What to do about a thin node and its neighbour.
+enum Cure {
+    Nothing,
+    Merge,
+    /// Even the two out.
+    Share,
+}
+
+fn cure<K: Key, N: Kind<K>>(len: usize, neighbour: usize) -> Cure {
+    let (both, slots, min) = (len + neighbour, N::SLOTS, Node::<K, N>::MIN);
+    if both <= if len < min { slots } else { slots - slots / 4 } {
+        Cure::Merge
+    } else if len < min {
+        Cure::Share
+    } else {
+        Cure::Nothing
+    }
+}
+
+/// Moves slots between two neighbours until the left one has `want`.
+///
+/// # Safety
+/// Both are live, and both will hold what they are to have.
+unsafe fn share<K: Key, N: Kind<K>>(left: Node<K, N>, right: Node<K, N>, want: usize) {
+    // SAFETY: the caller's promise: the slots named are initialised, and the places they go to are free.
+    unsafe {
+        let (l, r) = (left.len(), right.len());
+        if want > l {
+            let n = want - l;
+            right.transfer(0, n, left, l);
+            left.set_len(want);
+            right.close(0, n);
+        } else {
+            let n = l - want;
+            right.open(0, n);
+            left.transfer(want, n, right, 0);
+            left.blank(want, l);
+            left.set_len(want);
+        }
+        debug_assert_eq!(left.len() + right.len(), l + r);
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Sees to the leaf of `path`, then to its ancestors. The path is used up.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is. Nothing is parked. Pivots and gaps are right but for those of an empty leaf.
+    #[cold]
+    pub(crate) unsafe fn mend(&mut self, path: &Path) {
+        // SAFETY: the caller's promise; a node is freed only once it holds nothing.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            if self.height == 0 {
+                if leaf.len() == 0 {
+                    leaf.free();
+                    self.root = None;
+                }
+                return;
+            }
+            if leaf.len() == 0 {
+                self.unlink(path);
+                return;
+            }
+            let Step { node, slot } = path.at(1);
+            let parent = Inner::<K, S>::from_raw(node);
+            if parent.len() < 2 {
+                return;
+            }
+            let (s, left, right) = Self::pair::<Leaf<V, K, S>>(parent, slot, |at| Leaf::from_raw(at));
+            let neighbour = if s == slot { right.len() } else { left.len() };
+            match cure::<K, crate::node::LeafKind<V, S>>(leaf.len(), neighbour) {
+                Cure::Nothing => {}
+                Cure::Merge => {
+                    let (l, r) = (left.len(), right.len());
+                    right.transfer(0, r, left, l);
+                    left.set_len(l + r);
+                    right.free();
+                    self.merged(path, 1, s);
+                }
+                Cure::Share => {
+                    share(left, right, (left.len() + right.len()) / 2);
+                    let start = match s {
+                        0 => self.region_start(path, 1),
+                        _ => parent.key(s - 1).wrapping_add(K::ONE),
+                    };
+                    let pivot = left.key(left.len() - 1);
+                    parent.set_key(s, pivot);
+                    parent.set_one(s, left.widest(start));
+                    parent.set_one(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
+                    self.refresh_above(path, 1);
+                }
+            }
+        }
+    }
+
+    /// The neighbours of which one is in `slot`: the left one's slot and both nodes.
+    ///
+    /// # Safety
+    /// The parent is live and has two children at least.
+    unsafe fn pair<T>(parent: Inner<K, S>, slot: usize, node: impl Fn(Raw) -> T) -> (usize, T, T) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let s = if slot + 1 < parent.len() { slot } else { slot - 1 };
+            (s, node(parent.child(s)), node(parent.child(s + 1)))
+        }
+    }
+
+    /// The child in slot `s + 1` of the node at `level` has gone into the one in slot `s`: so do their words. The two
+    /// regions are one now, and no gap lay across them (T2).
+    ///
+    /// # Safety
+    /// As for [`Tree::mend`].
+    unsafe fn merged(&mut self, path: &Path, level: usize, s: usize) {
+        // SAFETY: path nodes are live; slots `s` and `s + 1` are there.
+        unsafe {
+            let node = Inner::<K, S>::from_raw(path.at(level).node);
+            node.set_key(s, node.key(s + 1));
+            node.set_one(s, node.one(s).max(node.one(s + 1)));
+            node.close(s + 1, 1);
+            self.mend_inner(path, level);
+        }
+    }
+
+    /// Takes the empty leaf of `path` out of the tree, and every ancestor that it leaves empty.
+    ///
+    /// # Safety
+    /// As for [`Tree::mend`]; the tree has another leaf.
+    unsafe fn unlink(&mut self, path: &Path) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (level, gone) = self.detach(path);
+            Leaf::<V, K, S>::from_raw(path.at(0).node).free();
+            self.mend_inner(path, level);
+            self.reopen(gone);
+        }
+    }
+
+    /// Takes the leaf of `path` out of its parent, and frees every ancestor that this leaves empty. The leaf stays
+    /// live. Returns the level of the lowest ancestor that is left, and the pivot that the leaf had. The gap behind
+    /// the leaf's place is for [`Tree::reopen`].
+    ///
+    /// # Safety
+    /// As for [`Tree::mend`]; the tree has another leaf.
+    pub(crate) unsafe fn detach(&mut self, path: &Path) -> (usize, K) {
+        // SAFETY: path nodes are live; an inner node is freed once it has no child. The root keeps one: there is another leaf.
+        unsafe {
+            let Step { node, slot } = path.at(1);
+            let gone = Inner::<K, S>::from_raw(node).key(slot);
+            let mut level = 1;
+            loop {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                node.close(slot, 1);
+                if node.len() > 0 {
+                    break;
+                }
+                self.inners.give(node);
+                level += 1;
+            }
+            self.refresh_above(path, level);
+            (level, gone)
+        }
+    }
+
+    /// Sees to the gap of the region that now holds the place where a leaf with the pivot `gone` was.
+    ///
+    /// # Safety
+    /// Pivots are right; of the gaps only that one may not be.
+    pub(crate) unsafe fn reopen(&mut self, gone: K) {
+        let mut path = Path::new();
+        // SAFETY: a fresh path, of a tree whose leaves are not empty.
+        unsafe {
+            if self.seek(gone, &mut path).is_some() {
+                self.refresh(&path);
+            }
+        }
+    }
+
+    /// Sees to the inner node at `level` of `path`, then to its ancestors.
+    ///
+    /// # Safety
+    /// As for [`Tree::mend`]. That node has lost a child; it is not empty, and what it says of its children is right.
+    pub(crate) unsafe fn mend_inner(&mut self, path: &Path, level: usize) {
+        // SAFETY: path nodes are live; a node is freed only once it holds nothing.
+        unsafe {
+            let inner = Inner::<K, S>::from_raw(path.at(level).node);
+            if level == self.height {
+                self.lower();
+                return;
+            }
+            self.refresh_above(path, level);
+            if !thin::<K, crate::node::InnerKind<S>>(inner.len()) {
+                return;
+            }
+            let Step { node, slot } = path.at(level + 1);
+            let parent = Inner::<K, S>::from_raw(node);
+            if parent.len() < 2 {
+                return;
+            }
+            let (s, left, right) = Self::pair::<Inner<K, S>>(parent, slot, |at| Inner::from_raw(at));
+            let neighbour = if s == slot { right.len() } else { left.len() };
+            match cure::<K, crate::node::InnerKind<S>>(inner.len(), neighbour) {
+                Cure::Nothing => {}
+                Cure::Merge => {
+                    let (l, r) = (left.len(), right.len());
+                    right.transfer(0, r, left, l);
+                    left.set_len(l + r);
+                    self.inners.give(right);
+                    self.merged(path, level + 1, s);
+                }
+                Cure::Share => {
+                    share(left, right, (left.len() + right.len()) / 2);
+                    parent.set_key(s, left.key(left.len() - 1));
+                    parent.set_one(s, left.widest());
+                    parent.set_one(s + 1, right.widest());
+                    self.refresh_above(path, level + 1);
+                }
+            }
+        }
+    }
+
+    /// Takes roots off that have but one child.
+    ///
+    /// # Safety
+    /// The root is live and not empty.
+    pub(crate) unsafe fn lower(&mut self) {
+        while self.height > 0 {
+            let Some(root) = self.root else { return };
+            // SAFETY: T4: an inner node; it is freed once its child has its place.
+            unsafe {
+                let node = Inner::<K, S>::from_raw(root);
+                if node.len() > 1 {
+                    return;
+                }
+                self.root = Some(node.child(0));
+                self.inners.give(node);
+            }
+            self.height -= 1;
+        }
+    }
+
+    /// Sees to every thin node on the way to `key`, however many there are: from the root down, so that each has a
+    /// neighbour under its parent when its turn comes.
+    ///
+    /// # Safety
+    /// Nothing is parked. No inner node is empty; where the leaf sought is, `key` is its old pivot. Pivots and gaps are
+    /// right but for those of that leaf and the gap behind it.
+    pub(crate) unsafe fn settle(&mut self, key: K) {
+        let mut path = Path::new();
+        // SAFETY: a fresh path at every turn. Every turn takes a node away, or evens two out above the minimum.
+        unsafe {
+            loop {
+                self.lower();
+                if self.seek(key, &mut path).is_none() {
+                    return;
+                }
+                if self.height == 0 {
+                    self.mend(&path);
+                    return;
+                }
+                match (0..self.height).rev().find(|&level| self.is_thin(&path, level)) {
+                    None => return,
+                    Some(0) => self.mend(&path),
+                    Some(level) => self.mend_inner(&path, level),
+                }
+            }
+        }
+    }
+
+    /// Whether the node at `level` of `path` is below the minimum and has a neighbour under its parent.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and `level` is below the root's.
+    unsafe fn is_thin(&self, path: &Path, level: usize) -> bool {
+        // SAFETY: path nodes are live.
+        unsafe {
+            let at = path.at(level).node;
+            let thin = match level {
+                0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
+                _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
+            };
+            thin && Inner::<K, S>::from_raw(path.at(level + 1).node).len() > 1
+        }
+    }
+}

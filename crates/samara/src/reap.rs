@@ -1,0 +1,128 @@
+//! Reaping: nodes that nobody sees any more are freed, and their values dropped once each.
+//!
+//! A drop that panics does not stop the others: the rest is dropped while the panic goes on. (A second one aborts, as
+//! everywhere in Rust.)
+
+use crate::key::Key;
+use crate::node::{Inner, Leaf, Raw};
+use crate::shape::Shape;
+use crate::tree::Tree;
+use core::marker::PhantomData;
+use core::mem;
+use core::ptr;
+
+/// A leaf whose values are to be dropped.
+struct Dying<V, K: Key, S: Shape>(Leaf<V, K, S>);
+
+impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
+    fn drop(&mut self) {
+        /// Frees the leaf, also where a value's drop panics.
+        struct Free<V, K: Key, S: Shape>(Leaf<V, K, S>);
+        impl<V, K: Key, S: Shape> Drop for Free<V, K, S> {
+            fn drop(&mut self) {
+                // SAFETY: the leaf is live and ours, and its values are gone.
+                unsafe { self.0.free() }
+            }
+        }
+        // SAFETY: the leaf is live and ours; N3: its first `len` values are initialised.
+        unsafe {
+            let len = self.0.len();
+            let values = ptr::slice_from_raw_parts_mut(self.0.items(), len);
+            let _free = Free(self.0);
+            ptr::drop_in_place(values);
+        }
+    }
+}
+
+/// Puts `leaf`, which has been taken out of its tree, in front of a chain.
+///
+/// # Safety
+/// The leaf is live and nobody else's. Its keys are lost.
+pub(crate) unsafe fn chain<V, K: Key, S: Shape>(head: &mut Option<Raw>, leaf: Leaf<V, K, S>) {
+    // SAFETY: the link goes over the first keys: three of four bytes at least stand before the header.
+    unsafe { leaf.raw().cast::<Option<Raw>>().write(*head) };
+    *head = Some(leaf.raw());
+}
+
+/// Leaves linked by [`chain`], dropped with their values.
+pub(crate) struct Chain<V, K: Key, S: Shape> {
+    head: Option<Raw>,
+    kind: PhantomData<(V, K, S)>,
+}
+
+impl<V, K: Key, S: Shape> Chain<V, K, S> {
+    pub(crate) fn new(head: Option<Raw>) -> Self {
+        Chain { head, kind: PhantomData }
+    }
+}
+
+impl<V, K: Key, S: Shape> Drop for Chain<V, K, S> {
+    fn drop(&mut self) {
+        while let Some(head) = self.head {
+            // SAFETY: linked by `chain`; out of the chain before its values are dropped.
+            unsafe {
+                self.head = head.cast::<Option<Raw>>().read();
+                let rest = Chain::<V, K, S> { head: self.head.take(), kind: PhantomData };
+                drop(Dying::<V, K, S>(Leaf::from_raw(head)));
+                self.head = rest.head;
+                mem::forget(rest);
+            }
+        }
+    }
+}
+
+/// A subtree to be freed.
+pub(crate) struct Subtree<V, K: Key, S: Shape> {
+    at: Raw,
+    level: usize,
+    /// The children before this one are gone.
+    slot: usize,
+    kind: PhantomData<(V, K, S)>,
+}
+
+impl<V, K: Key, S: Shape> Subtree<V, K, S> {
+    /// The subtree below the live node `at`, which is the caller's to give away.
+    pub(crate) fn new(at: Raw, level: usize) -> Self {
+        Subtree { at, level, slot: 0, kind: PhantomData }
+    }
+}
+
+impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
+    fn drop(&mut self) {
+        // SAFETY: T4: live nodes, inner above level 0; every child is counted off before it is dropped. While a child's
+        // drop unwinds, `rest` goes on with its siblings and then frees the node.
+        unsafe {
+            if self.level == 0 {
+                drop(Dying::<V, K, S>(Leaf::from_raw(self.at)));
+                return;
+            }
+            let node = Inner::<K, S>::from_raw(self.at);
+            while self.slot < node.len() {
+                let child = node.child(self.slot);
+                self.slot += 1;
+                let rest = Self { at: self.at, level: self.level, slot: self.slot, kind: PhantomData };
+                drop(Self::new(child, self.level - 1));
+                mem::forget(rest);
+            }
+            node.free();
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Drops every entry. What is set aside stays.
+    pub(crate) fn clear(&mut self) {
+        let (root, level) = (self.root.take(), mem::take(&mut self.height));
+        self.len = 0;
+        if let Some(at) = root {
+            drop(Subtree::<V, K, S>::new(at, level));
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Drop for Tree<V, K, S> {
+    fn drop(&mut self) {
+        self.release();
+        self.clear();
+    }
+}

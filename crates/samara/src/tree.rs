@@ -1,0 +1,339 @@
+//! The tree: a root, how tall it is, how to come down to a key, and what every verb keeps true.
+//!
+//! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries; a node above holds children, for
+//! each its *pivot* (the last key of its last entry) and its *gap* (the widest run of free keys in its region).
+//!
+//! - **T1** Entries ascend and are disjoint: in a leaf `first[i] <= last[i] < first[i + 1]`, and so from leaf to leaf.
+//! - **T2** A pivot is exact: the last key of the last entry below its child. So the region of a node, from just behind
+//!   the pivot to its left (or [`Key::MIN`]) up to its own pivot, ends in an occupied key, and no gap lies across two regions.
+//! - **T3** An inner node's gap word is the width of the widest free run in its child's region. The run behind the last
+//!   entry of the map belongs to no region.
+//! - **T4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
+//!   inner root has two children at least.
+//! - **T5** A node that is neither the first nor the last of its level is filled to `Node::MIN` at least.
+//! - **T6** `len` is the number of entries.
+//!
+//! Does not know which verb is at work: those are in their own files (`store`, `split`, `mend`, ...).
+
+use crate::error::AllocError;
+use crate::key::Key;
+use crate::node::{Inner, InnerKind, Leaf, LeafKind, Raw};
+use crate::search::{Job, Search, dispatch};
+use crate::shape::Shape;
+use crate::spare::Spare;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+/// Levels at most. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves at that height; to grow past it
+/// is refused like an allocation that fails.
+pub(crate) const MAX_HEIGHT: usize = 24;
+
+pub(crate) struct Tree<V, K: Key, S: Shape> {
+    pub(crate) root: Option<Raw>,
+    pub(crate) height: usize,
+    pub(crate) len: usize,
+    pub(crate) leaves: Spare<K, LeafKind<V, S>>,
+    pub(crate) inners: Spare<K, InnerKind<S>>,
+    pub(crate) owns: PhantomData<(V, K)>,
+}
+
+// SAFETY: the tree owns its nodes and values like a `Box` of them; `&Tree` hands out `&V` alone and has no interior mutability.
+unsafe impl<V: Send, K: Key, S: Shape> Send for Tree<V, K, S> {}
+// SAFETY: as above.
+unsafe impl<V: Sync, K: Key, S: Shape> Sync for Tree<V, K, S> {}
+
+/// A node on the way down, and the slot that the way leaves it by.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) node: Raw,
+    pub(crate) slot: usize,
+}
+
+/// The way from the root to a slot of a leaf. Steps `0..=height` are initialised by [`Tree::seek`].
+pub(crate) struct Path {
+    steps: [MaybeUninit<Step>; MAX_HEIGHT],
+}
+
+impl Path {
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Path { steps: [const { MaybeUninit::uninit() }; MAX_HEIGHT] }
+    }
+
+    /// # Safety
+    /// The path was sought in a tree of at least this height.
+    #[inline(always)]
+    pub(crate) unsafe fn at(&self, level: usize) -> Step {
+        debug_assert!(level < MAX_HEIGHT);
+        // SAFETY: the caller's promise.
+        unsafe { self.steps.get_unchecked(level).assume_init() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&mut self, level: usize, node: Raw, slot: usize) {
+        debug_assert!(level < MAX_HEIGHT);
+        // SAFETY: `height < MAX_HEIGHT` (`split` refuses to grow past it).
+        unsafe { self.steps.get_unchecked_mut(level).write(Step { node, slot }) };
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    pub(crate) const fn new() -> Self {
+        Tree { root: None, height: 0, len: 0, leaves: Spare::new(), inners: Spare::new(), owns: PhantomData }
+    }
+
+    /// The leaf and slot of the entry that holds `key`.
+    #[inline]
+    pub(crate) fn find(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+        dispatch::<K, _>(Find { tree: self, key })
+    }
+
+    /// Comes down to the first entry whose last key is not below `key`. Where there is none, to the slot behind the last
+    /// entry. Returns the leaf and the slot, which `path` holds too. `None`: the tree is empty.
+    #[inline]
+    pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
+        let root = self.root?;
+        Some(dispatch::<K, _>(Seek { tree: self, root, key, path }))
+    }
+
+    /// Comes down to the first or the last entry.
+    pub(crate) fn edge(&self, last: bool) -> Option<(Leaf<V, K, S>, usize)> {
+        let mut at = self.root?;
+        // SAFETY: T4: the nodes from the root down are live, inner above level 0, and none is empty.
+        unsafe {
+            for _ in 0..self.height {
+                let node = Inner::<K, S>::from_raw(at);
+                at = node.child(if last { node.len() - 1 } else { 0 });
+            }
+            let leaf = Leaf::from_raw(at);
+            Some((leaf, if last { leaf.len() - 1 } else { 0 }))
+        }
+    }
+
+    /// The last key of the last entry.
+    pub(crate) fn max(&self) -> Option<K> {
+        let (leaf, slot) = self.edge(true)?;
+        // SAFETY: `edge` gives an entry.
+        Some(unsafe { leaf.key(slot) })
+    }
+
+    /// The first key of the region of the node at `level` of `path` (T2).
+    ///
+    /// # Safety
+    /// `path` is of this tree, and the tree has not changed above `level` since.
+    #[inline]
+    pub(crate) unsafe fn region_start(&self, path: &Path, level: usize) -> K {
+        for above in level + 1..=self.height {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let Step { node, slot } = path.at(above);
+                if slot > 0 {
+                    // A pivot with a sibling to its right is below the last key there is.
+                    return Inner::<K, S>::from_raw(node).key(slot - 1).wrapping_add(K::ONE);
+                }
+            }
+        }
+        K::MIN
+    }
+
+    /// Writes pivot and gap of the leaf of `path` into its parent, and so upwards as far as something changes. Where the
+    /// pivot was another one, the gap before the next leaf's first entry changed too: it is seen to.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot and gap obeys T2 and T3.
+    #[inline]
+    pub(crate) unsafe fn refresh(&mut self, path: &Path) {
+        if self.height == 0 {
+            return;
+        }
+        // SAFETY: the caller's promise; path nodes are live.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let parent = path.at(1);
+            let (node, slot) = (Inner::<K, S>::from_raw(parent.node), parent.slot);
+            let (before, pivot) = (node.key(slot), leaf.key(leaf.len() - 1));
+            let widest = leaf.widest(self.region_start(path, 0));
+            if before == pivot && node.one(slot) == widest {
+                return;
+            }
+            node.set_key(slot, pivot);
+            node.set_one(slot, widest);
+            self.refresh_above(path, 1);
+            if before != pivot && !self.edges(path, 0).1 {
+                self.refresh_behind(pivot);
+            }
+        }
+    }
+
+    /// The gaps of the leaf of `path` changed, its pivot did not: the widest that vanished and the widest that appeared
+    /// are told. A scan is needed only where the widest of all vanished.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap obeys T2 and T3.
+    #[inline]
+    pub(crate) unsafe fn regap(&mut self, path: &Path, vanished: K, appeared: K) {
+        let (mut vanished, mut appeared) = (vanished, appeared);
+        for level in 1..=self.height {
+            // SAFETY: the caller's promise; path nodes are live.
+            unsafe {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                let word = node.one(slot);
+                let new = if appeared >= word {
+                    appeared
+                } else if vanished == word {
+                    let below = path.at(level - 1).node;
+                    if level == 1 {
+                        Leaf::<V, K, S>::from_raw(below).widest(self.region_start(path, 0))
+                    } else {
+                        Inner::<K, S>::from_raw(below).widest()
+                    }
+                } else {
+                    return;
+                };
+                if new == word {
+                    return;
+                }
+                node.set_one(slot, new);
+                (vanished, appeared) = (word, new);
+            }
+        }
+    }
+
+    /// An entry was put behind all others: `pivot` is its last key, `gap` the width of the free run before it.
+    ///
+    /// # Safety
+    /// As for [`Tree::regap`]; `path` leads to the last leaf.
+    #[inline]
+    pub(crate) unsafe fn extend(&mut self, path: &Path, pivot: K, gap: K) {
+        for level in 1..=self.height {
+            // SAFETY: the caller's promise; path nodes are live.
+            unsafe {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                node.set_key(slot, pivot);
+                node.set_one(slot, node.one(slot).max(gap));
+            }
+        }
+    }
+
+    /// Writes pivot and gap of the inner node at `level` of `path` into its parent, and so upwards while something changes.
+    ///
+    /// # Safety
+    /// As for [`Tree::refresh`]: that node's own words are right, and it is not empty.
+    pub(crate) unsafe fn refresh_above(&mut self, path: &Path, level: usize) {
+        for below in level..self.height {
+            // SAFETY: the caller's promise; path nodes are live.
+            unsafe {
+                let node = Inner::<K, S>::from_raw(path.at(below).node);
+                let parent = path.at(below + 1);
+                let (above, slot) = (Inner::<K, S>::from_raw(parent.node), parent.slot);
+                let (pivot, widest) = (node.key(node.len() - 1), node.widest());
+                if above.key(slot) == pivot && above.one(slot) == widest {
+                    return;
+                }
+                above.set_key(slot, pivot);
+                above.set_one(slot, widest);
+            }
+        }
+    }
+
+    /// Sees to the gap of the leaf whose region starts behind `pivot`, if there is one.
+    ///
+    /// # Safety
+    /// Everything but that leaf's gap obeys T2 and T3.
+    #[cold]
+    pub(crate) unsafe fn refresh_behind(&mut self, pivot: K) {
+        let mut path = Path::new();
+        let Some(next) = pivot.succ() else { return };
+        // SAFETY: a fresh path; its leaf's pivot is right already, so this goes no further.
+        unsafe {
+            if self.seek(next, &mut path).is_some() {
+                self.refresh(&path);
+            }
+        }
+    }
+
+    /// What is set aside for later stores is given back.
+    pub(crate) fn release(&mut self) {
+        self.leaves.release();
+        self.inners.release();
+    }
+
+    /// Memory for `leaves` and `inners` more nodes: for all of them, or nothing is set aside that was not before.
+    pub(crate) fn ensure(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
+        let had = self.leaves.len();
+        self.leaves.ensure(leaves)?;
+        self.inners.ensure(inners).inspect_err(|_| self.leaves.shrink(had))
+    }
+}
+
+struct Find<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    key: K,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Find<'_, V, K, S> {
+    type Out = Option<(Leaf<V, K, S>, usize)>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let mut at = self.tree.root?;
+        // SAFETY: T4: the nodes from the root down are live, inner above level 0. N4 is S1. A key that is not above the
+        // root's last pivot is above no last pivot further down (T2), so every rank there is the slot of a child.
+        unsafe {
+            let height = self.tree.height;
+            if height > 0 {
+                let root = Inner::<K, S>::from_raw(at);
+                let slot = F::rank(root.keys(), Inner::<K, S>::SLOTS, self.key);
+                if slot >= root.len() {
+                    return None;
+                }
+                at = root.child(slot);
+                for _ in 1..height {
+                    let node = Inner::<K, S>::from_raw(at);
+                    at = node.child(F::rank(node.keys(), Inner::<K, S>::SLOTS, self.key));
+                }
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let slot = F::rank(leaf.keys(), Leaf::<V, K, S>::SLOTS, self.key);
+            if slot >= leaf.len() || leaf.first(slot) > self.key {
+                return None;
+            }
+            Some((leaf, slot))
+        }
+    }
+}
+
+struct Seek<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    root: Raw,
+    key: K,
+    path: &'a mut Path,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Seek<'_, V, K, S> {
+    type Out = (Leaf<V, K, S>, usize);
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let mut at = self.root;
+        // SAFETY: as in `Find`; a rank behind the last child (the key is above everything) is brought back onto it. A leaf's rank
+        // is its length at most (S2).
+        unsafe {
+            for level in (1..=self.tree.height).rev() {
+                let node = Inner::<K, S>::from_raw(at);
+                let rank = F::rank(node.keys(), Inner::<K, S>::SLOTS, self.key);
+                let last = node.len() - 1;
+                let slot = if rank > last { last } else { rank };
+                self.path.set(level, at, slot);
+                at = node.child(slot);
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            leaf.prefetch();
+            let slot = F::rank(leaf.keys(), Leaf::<V, K, S>::SLOTS, self.key);
+            self.path.set(0, at, slot);
+            (leaf, slot)
+        }
+    }
+}
