@@ -1,0 +1,201 @@
+//! madvise: the advice that changes flags, and of the rest what concerns areas (errors, touches).
+
+use crate::area::{Area, Backing, Object};
+use crate::errno::{Errno, Error};
+use crate::flags::Flags;
+use crate::plan::Plan;
+use crate::space::AddressSpace;
+use crate::store::{Holes, answer};
+
+/// Advice, by Linux's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u32)]
+#[allow(missing_docs)] // Each is the MADV_ constant of its name; madvise(2) says what it does.
+pub enum Advice {
+    Normal = 0,
+    Random = 1,
+    Sequential = 2,
+    WillNeed = 3,
+    DontNeed = 4,
+    Free = 8,
+    Remove = 9,
+    DontFork = 10,
+    DoFork = 11,
+    Mergeable = 12,
+    Unmergeable = 13,
+    HugePage = 14,
+    NoHugePage = 15,
+    DontDump = 16,
+    DoDump = 17,
+    WipeOnFork = 18,
+    KeepOnFork = 19,
+    Cold = 20,
+    PageOut = 21,
+    PopulateRead = 22,
+    PopulateWrite = 23,
+    DontNeedLocked = 24,
+    Collapse = 25,
+    GuardInstall = 102,
+    GuardRemove = 103,
+}
+
+impl Advice {
+    /// All that this crate knows.
+    pub const ALL: [Advice; 25] = {
+        use Advice::*;
+        [
+            Normal,
+            Random,
+            Sequential,
+            WillNeed,
+            DontNeed,
+            Free,
+            Remove,
+            DontFork,
+            DoFork,
+            Mergeable,
+            Unmergeable,
+            HugePage,
+            NoHugePage,
+            DontDump,
+            DoDump,
+            WipeOnFork,
+            KeepOnFork,
+            Cold,
+            PageOut,
+            PopulateRead,
+            PopulateWrite,
+            DontNeedLocked,
+            Collapse,
+            GuardInstall,
+            GuardRemove,
+        ]
+    };
+
+    /// The advice of this number; `None` for one that this crate does not know (`madvise` says EINVAL to most of those).
+    pub fn from_raw(raw: u32) -> Option<Advice> {
+        Advice::ALL.into_iter().find(|a| *a as u32 == raw)
+    }
+
+    /// Advice that throws pages away: refused on sealed memory that is not writable.
+    fn discards(self) -> bool {
+        use Advice::*;
+        matches!(self, DontNeed | DontNeedLocked | Free | Remove | DontFork | WipeOnFork | GuardInstall)
+    }
+
+    fn populates(self) -> bool {
+        matches!(self, Advice::PopulateRead | Advice::PopulateWrite)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Advises on `[start, start + len)`.
+    ///
+    /// # Errors
+    /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
+    /// before it done; ENOMEM for holes, with all that is mapped done;
+    /// EAGAIN at the count limit.
+    pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
+        let end = self.end_of(start, len)?;
+        if end == start {
+            return Ok(Plan::new());
+        }
+        let mut plan = self.begin_walk(start, end)?;
+        let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
+        let mut reached = start;
+        let went = self.walk(start, end, holes, &mut plan, |a, _, e| {
+            let new = advised(a, advice)?;
+            reached = e;
+            Ok(new)
+        });
+        // Writing advice did what it did before it was refused.
+        match advice {
+            Advice::PopulateWrite => self.touch(start, reached),
+            Advice::GuardInstall => self.mark_guards(start, reached),
+            _ => {}
+        }
+        answer(advice_answer(went), plan)
+    }
+
+    /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
+    fn mark_guards(&mut self, start: u64, end: u64) {
+        let mut at = start;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (key, next) = (a.start, a.end);
+            if a.area.is_anonymous() {
+                self.touch(key, next);
+            }
+            if let Some((_, area)) = self.areas.get_mut(key) {
+                area.flags |= Flags::MAYBE_GUARD;
+            }
+            at = next;
+        }
+    }
+}
+
+/// As madvise answers: ENOMEM for a hole; where the number of areas is at its limit, EAGAIN.
+pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
+    match went {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Errno::ENOMEM),
+        Err(Errno::ENOMEM) => Err(Errno::EAGAIN),
+        Err(e) => Err(e),
+    }
+}
+
+/// What the advice makes of the area; `None` where it changes no attribute.
+fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, Errno> {
+    use Advice::*;
+    let has = |f: Flags| a.flags.intersects(f);
+    if advice.discards() && has(Flags::SEALED) && a.is_anonymous() && !has(Flags::WRITE) {
+        return Err(Errno::EPERM);
+    }
+    let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);
+    let refused = match advice {
+        DoFork => has(Flags::IO),
+        WipeOnFork => has(Flags::SHARED) || matches!(a.object, Object::File(_)),
+        KeepOnFork => has(Flags::DROPPABLE),
+        DoDump => (a.is_special() && !has(Flags::HUGETLB)) || has(Flags::DROPPABLE),
+        HugePage | NoHugePage => has(Flags::HUGETLB),
+        DontNeed => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
+        DontNeedLocked => has(Flags::PFNMAP | Flags::HUGETLB),
+        Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
+        Cold | PageOut => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
+        Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),
+        PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::ACCESS),
+        PopulateWrite => has(Flags::IO | Flags::PFNMAP) || !has(Flags::WRITE),
+        GuardInstall => a.is_special() || has(Flags::HUGETLB | Flags::LOCKED),
+        GuardRemove => a.is_special() || has(Flags::HUGETLB),
+        _ => false,
+    };
+    if refused {
+        return Err(Errno::EINVAL);
+    }
+    if advice == Remove && !a.flags.contains(Flags::SHARED | Flags::WRITE) {
+        return Err(Errno::EACCES);
+    }
+    let (off, on) = match advice {
+        Normal => (Flags::SEQ_READ | Flags::RAND_READ, Flags::empty()),
+        Sequential => (Flags::RAND_READ, Flags::SEQ_READ),
+        Random => (Flags::SEQ_READ, Flags::RAND_READ),
+        DontFork => (Flags::empty(), Flags::DONTCOPY),
+        DoFork => (Flags::DONTCOPY, Flags::empty()),
+        WipeOnFork => (Flags::empty(), Flags::WIPEONFORK),
+        KeepOnFork => (Flags::WIPEONFORK, Flags::empty()),
+        DontDump => (Flags::empty(), Flags::DONTDUMP),
+        DoDump => (Flags::DONTDUMP, Flags::empty()),
+        HugePage => (Flags::NOHUGEPAGE, Flags::HUGEPAGE),
+        NoHugePage => (Flags::HUGEPAGE, Flags::NOHUGEPAGE),
+        Mergeable if mergeable(a) => (Flags::empty(), Flags::MERGEABLE),
+        Unmergeable => (Flags::MERGEABLE, Flags::empty()),
+        _ => return Ok(None),
+    };
+    let mut new = a.clone();
+    new.flags = a.flags.difference(off) | on;
+    Ok(Some(new))
+}
+
+fn mergeable<B>(a: &Area<B>) -> bool {
+    a.is_private() && !a.is_special() && !a.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
+}

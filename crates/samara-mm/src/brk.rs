@@ -1,0 +1,79 @@
+//! brk: the heap's end.
+
+use crate::area::{Area, Backing, Object};
+use crate::errno::{Errno, Error};
+use crate::flags::Flags;
+use crate::plan::{Plan, StepKind};
+use crate::space::AddressSpace;
+use crate::store::answer;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
+    ///
+    /// # Errors
+    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way or too many areas (ENOMEM),
+    /// sealed (EPERM), nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that a
+    /// sealed area leaves behind.
+    pub fn brk(&mut self, new: u64) -> Result<Plan, Error> {
+        let (old_end, task) = (self.page_up(self.layout.brk), self.config.task_size);
+        if new < self.layout.start_brk || self.layout.brk > task {
+            return Err(Errno::EINVAL.into());
+        }
+        if new > task {
+            return Err(Errno::ENOMEM.into());
+        }
+        let new_end = self.page_up(new);
+        let went = match new_end.cmp(&old_end) {
+            core::cmp::Ordering::Equal => Ok(Plan::new()),
+            core::cmp::Ordering::Less => self.shrink_brk(new_end, old_end),
+            core::cmp::Ordering::Greater => self.grow_brk(old_end, new_end),
+        };
+        if went.is_ok() {
+            self.layout.brk = new;
+        }
+        went
+    }
+
+    fn shrink_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
+        if self.areas_in(start, end).next().is_none() {
+            return Err(Errno::EINVAL.into());
+        }
+        let mut plan = self.begin(start, end, 2)?;
+        let went = self.unmap_range(start, end, &mut plan);
+        answer(went, plan)
+    }
+
+    fn grow_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
+        let page = self.page();
+        let guard = |f: Flags| {
+            if f.contains(Flags::GROWSDOWN) { self.config.stack_guard_pages.saturating_mul(page) } else { 0 }
+        };
+        let next = self.area_at_or_after(start);
+        let room = next.map_or(u64::MAX, |n| n.start.saturating_sub(guard(n.area.flags)));
+        if end.saturating_add(page) > room
+            || end > self.config.task_size
+            || self.areas.len() > self.config.max_map_count
+        {
+            return Err(Errno::ENOMEM.into());
+        }
+        let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+        let flags = Flags::READ | Flags::WRITE | may | Flags::ACCOUNT | self.def_flags;
+        let mut one = Area::new(flags, Object::Anonymous, 0);
+        let mut plan = self.begin(start, end, 2)?;
+        plan.push(StepKind::Mapped, start, end);
+        let mut from = start;
+        let left = start.checked_sub(1).and_then(|a| self.area_at(a)).map(|l| (l.start, l.area.clone()));
+        if let Some((s, l)) = left
+            && let Some(j) = self.join_at(start, &l, &one)
+        {
+            (from, one) = (s, j);
+            plan.push(StepKind::Merged, start, start);
+        }
+        self.blur(&mut one);
+        self.store(from, end, one)?;
+        if self.def_flags & Flags::LOCK == Flags::LOCKED {
+            self.populate_all(start, end);
+        }
+        Ok(plan)
+    }
+}

@@ -1,0 +1,121 @@
+//! Why a call was refused, as Linux numbers it. Knows nothing of calls.
+
+use crate::plan::Plan;
+use core::fmt;
+
+/// An error number of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(i32)]
+pub enum Errno {
+    /// Not permitted: an area is sealed.
+    EPERM = 1,
+    /// Not for this kind of backing.
+    EBADF = 9,
+    /// Short of memory inside; may be tried again.
+    EAGAIN = 11,
+    /// Not mapped, a hole, out of user space, too many areas, or out of memory.
+    ENOMEM = 12,
+    /// The backing does not allow this protection.
+    EACCES = 13,
+    /// No such area, or the range leaves it.
+    EFAULT = 14,
+    /// Registered by someone else.
+    EBUSY = 16,
+    /// Something is mapped there already.
+    EEXIST = 17,
+    /// An argument makes no sense.
+    EINVAL = 22,
+    /// The offset and length pass the end of what a backing can hold.
+    EOVERFLOW = 75,
+    /// A flag that MAP_SHARED_VALIDATE does not know, or that the backing does not support.
+    EOPNOTSUPP = 95,
+}
+
+impl Errno {
+    /// The number, positive.
+    pub fn raw(self) -> i32 {
+        self as i32
+    }
+
+    /// The name, as in `errno(3)`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Errno::EPERM => "EPERM",
+            Errno::EBADF => "EBADF",
+            Errno::EAGAIN => "EAGAIN",
+            Errno::ENOMEM => "ENOMEM",
+            Errno::EACCES => "EACCES",
+            Errno::EFAULT => "EFAULT",
+            Errno::EBUSY => "EBUSY",
+            Errno::EEXIST => "EEXIST",
+            Errno::EINVAL => "EINVAL",
+            Errno::EOVERFLOW => "EOVERFLOW",
+            Errno::EOPNOTSUPP => "EOPNOTSUPP",
+        }
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Errno::EPERM => "EPERM: an area in the range is sealed",
+            Errno::EBADF => "EBADF: this area's backing does not take that",
+            Errno::EAGAIN => "EAGAIN: short of memory, try again",
+            Errno::ENOMEM => "ENOMEM: a hole, a range outside user space, too many areas, or no memory",
+            Errno::EACCES => "EACCES: the area may not get this protection",
+            Errno::EFAULT => "EFAULT: no area there, or the range leaves the area",
+            Errno::EBUSY => "EBUSY: the range is registered elsewhere",
+            Errno::EEXIST => "EEXIST: something is mapped in the range",
+            Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",
+            Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",
+            Errno::EOVERFLOW => "EOVERFLOW: offset and length are too large together",
+        })
+    }
+}
+
+impl core::error::Error for Errno {}
+
+impl From<samara::AllocError> for Errno {
+    fn from(_: samara::AllocError) -> Self {
+        Errno::ENOMEM
+    }
+}
+
+impl<K> From<samara::StoreError<K>> for Errno {
+    fn from(e: samara::StoreError<K>) -> Self {
+        match e {
+            samara::StoreError::EmptyRange(_) => Errno::EINVAL,
+            _ => Errno::ENOMEM,
+        }
+    }
+}
+
+/// A refused call: why, and what it did before it was refused.
+///
+/// Linux leaves partial effects behind in a few cases (a hole in the middle of `mprotect`'s range, for one); they are
+/// reproduced, and `done` says what they are. In all other cases `done` is empty and the space is as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// Why.
+    pub errno: Errno,
+    /// What was done all the same.
+    pub done: Plan,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.done.len() {
+            0 => fmt::Display::fmt(&self.errno, f),
+            n => write!(f, "{} (after {n} steps had been done)", self.errno),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        Error { errno, done: Plan::new() }
+    }
+}

@@ -1,0 +1,70 @@
+//! fork: the child's space.
+
+use crate::area::{Anon, Area, Backing};
+use crate::errno::Errno;
+use crate::flags::Flags;
+use crate::space::{AddressSpace, Touches};
+use alloc::vec::Vec;
+use samara::{BuildError, RangeMap};
+
+impl<B: Backing> AddressSpace<B> {
+    /// The space of a forked child: the same areas but those that are not copied, none of them locked; what was written carries
+    /// an inherited identity, which merges with its own kind only. Exec needs nothing: it is [`AddressSpace::new`].
+    ///
+    /// O(n).
+    ///
+    /// # Errors
+    /// ENOMEM for want of memory.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
+    /// let mut parent = AddressSpace::<FileId>::new(Config::default());
+    /// parent.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// parent.touch(0x10000, 0x11000);
+    /// let mut child = parent.fork().unwrap();
+    /// child.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
+    /// assert!(child.why_not_merged(0x11000).unwrap().contains(Reason::AnonymousIdentity));
+    /// ```
+    pub fn fork(&self) -> Result<Self, Errno> {
+        let mut child = AddressSpace::new(self.config.clone());
+        (child.layout, child.next_id) = (self.layout, self.next_id);
+        let kept = self.areas.iter().filter(|(_, a)| !a.flags.contains(Flags::DONTCOPY));
+        let ids = &mut child.next_id;
+        let unseen = self.config.touches == Touches::Unseen;
+        let mut mapped = 0u64;
+        let copies = kept.map(|(span, a)| {
+            mapped += span.last - span.first + 1;
+            (span, copy(a, unseen, ids))
+        });
+        child.areas = RangeMap::from_sorted(copies).map_err(|e| match e {
+            BuildError::Alloc => Errno::ENOMEM,
+            // The parent's areas are in order and not empty.
+            _ => Errno::EINVAL,
+        })?;
+        child.mapped = mapped;
+        child.seams = Vec::new();
+        Ok(child)
+    }
+}
+
+fn copy<B: Backing>(a: &Area<B>, unseen: bool, ids: &mut u64) -> Area<B> {
+    let mut new = a.clone();
+    new.flags -= Flags::LOCK;
+    if a.uffd.is_some_and(|u| !u.fork_events) {
+        new.uffd = None;
+        new.flags -= Flags::UFFD;
+    }
+    let mut fresh = || {
+        *ids = ids.wrapping_add(1);
+        ids.wrapping_sub(1)
+    };
+    new.anon = match a.anon {
+        _ if !a.is_private() => Anon::Untouched,
+        _ if a.flags.contains(Flags::WIPEONFORK) && unseen => Anon::Unknown,
+        _ if a.flags.contains(Flags::WIPEONFORK) => Anon::Untouched,
+        Anon::Untouched => Anon::Untouched,
+        Anon::Identity { .. } => Anon::Identity { id: fresh(), inherited: true },
+        Anon::Unknown | Anon::UnknownInherited { .. } => Anon::UnknownInherited { id: fresh() },
+    };
+    new
+}

@@ -1,0 +1,229 @@
+//! Learning: putting the model right where the kernel knows what its driver cannot see (writes, and which file was opened).
+//!
+//! Where writes are unseen ([`Touches::Unseen`](crate::Touches::Unseen)) the model joins areas if any history would let it. After each
+//! call the driver compares with the kernel, and for a boundary that only one of the two has calls `learn_cut` or `learn_join`.
+//!
+//! How far it goes: what is learnt is exact for the areas on both sides of that boundary, and for their parts, for as long as they
+//! live: an identity is never lost, and a new map beside either merges with it as in the kernel. Nothing is inferred of areas
+//! elsewhere: two areas that were learnt apart from a third are not known to be apart from one another, and that again shows as a
+//! boundary that can be learnt.
+//!
+//! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its copy (the lock decides, and is
+//! certain by then).
+//!
+//! Of two answers that both explain a boundary, the one that keeps more apart is taken: `learn_join` can take it back, where
+//! `learn_cut` could not.
+//!
+//! I1. `seams` holds the joins of the last call in order, each with both sides as they were before it.
+
+use crate::area::{Anon, Area, Backing, Object};
+use crate::errno::Errno;
+use crate::flags::Flags;
+use crate::merge;
+use crate::reasons::{Reason, Reasons};
+use crate::space::AddressSpace;
+use core::fmt;
+
+/// A join that the last call made at `at`.
+#[derive(Clone, Debug)]
+pub(crate) struct Seam<B> {
+    pub(crate) at: u64,
+    pub(crate) left: Area<B>,
+    pub(crate) right: Area<B>,
+}
+
+/// Why a difference cannot be learnt. The model is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotLearnable {
+    /// `learn_cut`: no area lies across this address. `learn_join`: no two areas touch there.
+    NoSuchPlace,
+    /// `learn_cut`: nothing that is unknown about the area could keep its two sides apart.
+    NothingUnknown,
+    /// `learn_join`: these reasons are certain.
+    Certain(Reasons),
+    /// Out of memory.
+    Memory,
+}
+
+impl fmt::Display for NotLearnable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotLearnable::NoSuchPlace => f.write_str("no area lies across this address, or no two areas touch there"),
+            NotLearnable::NothingUnknown => f.write_str("nothing unknown could keep the two sides apart"),
+            NotLearnable::Certain(r) => write!(f, "the two areas are certainly different: {r}"),
+            NotLearnable::Memory => f.write_str("out of memory"),
+        }
+    }
+}
+
+impl core::error::Error for NotLearnable {}
+
+impl From<Errno> for NotLearnable {
+    fn from(_: Errno) -> Self {
+        NotLearnable::Memory
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// The kernel has a boundary at `addr` where the model has one area: cuts there, and settles what was unknown so that
+    /// the two sides stay apart. Returns the reason.
+    ///
+    /// Call it right after the call that differed, when the model still knows what it joined; several boundaries in
+    /// ascending order.
+    ///
+    /// # Errors
+    /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.
+    pub fn learn_cut(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
+        let at = self.area_at(addr).filter(|a| a.start < addr).ok_or(NotLearnable::NoSuchPlace)?;
+        let (start, end, whole) = (at.start, at.end, at.area.clone());
+        if !whole.can_split() || !self.aligned(addr) {
+            return Err(NotLearnable::NothingUnknown);
+        }
+        let seam = self.seams.iter().position(|s| s.at == addr);
+        let (mut left, mut right) = match seam {
+            Some(i) => (self.seams[i].left.clone(), self.seams[i].right.clone()),
+            None => (whole.clone(), whole.clone()),
+        };
+        // A cut further left may have settled this one too.
+        let reason = match merge::reasons(&left, &right).iter().next() {
+            Some(known) => known,
+            None => self.settle(&mut left, &mut right).ok_or(NotLearnable::NothingUnknown)?,
+        };
+        self.areas.reserve(2).map_err(|_| NotLearnable::Memory)?;
+        // What the call joined further right is still joined, to the right side as it is known now.
+        for s in self.seams.iter_mut().skip(seam.map_or(usize::MAX, |i| i.saturating_add(1))) {
+            if s.at > addr && s.at < end {
+                s.left = right.clone();
+                right = merge::join(&right, &s.right).unwrap_or(right);
+            }
+        }
+        self.blur(&mut left);
+        self.blur(&mut right);
+        self.store(start, addr, left)?;
+        self.store(addr, end, right)?;
+        Ok(reason)
+    }
+
+    /// The kernel has one area where the model has two that touch at `addr`: joins them, if what keeps them apart is only
+    /// what was assumed (an identity, an open file, a charge). Returns the assumption that was wrong.
+    ///
+    /// # Errors
+    /// [`NotLearnable`]: something certain keeps them apart. The model is as it was.
+    pub fn learn_join(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
+        let (l, r) = self.pair(addr).ok_or(NotLearnable::NoSuchPlace)?;
+        let why = merge::reasons(l.area, r.area);
+        let mut assumed: Reasons = [Reason::AnonymousIdentity, Reason::OpenFile].into_iter().collect();
+        assumed.add(Reason::Accounting, !(l.area.flags ^ r.area.flags).contains(Flags::NORESERVE));
+        assumed.add(Reason::Offset, l.area.is_anonymous() && l.area.bias != r.area.bias);
+        let certain = why.without(assumed);
+        if !certain.is_empty() {
+            return Err(NotLearnable::Certain(certain));
+        }
+        let mut one = l.area.clone();
+        one.flags |= r.area.flags & (Flags::STICKY | Flags::ACCOUNT);
+        one.unsure.account |= why.contains(Reason::Accounting);
+        one.unsure.bias |= why.contains(Reason::Offset);
+        one.anon = match (l.area.anon, r.area.anon) {
+            (a, b) if merge::common_anon(a, b).is_some() => merge::common_anon(a, b).unwrap_or(a),
+            (a @ Anon::Identity { inherited: false, .. }, _) | (_, a @ Anon::Identity { inherited: false, .. }) => a,
+            _ => Anon::Unknown,
+        };
+        let (start, end) = (l.start, r.end);
+        self.areas.reserve(1).map_err(|_| NotLearnable::Memory)?;
+        self.store(start, end, one)?;
+        Ok(why.iter().next().unwrap_or(Reason::AnonymousIdentity))
+    }
+
+    /// Makes two sides that could be one differ in something that is not known of them.
+    fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Option<Reason> {
+        if l.unsure.account != r.unsure.account {
+            let (unsure, sure) = if l.unsure.account { (l, r) } else { (r, l) };
+            unsure.unsure.account = false;
+            unsure.flags.set(Flags::ACCOUNT, !sure.flags.contains(Flags::ACCOUNT));
+            if unsure.flags.contains(Flags::ACCOUNT) {
+                // It kept its charge, so it was written.
+                unsure.anon = self.written(unsure.anon);
+            }
+            return Some(Reason::Accounting);
+        }
+        let unsure = [l.unsure.bias, r.unsure.bias];
+        if unsure != [false, false] {
+            // Moved memory kept its offset if it was written, and lost it if not.
+            let both = [&mut *l, &mut *r];
+            for a in both.into_iter().zip(unsure).filter_map(|(a, unsure)| unsure.then_some(a)) {
+                a.unsure.bias = false;
+                a.anon = self.written(a.anon);
+            }
+            if l.bias != r.bias {
+                return Some(Reason::Offset);
+            }
+            if merge::common_anon(l.anon, r.anon).is_none() {
+                return Some(Reason::AnonymousIdentity);
+            }
+            // Neither explains it: it was written after one of several moves, and has the offset of that place.
+            let both = [&mut *l, &mut *r];
+            for a in both.into_iter().zip(unsure).filter_map(|(a, unsure)| unsure.then_some(a)) {
+                a.bias = (1 << 63) | self.fresh_id();
+            }
+            return Some(Reason::Offset);
+        }
+        let never_written = l.is_private() && !(l.flags | r.flags).contains(Flags::WRITE);
+        let is_file = matches!(l.object, Object::File(_));
+        if is_file && (!l.is_private() || never_written) && self.settle_open(l, r) {
+            return Some(Reason::OpenFile);
+        }
+        if l.is_private() && self.settle_anon(l, r) {
+            return Some(Reason::AnonymousIdentity);
+        }
+        (is_file && self.settle_open(l, r)).then_some(Reason::OpenFile)
+    }
+
+    fn settle_open(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> bool {
+        if l.opened.is_some() && r.opened.is_some() {
+            return l.opened != r.opened;
+        }
+        if l.opened.is_none() {
+            l.opened = Some(self.fresh_id());
+        }
+        if r.opened.is_none() {
+            r.opened = Some(self.fresh_id());
+        }
+        true
+    }
+
+    fn settle_anon(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> bool {
+        use Anon::{Identity, Unknown, UnknownInherited, Untouched};
+        let inherit = |id| Identity { id, inherited: true };
+        match (l.anon, r.anon) {
+            // A new map, or one that never was written: only an inherited neighbour keeps off it.
+            (UnknownInherited { id }, Untouched) => l.anon = inherit(id),
+            (Untouched, UnknownInherited { id }) => r.anon = inherit(id),
+            (Untouched, _) | (_, Untouched) => return false,
+            // One identity, and yet apart: it was only inferred, and each part was written later.
+            (Identity { .. }, Identity { .. }) => r.anon = self.written(Unknown),
+            // In a child: the inherited side was written before the fork; of the other nothing follows.
+            (UnknownInherited { id }, Unknown | Identity { inherited: false, .. }) => l.anon = inherit(id),
+            (Unknown | Identity { inherited: false, .. }, UnknownInherited { id }) => r.anon = inherit(id),
+            // Two that came through the fork, or parts of one: each was written, apart.
+            (UnknownInherited { id: a }, UnknownInherited { id: b }) if a != b => {
+                (l.anon, r.anon) = (inherit(a), inherit(b))
+            }
+            (UnknownInherited { .. } | Unknown, UnknownInherited { .. } | Unknown) => {
+                (l.anon, r.anon) = (self.written(Unknown), self.written(Unknown));
+            }
+            (Identity { .. }, _) => r.anon = self.written(Unknown),
+            (_, Identity { .. }) => l.anon = self.written(Unknown),
+        }
+        true
+    }
+
+    /// The state of memory that is now known to be written.
+    fn written(&mut self, anon: Anon) -> Anon {
+        match anon {
+            Anon::Identity { .. } => anon,
+            Anon::UnknownInherited { id } => Anon::Identity { id, inherited: true },
+            Anon::Unknown | Anon::Untouched => Anon::Identity { id: self.fresh_id(), inherited: false },
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! mlock, mlock2, munlock, mlockall, munlockall.
+
+use crate::area::{Area, Backing};
+use crate::errno::{Errno, Error};
+use crate::flags::Flags;
+use crate::plan::Plan;
+use crate::space::AddressSpace;
+use crate::store::{Holes, answer};
+
+/// How to lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockKind {
+    /// Pages are brought in at once.
+    Now,
+    /// Each page when it is touched (MLOCK_ONFAULT, MCL_ONFAULT).
+    OnFault,
+}
+
+impl LockKind {
+    fn flags(self) -> Flags {
+        match self {
+            LockKind::Now => Flags::LOCKED,
+            LockKind::OnFault => Flags::LOCK,
+        }
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Locks the pages that `[start, start + len)` meets. Special, huge and droppable areas are passed over.
+    ///
+    /// # Errors
+    /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in because an area allows no access
+    /// (all is locked then); EINVAL where the range wraps.
+    pub fn lock(&mut self, start: u64, len: u64, kind: LockKind) -> Result<Plan, Error> {
+        let (start, end) = self.lock_range(start, len);
+        let plan = self.set_lock(start, end, kind.flags())?;
+        if end > start && self.populate(start, end).is_err() {
+            return Err(Error { errno: Errno::ENOMEM, done: plan });
+        }
+        Ok(plan)
+    }
+
+    /// Unlocks.
+    ///
+    /// # Errors
+    /// ENOMEM at a hole (what lies before it is unlocked); EINVAL where the range wraps.
+    pub fn unlock(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        let (start, end) = self.lock_range(start, len);
+        self.set_lock(start, end, Flags::empty())
+    }
+
+    /// `mlockall`: locks what is there (`current`), what will be mapped from now on (`future`), or both. Without `future`, what
+    /// an earlier call said of the future is taken back.
+    ///
+    /// # Errors
+    /// EINVAL where neither is asked for; ENOMEM only for want of memory: areas that cannot be locked are passed over.
+    pub fn lock_all(&mut self, current: bool, future: bool, kind: LockKind) -> Result<Plan, Error> {
+        if !current && !future {
+            return Err(Errno::EINVAL.into());
+        }
+        let plan = if current { self.set_lock_all(kind.flags())? } else { Plan::new() };
+        self.def_flags = if future { kind.flags() } else { Flags::empty() };
+        if current {
+            self.populate_all(0, u64::MAX);
+        }
+        Ok(plan)
+    }
+
+    /// `munlockall`: unlocks everything, and the future.
+    ///
+    /// # Errors
+    /// ENOMEM only for want of memory.
+    pub fn unlock_all(&mut self) -> Result<Plan, Error> {
+        let plan = self.set_lock_all(Flags::empty())?;
+        self.def_flags = Flags::empty();
+        Ok(plan)
+    }
+
+    fn lock_range(&self, start: u64, len: u64) -> (u64, u64) {
+        let from = self.page_down(start);
+        (from, from.wrapping_add(self.page_up(len.wrapping_add(start - from))))
+    }
+
+    fn set_lock(&mut self, start: u64, end: u64, flags: Flags) -> Result<Plan, Error> {
+        if end == start {
+            return Ok(Plan::new());
+        }
+        if end < start {
+            return Err(Errno::EINVAL.into());
+        }
+        if self.area_at(start).is_none() {
+            return Err(Errno::ENOMEM.into());
+        }
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Stop, &mut plan, |a, _, _| Ok(Some(locked(a, flags))));
+        answer(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
+    }
+
+    fn set_lock_all(&mut self, flags: Flags) -> Result<Plan, Error> {
+        let mut plan = self.begin_walk(0, u64::MAX)?;
+        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |a, _, _| Ok(Some(locked(a, flags))));
+        answer(went.map(|_| ()), plan)
+    }
+}
+
+fn locked<B: Clone>(a: &Area<B>, flags: Flags) -> Area<B> {
+    let mut new = a.clone();
+    if a.lockable() {
+        new.flags = a.flags.difference(Flags::LOCK) | flags;
+    }
+    new
+}

@@ -1,0 +1,175 @@
+//! mmap: a new area at a place that the caller has decided, over what is there or not.
+
+use crate::area::{Area, Backing, Object, flags_of};
+use crate::errno::{Errno, Error};
+use crate::flags::{Flags, MapFlags, Prot};
+use crate::plan::Plan;
+use crate::space::AddressSpace;
+use crate::store::answer;
+
+/// What to map, and where.
+///
+/// The place is decided already: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to map over anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapRequest<B> {
+    /// First address; a multiple of the page size.
+    pub start: u64,
+    /// Length in bytes; rounded up to pages.
+    pub len: u64,
+    /// Protection. Unknown bits are ignored, as `mmap` ignores them.
+    pub prot: Prot,
+    /// Type and flags.
+    pub flags: MapFlags,
+    /// The file, or the hidden file of shared anonymous memory (each such map has a new one). `None` for private
+    /// anonymous memory.
+    pub backing: Option<B>,
+    /// Offset into the backing in bytes; ignored without one.
+    pub offset: u64,
+    /// The file is open for writing. A shared map of one that is not can never become writable.
+    pub writable_file: bool,
+    /// Flags that the backing's driver adds (`IO`, `PFNMAP`, `DONTEXPAND`, ...).
+    pub driver_flags: Flags,
+}
+
+impl<B> MapRequest<B> {
+    /// Private anonymous memory.
+    pub fn anonymous(start: u64, len: u64, prot: Prot) -> Self {
+        MapRequest {
+            start,
+            len,
+            prot,
+            flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS,
+            backing: None,
+            offset: 0,
+            writable_file: true,
+            driver_flags: Flags::empty(),
+        }
+    }
+
+    /// A file from byte `offset` on, shared or private; open for writing.
+    pub fn file(start: u64, len: u64, prot: Prot, flags: MapFlags, backing: B, offset: u64) -> Self {
+        MapRequest { flags, backing: Some(backing), offset, ..Self::anonymous(start, len, prot) }
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Maps; joins with its neighbours where the rules allow. What was there is unmapped in the same store.
+    ///
+    /// # Errors
+    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EACCES, EPERM (over a
+    /// sealed area: the cut at the start of the range may stay, as in Linux).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
+    /// let plan = space.map(&MapRequest::anonymous(0x12000, 0x1000, Prot::RW)).unwrap();
+    /// assert_eq!(plan.to_string(), "mapped 12000-13000, merged at 12000");
+    /// assert_eq!(space.len(), 1);
+    /// ```
+    pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
+        let (start, end, area) = self.check_map(request)?;
+        let mut plan = self.begin(start, end, 3)?;
+        let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
+        let eager = populate || area.flags.contains(Flags::LOCKED);
+        let went = self.vacate(start, end, &mut plan).and_then(|()| self.put(start, end, area, &mut plan));
+        if went.is_ok() {
+            self.drop_lock(start);
+            if eager {
+                self.populate_all(start, end);
+            }
+        }
+        answer(went, plan)
+    }
+
+    /// All that can be refused before anything is touched. Gives the bounds and the new area.
+    fn check_map(&self, r: &MapRequest<B>) -> Result<(u64, u64, Area<B>), Errno> {
+        let page = self.page();
+        let kind = r.flags.bits() & MapFlags::TYPE;
+        if r.len == 0 || (r.backing.is_some() && !self.aligned(r.offset)) {
+            return Err(Errno::EINVAL);
+        }
+        let len = self.page_up(r.len);
+        if len == 0 || self.areas.len() > self.config.max_map_count {
+            return Err(Errno::ENOMEM);
+        }
+        if len > self.config.task_size || r.start > self.config.task_size - len {
+            return Err(Errno::ENOMEM);
+        }
+        if !self.aligned(r.start) {
+            return Err(Errno::EINVAL);
+        }
+        let end = r.start + len;
+        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(r.start, end).next().is_some() {
+            return Err(Errno::EEXIST);
+        }
+        let flags = self.map_flags(r, kind)?;
+        let (object, bias) = match &r.backing {
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(r.start, r.offset, page)),
+            None => (Object::Anonymous, 0),
+        };
+        Ok((r.start, end, Area::new(flags, object, bias)))
+    }
+
+    fn map_flags(&self, r: &MapRequest<B>, kind: u32) -> Result<Flags, Errno> {
+        const PRIVATE: u32 = MapFlags::PRIVATE.bits();
+        const SHARED: u32 = MapFlags::SHARED.bits();
+        const VALIDATE: u32 = MapFlags::SHARED_VALIDATE.bits();
+        const DROPPABLE: u32 = MapFlags::DROPPABLE.bits();
+        let anonymous = r.flags.contains(MapFlags::ANONYMOUS);
+        let never_droppable = MapFlags::LOCKED | MapFlags::HUGETLB | MapFlags::GROWSDOWN;
+        let grows = r.flags.contains(MapFlags::GROWSDOWN);
+        let no_file = r.backing.is_none();
+        let shared = kind == SHARED || kind == VALIDATE;
+        let refused = match kind {
+            PRIVATE => no_file != anonymous,
+            SHARED => no_file || (anonymous && grows),
+            VALIDATE => no_file || anonymous,
+            DROPPABLE => !no_file || !anonymous || r.flags.intersects(never_droppable),
+            _ => true,
+        };
+        if refused {
+            return Err(Errno::EINVAL);
+        }
+        if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let writable = anonymous || r.writable_file;
+        if shared && !writable && r.prot.contains(Prot::WRITE) {
+            return Err(Errno::EACCES);
+        }
+        if grows && !anonymous {
+            return Err(Errno::EINVAL);
+        }
+        let mut flags = r.prot.access() | flags_of(r.flags) | r.driver_flags | self.def_flags;
+        flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+        if kind == DROPPABLE {
+            flags |= Flags::DROPPABLE | Flags::NORESERVE | Flags::WIPEONFORK | Flags::DONTDUMP;
+        } else if shared && writable {
+            flags |= Flags::SHARED | Flags::MAYSHARE;
+        } else if shared {
+            flags = flags.difference(Flags::MAYWRITE) | Flags::MAYSHARE;
+        }
+        if r.flags.contains(MapFlags::NORESERVE) && !self.config.strict_overcommit {
+            flags |= Flags::NORESERVE;
+        }
+        if accountable(flags) {
+            flags |= Flags::ACCOUNT;
+        }
+        Ok(flags)
+    }
+
+    /// What cannot be locked loses the lock flags, but only after it was compared with its neighbours.
+    fn drop_lock(&mut self, start: u64) {
+        let Some((span, area)) = self.areas.get_mut(start).filter(|(_, a)| !a.lockable()) else { return };
+        if area.flags.contains(Flags::LOCKED) {
+            self.locked -= span.last - span.first + 1;
+        }
+        area.flags -= Flags::LOCK;
+    }
+}
+
+/// Whether memory with these flags is charged: private, writable, and not exempt.
+pub(crate) fn accountable(flags: Flags) -> bool {
+    flags.contains(Flags::WRITE) && !flags.intersects(Flags::SHARED | Flags::NORESERVE | Flags::HUGETLB)
+}

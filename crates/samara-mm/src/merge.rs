@@ -1,0 +1,89 @@
+//! Merge rules: when two touching areas can be one, and what that one is. Knows nothing of trees, places or calls.
+//!
+//! I1. `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
+
+use crate::area::{Anon, Area, Unsure};
+use crate::flags::Flags;
+use crate::reasons::{Reason, Reasons};
+
+/// Why `l` and `r`, which touch in this order, cannot be one area.
+pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>) -> Reasons {
+    let mut why = Reasons::EMPTY;
+    let differ = (l.flags ^ r.flags).difference(Flags::STICKY);
+    let account_known = !l.unsure.account && !r.unsure.account;
+    why.add(Reason::Protection, differ.intersects(Flags::ACCESS | Flags::PKEY));
+    why.add(Reason::Lock, differ.intersects(Flags::LOCK));
+    why.add(Reason::Seal, differ.intersects(Flags::SEALED));
+    why.add(Reason::Uffd, differ.intersects(Flags::UFFD) || l.uffd != r.uffd);
+    why.add(
+        Reason::Accounting,
+        differ.intersects(Flags::NORESERVE) || (differ.intersects(Flags::ACCOUNT) && account_known),
+    );
+    let named =
+        Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD | Flags::NORESERVE | Flags::ACCOUNT;
+    why.add(Reason::Flags, !differ.difference(named).is_empty());
+    why.add(Reason::Special, l.is_special() || r.is_special());
+    why.add(Reason::Policy, l.policy != r.policy);
+    why.add(Reason::Name, l.name != r.name);
+    if l.object != r.object {
+        // Offsets and identities mean nothing across objects.
+        why.add(Reason::Backing, true);
+        return why;
+    }
+    why.add(Reason::OpenFile, matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b));
+    why.add(Reason::Offset, common_bias(l, r).is_none());
+    why.add(Reason::AnonymousIdentity, common_anon(l.anon, r.anon).is_none());
+    why
+}
+
+/// The one area that `l` and `r` become, or why they do not.
+pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>) -> Result<Area<B>, Reasons> {
+    let why = reasons(l, r);
+    if !why.is_empty() {
+        return Err(why);
+    }
+    let known = if l.unsure.account { r } else { l };
+    let mut one = l.clone();
+    one.flags = l.flags.difference(Flags::ACCOUNT) | (known.flags & Flags::ACCOUNT) | (r.flags & Flags::STICKY);
+    one.anon = common_anon(l.anon, r.anon).unwrap_or(l.anon);
+    one.opened = l.opened.or(r.opened);
+    // A join settles no doubt about the offset: what was joined may go again within the same call.
+    one.bias = if r.unsure.bias && !l.unsure.bias { r.bias } else { l.bias };
+    one.unsure = Unsure { account: l.unsure.account && r.unsure.account, bias: l.unsure.bias || r.unsure.bias };
+    Ok(one)
+}
+
+/// The bias that both can have.
+fn common_bias<B>(l: &Area<B>, r: &Area<B>) -> Option<u64> {
+    let other = |a: &Area<B>| if a.unsure.bias { 0 } else { a.bias };
+    [l.bias, other(l)].into_iter().find(|b| *b == r.bias || *b == other(r))
+}
+
+/// The anonymous identity that both can have: none has one, or the same, or only one has one and did not inherit it.
+pub(crate) fn common_anon(l: Anon, r: Anon) -> Option<Anon> {
+    use Anon::{Identity, Unknown, UnknownInherited, Untouched};
+    Some(match (l, r) {
+        (a, b) if a == b => a,
+        (Untouched, a) | (a, Untouched) => match a {
+            Identity { inherited: true, .. } => return None,
+            _ => a,
+        },
+        (Identity { .. }, Identity { .. }) => return None,
+        (Unknown, a @ Identity { inherited, .. }) | (a @ Identity { inherited, .. }, Unknown) => {
+            if inherited {
+                return None;
+            }
+            a
+        }
+        (UnknownInherited { id: u }, a @ Identity { id, inherited })
+        | (a @ Identity { id, inherited }, UnknownInherited { id: u }) => {
+            if inherited && id != u {
+                return None;
+            }
+            a
+        }
+        (a @ UnknownInherited { .. }, Unknown) | (Unknown, a @ UnknownInherited { .. }) => a,
+        (a @ UnknownInherited { .. }, UnknownInherited { .. }) => a,
+        (Unknown, Unknown) => Unknown,
+    })
+}

@@ -1,0 +1,105 @@
+//! Plans: what a call did, step by step. Knows nothing of the rules that led to it.
+
+use crate::errno::Errno;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
+
+/// One thing that a call did to `[start, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// What was done.
+    pub kind: StepKind,
+    /// First address concerned.
+    pub start: u64,
+    /// First address after it. Equal to `start` for [`StepKind::Split`] and [`StepKind::Merged`].
+    pub end: u64,
+}
+
+/// Kinds of [`Step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// Was mapped and is no longer: a whole area, or its head or tail.
+    Unmapped,
+    /// Was not mapped (any longer) and is now.
+    Mapped,
+    /// An area was cut at `start`, and both sides stayed.
+    Split,
+    /// Two areas that touched at `start` became one.
+    Merged,
+    /// Attributes changed.
+    Changed,
+    /// The memory moved away from here (its target is `Mapped`).
+    Moved,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            StepKind::Unmapped => "unmapped",
+            StepKind::Mapped => "mapped",
+            StepKind::Split => return write!(f, "split at {:x}", self.start),
+            StepKind::Merged => return write!(f, "merged at {:x}", self.start),
+            StepKind::Changed => "changed",
+            StepKind::Moved => "moved",
+        };
+        write!(f, "{name} {:x}-{:x}", self.start, self.end)
+    }
+}
+
+/// The steps of one call, in order. A slice of [`Step`].
+///
+/// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
+/// (before it merges), `Unmapped` takes one area or a part of one away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan(Vec<Step>);
+
+impl Plan {
+    pub(crate) const fn new() -> Plan {
+        Plan(Vec::new())
+    }
+
+    /// Room for `n` more steps, so that pushing them cannot fail.
+    pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
+        self.0.try_reserve(n).map_err(|_| Errno::ENOMEM)
+    }
+
+    pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {
+        self.0.push(Step { kind, start, end });
+    }
+
+    /// The steps.
+    pub fn steps(&self) -> &[Step] {
+        &self.0
+    }
+
+    /// How many steps of this kind.
+    pub fn count(&self, kind: StepKind) -> usize {
+        self.0.iter().filter(|s| s.kind == kind).count()
+    }
+}
+
+impl Deref for Plan {
+    type Target = [Step];
+    fn deref(&self) -> &[Step] {
+        &self.0
+    }
+}
+
+impl<'a> IntoIterator for &'a Plan {
+    type Item = &'a Step;
+    type IntoIter = core::slice::Iter<'a, Step>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, s) in self.0.iter().enumerate() {
+            write!(f, "{}{s}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,61 @@
+//! mbind and PR_SET_VMA_ANON_NAME: attributes that only keep areas apart.
+
+use crate::area::{Backing, Object, Policy};
+use crate::errno::{Errno, Error};
+use crate::plan::Plan;
+use crate::space::AddressSpace;
+use crate::store::{Holes, answer};
+use alloc::sync::Arc;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Sets the memory policy of `[start, start + len)`; `None` is the default policy (`MPOL_DEFAULT`).
+    ///
+    /// # Errors
+    /// EINVAL for a bad range; EFAULT for a hole, with nothing changed (the default policy passes over holes, and is
+    /// refused only where nothing is mapped at all); ENOMEM at the count limit.
+    pub fn set_policy(&mut self, start: u64, len: u64, policy: Option<Arc<Policy>>) -> Result<Plan, Error> {
+        let end = start.wrapping_add(self.page_up(len));
+        if !self.aligned(start) || end < start {
+            return Err(Errno::EINVAL.into());
+        }
+        if end == start {
+            return Ok(Plan::new());
+        }
+        let covered = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at).then_some(a.end));
+        let refused = match policy {
+            Some(_) => covered.is_none_or(|c| c < end),
+            None => self.areas_in(start, end).next().is_none(),
+        };
+        if refused {
+            return Err(Errno::EFAULT.into());
+        }
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| {
+            let mut new = a.clone();
+            new.policy.clone_from(&policy);
+            Ok(Some(new))
+        });
+        answer(went.map(|_| ()), plan)
+    }
+
+    /// Names anonymous memory (`PR_SET_VMA_ANON_NAME`); `None` takes the name away.
+    ///
+    /// # Errors
+    /// EINVAL for a bad range; EBADF at a file's area, ENOMEM for holes: what could be named is named.
+    pub fn set_anon_name(&mut self, start: u64, len: u64, name: Option<Arc<str>>) -> Result<Plan, Error> {
+        let end = self.end_of(start, len)?;
+        if end == start {
+            return Ok(Plan::new());
+        }
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| {
+            if !matches!(a.object, Object::Anonymous) {
+                return Err(Errno::EBADF);
+            }
+            let mut new = a.clone();
+            new.name.clone_from(&name);
+            Ok(Some(new))
+        });
+        answer(crate::advise::advice_answer(went), plan)
+    }
+}

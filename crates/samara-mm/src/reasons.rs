@@ -1,0 +1,136 @@
+//! Reasons: why two touching areas are not one. Knows names and sets; the rules are in `merge`.
+
+use core::fmt;
+
+/// One thing that keeps two touching areas apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Reason {
+    /// One is readable, writable or executable where the other is not, or the protection keys differ.
+    Protection,
+    /// Other flags differ (shared, grows down, not in core dumps, huge pages, ...).
+    Flags,
+    /// Different objects lie behind them.
+    Backing,
+    /// The same file, opened twice.
+    OpenFile,
+    /// The offsets do not continue.
+    Offset,
+    /// Both were written, apart from one another, or one was inherited through a fork.
+    AnonymousIdentity,
+    /// Memory policies differ.
+    Policy,
+    /// Names differ.
+    Name,
+    /// Userfaultfd registrations differ.
+    Uffd,
+    /// One is special: device memory, or the kernel's own pages.
+    Special,
+    /// One is locked in memory.
+    Lock,
+    /// One is charged against the commit limit and the other is not.
+    Accounting,
+    /// One is sealed.
+    Seal,
+}
+
+impl Reason {
+    /// All there are, in the order that sets list them.
+    pub const ALL: [Reason; 13] = [
+        Reason::Protection,
+        Reason::Flags,
+        Reason::Backing,
+        Reason::OpenFile,
+        Reason::Offset,
+        Reason::AnonymousIdentity,
+        Reason::Policy,
+        Reason::Name,
+        Reason::Uffd,
+        Reason::Special,
+        Reason::Lock,
+        Reason::Accounting,
+        Reason::Seal,
+    ];
+
+    /// The name, in kebab-case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Protection => "protection",
+            Reason::Flags => "flags",
+            Reason::Backing => "backing",
+            Reason::OpenFile => "open-file",
+            Reason::Offset => "offset",
+            Reason::AnonymousIdentity => "anonymous-identity",
+            Reason::Policy => "policy",
+            Reason::Name => "name",
+            Reason::Uffd => "uffd",
+            Reason::Special => "special",
+            Reason::Lock => "lock",
+            Reason::Accounting => "accounting",
+            Reason::Seal => "seal",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of [`Reason`]s. Displays as their names joined by `+`; the empty set as nothing.
+///
+/// ```
+/// use samara_mm::{Reason, Reasons};
+/// let r: Reasons = [Reason::Lock, Reason::Protection].into_iter().collect();
+/// assert_eq!(r.to_string(), "protection+lock");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reasons(u16);
+
+impl Reasons {
+    /// No reason at all.
+    pub const EMPTY: Reasons = Reasons(0);
+
+    /// Whether there is none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether `reason` is among them.
+    pub fn contains(self, reason: Reason) -> bool {
+        self.0 >> reason as u8 & 1 == 1
+    }
+
+    /// The reasons, in the order of [`Reason::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Reason> + Clone {
+        Reason::ALL.into_iter().filter(move |r| self.contains(*r))
+    }
+
+    pub(crate) fn add(&mut self, reason: Reason, when: bool) {
+        self.0 |= u16::from(when) << reason as u8;
+    }
+
+    /// Those that are not in `other`.
+    pub(crate) fn without(self, other: Reasons) -> Reasons {
+        Reasons(self.0 & !other.0)
+    }
+}
+
+impl FromIterator<Reason> for Reasons {
+    fn from_iter<I: IntoIterator<Item = Reason>>(iter: I) -> Self {
+        let mut set = Reasons::EMPTY;
+        iter.into_iter().for_each(|r| set.add(r, true));
+        set
+    }
+}
+
+impl fmt::Display for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, r) in self.iter().enumerate() {
+            write!(f, "{}{r}", if i == 0 { "" } else { "+" })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,275 @@
+//! mremap: shrink, grow, move, duplicate.
+//!
+//! Where a free place must be picked, the caller has picked it ([`RemapMode::MoveTo`]).
+
+use crate::area::{Anon, Area, Backing};
+use crate::errno::{Errno, Error};
+use crate::flags::Flags;
+use crate::plan::{Plan, StepKind};
+use crate::space::{AddressSpace, Placed};
+use crate::store::answer;
+
+/// Where the memory goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemapMode {
+    /// Stays where it is, or is refused.
+    InPlace,
+    /// To this free place, which the caller picked as the kernel would (MREMAP_MAYMOVE).
+    MoveTo(u64),
+    /// To this place, over whatever is there (MREMAP_FIXED).
+    Fixed(u64),
+}
+
+/// What to remap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemapRequest {
+    /// First address; a multiple of the page size.
+    pub old: u64,
+    /// Bytes to remap; 0 duplicates shared memory.
+    pub old_len: u64,
+    /// Bytes that it is to have.
+    pub new_len: u64,
+    /// Where it goes.
+    pub mode: RemapMode,
+    /// The old place stays mapped, emptied (MREMAP_DONTUNMAP).
+    pub dontunmap: bool,
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Remaps.
+    ///
+    /// `Fixed` with equal lengths moves several areas at once, and keeps the holes between them.
+    ///
+    /// # Errors
+    /// As `mremap(2)`. A target that was emptied, and areas that were moved before one was refused, stay so: see [`Error::done`].
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, RemapMode, RemapRequest};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
+    /// let mode = RemapMode::Fixed(0x20000);
+    /// space.remap(&RemapRequest { old: 0x10000, old_len: 0x2000, new_len: 0x3000, mode, dontunmap: false }).unwrap();
+    /// assert_eq!(space.areas().map(|a| (a.start, a.end)).collect::<Vec<_>>(), [(0x20000, 0x23000)]);
+    /// ```
+    pub fn remap(&mut self, request: &RemapRequest) -> Result<Plan, Error> {
+        let r = &RemapRequest {
+            old_len: self.page_up(request.old_len),
+            new_len: self.page_up(request.new_len),
+            ..*request
+        };
+        self.check_remap(r)?;
+        let first = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        let multi = matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
+        if first.area.flags.contains(Flags::SEALED) {
+            return Err(Errno::EPERM.into());
+        }
+        match r.mode {
+            RemapMode::InPlace if r.old_len == r.new_len => Ok(Plan::new()),
+            RemapMode::InPlace if r.old_len > r.new_len => {
+                self.unmap(r.old.wrapping_add(r.new_len), r.old_len - r.new_len)
+            }
+            RemapMode::InPlace => self.grow(r),
+            RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
+                let from = self.areas_in(r.old, r.old.saturating_add(r.old_len)).count();
+                let mut plan = self.begin(to, to + r.new_len, from.saturating_mul(6).saturating_add(8))?;
+                let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
+                answer(went, plan)
+            }
+        }
+    }
+
+    fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {
+        let task = self.config.task_size;
+        if !self.aligned(r.old) || r.new_len == 0 || r.new_len > task {
+            return Err(Errno::EINVAL);
+        }
+        let to = match r.mode {
+            RemapMode::InPlace if r.dontunmap => return Err(Errno::EINVAL),
+            RemapMode::InPlace => return Ok(()),
+            RemapMode::MoveTo(to) | RemapMode::Fixed(to) => to,
+        };
+        if to > task - r.new_len || !self.aligned(to) || (r.dontunmap && r.old_len != r.new_len) {
+            return Err(Errno::EINVAL);
+        }
+        if r.old.wrapping_add(r.old_len) > to && to + r.new_len > r.old {
+            return Err(Errno::EINVAL);
+        }
+        if self.areas.len().saturating_add(2) >= self.config.max_map_count.saturating_sub(3) {
+            return Err(Errno::ENOMEM);
+        }
+        if matches!(r.mode, RemapMode::MoveTo(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+
+    fn grow(&mut self, r: &RemapRequest) -> Result<Plan, Error> {
+        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        check_source(r, &at)?;
+        let (start, end) = (at.start, at.end);
+        let to = r.old.checked_add(r.new_len).ok_or(Errno::ENOMEM)?;
+        let fits = r.old_len != 0 && r.old + r.old_len == end && to <= self.config.task_size;
+        if !fits || self.areas_in(end, to).next().is_some() {
+            return Err(Errno::ENOMEM.into());
+        }
+        let mut one = at.area.clone();
+        let eager = one.flags & Flags::LOCK == Flags::LOCKED;
+        let mut plan = self.begin(start, to, 3)?;
+        plan.push(StepKind::Mapped, end, to);
+        plan.push(StepKind::Merged, end, end);
+        let next = self.area_at(to).map(|n| (n.end, n.area.clone()));
+        let mut last = to;
+        if let Some((e, n)) = next
+            && let Some(j) = self.join_at(to, &one, &n)
+        {
+            (last, one) = (e, j);
+            plan.push(StepKind::Merged, to, to);
+        }
+        self.store(start, last, one)?;
+        if eager {
+            self.populate_all(end, to);
+        }
+        Ok(plan)
+    }
+
+    /// Moves, or duplicates, a range of one area.
+    fn move_one(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
+        if matches!(r.mode, RemapMode::Fixed(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
+            self.unmap_range(to, to + r.new_len, plan)?;
+        }
+        let mut len = r.old_len;
+        if len > r.new_len {
+            // An old range that wraps escapes the test for overlap: then the source may be gone by now.
+            self.area_at(r.old).ok_or(Errno::EFAULT)?;
+            let (s, e) = (r.old + r.new_len, r.old.checked_add(len).ok_or(Errno::EINVAL)?);
+            self.unmap_range(s, e, plan)?;
+            len = r.new_len;
+        }
+        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        if !at.area.can_split() && (r.old != at.start || r.old + len != at.end) {
+            return Err(Errno::EINVAL);
+        }
+        self.relocate((r.old, len), (to, r.new_len), r.dontunmap, plan)
+    }
+
+    /// Moves every area in the range by the same distance; holes stay holes.
+    fn move_many(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let end = r.old.checked_add(r.old_len).ok_or(Errno::EINVAL)?;
+        let single = self.area_at(r.old).is_some_and(|a| a.end >= end);
+        if single {
+            return self.move_one(r, to, plan);
+        }
+        let mut at = r.old;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (s, e) = (a.start.max(at), a.end.min(end));
+            if a.area.uffd.is_some() {
+                return Err(Errno::EFAULT);
+            }
+            if a.area.flags.contains(Flags::SEALED) {
+                return Err(Errno::EPERM);
+            }
+            let cut_special = !a.area.can_split() && (s != a.start || e != a.end);
+            let target = to + (s - r.old);
+            if self.areas_in(target, target + (e - s)).next().is_some() {
+                self.unmap_range(target, target + (e - s), plan)?;
+            }
+            if cut_special {
+                return Err(Errno::EINVAL);
+            }
+            self.relocate((s, e - s), (target, e - s), r.dontunmap, plan)?;
+            at = e;
+        }
+        Ok(())
+    }
+
+    /// The copy at the new place, then the end of the old one; that stays, emptied, if `keep`.
+    fn relocate(
+        &mut self,
+        (old, len): (u64, u64),
+        (to, new_len): (u64, u64),
+        keep: bool,
+        plan: &mut Plan,
+    ) -> Result<(), Errno> {
+        let Some(source) = self.area_at(old) else { return Err(Errno::EFAULT) };
+        let page = self.page();
+        let mut copy = source.area.clone();
+        let eager = copy.flags & Flags::LOCK == Flags::LOCKED && new_len > len;
+        let shift = (old / page).wrapping_sub(to / page);
+        copy.bias = copy.bias.wrapping_add(shift);
+        if copy.is_anonymous() {
+            match copy.anon {
+                Anon::Untouched => copy.bias = 0,
+                Anon::Identity { .. } => {}
+                Anon::Unknown | Anon::UnknownInherited { .. } => copy.unsure.bias |= copy.bias != 0,
+            }
+        }
+        if copy.uffd.is_some_and(|u| !u.remap_events) {
+            copy.uffd = None;
+            copy.flags -= Flags::UFFD;
+        }
+        let (first, last) = (source.start, source.end);
+        // The copy comes first, and may join its own source for a moment: what stays of that keeps the identity.
+        self.put(to, to + new_len, copy, plan)?;
+        if len > 0 {
+            plan.push(StepKind::Moved, old, old + len);
+            if keep {
+                let whole = self.empty_source(old, len, plan)?;
+                // What was joined to the copy is remembered as it is now.
+                for s in self.seams.iter_mut() {
+                    for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {
+                        side.into_iter().for_each(|a| emptied(a, whole));
+                    }
+                }
+            } else {
+                self.unmap_range(old, old + len, plan)?;
+            }
+        }
+        if eager {
+            self.populate_all(to + len, to + new_len);
+        }
+        Ok(())
+    }
+
+    /// DONTUNMAP: the area that was moved from is unlocked, all of it, and untouched if all of it moved.
+    /// An area that the copy has joined is more than what moved. Returns whether all of it moved.
+    fn empty_source(&mut self, old: u64, len: u64, plan: &mut Plan) -> Result<bool, Errno> {
+        let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
+        let (s, e, mut left) = (a.start, a.end, a.area.clone());
+        let whole = s == old && e - s == len;
+        emptied(&mut left, whole);
+        self.blur(&mut left);
+        if left != *a.area {
+            plan.push(StepKind::Changed, s, e);
+            self.store(s, e, left)?;
+        }
+        Ok(whole)
+    }
+}
+
+/// An area whose pages, or some of them, moved away.
+fn emptied<B>(a: &mut Area<B>, whole: bool) {
+    a.flags -= Flags::LOCK;
+    if whole {
+        a.anon = Anon::Untouched;
+        a.unsure.bias = false;
+    }
+}
+
+/// What growth and moves ask of the area that the old range starts in.
+fn check_source<B>(r: &RemapRequest, at: &Placed<'_, B>) -> Result<(), Errno> {
+    if r.old_len == 0 && !at.area.flags.intersects(Flags::SHARED | Flags::MAYSHARE) {
+        return Err(Errno::EINVAL);
+    }
+    if r.dontunmap && at.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
+        return Err(Errno::EINVAL);
+    }
+    if r.old.checked_add(r.old_len).is_none_or(|e| e > at.end) {
+        return Err(Errno::EFAULT);
+    }
+    if r.new_len > r.old_len && at.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
+        return Err(Errno::EFAULT);
+    }
+    Ok(())
+}

@@ -1,0 +1,341 @@
+//! The address space: its areas, its settings, and questions about them. Calls are in the files of their names.
+//!
+//! I1. Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
+//! I2. `mapped` and `locked` are the sums over all areas of bytes, and of bytes of areas with LOCKED.
+//! I3. Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
+
+use crate::area::{Area, Backing, Object};
+use crate::errno::Errno;
+use crate::flags::Flags;
+use crate::learn::Seam;
+use crate::merge;
+use crate::reasons::Reasons;
+use alloc::vec::Vec;
+use core::fmt;
+use samara::{RangeMap, Span};
+
+/// A page size in bytes: a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PageSize(u64);
+
+impl PageSize {
+    /// 4 KiB.
+    pub const K4: PageSize = PageSize(4096);
+
+    /// `bytes` as a page size; `None` unless it is a power of two from 256 to 2^40.
+    pub const fn new(bytes: u64) -> Option<PageSize> {
+        if bytes.is_power_of_two() && bytes >= 256 && bytes <= 1 << 40 { Some(PageSize(bytes)) } else { None }
+    }
+
+    /// In bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+/// Whether whoever drives the model says which pages are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Touches {
+    /// Every first write to private memory is told by [`AddressSpace::touch`].
+    #[default]
+    Told,
+    /// Writes cannot be seen: private areas are [`Anon::Unknown`](crate::Anon::Unknown), merge optimistically, and are put right by
+    /// [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`].
+    Unseen,
+}
+
+/// What an address space is like. Does not change during its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Page size.
+    pub page_size: PageSize,
+    /// End of user space.
+    pub task_size: u64,
+    /// How many areas there may be (`vm.max_map_count`).
+    pub max_map_count: usize,
+    /// Who tells of writes.
+    pub touches: Touches,
+    /// `vm.overcommit_memory` is 2: MAP_NORESERVE is ignored.
+    pub strict_overcommit: bool,
+    /// Free pages that `brk` keeps below an area that grows down (`stack_guard_gap`).
+    pub stack_guard_pages: u64,
+    /// The display ends with the `[vsyscall]` line.
+    pub vsyscall: bool,
+}
+
+impl Default for Config {
+    /// Linux on x86-64 with 47-bit addresses.
+    fn default() -> Self {
+        Config {
+            page_size: PageSize::K4,
+            task_size: 0x7fff_ffff_f000,
+            max_map_count: 65530,
+            touches: Touches::Told,
+            strict_overcommit: false,
+            stack_guard_pages: 256,
+            vsyscall: false,
+        }
+    }
+}
+
+/// Where the program's heap and stack are. Bytes, not pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// Where the heap starts.
+    pub start_brk: u64,
+    /// The break: where the heap ends.
+    pub brk: u64,
+    /// An address in the stack, as `/proc/PID/stat` calls it.
+    pub start_stack: u64,
+}
+
+/// An area with its place.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Placed<'a, B> {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// What it is.
+    pub area: &'a Area<B>,
+}
+
+impl<B> Clone for Placed<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Placed<'_, B> {}
+
+impl<B> Placed<'_, B> {
+    /// Offset into the object of the first page, in bytes (for anonymous memory: the place where it was mapped).
+    pub fn offset(&self, page: PageSize) -> u64 {
+        self.area.bias.wrapping_add(self.start / page.bytes()).wrapping_mul(page.bytes())
+    }
+}
+
+/// An area could not be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// `start` or `end` is not a multiple of the page size, or `end` does not lie after `start`.
+    BadBounds,
+    /// Something is there already.
+    Overlaps,
+    /// Out of memory.
+    Memory,
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ImportError::BadBounds => {
+                "the bounds of an area must be multiples of the page size, the end after the start"
+            }
+            ImportError::Overlaps => "an area is there already: remove it first (forget)",
+            ImportError::Memory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for ImportError {}
+
+/// An address space: its areas, and Linux's rules for changing them.
+///
+/// Each call either happens whole or not at all if memory is short. Complexity: a call that concerns k areas out of n
+/// takes O(k + log n).
+#[derive(Debug)]
+pub struct AddressSpace<B> {
+    pub(crate) areas: RangeMap<Area<B>>,
+    pub(crate) config: Config,
+    pub(crate) layout: Layout,
+    /// LOCKED and LOCKONFAULT as `mlockall(MCL_FUTURE)` set them.
+    pub(crate) def_flags: Flags,
+    pub(crate) mapped: u64,
+    pub(crate) locked: u64,
+    pub(crate) next_id: u64,
+    /// Joins of the last call, for learning.
+    pub(crate) seams: Vec<Seam<B>>,
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// An empty space.
+    pub fn new(config: Config) -> Self {
+        AddressSpace {
+            areas: RangeMap::new(),
+            config,
+            layout: Layout::default(),
+            def_flags: Flags::empty(),
+            mapped: 0,
+            locked: 0,
+            next_id: 1,
+            seams: Vec::new(),
+        }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where heap and stack are.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Says where heap and stack are (`PR_SET_MM`, or what exec decided). Changes no area.
+    pub fn set_layout(&mut self, layout: Layout) {
+        self.layout = layout;
+    }
+
+    /// Puts an area at `[start, end)` as it is: nothing is merged, no flag is added. (Shared memory has no anonymous
+    /// identity: one that is given is dropped.)
+    ///
+    /// # Errors
+    /// Bad bounds, or something is there; the space is then as it was.
+    pub fn import(&mut self, start: u64, end: u64, mut area: Area<B>) -> Result<(), ImportError> {
+        if !self.aligned(start) || !self.aligned(end) || end <= start {
+            return Err(ImportError::BadBounds);
+        }
+        if self.areas_in(start, end).next().is_some() {
+            return Err(ImportError::Overlaps);
+        }
+        if !area.is_private() {
+            area.anon = crate::area::Anon::Untouched;
+        }
+        self.areas.reserve(1).map_err(|_| ImportError::Memory)?;
+        self.store(start, end, area).map_err(|_| ImportError::Memory)
+    }
+
+    /// Takes away whatever `[start, end)` holds, by no rule at all: cuts what sticks out, seals and all. For a driver that
+    /// sets the model right from the kernel's view, with [`AddressSpace::import`].
+    ///
+    /// # Errors
+    /// Out of memory; the space is then as it was.
+    pub fn forget(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if !self.aligned(start) || !self.aligned(end) || end <= start {
+            return Err(Errno::EINVAL);
+        }
+        self.areas.reserve(1)?;
+        self.erase(start, end)
+    }
+
+    /// Moves the start of the area at `addr` down to `start`: a stack that grew on a fault. Never merges.
+    /// Counts as a write, even where the fault was refused after the growth.
+    ///
+    /// # Errors
+    /// EFAULT where no area that grows down is at `addr`, EINVAL where `start` is not a page below it, ENOMEM where
+    /// something is in the way.
+    pub fn grow_down(&mut self, addr: u64, start: u64) -> Result<(), Errno> {
+        let at = self.area_at(addr).filter(|a| a.area.flags.contains(Flags::GROWSDOWN)).ok_or(Errno::EFAULT)?;
+        if !self.aligned(start) || start >= at.start {
+            return Err(Errno::EINVAL);
+        }
+        if self.areas_in(start, at.start).next().is_some() {
+            return Err(Errno::ENOMEM);
+        }
+        let (from, end) = (at.start, at.end);
+        self.areas.reserve(1)?;
+        self.touch(from, end);
+        let Some(area) = self.area_at(from).map(|a| a.area.clone()) else { return Err(Errno::EFAULT) };
+        self.store(start, end, area)
+    }
+
+    /// Gives `edit` each object in the space: a file was renamed or removed, and its name is shown differently.
+    pub fn edit_objects(&mut self, mut edit: impl FnMut(&mut Object<B>)) {
+        self.areas.iter_mut().for_each(|(_, a)| edit(&mut a.object));
+    }
+
+    /// The areas, ascending.
+    pub fn areas(&self) -> impl DoubleEndedIterator<Item = Placed<'_, B>> + Clone {
+        self.areas.iter().map(place)
+    }
+
+    /// The area that holds `addr`. O(log n).
+    pub fn area_at(&self, addr: u64) -> Option<Placed<'_, B>> {
+        self.areas.get(addr).map(place)
+    }
+
+    /// The area that holds `addr`, or the first one after it. O(log n).
+    pub fn area_at_or_after(&self, addr: u64) -> Option<Placed<'_, B>> {
+        self.areas.at_or_after(addr).map(place)
+    }
+
+    /// The areas that meet `[start, end)`, whole, ascending.
+    pub fn areas_in(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = Placed<'_, B>> + Clone {
+        // An empty window is asked as one that no entry can meet: the iterator's type must stay one.
+        let window = (start < end).then(|| Span::new(start, end - 1));
+        window.into_iter().flat_map(|w| self.areas.range(w).map(place))
+    }
+
+    /// How many areas there are.
+    pub fn len(&self) -> usize {
+        self.areas.len()
+    }
+
+    /// Whether there is no area.
+    pub fn is_empty(&self) -> bool {
+        self.areas.is_empty()
+    }
+
+    /// Bytes of all areas together.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapped
+    }
+
+    /// Bytes of all locked areas together.
+    pub fn locked_bytes(&self) -> u64 {
+        self.locked
+    }
+
+    /// Why the two areas that touch at `addr` are not one.
+    ///
+    /// `None` where no two areas touch there. An empty set where nothing keeps them apart: legal after a call that failed half
+    /// way, and where a neighbour came to be equal without being looked at.
+    pub fn why_not_merged(&self, addr: u64) -> Option<Reasons> {
+        let (l, r) = self.pair(addr)?;
+        Some(merge::reasons(l.area, r.area))
+    }
+
+    /// The two areas that touch at `addr`.
+    pub(crate) fn pair(&self, addr: u64) -> Option<(Placed<'_, B>, Placed<'_, B>)> {
+        let l = self.area_at(addr.checked_sub(1)?).filter(|l| l.end == addr)?;
+        Some((l, self.area_at(addr)?))
+    }
+
+    pub(crate) fn page(&self) -> u64 {
+        self.config.page_size.bytes()
+    }
+
+    pub(crate) fn aligned(&self, x: u64) -> bool {
+        x & (self.page() - 1) == 0
+    }
+
+    /// End of the range that most calls mean: aligned, rounded up, not wrapping.
+    pub(crate) fn end_of(&self, start: u64, len: u64) -> Result<u64, Errno> {
+        let rounded = self.page_up(len);
+        let end = start.wrapping_add(rounded);
+        let bad = !self.aligned(start) || (len != 0 && rounded == 0) || end < start;
+        if bad { Err(Errno::EINVAL) } else { Ok(end) }
+    }
+
+    /// `x` rounded up to a page, wrapping to 0 as Linux's rounding does.
+    pub(crate) fn page_up(&self, x: u64) -> u64 {
+        self.page_down(x.wrapping_add(self.page() - 1))
+    }
+
+    pub(crate) fn page_down(&self, x: u64) -> u64 {
+        x & !(self.page() - 1)
+    }
+
+    pub(crate) fn fresh_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        id
+    }
+}
+
+pub(crate) fn place<B>((span, area): (Span, &Area<B>)) -> Placed<'_, B> {
+    Placed { start: span.first, end: span.last.saturating_add(1), area }
+}

@@ -1,0 +1,221 @@
+//! Storing: the few primitives that edit the tree, and with it the sums. Every verb is made of these.
+//!
+//! Knows merging (through `merge`), cutting and the count limit; knows no call.
+//!
+//! I1. Nothing here allocates: `begin` reserves for the whole call, so a call stops before its first store or not at all
+//!     for want of memory.
+//! I2. A change of one piece is one store, whatever it trims, cuts and joins.
+
+use crate::area::{Anon, Area, Backing};
+use crate::errno::{Errno, Error};
+use crate::flags::Flags;
+use crate::learn::Seam;
+use crate::merge;
+use crate::plan::{Plan, StepKind};
+use crate::space::{AddressSpace, Touches};
+use samara::Span;
+
+/// What a walk does at a hole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// Stops: what lies behind it stays as it was.
+    Stop,
+    /// Goes on behind it, and says so at the end.
+    Pass,
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Begins a call over `[start, end)`: reserves the plan's steps, and memory for so many stores. Forgets the last
+    /// call's seams.
+    pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize) -> Result<Plan, Errno> {
+        let pieces = self.areas_in(start, end).count().saturating_add(stores);
+        let mut plan = Plan::new();
+        plan.reserve(pieces.saturating_mul(3))?;
+        self.areas.reserve(stores)?;
+        self.seams.clear();
+        if self.config.touches == Touches::Unseen {
+            self.seams.try_reserve(stores.saturating_mul(2)).map_err(|_| Errno::ENOMEM)?;
+        }
+        Ok(plan)
+    }
+
+    /// Begins a call that may change every area in `[start, end)`: a store for each, and two for the cuts at the ends.
+    pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
+        let stores = self.areas_in(start, end).count().saturating_add(2);
+        self.begin(start, end, stores)
+    }
+
+    /// Stores over whatever is there. The sums follow.
+    pub(crate) fn store(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), Errno> {
+        let locked = area.flags.contains(Flags::LOCKED);
+        let (mapped_was, locked_was) = self.sums(start, end);
+        self.areas.replace(Span::new(start, end - 1), area, |_| ())?;
+        self.mapped = self.mapped - mapped_was + (end - start);
+        self.locked = self.locked - locked_was + if locked { end - start } else { 0 };
+        Ok(())
+    }
+
+    pub(crate) fn erase(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let (mapped_was, locked_was) = self.sums(start, end);
+        self.areas.clear_range(Span::new(start, end - 1), |_| ())?;
+        self.mapped -= mapped_was;
+        self.locked -= locked_was;
+        Ok(())
+    }
+
+    /// Mapped and locked bytes in `[start, end)`.
+    fn sums(&self, start: u64, end: u64) -> (u64, u64) {
+        self.areas_in(start, end).fold((0, 0), |(mapped, locked), a| {
+            let bytes = a.end.min(end) - a.start.max(start);
+            (mapped + bytes, locked + if a.area.flags.contains(Flags::LOCKED) { bytes } else { 0 })
+        })
+    }
+
+    /// Cuts the area at `at` in two, if one lies across it. Does not look at limits.
+    pub(crate) fn cut(&mut self, at: u64, plan: &mut Plan) -> Result<(), Errno> {
+        if self.areas.split_at(at)? {
+            plan.push(StepKind::Split, at, at);
+        }
+        Ok(())
+    }
+
+    /// Joins `l` and `r`, which touch at `at`, if the rules allow.
+    pub(crate) fn join_at(&mut self, at: u64, l: &Area<B>, r: &Area<B>) -> Option<Area<B>> {
+        let one = merge::join(l, r).ok()?;
+        if self.config.touches == Touches::Unseen && self.seams.len() < self.seams.capacity() {
+            self.seams.push(Seam { at, left: l.clone(), right: r.clone() });
+        }
+        Some(one)
+    }
+
+    /// A new area at `[start, end)`, over whatever is there, joined with its neighbours where the rules allow: one store.
+    pub(crate) fn put(&mut self, start: u64, end: u64, area: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
+        let left = start.checked_sub(1).and_then(|a| self.area_at(a)).map(|l| (l.start, l.area.clone()));
+        let right = self.area_at(end).map(|r| (r.end, r.area.clone()));
+        for a in self.areas.range(Span::new(start, end - 1)).map(crate::space::place) {
+            if a.start < start && end < a.end {
+                plan.push(StepKind::Split, start, start);
+            }
+            plan.push(StepKind::Unmapped, a.start.max(start), a.end.min(end));
+        }
+        plan.push(StepKind::Mapped, start, end);
+        let (mut from, mut to, mut one) = (start, end, area);
+        if let Some((s, l)) = &left
+            && let Some(j) = self.join_at(start, l, &one)
+        {
+            (from, one) = (*s, j);
+            plan.push(StepKind::Merged, start, start);
+        }
+        if let Some((e, r)) = &right
+            && let Some(j) = self.join_at(end, &one, r)
+        {
+            (to, one) = (*e, j);
+            plan.push(StepKind::Merged, end, end);
+        }
+        self.blur(&mut one);
+        self.store(from, to, one)
+    }
+
+    /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
+    pub(crate) fn blur(&self, area: &mut Area<B>) {
+        if self.config.touches == Touches::Unseen && area.anon == Anon::Untouched && area.is_private() {
+            area.anon = Anon::Unknown;
+        }
+    }
+
+    /// Gives the piece `[start, end)` of one area the attributes `new`: joins, cuts or changes in place, as Linux does.
+    ///
+    /// # Errors
+    /// ENOMEM at the count limit; a first cut stays where the second is refused.
+    pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
+        let Some(old) = self.area_at(start) else { return Err(Errno::EFAULT) };
+        if *old.area == new {
+            return Ok(());
+        }
+        let (first, last, whole) = (old.start, old.end, old.area.can_split());
+        let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);
+        // Locked memory is brought in as soon as it becomes writable.
+        let eager = gains(Flags::WRITE) && old.area.flags & Flags::LOCK == Flags::LOCKED;
+        let touching = |a: Option<u64>| a.and_then(|a| self.area_at(a));
+        let left =
+            (start == first).then(|| touching(start.checked_sub(1))).flatten().map(|l| (l.start, l.area.clone()));
+        let right = (end == last).then(|| touching(Some(end))).flatten().map(|r| (r.end, r.area.clone()));
+        let (mut from, mut to, mut one) = (start, end, new);
+        let (mut joined_left, mut joined_right) = (false, false);
+        if let Some((s, l)) = &left
+            && let Some(j) = self.join_at(start, l, &one)
+        {
+            (from, one, joined_left) = (*s, j, true);
+        }
+        if let Some((e, r)) = &right
+            && let Some(j) = self.join_at(end, &one, r)
+        {
+            (to, one, joined_right) = (*e, j, true);
+        }
+        let cuts = [(start, start > first), (end, end < last)];
+        if cuts.iter().any(|c| c.1) && !whole {
+            return Err(Errno::EINVAL);
+        }
+        if joined_left || joined_right {
+            // At most one side is cut here, and the count does not grow: no limit to look at.
+            cuts.iter().filter(|c| c.1).for_each(|c| plan.push(StepKind::Split, c.0, c.0));
+        } else {
+            for (at, _) in cuts.iter().filter(|c| c.1) {
+                if self.areas.len() >= self.config.max_map_count {
+                    return Err(Errno::ENOMEM);
+                }
+                self.cut(*at, plan)?;
+            }
+        }
+        plan.push(StepKind::Changed, start, end);
+        if joined_left {
+            plan.push(StepKind::Merged, start, start);
+        }
+        if joined_right {
+            plan.push(StepKind::Merged, end, end);
+        }
+        self.store(from, to, one)?;
+        if eager {
+            self.populate_all(start, end);
+        }
+        Ok(())
+    }
+
+    /// Gives each area's part of `[start, end)` the attributes that `edit` makes of its own; `None` leaves it alone.
+    ///
+    /// Returns whether there was a hole. `edit` gets the area and the bounds of the part.
+    pub(crate) fn walk(
+        &mut self,
+        start: u64,
+        end: u64,
+        holes: Holes,
+        plan: &mut Plan,
+        mut edit: impl FnMut(&Area<B>, u64, u64) -> Result<Option<Area<B>>, Errno>,
+    ) -> Result<bool, Errno> {
+        let (mut at, mut hole) = (start, false);
+        while at < end {
+            let next = self.area_at_or_after(at).filter(|a| a.start < end);
+            if next.is_none_or(|a| a.start > at) {
+                hole = true;
+                if holes == Holes::Stop {
+                    break;
+                }
+            }
+            let Some(a) = next else { break };
+            let (s, e) = (a.start.max(at), a.end.min(end));
+            if let Some(new) = edit(a.area, s, e)? {
+                self.change(s, e, new, plan)?;
+            }
+            at = e;
+        }
+        Ok(hole)
+    }
+}
+
+/// The call's answer from how it went and what it did: an error carries the steps that were done before it.
+pub(crate) fn answer(went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
+    match went {
+        Ok(()) => Ok(plan),
+        Err(errno) => Err(Error { errno, done: plan }),
+    }
+}

@@ -1,0 +1,80 @@
+//! userfaultfd: registration of ranges.
+
+use crate::area::{Backing, Uffd};
+use crate::errno::{Errno, Error};
+use crate::flags::Flags;
+use crate::plan::Plan;
+use crate::space::AddressSpace;
+use crate::store::{Holes, answer};
+
+impl<B: Backing> AddressSpace<B> {
+    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]).
+    ///
+    /// Which files can be registered is the caller's to know.
+    ///
+    /// # Errors
+    /// EINVAL: bad range, no mode, nothing mapped, or a special area; EBUSY: registered elsewhere; EPERM: an area that may never
+    /// be written. Nothing is changed then.
+    pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
+        let end = self.uffd_range(start, len)?;
+        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.areas_in(start, end).next().is_none() {
+            return Err(Errno::EINVAL.into());
+        }
+        for a in self.areas_in(start, end) {
+            if a.area.is_special() {
+                return Err(Errno::EINVAL.into());
+            }
+            if !a.area.flags.contains(Flags::MAYWRITE) {
+                return Err(Errno::EPERM.into());
+            }
+            if a.area.uffd.is_some_and(|u| u.id != uffd.id) {
+                return Err(Errno::EBUSY.into());
+            }
+        }
+        self.set_uffd(start, end, Some(uffd), modes)
+    }
+
+    /// Takes the registration of `[start, start + len)` back.
+    ///
+    /// # Errors
+    /// EINVAL: bad range, nothing mapped, or a special area. Nothing is changed then.
+    pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        let end = self.uffd_range(start, len)?;
+        let nothing = self.areas_in(start, end).next().is_none();
+        if nothing || self.areas_in(start, end).any(|a| a.area.is_special()) {
+            return Err(Errno::EINVAL.into());
+        }
+        self.set_uffd(start, end, None, Flags::empty())
+    }
+
+    /// Takes back every registration with userfaultfd `id`: it was closed.
+    ///
+    /// # Errors
+    /// ENOMEM for want of memory.
+    pub fn close_uffd(&mut self, id: u64) -> Result<Plan, Error> {
+        let mut plan = self.begin_walk(0, u64::MAX)?;
+        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |a, _, _| {
+            Ok(a.uffd.is_some_and(|u| u.id == id).then(|| with(a, None, Flags::empty())))
+        });
+        answer(went.map(|_| ()), plan)
+    }
+
+    fn uffd_range(&self, start: u64, len: u64) -> Result<u64, Errno> {
+        let task = self.config.task_size;
+        let bad = !self.aligned(start) || !self.aligned(len) || len == 0 || start >= task || len > task - start;
+        if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
+    }
+
+    fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| Ok(Some(with(a, uffd, modes))));
+        answer(went.map(|_| ()), plan)
+    }
+}
+
+fn with<B: Clone>(a: &crate::area::Area<B>, uffd: Option<Uffd>, modes: Flags) -> crate::area::Area<B> {
+    let mut new = a.clone();
+    new.uffd = uffd;
+    new.flags = a.flags.difference(Flags::UFFD) | modes;
+    new
+}

@@ -1,0 +1,117 @@
+//! Learning from the kernel where writes are not seen.
+
+use samara_mm::*;
+use std::sync::Arc;
+
+const PAGE: u64 = 4096;
+type Space = AddressSpace<FileId>;
+
+fn unseen() -> Space {
+    Space::new(Config { touches: Touches::Unseen, ..Config::default() })
+}
+
+fn rw(space: &mut Space, from: u64, to: u64) {
+    space.map(&MapRequest::anonymous(from * PAGE, (to - from) * PAGE, Prot::RW)).unwrap();
+}
+
+fn file(space: &mut Space, from: u64, to: u64, offset: u64) {
+    let id = FileId { dev: (8, 1), inode: 5, open: 0, name: Arc::from("/f") };
+    let request = MapRequest::file(from * PAGE, (to - from) * PAGE, Prot::READ, MapFlags::SHARED, id, offset * PAGE);
+    space.map(&request).unwrap();
+}
+
+fn areas(space: &Space) -> Vec<(u64, u64)> {
+    space.check().unwrap();
+    space.areas().map(|a| (a.start / PAGE, a.end / PAGE)).collect()
+}
+
+#[test]
+fn identities_learnt_apart_still_take_new_neighbours() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 14, 16);
+    rw(&mut space, 12, 14);
+    assert_eq!(areas(&space), [(10, 16)], "merged in hope");
+    // Both ends had been written: the kernel joined the new map to the lower one only.
+    assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(areas(&space), [(10, 14), (14, 16)]);
+    assert_eq!(space.why_not_merged(14 * PAGE).unwrap().to_string(), "anonymous-identity");
+    rw(&mut space, 8, 10);
+    rw(&mut space, 16, 18);
+    assert_eq!(areas(&space), [(8, 14), (14, 18)], "each takes its own new neighbour");
+    // And for good: a hole filled again joins the lower one, and keeps off the upper one.
+    space.unmap(13 * PAGE, PAGE).unwrap();
+    rw(&mut space, 13, 14);
+    assert_eq!(areas(&space), [(8, 14), (14, 18)]);
+}
+
+#[test]
+fn what_is_certain_is_not_learnt() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 12, 14);
+    // A new map was never written, so its neighbour's writes do not explain a boundary.
+    assert_eq!(space.learn_cut(12 * PAGE), Err(NotLearnable::NothingUnknown));
+    assert_eq!(space.learn_cut(20 * PAGE), Err(NotLearnable::NoSuchPlace));
+    assert_eq!(areas(&space), [(10, 14)], "as it was");
+    space.protect(12 * PAGE, PAGE, Prot::NONE, None).unwrap();
+    let certain = space.learn_join(12 * PAGE).unwrap_err();
+    assert!(matches!(certain, NotLearnable::Certain(r) if r.contains(Reason::Protection)), "{certain}");
+    assert_eq!(areas(&space), [(10, 12), (12, 13), (13, 14)]);
+}
+
+#[test]
+fn a_child_learns_what_was_written_before_the_fork() {
+    let mut parent = unseen();
+    rw(&mut parent, 10, 12);
+    let mut child = parent.fork().unwrap();
+    rw(&mut child, 12, 14);
+    assert_eq!(areas(&child), [(10, 14)], "merged in hope");
+    assert_eq!(child.learn_cut(12 * PAGE), Ok(Reason::AnonymousIdentity));
+    rw(&mut child, 8, 10);
+    assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 14)], "inherited memory keeps to itself");
+    rw(&mut child, 14, 16);
+    assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 16)]);
+}
+
+#[test]
+fn two_opens_of_one_file() {
+    let mut space = unseen();
+    file(&mut space, 10, 12, 0);
+    file(&mut space, 12, 14, 2);
+    assert_eq!(areas(&space), [(10, 14)], "one inode, merged in hope");
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::OpenFile));
+    file(&mut space, 14, 16, 4);
+    assert_eq!(areas(&space), [(10, 12), (12, 16)]);
+    assert_eq!(space.learn_join(12 * PAGE), Ok(Reason::OpenFile), "and taken back");
+    assert_eq!(areas(&space), [(10, 16)]);
+}
+
+#[test]
+fn a_charge_tells_of_a_write() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    space.map(&MapRequest::anonymous(12 * PAGE, 2 * PAGE, Prot::READ)).unwrap();
+    space.protect(10 * PAGE, 2 * PAGE, Prot::READ, None).unwrap();
+    assert_eq!(areas(&space), [(10, 14)], "merged in hope");
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::Accounting));
+    assert!(space.area_at(10 * PAGE).unwrap().area.flags.contains(Flags::ACCOUNT), "it was written, and stays charged");
+    assert_eq!(space.why_not_merged(12 * PAGE).unwrap().to_string(), "accounting");
+}
+
+#[test]
+fn moved_memory_keeps_its_offset_if_it_was_written() {
+    let moved = |space: &mut Space| {
+        rw(space, 10, 12);
+        rw(space, 22, 24);
+        let mode = RemapMode::Fixed(20 * PAGE);
+        let request = RemapRequest { old: 10 * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: false };
+        space.remap(&request).unwrap();
+    };
+    let mut space = unseen();
+    moved(&mut space);
+    assert_eq!(areas(&space), [(20, 24)], "merged in hope");
+    assert_eq!(space.learn_cut(22 * PAGE), Ok(Reason::Offset));
+    rw(&mut space, 18, 20);
+    assert_eq!(areas(&space), [(18, 20), (20, 22), (22, 24)]);
+}
