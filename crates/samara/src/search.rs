@@ -77,10 +77,8 @@ impl Search for Portable {
 pub enum Level {
     /// The portable one.
     Portable = 1,
-    /// 256-bit vectors.
-    Avx2 = 2,
     /// 512-bit vectors.
-    Avx512 = 3,
+    Avx512 = 2,
 }
 
 /// The level in force; 0 until it is asked for. Relaxed: it is one word that stands for itself, nothing is published by it.
@@ -92,8 +90,7 @@ static LEVEL: AtomicU8 = AtomicU8::new(0);
 pub(crate) fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
         1 => Level::Portable,
-        2 => Level::Avx2,
-        3 => Level::Avx512,
+        2 => Level::Avx512,
         _ => detect(),
     }
 }
@@ -121,15 +118,8 @@ fn best() -> Level {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn best() -> Level {
-    cpufeatures::new!(has_avx2, "avx2", "popcnt", "bmi1", "bmi2");
     cpufeatures::new!(has_avx512, "avx512f", "avx2", "fma", "popcnt", "bmi1", "bmi2");
-    if has_avx512::get() {
-        Level::Avx512
-    } else if has_avx2::get() {
-        Level::Avx2
-    } else {
-        Level::Portable
-    }
+    if has_avx512::get() { Level::Avx512 } else { Level::Portable }
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -143,14 +133,6 @@ pub(crate) mod x86 {
     pub(super) unsafe fn run_avx512<K, J: Job<K>>(job: J) -> J::Out {
         // SAFETY: the caller's promise.
         unsafe { job.run::<Avx512>() }
-    }
-
-    /// # Safety
-    /// The processor has AVX2.
-    #[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
-    pub(super) unsafe fn run_avx2<K, J: Job<K>>(job: J) -> J::Out {
-        // SAFETY: the caller's promise.
-        unsafe { job.run::<Avx2>() }
     }
 
     /// `key`'s bits, where the type is a 64-bit integer.
@@ -235,35 +217,6 @@ pub(crate) mod x86 {
         // SAFETY: only called where `K::IS_U64`: the type has the representation of u64.
         unsafe { core::mem::transmute_copy::<u64, K>(&bits) }
     }
-
-    /// Keys compared four at a time.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Avx2;
-
-    impl Search for Avx2 {
-        #[inline(always)]
-        unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
-            if !K::IS_U64 || !(slots + 1).is_multiple_of(4) {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::rank(keys, slots, key) };
-            }
-            // SAFETY: S1: `slots + 1` words of 64 bits are readable, whole vectors of four; the caller vouches for AVX2.
-            unsafe {
-                // There is no unsigned comparison: turning the sign bit over on both sides keeps the order.
-                let sign = _mm256_set1_epi64x(i64::MIN);
-                let sought = _mm256_xor_si256(_mm256_set1_epi64x(bits(key)), sign);
-                let mut below = 0u64;
-                let mut at = 0;
-                while at < slots {
-                    let some = _mm256_xor_si256(_mm256_loadu_si256(keys.add(at).cast()), sign);
-                    let less = _mm256_cmpgt_epi64(sought, some);
-                    below |= (_mm256_movemask_pd(_mm256_castsi256_pd(less)) as u64) << at;
-                    at += 4;
-                }
-                (below & ((1 << slots) - 1)).count_ones() as usize
-            }
-        }
-    }
 }
 
 /// Something to do with whichever search is in force: the whole descent runs inside one function compiled for it, so
@@ -286,8 +239,6 @@ pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
     match level() {
         // SAFETY: `level` has found the instructions there.
         Level::Avx512 => return unsafe { x86::run_avx512(job) },
-        // SAFETY: as above.
-        Level::Avx2 => return unsafe { x86::run_avx2(job) },
         Level::Portable => {}
     }
     // SAFETY: the portable search uses nothing.

@@ -13,7 +13,7 @@ fn every_search_path() {
         return;
     }
     let best = force(Level::Avx512);
-    for level in [Level::Portable, Level::Avx2, Level::Avx512] {
+    for level in [Level::Portable, Level::Avx512] {
         if force(level) != level {
             println!("skipped: this processor, or this build, has no {level:?}, only {best:?}");
             continue;
