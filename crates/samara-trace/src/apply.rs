@@ -1,0 +1,230 @@
+//! Has the model do what a call did, with the call's real result. Whether the kernel sees it the same way is `check`'s.
+//!
+//! - I1: the model is changed only as far as it agrees with the call's result: if the kernel refused, the model keeps only what
+//!   the same refusal leaves behind (a protected part before a hole, for one).
+
+use std::sync::Arc;
+
+use samara_mm::{
+    Advice, Error, Flags, LockKind, MapFlags, MapRequest, Plan, Policy, Prot, RemapMode, RemapRequest, Uffd,
+};
+
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::event::Step;
+use crate::kernel::{KernelArea, Maps};
+use crate::model::{self, Inode, Model};
+use crate::sys::{self, Tid};
+
+/// `personality(2)`: readable memory is executable.
+const READ_IMPLIES_EXEC: u32 = 0x0040_0000;
+
+/// What applying a call came to.
+pub(crate) enum Applied {
+    /// The model did it (perhaps nothing); its steps.
+    Done(Vec<Step>),
+    /// What this call does is not modelled: take the kernel's word.
+    AskKernel,
+    /// The model says otherwise: it would have refused, or done what was refused. Its reason.
+    Disagrees(String),
+}
+
+/// Applies one call that returned `result`.
+pub(crate) fn apply(
+    model: &mut Model,
+    maps: &mut Maps,
+    tid: Tid,
+    d: &Decoded,
+    result: i64,
+    personality: u32,
+) -> Applied {
+    let errno = if (-4095..0).contains(&result) { Some(-result as i32) } else { None };
+    if d.call == Call::Brk {
+        return brk(model, d.args[0], result as u64);
+    }
+    match (errno, do_call(model, maps, tid, d, result, personality)) {
+        (_, None) => Applied::AskKernel,
+        (None, Some(Ok(plan))) => Applied::Done(model::steps(plan.steps())),
+        (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
+        (Some(kernel), Some(own)) => {
+            let own = own.map_or_else(|e| e.errno.name().to_owned(), |_| "success".into());
+            Applied::Disagrees(format!("the model expects {own}, the kernel says errno {kernel}"))
+        }
+        (None, Some(Err(own))) => Applied::Disagrees(format!("the model refuses what the kernel did: {own}")),
+    }
+}
+
+fn brk(model: &mut Model, asked: u64, result: u64) -> Applied {
+    let mut layout = model.layout();
+    if layout.brk == 0 {
+        layout.brk = result; // never told before
+        model.set_layout(layout);
+    }
+    if result == model.layout().brk {
+        return Applied::Done(Vec::new()); // a question, a refusal, or no change
+    }
+    if result != asked {
+        return Applied::Disagrees(format!("the break is at {result:x}, and the model thought at {:x}", layout.brk));
+    }
+    match model.brk(result) {
+        Ok(plan) => Applied::Done(model::steps(plan.steps())),
+        Err(error) => Applied::Disagrees(format!("the model refuses the break {result:x}: {error}")),
+    }
+}
+
+type Did = Option<Result<Plan, Error>>;
+
+fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, personality: u32) -> Did {
+    let a = &d.args;
+    let failed = (-4095..0).contains(&result);
+    let nothing: Did = Some(Ok(Plan::default()));
+    let exec = |prot: u64| {
+        let mut prot = Prot::from_bits_retain(prot as u32);
+        prot.set(
+            Prot::EXEC,
+            prot.contains(Prot::EXEC) || (prot.contains(Prot::READ) && personality & READ_IMPLIES_EXEC != 0),
+        );
+        prot
+    };
+    Some(match d.call {
+        Call::Mmap if failed => return Some(refused(result)),
+        Call::Mmap => return map(m, maps, a, exec(a[2]), result as u64),
+        Call::Munmap => m.unmap(a[0], a[1]),
+        Call::Mprotect => m.protect(a[0], a[1], exec(a[2]), None),
+        Call::PkeyMprotect => {
+            let key = if a[3] as i32 == -1 { None } else { Some(a[3] as u8) };
+            m.protect(a[0], a[1], exec(a[2]), key)
+        }
+        Call::Mremap => {
+            let flags = a[3] as i32;
+            let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
+            let mode = if flags & libc::MREMAP_FIXED != 0 {
+                RemapMode::Fixed(a[4])
+            } else if failed || (result as u64 == a[0] && !dontunmap) {
+                RemapMode::InPlace
+            } else {
+                RemapMode::MoveTo(result as u64)
+            };
+            m.remap(&RemapRequest { old: a[0], old_len: a[1], new_len: a[2], mode, dontunmap })
+        }
+        Call::Madvise => match Advice::from_raw(a[2] as u32) {
+            Some(advice) if changes_areas(a[2] as i32) => m.advise(a[0], a[1], advice),
+            _ => return Some(if failed { refused(result) } else { Ok(Plan::default()) }),
+        },
+        Call::ProcessMadvise | Call::Personality => return nothing,
+        Call::Mlock => m.lock(a[0], a[1], LockKind::Now),
+        Call::Mlock2 => m.lock(a[0], a[1], lock_kind(a[2], libc::MLOCK_ONFAULT as u64)),
+        Call::Munlock => m.unlock(a[0], a[1]),
+        Call::Mlockall if failed => return Some(refused(result)),
+        Call::Mlockall => {
+            let has = |bit: libc::c_int| a[0] & bit as u64 != 0;
+            m.lock_all(has(libc::MCL_CURRENT), has(libc::MCL_FUTURE), lock_kind(a[0], libc::MCL_ONFAULT as u64))
+        }
+        Call::Munlockall => m.unlock_all(),
+        Call::Mseal => m.seal(a[0], a[1]),
+        Call::Mbind if failed => return Some(refused(result)),
+        Call::Mbind => return Some(m.set_policy(a[0], a[1], policy(tid, a)?)),
+        Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
+        Call::UffdRegister => {
+            let (start, len, mode) = uffd_range(tid, a[2])?;
+            let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
+            let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
+            m.register_uffd(start, len, Uffd { id: a[0], fork_events: false, remap_events: false }, modes)
+        }
+        Call::UffdUnregister => {
+            let (start, len, _) = uffd_range(tid, a[2])?;
+            m.unregister_uffd(start, len)
+        }
+        Call::Prctl if failed => return nothing,
+        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => m.set_anon_name(a[2], a[3], c_string(tid, a[4])),
+        Call::Prctl if a[0] == 65 => return nothing, // PR_SET_MDWE only refuses
+        // shmat, io_setup, PR_SET_MM, remap_file_pages, ...: rare, and the kernel tells it all.
+        _ if failed => return nothing,
+        _ => return None,
+    })
+}
+
+/// What the kernel refused and the model is not asked about.
+fn refused(result: i64) -> Result<Plan, Error> {
+    use samara_mm::Errno::*;
+    let all = [EPERM, EBADF, EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, EEXIST, EINVAL, EOVERFLOW];
+    match all.into_iter().find(|e| i64::from(e.raw()) == -result) {
+        Some(errno) => Err(errno.into()),
+        None => Ok(Plan::default()),
+    }
+}
+
+fn lock_kind(flags: u64, onfault: u64) -> LockKind {
+    if flags & onfault != 0 { LockKind::OnFault } else { LockKind::Now }
+}
+
+/// Advice that changes flags of areas, or that gives memory an identity.
+pub(crate) fn changes_areas(advice: i32) -> bool {
+    matches!(
+        advice,
+        libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_DONTFORK
+            ..=libc::MADV_KEEPONFORK | libc::MADV_POPULATE_WRITE | 102 // MADV_GUARD_INSTALL
+    )
+}
+
+/// Drivers of these names add flags of their own to their areas: `smaps` is asked.
+fn has_driver(name: &str) -> bool {
+    !name.starts_with('/')
+        || (name.starts_with("/dev/") && name != "/dev/zero (deleted)" && !name.starts_with("/dev/shm/"))
+}
+
+fn map(m: &mut Model, maps: &mut Maps, a: &[u64; 6], prot: Prot, start: u64) -> Did {
+    let flags = MapFlags::from_bits_retain(a[3] as u32) - MapFlags::FIXED_NOREPLACE;
+    let kind = a[3] as i32 & 0xf;
+    let private = kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE;
+    if flags.contains(MapFlags::ANONYMOUS) && private && !flags.contains(MapFlags::HUGETLB) {
+        let request = MapRequest { flags, ..MapRequest::anonymous(start, a[1], prot) };
+        return Some(m.map(&request));
+    }
+    // What lies behind it, and where in it, the kernel says.
+    let k: KernelArea = maps.at(start).ok()??;
+    let name = k.name.clone().unwrap_or_default();
+    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name) || flags.contains(MapFlags::HUGETLB) {
+        return None;
+    }
+    let offset = k.offset + (start - k.start);
+    let file = Inode { dev: k.dev, inode: k.inode, name: name.into() };
+    Some(m.map(&MapRequest::file(start, a[1], prot, flags, file, offset)))
+}
+
+/// The policy argument of mbind. `None` where it cannot be read.
+fn policy(tid: Tid, a: &[u64; 6]) -> Option<Option<Arc<Policy>>> {
+    let mode = a[2] as u32;
+    if mode & 0xff == 0 {
+        return Some(None); // MPOL_DEFAULT
+    }
+    let bits = usize::try_from(a[4].saturating_sub(1)).ok()?.min(4096);
+    let mut bytes = vec![0u8; bits.div_ceil(64) * 8];
+    if !bytes.is_empty() && a[3] != 0 && !sys::read_memory(tid, a[3], &mut bytes) {
+        return None;
+    }
+    let mut nodes: Vec<u64> = bytes.as_chunks().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
+    while nodes.last() == Some(&0) {
+        nodes.pop();
+    }
+    Some(Some(Arc::new(Policy { mode, nodes: nodes.into() })))
+}
+
+fn uffd_range(tid: Tid, at: u64) -> Option<(u64, u64, u64)> {
+    let mut bytes = [0u8; 24];
+    if !sys::read_memory(tid, at, &mut bytes[..16]) {
+        return None;
+    }
+    sys::read_memory(tid, at, &mut bytes); // the mode is there for a registration only
+    let word = |i: usize| bytes.as_chunks().0.get(i).map_or(0, |w| u64::from_ne_bytes(*w));
+    Some((word(0), word(1), word(2)))
+}
+
+/// A short string in the program's memory; `None` for a null pointer or nothing readable.
+fn c_string(tid: Tid, at: u64) -> Option<Arc<str>> {
+    let mut bytes = [0u8; 80];
+    let n = (0..bytes.len())
+        .take_while(|i| sys::read_memory(tid, at + *i as u64, &mut bytes[*i..=*i]) && bytes[*i] != 0)
+        .count();
+    (at != 0).then(|| String::from_utf8_lossy(&bytes[..n]).into())
+}

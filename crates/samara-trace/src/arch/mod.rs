@@ -1,0 +1,11 @@
+//! The one door to what depends on the processor: system call numbers, argument order, the result register.
+//!
+//! Another architecture is one more file with the same items.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86_64::*;
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("samara-trace records on x86-64 only for now: add a module beside arch/x86_64.rs");

@@ -1,0 +1,101 @@
+//! The system calls that matter, as one enum, and how long each may take. Knows no numbers (see `arch`) and no models.
+
+/// A system call that can change an address space, or that makes or replaces one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Mmap,
+    Munmap,
+    Mprotect,
+    PkeyMprotect,
+    Mremap,
+    Brk,
+    Madvise,
+    ProcessMadvise,
+    Mlock,
+    Mlock2,
+    Munlock,
+    Mlockall,
+    Munlockall,
+    Mseal,
+    RemapFilePages,
+    Shmat,
+    Shmdt,
+    Mbind,
+    HomeNode,
+    UffdRegister,
+    UffdUnregister,
+    Prctl,
+    ArchPrctl,
+    Personality,
+    /// Not about spaces: the recorder must let go of the task's processors first (see `pair`).
+    Affinity,
+    IoSetup,
+    IoDestroy,
+    MapShadowStack,
+    Clone,
+    Clone3,
+    Fork,
+    Vfork,
+    Execve,
+    Execveat,
+}
+
+/// A condition on one 32-bit word of a call's arguments, which the filter tests without a stop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum When {
+    /// Every such call.
+    Always,
+    /// Only if the low word of argument `.0` is one of `.1`.
+    Is(u8, &'static [u32]),
+}
+
+/// One row of an architecture's table: a number there, and what it means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    pub(crate) nr: u32,
+    pub(crate) call: Call,
+    pub(crate) when: When,
+}
+
+impl Call {
+    /// Makes or replaces a process or a thread: reported by ptrace events, not by its return.
+    pub(crate) fn makes_task(self) -> bool {
+        matches!(self, Call::Clone | Call::Clone3 | Call::Fork | Call::Vfork)
+    }
+
+    /// Stops for other reasons than the space: it neither waits for others nor keeps them waiting.
+    pub(crate) fn stays_out(self) -> bool {
+        self.execs() || matches!(self, Call::Personality | Call::Vfork | Call::Affinity)
+    }
+
+    /// Loads a program.
+    pub(crate) fn execs(self) -> bool {
+        matches!(self, Call::Execve | Call::Execveat)
+    }
+
+    /// May wait for another thread of the program (page faults that a userfaultfd thread serves, a parent that waits
+    /// for its vfork child), so no other thread is held while it runs.
+    pub(crate) fn may_block(self, args: &[u64; 6]) -> bool {
+        match self {
+            Call::Mmap => args[3] as i32 & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0,
+            Call::Madvise => !matches!(
+                args[2] as i32,
+                libc::MADV_NORMAL
+                    | libc::MADV_RANDOM
+                    | libc::MADV_SEQUENTIAL
+                    | libc::MADV_DONTNEED
+                    | libc::MADV_FREE
+                    | libc::MADV_DONTFORK..=libc::MADV_KEEPONFORK
+            ),
+            Call::ProcessMadvise
+            | Call::Mlock
+            | Call::Mlock2
+            | Call::Mlockall
+            | Call::Mbind
+            | Call::Vfork
+            | Call::Execve
+            | Call::Execveat => true,
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed. Looked for only when a call does
+//! not fit, before the call is applied anew.
+
+use std::collections::BTreeSet;
+
+use samara_mm::Flags;
+
+use crate::event::{Step, StepKind};
+use crate::kernel::{self, KernelArea, Maps};
+use crate::model::{self, Model};
+use crate::reach::Range;
+use crate::sys::Tid;
+
+/// What was learnt: a text and the steps that the model took.
+pub(crate) type Learnt = (String, Vec<Step>);
+
+/// Brings the model up to date with what changed by itself before a call that reached `ranges`.
+pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
+    let mut learnt = Vec::new();
+    for range in ranges {
+        learnt.extend(grown(model, maps, *range));
+    }
+    learnt.extend(closed(model, tid));
+    learnt
+}
+
+/// The area that grows down and stands next above `range`, if the kernel shows that it has grown.
+///
+/// The kernel is seen after the call, which may have changed or removed a part of what grew: a place in `range` counts as
+/// grown if anything is mapped below it or in it.
+fn grown(model: &mut Model, maps: &mut Maps, range: Range) -> Option<Learnt> {
+    let stack = model.area_at_or_after(range.0).filter(|a| a.area.flags.contains(Flags::GROWSDOWN))?;
+    let old = stack.start;
+    if old <= range.0 {
+        return None;
+    }
+    let mut start = old;
+    while start > 0 {
+        let mut here: Vec<KernelArea> = Vec::new();
+        maps.between(start - 1, start, &mut here).ok()?;
+        start = match here.first() {
+            // What the model knows of is not what grew.
+            Some(k) if model.area_at(k.end - 1).is_some_and(|m| m.start < old) => break,
+            Some(k) => k.start,
+            None if range.0 < start && start <= range.1 => range.0,
+            None => break,
+        };
+    }
+    if start >= old || model.grow_down(old, start).is_err() {
+        return None;
+    }
+    let step = Step { kind: StepKind::Mapped, start, end: old };
+    Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
+}
+
+/// Registrations that the kernel has no longer: their userfaultfd was closed.
+fn closed(model: &mut Model, tid: Tid) -> Vec<Learnt> {
+    let registered: Vec<(u64, u64)> = model.areas().filter_map(|a| Some((a.start, a.area.uffd?.id))).collect();
+    if registered.is_empty() {
+        return Vec::new();
+    }
+    let Ok(areas) = kernel::smaps(tid) else { return Vec::new() };
+    let still = |at: u64| {
+        areas
+            .iter()
+            .find(|k| k.start <= at && at < k.end)
+            .and_then(|k| k.flags.as_deref())
+            .is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
+    };
+    let gone: BTreeSet<u64> = registered.iter().filter(|(at, _)| !still(*at)).map(|(_, id)| *id).collect();
+    gone.into_iter()
+        .filter_map(|id| {
+            let plan = model.close_uffd(id).ok()?;
+            Some(("a userfaultfd was closed, and its registrations went with it".into(), model::steps(plan.steps())))
+        })
+        .collect()
+}

@@ -1,0 +1,118 @@
+//! Runs of areas that could be one and are not, by what keeps them apart. Knows nothing of events.
+
+use std::collections::BTreeMap;
+
+use crate::event::AreaRecord;
+
+/// Touching areas of one space that look alike in `/proc/PID/maps`, kept apart by one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// What keeps them apart: reasons joined by `+`; empty where nothing does.
+    pub apart: String,
+    /// The process whose space holds them.
+    pub pid: u32,
+    /// How many areas, all runs of the space together.
+    pub areas: u64,
+    /// How many areas they could be: the number of runs.
+    pub runs: u64,
+    /// First address of the longest run.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Areas in it.
+    pub longest: u64,
+}
+
+/// The groups of a space, one for each reason, at least two areas each.
+///
+/// Two touching areas could be one when permissions, device and inode are the same, offsets continue, and both are of
+/// the same name (anonymous memory: whatever name a program gave it). A run has one reason all through.
+pub(crate) fn groups(pid: u32, areas: impl Iterator<Item = AreaRecord>) -> Vec<Group> {
+    let mut found: BTreeMap<String, Group> = BTreeMap::new();
+    // The run that the area before belongs to.
+    let mut run: Option<Group> = None;
+    let mut before: Option<AreaRecord> = None;
+    for area in areas {
+        if let Some(before) = before.as_ref().filter(|before| alike(before, &area)) {
+            match run.as_mut().filter(|run| run.apart == area.apart) {
+                Some(run) => {
+                    run.longest += 1;
+                    run.end = area.end;
+                }
+                None => {
+                    let apart = area.apart.clone();
+                    let new = Group { apart, pid, areas: 0, runs: 0, start: before.start, end: area.end, longest: 2 };
+                    close(&mut found, run.replace(new));
+                }
+            }
+        } else {
+            close(&mut found, run.take());
+        }
+        before = Some(area);
+    }
+    close(&mut found, run);
+    found.into_values().collect()
+}
+
+/// Adds a run to its group.
+fn close(found: &mut BTreeMap<String, Group>, run: Option<Group>) {
+    let Some(run) = run else { return };
+    let group = found.entry(run.apart.clone()).or_insert_with(|| run.clone());
+    group.areas += run.longest;
+    group.runs += 1;
+    if run.longest > group.longest {
+        *group = Group { areas: group.areas, runs: group.runs, ..run };
+    }
+}
+
+fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
+    let anonymous =
+        |r: &AreaRecord| r.inode == 0 && (matches!(&*r.name, "" | "[heap]") || r.name.starts_with("[anon:"));
+    a.end == b.start
+        && a.perms == b.perms
+        && if anonymous(a) || anonymous(b) {
+            anonymous(a) && anonymous(b)
+        } else {
+            a.inode != 0
+                && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name)
+                && a.offset.wrapping_add(a.end - a.start) == b.offset
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(start: u64, end: u64, perms: u8, name: &str, apart: &str) -> AreaRecord {
+        let inode = u64::from(name.starts_with('/'));
+        AreaRecord { start, end, perms, offset: start, dev: (0, 0), inode, name: name.into(), apart: apart.into() }
+    }
+
+    #[test]
+    fn runs_are_found_by_reason() {
+        let areas = vec![
+            area(0x1000, 0x2000, 3, "", ""),
+            area(0x2000, 0x3000, 3, "[anon:a]", "name"),
+            area(0x3000, 0x4000, 3, "", "name"),
+            area(0x4000, 0x5000, 3, "", "lock"),
+            area(0x5000, 0x6000, 1, "", "protection"),
+            area(0x7000, 0x8000, 1, "", ""),
+            area(0x8000, 0x9000, 1, "[stack]", "flags"),
+            area(0x9000, 0xa000, 1, "/lib", "backing"),
+            area(0xa000, 0xb000, 1, "/lib", "open-file"),
+            AreaRecord { offset: 0, ..area(0xb000, 0xc000, 1, "/lib", "offset") },
+            area(0xd000, 0xe000, 3, "", ""),
+            area(0xe000, 0xf000, 3, "[anon:b]", "name"),
+        ];
+        let found = groups(9, areas.into_iter());
+        let found: Vec<_> = found.iter().map(|g| (&*g.apart, g.areas, g.runs, g.start, g.end, g.longest)).collect();
+        assert_eq!(
+            found,
+            [
+                ("lock", 2, 1, 0x3000, 0x5000, 2),
+                ("name", 5, 2, 0x1000, 0x4000, 3),
+                ("open-file", 2, 1, 0x9000, 0xb000, 2)
+            ]
+        );
+    }
+}

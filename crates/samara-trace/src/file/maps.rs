@@ -1,0 +1,45 @@
+//! An area as a line of `/proc/PID/maps`, to the byte. Knows nothing of spaces.
+
+use std::fmt;
+
+use super::names::perms_name;
+use crate::event::AreaRecord;
+
+/// Displays an area as its line of `/proc/PID/maps`, without the newline.
+///
+/// ```
+/// # use samara_trace::{event::AreaRecord, file::MapsLine};
+/// let heap = AreaRecord {
+///     start: 0x55d0c000, end: 0x55d2d000, perms: 0b0011, offset: 0, dev: (0, 0), inode: 0,
+///     name: "[heap]".into(), apart: String::new(),
+/// };
+/// assert_eq!(
+///     MapsLine(&heap).to_string(),
+///     "55d0c000-55d2d000 rw-p 00000000 00:00 0                                  [heap]"
+/// );
+/// ```
+#[derive(Debug)]
+pub struct MapsLine<'a>(pub &'a AreaRecord);
+
+/// The column that a name starts at, counted from 0.
+const NAME_COLUMN: usize = 73;
+
+impl fmt::Display for MapsLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let a = self.0;
+        let line = format!(
+            "{:08x}-{:08x} {} {:08x} {:02x}:{:02x} {} ",
+            a.start,
+            a.end,
+            perms_name(a.perms),
+            a.offset,
+            a.dev.0,
+            a.dev.1,
+            a.inode
+        );
+        if a.name.is_empty() {
+            return f.write_str(&line);
+        }
+        write!(f, "{line:NAME_COLUMN$}{}", a.name)
+    }
+}

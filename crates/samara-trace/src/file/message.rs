@@ -1,0 +1,103 @@
+//! Arrow IPC framing: one message after the other, with limits. Knows nothing of columns.
+//!
+//! A message is the marker `ff ff ff ff`, the length of its description (little endian, 4 bytes), the description (a
+//! flatbuffer), and its body, whose length the description gives. A length of 0 is the end marker.
+//! Buffers grow with the bytes that arrive, never by what a length claims (I2 of the module above).
+
+use std::io::{self, Read};
+
+use arrow_ipc::{Message, root_as_message};
+
+use super::{Fault, MAX_BATCH_BYTES, MAX_META_BYTES, frame};
+
+/// Reads messages; the last one's bytes stay until the next is read.
+#[derive(Debug)]
+pub(crate) struct Messages<R> {
+    input: R,
+    /// Where the last message starts.
+    pub(crate) start: u64,
+    offset: u64,
+    meta: Vec<u8>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What comes next in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Message,
+    EndMarker,
+}
+
+impl<R: Read> Messages<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Messages { input, start: 0, offset: 0, meta: Vec::new(), body: Vec::new() }
+    }
+
+    /// Reads the next message whole, into `self`.
+    pub(crate) fn next(&mut self) -> Result<Next, Fault> {
+        self.start = self.offset;
+        let mut head = [0; 8];
+        self.fill(&mut head)?;
+        let [a, b, c, d, length @ ..] = head;
+        if [a, b, c, d] != frame::END[..4] {
+            if self.start == 0 {
+                return Err(Fault::NotATrace("it does not begin as an Arrow stream does".into()));
+            }
+            return Err(Fault::Damaged("no message starts here".into()));
+        }
+        let length = u64::from(u32::from_le_bytes(length));
+        if length == 0 {
+            return Ok(Next::EndMarker);
+        }
+        if length % 8 != 0 {
+            return Err(Fault::Damaged(format!("a message's description of {length} bytes")));
+        }
+        if length > MAX_META_BYTES {
+            return Err(Fault::TooLarge("a message's description", length, MAX_META_BYTES));
+        }
+        let mut meta = std::mem::take(&mut self.meta);
+        let read = self.take(length, &mut meta);
+        self.meta = meta;
+        read?;
+        let body_length = parse(&self.meta)?.bodyLength();
+        let length = u64::try_from(body_length).ok().filter(|length| length % 8 == 0);
+        let length = length.ok_or_else(|| Fault::Damaged(format!("a message's body of {body_length} bytes")))?;
+        if length > MAX_BATCH_BYTES {
+            return Err(Fault::TooLarge("a batch", length, MAX_BATCH_BYTES));
+        }
+        let mut body = std::mem::take(&mut self.body);
+        let read = self.take(length, &mut body);
+        self.body = body;
+        read?;
+        if !frame::verify(&self.meta, &self.message()?, &self.body) {
+            return Err(Fault::Damaged("a message's checksum is wrong".into()));
+        }
+        Ok(Next::Message)
+    }
+
+    /// The description of the last message.
+    pub(crate) fn message(&self) -> Result<Message<'_>, Fault> {
+        parse(&self.meta)
+    }
+
+    fn fill(&mut self, head: &mut [u8; 8]) -> Result<(), Fault> {
+        match self.input.read_exact(head) {
+            Ok(()) => self.offset += head.len() as u64,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(Fault::EndsEarly),
+            Err(error) => return Err(Fault::Io(error)),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, length: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
+        into.clear();
+        let got = (&mut self.input).take(length).read_to_end(into).map_err(Fault::Io)? as u64;
+        self.offset += got;
+        if got < length { Err(Fault::EndsEarly) } else { Ok(()) }
+    }
+}
+
+/// The flatbuffer is verified: every offset in it lies inside it.
+fn parse(meta: &[u8]) -> Result<Message<'_>, Fault> {
+    root_as_message(meta).map_err(|error| Fault::Damaged(format!("a message's description makes no sense: {error}")))
+}

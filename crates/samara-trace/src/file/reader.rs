@@ -1,0 +1,137 @@
+//! Events out of a trace file, trusting nothing in it. Knows nothing of how columns are packed.
+
+use std::io::Read;
+
+use arrow_ipc::convert::try_fb_to_schema;
+
+use super::decode::Batch;
+use super::error::{Fault, FileError};
+use super::message::{Messages, Next};
+use super::schema::{Header, columns};
+use crate::event::Event;
+
+/// Reads a trace file, event by event.
+///
+/// An iterator: the events of every whole batch in order, then the end, or one error that says where and why the file
+/// cannot be read further; after an error it is at its end. A file without its end marker gives
+/// [`Fault::EndsEarly`]. Holds one batch in memory, of at most [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES) compressed and
+/// the same uncompressed. Reads large pieces: the input needs no buffer.
+///
+/// ```no_run
+/// # use samara_trace::file::{Replay, TraceReader};
+/// let mut replay = Replay::default();
+/// for event in TraceReader::new(std::fs::File::open("t.samara")?)? {
+///     replay.apply(&event?)?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct TraceReader<R> {
+    messages: Messages<R>,
+    header: Header,
+    batch: Batch,
+    row: usize,
+    events: u64,
+    /// The end, or an error, has been handed out.
+    over: bool,
+    complete: bool,
+}
+
+impl<R: Read> TraceReader<R> {
+    /// Opens a file: reads its header.
+    ///
+    /// # Errors
+    /// The file is no trace file, or of another version, or its header is damaged or cut off.
+    pub fn new(input: R) -> Result<Self, FileError> {
+        let mut messages = Messages::new(input);
+        let header = read_header(&mut messages).map_err(|fault| FileError { offset: 0, events: 0, fault })?;
+        let batch = Batch::default();
+        Ok(TraceReader { messages, header, batch, row: 0, events: 0, over: false, complete: false })
+    }
+
+    /// What was recorded, where and when.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Whether the end marker was read: the recording ended well and every event has been handed out.
+    pub fn complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Events handed out so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    fn advance(&mut self) -> Result<Option<Event>, Fault> {
+        while self.row == self.batch.rows() {
+            if self.messages.next()? == Next::EndMarker {
+                self.complete = true;
+                return Ok(None);
+            }
+            let message = self.messages.message()?;
+            let batch = message
+                .header_as_record_batch()
+                .ok_or_else(|| Fault::Damaged("a message that is no batch of events".into()))?;
+            self.batch = Batch::decode(batch, &self.messages.body, self.events)?;
+            self.row = 0;
+        }
+        let event = self.batch.event(self.row);
+        self.row += 1;
+        self.events += 1;
+        Ok(Some(event))
+    }
+}
+
+impl<R: Read> Iterator for TraceReader<R> {
+    type Item = Result<Event, FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.over {
+            return None;
+        }
+        let next = self.advance();
+        self.over = !matches!(next, Ok(Some(_)));
+        let (offset, events) = (self.messages.start, self.events);
+        next.map_err(|fault| FileError { offset, events, fault }).transpose()
+    }
+}
+
+fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
+    let not = |why: &str| Fault::NotATrace(why.to_owned());
+    match messages.next() {
+        Ok(Next::Message) => {}
+        Ok(Next::EndMarker) => return Err(not("it has no header")),
+        Err(Fault::EndsEarly) => return Err(not("it ends within its header")),
+        Err(other) => return Err(other),
+    }
+    let message = messages.message()?;
+    let schema = message.header_as_schema().ok_or_else(|| not("it does not begin with a schema"))?;
+    if schema.endianness() != arrow_ipc::Endianness::Little {
+        return Err(not("its numbers are not little endian"));
+    }
+    let schema = try_fb_to_schema(schema).map_err(|error| Fault::NotATrace(error.to_string()))?;
+    // The version first: another version may have other columns.
+    let header = Header::from_schema(&schema)?;
+    let expected = columns();
+    for (i, field) in expected.iter().enumerate() {
+        match schema.fields().get(i) {
+            Some(found) if found.name() == field.name() && found.data_type() == field.data_type() => {}
+            Some(found) => {
+                return Err(Fault::NotATrace(format!(
+                    "column {i} is `{}` ({}), where `{}` ({}) is due",
+                    found.name(),
+                    found.data_type(),
+                    field.name(),
+                    field.data_type()
+                )));
+            }
+            None => return Err(Fault::NotATrace(format!("the column `{}` is missing", field.name()))),
+        }
+    }
+    if schema.fields().len() > expected.len() {
+        return Err(not("it has columns that this format does not have"));
+    }
+    Ok(header)
+}

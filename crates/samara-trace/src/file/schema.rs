@@ -1,0 +1,162 @@
+//! The columns of a trace file, and its header in the schema's metadata. Knows nothing of bytes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use arrow_schema::{DataType, Field, Fields, Schema};
+
+use super::Fault;
+
+/// The version of the format that this crate writes and reads.
+pub const FORMAT: &str = "1";
+
+/// What was recorded, where and when: the metadata of a trace file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The program, as it was asked for. Bytes that are not UTF-8 are shown as U+FFFD, here and in `args`.
+    pub program: String,
+    /// Its arguments, without its own name.
+    pub args: Vec<String>,
+    /// Release of the kernel, as `uname -r` prints it.
+    pub kernel: String,
+    /// Machine: `x86_64`.
+    pub arch: String,
+    /// Bytes in a page.
+    pub page_size: u64,
+    /// When the recording began: UTC, RFC 3339.
+    pub start_time: String,
+    /// Version of Samara that recorded.
+    pub recorder: String,
+    /// The line that the kernel adds to the end of every maps file for an area that belongs to no space (`[vsyscall]`);
+    /// empty where it adds none.
+    pub gate: String,
+}
+
+impl Header {
+    /// The header of a recording that begins now, on this machine.
+    pub fn now(program: &std::ffi::OsStr, args: &[std::ffi::OsString]) -> Self {
+        Header {
+            program: program.to_string_lossy().into_owned(),
+            args: args.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            arch: std::env::consts::ARCH.to_owned(),
+            page_size: page_size().unwrap_or(4096),
+            start_time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
+            recorder: env!("CARGO_PKG_VERSION").to_owned(),
+            gate: gate().unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn to_metadata(&self) -> HashMap<String, String> {
+        let args = serde_json::Value::from(self.args.clone()).to_string();
+        [
+            ("samara.format", FORMAT.to_owned()),
+            ("samara.program", self.program.clone()),
+            ("samara.args", args),
+            ("samara.kernel", self.kernel.clone()),
+            ("samara.arch", self.arch.clone()),
+            ("samara.page_size", self.page_size.to_string()),
+            ("samara.start_time", self.start_time.clone()),
+            ("samara.recorder", self.recorder.clone()),
+            ("samara.gate", self.gate.clone()),
+        ]
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect()
+    }
+
+    pub(crate) fn from_schema(schema: &Schema) -> Result<Self, Fault> {
+        let get = |key: &str| {
+            schema.metadata().get(key).cloned().ok_or_else(|| Fault::NotATrace(format!("its metadata has no `{key}`")))
+        };
+        let format = get("samara.format")?;
+        if format != FORMAT {
+            return Err(Fault::Format(format));
+        }
+        let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata makes no sense"));
+        Ok(Header {
+            program: get("samara.program")?,
+            args: serde_json::from_str(&get("samara.args")?).map_err(|_| wrong("samara.args"))?,
+            kernel: get("samara.kernel")?,
+            arch: get("samara.arch")?,
+            page_size: get("samara.page_size")?.parse().map_err(|_| wrong("samara.page_size"))?,
+            start_time: get("samara.start_time")?,
+            recorder: get("samara.recorder")?,
+            gate: get("samara.gate")?,
+        })
+    }
+}
+
+/// The page size from the auxiliary vector that the kernel gave this process (`AT_PAGESZ` is 6).
+fn page_size() -> Option<u64> {
+    let auxv = std::fs::read("/proc/self/auxv").ok()?;
+    let word = |b: &[u8]| usize::from_ne_bytes(b.try_into().unwrap_or_default()) as u64;
+    let size = size_of::<usize>();
+    auxv.chunks_exact(2 * size).find(|pair| word(&pair[..size]) == 6).map(|pair| word(&pair[size..]))
+}
+
+fn gate() -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    maps.lines().last().filter(|line| line.ends_with("[vsyscall]")).map(str::to_owned)
+}
+
+/// The fields of an area, in order.
+pub(crate) fn area_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("start", DataType::UInt64, false),
+        Field::new("end", DataType::UInt64, false),
+        Field::new("perms", DataType::Utf8, false),
+        Field::new("offset", DataType::UInt64, false),
+        Field::new("dev_major", DataType::UInt32, false),
+        Field::new("dev_minor", DataType::UInt32, false),
+        Field::new("inode", DataType::UInt64, false),
+        Field::new("name", DataType::Utf8, false),
+        Field::new("apart", DataType::Utf8, false),
+    ])
+}
+
+/// The fields of a step of a plan, in order.
+pub(crate) fn step_fields() -> Fields {
+    Fields::from(vec![
+        Field::new("kind", DataType::Utf8, false),
+        Field::new("start", DataType::UInt64, false),
+        Field::new("end", DataType::UInt64, false),
+    ])
+}
+
+/// The list's inner field.
+pub(crate) fn item(fields: Fields) -> Arc<Field> {
+    Arc::new(Field::new("item", DataType::Struct(fields), false))
+}
+
+/// The columns, in order.
+pub(crate) fn columns() -> Vec<Field> {
+    let mut fields = vec![
+        Field::new("seq", DataType::UInt64, false),
+        Field::new("kind", DataType::Utf8, false),
+        Field::new("entry_ns", DataType::UInt64, false),
+        Field::new("exit_ns", DataType::UInt64, false),
+        Field::new("space", DataType::UInt64, false),
+        Field::new("pid", DataType::UInt32, false),
+        Field::new("tid", DataType::UInt32, false),
+        Field::new("call", DataType::Utf8, true),
+        Field::new("nr", DataType::UInt32, true),
+    ];
+    fields.extend((0..6).map(|i| Field::new(format!("arg{i}"), DataType::UInt64, false)));
+    fields.extend([
+        Field::new("result", DataType::Int64, false),
+        Field::new("overlapped", DataType::Boolean, false),
+        Field::new("plan", DataType::List(item(step_fields())), false),
+        Field::new("window_start", DataType::UInt64, true),
+        Field::new("window_end", DataType::UInt64, true),
+        Field::new("areas", DataType::List(item(area_fields())), false),
+        Field::new("text", DataType::Utf8, false),
+    ]);
+    fields
+}
+
+/// The schema of a file with this header.
+pub(crate) fn schema(header: &Header) -> Schema {
+    Schema::new_with_metadata(columns(), header.to_metadata())
+}

@@ -1,0 +1,250 @@
+//! Events into a trace file, on a thread of its own. Knows nothing of how they are encoded.
+//!
+//! The recorder appends to a list under a lock that is nearly always free; the thread takes the whole list, encodes it and
+//! writes it as one batch, when [`BATCH_EVENTS`] have come or [`BATCH_TIME`] after the first of them. A recorder
+//! that is [`QUEUE_WEIGHT`] ahead of the disk waits.
+//!
+//! - I1: events reach the writer in the order in which the sink was given them, each once.
+//! - I2: after a failure the file is cut back to its last whole batch, and the sink takes nothing more.
+
+use std::fs::File;
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::signal::{SigSet, Signal};
+
+use super::encode::weight;
+use super::{Header, Summary, Tally, TraceWriter, WriteError};
+use crate::event::Event;
+use crate::{Sink, SinkError};
+
+/// Events after which a batch is written.
+const BATCH_EVENTS: usize = 4096;
+/// Bytes, before compression, after which a batch is written.
+const BATCH_WEIGHT: u64 = 4 << 20;
+/// Time after a batch's first event when it is written at the latest.
+const BATCH_TIME: Duration = Duration::from_millis(100);
+/// Bytes, before compression, that may wait to be written.
+const QUEUE_WEIGHT: u64 = 64 << 20;
+
+/// A [`Sink`] that writes a trace file and sums the events up.
+///
+/// After `SIGKILL` of the recorder the file holds every event but those of the last tenth of a second or the last few
+/// thousand, whichever is less.
+///
+/// ```no_run
+/// use samara_trace::file::{FileSink, Header};
+/// use samara_trace::{Options, record};
+///
+/// let options = Options::new("python3").args(["-c", "import json"]);
+/// let mut sink = FileSink::create("t.samara", &Header::now(&options.program, &options.args))?;
+/// let outcome = record(&options, &mut sink)?;
+/// let written = sink.finish();
+/// println!("{:?}: {} events in {} bytes", outcome.status, written.events, written.bytes);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct FileSink {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Written>>,
+}
+
+/// What became of the events that a [`FileSink`] was given.
+#[derive(Debug)]
+pub struct Written {
+    /// Events in the file.
+    pub events: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// Totals of the events in the file.
+    pub summary: Summary,
+    /// Why the file ends early, if it does.
+    pub error: Option<WriteError>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// The thread waits here for events; notified at the first event of a batch, at a full batch and at the end.
+    filled: Condvar,
+    /// The recorder waits here for room; notified when the thread has taken the queue, and on failure.
+    taken: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    events: Vec<Event>,
+    weight: u64,
+    /// No more events will come: with the end marker, or (when the sink was dropped) without.
+    end: Option<End>,
+    /// Why writing failed.
+    failed: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Finished,
+    Dropped,
+}
+
+impl Shared {
+    // A thread that panicked leaves the queue as good as it was: no step in a critical section can panic half way.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileSink {
+    /// Creates the file (or empties it), writes its header and starts the thread.
+    ///
+    /// # Errors
+    /// The file cannot be created or its header not be written.
+    pub fn create(path: impl Into<PathBuf>, header: &Header) -> io::Result<Self> {
+        let path = path.into();
+        let file = File::create(&path)?;
+        // On a thread that ends: a signal that it blocked goes with it.
+        let writer = std::thread::scope(|scope| {
+            let begin = std::thread::Builder::new().spawn_scoped(scope, || {
+                block_size_signal();
+                TraceWriter::new(file, header)
+            })?;
+            match begin.join() {
+                Ok(Ok(writer)) => Ok(writer),
+                Ok(Err(WriteError::Io(error))) => Err(error),
+                Ok(Err(other)) => Err(io::Error::other(other)),
+                Err(_) => Err(io::Error::other("the thread that writes the header died")),
+            }
+        })?;
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread =
+            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer))?;
+        Ok(FileSink { path, shared, thread: Some(thread) })
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes what is left and the end marker, and tells what became of it all.
+    pub fn finish(mut self) -> Written {
+        self.end(End::Finished).unwrap_or_else(|| Written {
+            events: 0,
+            bytes: 0,
+            summary: Tally::default().summary(),
+            error: Some(WriteError::Io(io::Error::other("the thread that writes the file died"))),
+        })
+    }
+
+    fn end(&mut self, end: End) -> Option<Written> {
+        let thread = self.thread.take()?;
+        self.shared.lock().end = Some(end);
+        self.shared.filled.notify_one();
+        thread.join().ok()
+    }
+}
+
+impl Drop for FileSink {
+    /// Writes what is left, without the end marker.
+    fn drop(&mut self) {
+        self.end(End::Dropped);
+    }
+}
+
+impl Sink for FileSink {
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        let mut queue = self.shared.lock();
+        while queue.weight > QUEUE_WEIGHT && queue.failed.is_none() {
+            queue = self.shared.taken.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(why) = &queue.failed {
+            return Err(SinkError::new(format!("{}: {why}", self.path.display())));
+        }
+        let before = queue.weight;
+        queue.weight += weight(&event);
+        queue.events.push(event);
+        let count = queue.events.len();
+        if count == 1 || count == BATCH_EVENTS || (before < BATCH_WEIGHT && queue.weight >= BATCH_WEIGHT) {
+            drop(queue);
+            self.shared.filled.notify_one();
+        }
+        Ok(())
+    }
+}
+
+/// The thread: takes batches until the end or a failure.
+fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
+    block_size_signal();
+    // A panic in here must not leave the recorder waiting for room.
+    let guard = Failed(shared);
+    let mut tally = Tally::default();
+    let mut spare = Vec::new();
+    let error = loop {
+        let (events, end) = next_batch(shared, std::mem::take(&mut spare));
+        if let Err(error) = writer.write(&events) {
+            break Some(error);
+        }
+        for event in &events {
+            tally.add(event);
+        }
+        spare = events;
+        spare.clear();
+        match end {
+            None => {}
+            Some(End::Dropped) => break None,
+            Some(End::Finished) => break writer.finish().err(),
+        }
+    };
+    if let Some(error) = &error {
+        shared.lock().failed = Some(error.to_string());
+        let bytes = writer.bytes();
+        let file = writer.output();
+        // Best effort: on a device, or on a failing disk, the reader finds the cut itself.
+        let _ = file.set_len(bytes).and_then(|()| file.seek(io::SeekFrom::Start(bytes)));
+    }
+    drop(guard);
+    Written { events: writer.events(), bytes: writer.bytes(), summary: tally.summary(), error }
+}
+
+/// Past a limit on file sizes (`ulimit -f`) a write raises SIGXFSZ, which kills; blocked, it is the error `EFBIG` alone.
+/// Blocked in this thread only: the traced program inherits nothing.
+fn block_size_signal() {
+    let mut set = SigSet::empty();
+    set.add(Signal::SIGXFSZ);
+    // It cannot fail for a valid signal; if it did, `ulimit -f` would end the recorder as it ends any program.
+    let _ = set.thread_block();
+}
+
+/// Waits for a batch and takes it; `spare` becomes the empty queue.
+fn next_batch(shared: &Shared, spare: Vec<Event>) -> (Vec<Event>, Option<End>) {
+    let mut queue = shared.lock();
+    while queue.events.is_empty() && queue.end.is_none() {
+        queue = shared.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+    }
+    let filling = |q: &mut Queue| q.end.is_none() && q.events.len() < BATCH_EVENTS && q.weight < BATCH_WEIGHT;
+    queue = match shared.filled.wait_timeout_while(queue, BATCH_TIME, filling) {
+        Ok((queue, _)) => queue,
+        Err(poisoned) => poisoned.into_inner().0,
+    };
+    let events = std::mem::replace(&mut queue.events, spare);
+    queue.weight = 0;
+    let end = queue.end;
+    drop(queue);
+    shared.taken.notify_all();
+    (events, end)
+}
+
+/// Marks the queue as failed and wakes the recorder when the thread ends, however it ends.
+struct Failed<'a>(&'a Shared);
+
+impl Drop for Failed<'_> {
+    fn drop(&mut self) {
+        self.0.lock().failed.get_or_insert_with(|| "the thread that writes the file has ended".into());
+        self.0.taken.notify_all();
+    }
+}

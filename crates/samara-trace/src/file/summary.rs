@@ -1,0 +1,184 @@
+//! Totals of a trace, event by event. Knows nothing of files and prints nothing.
+
+use std::collections::BTreeMap;
+
+use super::groups::{Group, groups};
+use super::names::call_name;
+use super::replay::Replay;
+use super::timeline::Timeline;
+use crate::event::{Event, EventKind, StepKind};
+
+/// Groups that a summary names.
+const GROUPS: usize = 5;
+
+/// Sums events up.
+#[derive(Debug, Default)]
+pub struct Tally {
+    totals: Summary,
+    replay: Replay,
+    /// The first process, and whether it has ended.
+    first: Option<(u32, bool)>,
+    /// Areas of a space when its groups were last looked at.
+    looked: BTreeMap<u64, u64>,
+}
+
+/// Totals of a trace.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events.
+    pub events: u64,
+    /// Processes; threads are not processes.
+    pub processes: u64,
+    /// Programs that were loaded, the first one included.
+    pub execs: u64,
+    /// Calls by name; those whose number has no name here are `other`.
+    pub calls: BTreeMap<String, CallTotals>,
+    /// Calls of one space that overlapped another in time.
+    pub overlapped: u64,
+    /// Changes without a call: a stack that grew, for one.
+    pub learnt: u64,
+    /// Differences between model and kernel that nothing explains.
+    pub differences: u64,
+    /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those of them that were equal.
+    pub compared: (u64, u64),
+    /// Areas cut in two.
+    pub splits: u64,
+    /// Pairs of areas that became one.
+    pub merges: u64,
+    /// Most areas at one moment, over all live spaces together.
+    pub areas_peak: u64,
+    /// Areas of the first process when it ended (or at the trace's end).
+    pub areas_final: u64,
+    /// Most mapped bytes at one moment, over all live spaces together.
+    pub mapped_bytes_peak: u64,
+    /// Mapped bytes of the first process when it ended (or at the trace's end).
+    pub mapped_bytes_final: u64,
+    /// Areas over time, over all live spaces together.
+    pub timeline: Timeline,
+    /// Areas that could be one and are not: for each reason the space with the most of them, at its end or near its peak.
+    pub groups: Vec<Group>,
+    /// Time of the last event, in nanoseconds since the recording began.
+    pub wall_ns: u64,
+    /// The spaces could not be followed to the end, and why: figures about areas stop there.
+    pub lost: Option<String>,
+}
+
+/// Totals of one kind of call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTotals {
+    /// Calls made.
+    pub count: u64,
+    /// Those that returned an error.
+    pub failed: u64,
+    /// Nanoseconds from entries to exits.
+    pub total_ns: u64,
+}
+
+impl Tally {
+    /// Adds an event. Events must come in the order of their numbers.
+    pub fn add(&mut self, event: &Event) {
+        let first = self.first.get_or_insert((event.pid, false));
+        let first_ends = *first == (event.pid, false) && event.kind == EventKind::Exit;
+        first.1 |= first_ends;
+        self.count(event);
+        if self.totals.lost.is_some() {
+            return;
+        }
+        // A space is looked at while it is whole: before the event that ends it.
+        let before = self.replay.process(event.pid).filter(|p| p.ended_ns.is_none()).map(|p| p.space);
+        let ends = match event.kind {
+            EventKind::Exit => before,
+            EventKind::Exec => before.filter(|space| *space != event.space),
+            _ => None,
+        };
+        if let Some(space) = ends {
+            self.look(space, event.pid);
+            self.looked.remove(&space);
+        }
+        if first_ends {
+            self.settle(event.pid);
+        }
+        if let Err(error) = self.replay.apply(event) {
+            self.totals.lost = Some(error.to_string());
+            return;
+        }
+        self.totals.areas_peak = self.totals.areas_peak.max(self.replay.areas());
+        self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(self.replay.bytes());
+        self.totals.timeline.add(event.exit_ns, self.replay.areas());
+        // Near a peak, too: each time a space has grown by a quarter.
+        let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
+        if areas > 64 && areas > self.looked.get(&event.space).map_or(0, |then| then + then / 4) {
+            self.look(event.space, event.pid);
+            self.looked.insert(event.space, areas);
+        }
+    }
+
+    /// The totals so far.
+    pub fn summary(mut self) -> Summary {
+        if let Some((first, false)) = self.first {
+            self.settle(first);
+        }
+        self.totals
+    }
+
+    fn count(&mut self, event: &Event) {
+        let t = &mut self.totals;
+        t.events += 1;
+        t.wall_ns = t.wall_ns.max(event.exit_ns);
+        t.overlapped += u64::from(event.overlapped);
+        for step in &event.plan {
+            match step.kind {
+                StepKind::Split => t.splits += 1,
+                StepKind::Merged => t.merges += 1,
+                _ => {}
+            }
+        }
+        let known = self.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());
+        t.processes += u64::from(!known && !matches!(event.kind, EventKind::Exit | EventKind::Checked));
+        match event.kind {
+            EventKind::Exec => t.execs += 1,
+            EventKind::Learnt => t.learnt += 1,
+            EventKind::Difference => t.differences += 1,
+            EventKind::Checked => {
+                t.compared.0 += 1;
+                t.compared.1 += u64::from(event.result == 0);
+            }
+            EventKind::Call | EventKind::Fork | EventKind::Share | EventKind::Exit => {}
+        }
+        if let Some(nr) = event.nr {
+            // A file may claim any number of calls that do not exist.
+            let name = call_name(nr).unwrap_or("other");
+            if !t.calls.contains_key(name) {
+                t.calls.insert(name.to_owned(), CallTotals::default());
+            }
+            let Some(call) = t.calls.get_mut(name) else { return };
+            call.count += 1;
+            call.failed += u64::from((-4095..0).contains(&event.result));
+            call.total_ns += event.exit_ns.saturating_sub(event.entry_ns);
+        }
+    }
+
+    /// Notes what the first process has at its end.
+    fn settle(&mut self, first: u32) {
+        if let Some(space) = self.replay.space_of(first) {
+            self.totals.areas_final = space.len() as u64;
+            self.totals.mapped_bytes_final = space.bytes();
+        }
+    }
+
+    /// Keeps the largest group of each reason.
+    fn look(&mut self, space: u64, pid: u32) {
+        let Some(space) = self.replay.space(space) else { return };
+        let kept = &mut self.totals.groups;
+        for group in groups(pid, space.areas()) {
+            match kept.iter_mut().find(|k| k.apart == group.apart) {
+                Some(k) if k.areas - k.runs < group.areas - group.runs => *k = group,
+                Some(_) => {}
+                None => kept.push(group),
+            }
+        }
+        kept.sort_by_key(|k| std::cmp::Reverse(k.areas - k.runs));
+        kept.truncate(GROUPS);
+    }
+}

@@ -1,0 +1,98 @@
+//! From what was found to events: numbers them, counts, and hands them to the sink. Knows no ptrace and no model.
+//!
+//! - I1: `seq` counts from 0 without a hole, in the order of `write`.
+//! - I2: after the sink's first error it is not called again; counting goes on.
+
+use crate::api::{Counters, Sink};
+use crate::event::{Event, EventKind, StepKind};
+
+/// Who did it, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) pid: i32,
+    pub(crate) tid: i32,
+    pub(crate) entry_ns: u64,
+    pub(crate) exit_ns: u64,
+}
+
+/// How big a space is; kept by each space, summed here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) areas: u64,
+    pub(crate) bytes: u64,
+}
+
+pub(crate) struct Journal<'a> {
+    sink: &'a mut dyn Sink,
+    failed: bool,
+    start_ns: u64,
+    live: Size,
+    pub(crate) counters: Counters,
+}
+
+impl<'a> Journal<'a> {
+    pub(crate) fn new(sink: &'a mut dyn Sink, start_ns: u64) -> Self {
+        Journal { sink, failed: false, start_ns, live: Size::default(), counters: Counters::default() }
+    }
+
+    /// An event of this kind with nothing in it yet.
+    pub(crate) fn blank(&self, kind: EventKind, space: u64, who: Who) -> Event {
+        Event {
+            seq: 0,
+            kind,
+            entry_ns: who.entry_ns.saturating_sub(self.start_ns),
+            exit_ns: who.exit_ns.saturating_sub(self.start_ns),
+            space,
+            pid: who.pid as u32,
+            tid: who.tid as u32,
+            nr: None,
+            args: [0; 6],
+            result: 0,
+            overlapped: false,
+            plan: Vec::new(),
+            window: None,
+            areas: Vec::new(),
+            text: String::new(),
+        }
+    }
+
+    pub(crate) fn write(&mut self, mut event: Event) {
+        event.seq = self.counters.events;
+        self.counters.events += 1;
+        if event.kind == EventKind::Difference {
+            self.counters.differences += 1;
+        }
+        for step in &event.plan {
+            match step.kind {
+                StepKind::Split => self.counters.splits += 1,
+                StepKind::Merged => self.counters.merges += 1,
+                _ => {}
+            }
+        }
+        if self.failed {
+            return;
+        }
+        let seq = event.seq;
+        if let Err(error) = self.sink.event(event) {
+            self.failed = true;
+            self.counters.ended_early = true;
+            self.note(format!("the recording ends early, before event {seq}: {error}"));
+        }
+    }
+
+    /// Something that a reader should know. Said once.
+    pub(crate) fn note(&mut self, text: String) {
+        if !self.counters.notes.contains(&text) {
+            self.counters.notes.push(text);
+        }
+    }
+
+    /// A space is now of size `new`; it was last said to be of size `old`.
+    pub(crate) fn resized(&mut self, old: &mut Size, new: Size) {
+        self.live.areas = (self.live.areas + new.areas).saturating_sub(old.areas);
+        self.live.bytes = (self.live.bytes + new.bytes).saturating_sub(old.bytes);
+        *old = new;
+        self.counters.areas_peak = self.counters.areas_peak.max(self.live.areas);
+        self.counters.mapped_bytes_peak = self.counters.mapped_bytes_peak.max(self.live.bytes);
+    }
+}

@@ -1,0 +1,250 @@
+//! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by PROCMAP_QUERY. Knows no model.
+//!
+//! - I1: an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
+//!   process execs, and as long as any task uses the space.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+use crate::sys::{self, Tid};
+
+/// Bits of [`KernelArea::perms`], as in [`AreaRecord::perms`](crate::event::AreaRecord::perms).
+pub(crate) const READ: u8 = 1;
+pub(crate) const WRITE: u8 = 2;
+pub(crate) const EXEC: u8 = 4;
+pub(crate) const SHARED: u8 = 8;
+
+/// One area as the kernel shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KernelArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) perms: u8,
+    pub(crate) offset: u64,
+    pub(crate) dev: (u32, u32),
+    pub(crate) inode: u64,
+    /// Only where the text was read or a name was asked for.
+    pub(crate) name: Option<String>,
+    /// `VmFlags` of smaps, where that was read.
+    pub(crate) flags: Option<String>,
+}
+
+/// Where the kernel's pseudo-areas begin: `[vsyscall]` is not part of a space.
+pub(crate) const USER_END: u64 = 1 << 63;
+
+fn parse_line(line: &str) -> Option<KernelArea> {
+    let mut rest = line;
+    let mut field = || {
+        rest = rest.trim_start_matches(' ');
+        let (head, tail) = rest.split_once(' ').unwrap_or((rest, ""));
+        rest = tail;
+        head
+    };
+    let (start, end) = field().split_once('-')?;
+    let letters = field().as_bytes();
+    let (offset, dev, inode) = (field(), field(), field());
+    let (major, minor) = dev.split_once(':')?;
+    let perms = letters
+        .iter()
+        .map(|l| match l {
+            b'r' => READ,
+            b'w' => WRITE,
+            b'x' => EXEC,
+            b's' => SHARED,
+            _ => 0,
+        })
+        .sum();
+    Some(KernelArea {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        perms,
+        offset: u64::from_str_radix(offset, 16).ok()?,
+        dev: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
+        inode: inode.parse().ok()?,
+        name: Some(unescape(rest.trim_start_matches(' '))),
+        flags: None,
+    })
+}
+
+/// The maps file writes a newline in a name as `\012`; nothing else is escaped.
+fn unescape(name: &str) -> String {
+    if name.contains("\\012") { name.replace("\\012", "\n") } else { name.to_owned() }
+}
+
+/// The areas in the text of a maps or smaps file, without the kernel's own (`[vsyscall]`).
+pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
+    let mut areas: Vec<KernelArea> = Vec::new();
+    for line in text.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags: ") {
+            if let Some(last) = areas.last_mut() {
+                last.flags = Some(flags.to_owned());
+            }
+        } else if line.as_bytes().first().is_some_and(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
+            areas.extend(parse_line(line));
+        }
+    }
+    areas.retain(|a| a.start < USER_END);
+    areas
+}
+
+/// The areas of a task's space with their `VmFlags`.
+pub(crate) fn smaps(tid: Tid) -> io::Result<Vec<KernelArea>> {
+    let bytes = std::fs::read(format!("/proc/{tid}/smaps"))?;
+    Ok(parse(&String::from_utf8_lossy(&bytes)))
+}
+
+/// Fields of `/proc/TID/stat` that place `[heap]` and `[stack]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) start_brk: u64,
+    pub(crate) start_stack: u64,
+}
+
+/// Reads `/proc/TID/stat` (fields 28 and 47).
+pub(crate) fn layout(tid: Tid) -> Layout {
+    let text = std::fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    // The program's name stands in brackets and may hold anything: count from the last bracket, after which field 3 comes.
+    let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
+    let field = |n: usize| tail.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).unwrap_or(0);
+    Layout { start_brk: field(47), start_stack: field(28) }
+}
+
+/// The process that a task belongs to.
+pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
+    let text = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    String::from_utf8_lossy(&text).lines().find_map(|l| l.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// A maps file kept open (I1).
+#[derive(Debug)]
+pub(crate) struct Maps {
+    file: Option<File>,
+    query: bool,
+    /// Where names are received.
+    name: Vec<u8>,
+}
+
+impl Maps {
+    /// Opens the maps of the space that `tid` uses now.
+    pub(crate) fn open(tid: Tid, query: bool) -> Maps {
+        Maps { file: File::open(format!("/proc/{tid}/maps")).ok(), query, name: Vec::new() }
+    }
+
+    /// Whether single areas can be asked for.
+    pub(crate) fn queries(&self) -> bool {
+        self.query
+    }
+
+    /// The whole text.
+    pub(crate) fn text(&mut self) -> io::Result<String> {
+        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        file.rewind()?;
+        let mut bytes = Vec::with_capacity(1 << 14);
+        file.read_to_end(&mut bytes)?;
+        if bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH)); // its last user has gone
+        }
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The area at `address` or the next one, with its name where `named`.
+    fn ask(&mut self, address: u64, named: bool) -> io::Result<Option<KernelArea>> {
+        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let buffer = if named {
+            self.name.clear();
+            self.name.resize(4096, 0);
+            Some(&mut self.name[..])
+        } else {
+            None
+        };
+        match sys::procmap_query(file, address, buffer) {
+            Ok(q) if q.start >= USER_END => Ok(None),
+            Ok(q) => Ok(Some(KernelArea {
+                start: q.start,
+                end: q.end,
+                perms: (q.flags & 0xf) as u8,
+                offset: q.offset,
+                dev: (q.dev_major, q.dev_minor),
+                inode: q.inode,
+                name: named.then(|| {
+                    let end = self.name.iter().position(|b| *b == 0).unwrap_or(0);
+                    String::from_utf8_lossy(&self.name[..end]).into_owned()
+                }),
+                flags: None,
+            })),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The areas that meet `[start, end)`.
+    pub(crate) fn between(&mut self, start: u64, end: u64, out: &mut Vec<KernelArea>) -> io::Result<()> {
+        out.clear();
+        if self.query {
+            let mut at = start;
+            while at < end {
+                match self.ask(at, false) {
+                    Ok(Some(area)) if area.start < end => {
+                        at = area.end;
+                        out.push(area);
+                    }
+                    Ok(_) => return Ok(()),
+                    // No such ioctl: from now on the text is read.
+                    Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::E2BIG)) => {
+                        self.query = false;
+                        return self.between(start, end, out);
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+            return Ok(());
+        }
+        out.extend(parse(&self.text()?).into_iter().filter(|a| a.start < end && a.end > start));
+        Ok(())
+    }
+
+    /// The area that covers `address`, named.
+    pub(crate) fn at(&mut self, address: u64) -> io::Result<Option<KernelArea>> {
+        if self.query {
+            match self.ask(address, true) {
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::E2BIG)) => {
+                    self.query = false;
+                }
+                other => return Ok(other?.filter(|a| a.start <= address)),
+            }
+        }
+        Ok(parse(&self.text()?).into_iter().find(|a| a.start <= address && address < a.end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_lines_are_read() {
+        let text = "00400000-00401000 r-xp 00002000 fe:01 1234                       /a b (deleted)\n\
+                    7f0000000000-7f0000001000 rw-s 00000000 00:01 7                          /x\\012y\n\
+                    7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0 \n\
+                    Size:                  4 kB\nVmFlags: rd wr mr \n\
+                    ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+        let areas = parse(text);
+        assert_eq!(areas.len(), 3);
+        assert_eq!((areas[0].perms, areas[0].offset, areas[0].dev, areas[0].inode), (5, 0x2000, (0xfe, 1), 1234));
+        assert_eq!(areas[0].name.as_deref(), Some("/a b (deleted)"));
+        assert_eq!((areas[1].perms, areas[1].name.as_deref()), (11, Some("/x\ny")));
+        assert_eq!((areas[2].name.as_deref(), areas[2].flags.as_deref()), (Some(""), Some("rd wr mr ")));
+    }
+
+    #[test]
+    fn our_own_areas_agree_by_query_and_text() {
+        let me = std::process::id() as Tid;
+        let mut maps = Maps::open(me, true);
+        let here = (&raw const maps) as u64;
+        let Some(queried) = maps.at(here).unwrap() else { panic!("our stack is mapped") };
+        let read = Maps::open(me, false).at(here).unwrap().unwrap();
+        assert_eq!((queried.end, queried.perms, queried.inode), (read.end, read.perms, read.inode));
+        assert!(layout(me).start_stack > 0x1000);
+    }
+}

@@ -1,0 +1,152 @@
+//! Starting the program: finding it, forking it, seizing it, and telling why not. Knows nothing of what follows.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use crate::api::{Options, RecordError};
+use crate::filter;
+use crate::sys::{self, Child, Launch, Tid};
+
+/// The program, seized and about to load itself.
+pub(crate) struct Started {
+    pub(crate) pid: Tid,
+    report: File,
+    paths: Vec<CString>,
+    read: Vec<u8>,
+}
+
+/// What a child said of itself.
+pub(crate) enum Report {
+    /// The filter could not be installed: every call must stop. The errno.
+    NoFilter(i32),
+    /// The program could not be loaded.
+    NoExec(RecordError),
+}
+
+fn c_string(text: OsString) -> Result<CString, RecordError> {
+    CString::new(text.into_vec()).map_err(|e| RecordError::ZeroByte(OsString::from_vec(e.into_vec())))
+}
+
+/// The paths that `execvp` would try, in order.
+fn candidates(program: &OsStr, path: Option<OsString>) -> Vec<OsString> {
+    if program.as_bytes().contains(&b'/') {
+        return vec![program.to_owned()];
+    }
+    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let join = |dir: &[u8]| {
+        let mut full = if dir.is_empty() { b".".to_vec() } else { dir.to_vec() };
+        full.push(b'/');
+        full.extend_from_slice(program.as_bytes());
+        OsString::from_vec(full)
+    };
+    path.as_bytes().split(|b| *b == b':').map(join).collect()
+}
+
+/// Forks the child and seizes it; it stands just before loading the program.
+pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
+    if options.program.is_empty() {
+        return Err(RecordError::NotFound(PathBuf::new()));
+    }
+    let paths = candidates(&options.program, std::env::var_os("PATH"));
+    let paths = paths.into_iter().map(c_string).collect::<Result<Vec<_>, _>>()?;
+    let mut argv = vec![c_string(options.program.clone())?];
+    for arg in &options.args {
+        argv.push(c_string(arg.clone())?);
+    }
+    let launch = Launch { paths, argv, filter: options.seccomp.then(filter::program) };
+    let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
+    if let Err(error) = sys::seize(pid) {
+        drop(go); // the child reads the end of the pipe and leaves
+        let _ = sys::wait_any();
+        return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
+    }
+    File::from(go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;
+    Ok(Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() })
+}
+
+impl Started {
+    /// What the child has to say. Only once it has loaded the program or ended: before that it waits.
+    pub(crate) fn report(&mut self) -> Vec<Report> {
+        let _ = self.report.read_to_end(&mut self.read);
+        let mut out = Vec::new();
+        for message in self.read.chunks_exact(6) {
+            let errno = i32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
+            if message[0] == sys::REPORT_FILTER {
+                out.push(Report::NoFilter(errno));
+                continue;
+            }
+            let path = self.paths.get(usize::from(message[5])).or(self.paths.first());
+            let path = path.map(|p| PathBuf::from(OsStr::from_bytes(p.to_bytes()))).unwrap_or_default();
+            out.push(Report::NoExec(match errno {
+                libc::ENOENT | libc::ENOTDIR if self.paths.len() == 1 => RecordError::NotFound(path),
+                libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {
+                    RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
+                }
+                // A directory of PATH that may not be searched says EACCES too: nobody knows of a program there.
+                libc::EACCES if self.paths.len() > 1 && path.symlink_metadata().is_err() => {
+                    RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
+                }
+                _ => RecordError::NotExecutable(path, errno),
+            }));
+        }
+        self.read.clear();
+        out
+    }
+}
+
+/// Which setting refuses tracing, and how to allow it.
+fn why_refused() -> String {
+    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    explain(yama.trim(), &status)
+}
+
+fn explain(yama: &str, status: &str) -> String {
+    let field =
+        |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).unwrap_or_default().to_owned();
+    if !matches!(field("TracerPid:").as_str(), "" | "0") {
+        return "this process is itself traced (by strace -f or a debugger), and a process has one tracer only".into();
+    }
+    match yama {
+        "3" => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot".into(),
+        "2" => "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may trace. Run as root, or: sysctl kernel.yama.ptrace_scope=1".into(),
+        _ if field("Seccomp:") == "2" => {
+            "a seccomp filter is in force here, as in a container: start it with --cap-add=SYS_PTRACE (docker, podman), \
+             or with a seccomp profile that allows ptrace"
+                .into()
+        }
+        _ => "neither kernel.yama.ptrace_scope nor a seccomp filter explains it: look for a security module's rule (SELinux boolean \
+              deny_ptrace, AppArmor) or a sandbox around this process"
+            .into(),
+    }
+}
+
+/// Errors of `ptrace` that mean no more than: the task has gone.
+pub(crate) fn gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_searched_as_execvp_does() {
+        let all = candidates(OsStr::new("ls"), Some("/a::/b/".into()));
+        assert_eq!(all, ["/a/ls", "./ls", "/b//ls"]);
+        assert_eq!(candidates(OsStr::new("./x"), Some("/a".into())), ["./x"]);
+        assert_eq!(candidates(OsStr::new("x"), None), ["/bin/x", "/usr/bin/x"]);
+    }
+
+    #[test]
+    fn refusal_names_the_setting() {
+        assert!(explain("2", "").contains("ptrace_scope is 2"));
+        assert!(explain("3", "").contains("reboot"));
+        assert!(explain("1", "Name:\tx\nSeccomp:\t2\n").contains("SYS_PTRACE"));
+        assert!(explain("1", "TracerPid:\t77\nSeccomp:\t0\n").contains("itself traced"));
+        assert!(explain("", "Seccomp:\t0\n").contains("security module"));
+    }
+}

@@ -1,0 +1,525 @@
+//! One address space: its model, its open maps file, and what becomes of a call that returned: applied, checked, told.
+//!
+//! - I1: after each call the model equals the kernel's view in the window of that call, or a difference has been told and
+//!   the kernel's view taken over. While calls overlap this may wait in `pending` until they have all returned.
+//! - I2: the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
+//!
+//! Which call of two that overlapped came first cannot be seen from outside. They are applied in the order in which they
+//! returned if the kernel's view agrees; else in another order that does; else the kernel's view is taken over and told.
+
+use samara_mm::Area;
+
+use crate::apply::{self, Applied};
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::check::{self, Found};
+use crate::event::{EventKind, Step, StepKind};
+use crate::explain;
+use crate::journal::{Journal, Size, Who};
+use crate::kernel::{self, KernelArea, Maps};
+use crate::model::{self, Inode, Model};
+use crate::reach::{self, Range};
+use crate::sys::{self, Tid};
+
+/// Number of a space, never used again within a recording.
+pub(crate) type SpaceId = u64;
+
+/// More overlapped calls than this are not kept waiting for one another.
+const PENDING_LIMIT: usize = 16;
+/// Up to this many overlapped calls, every order is tried.
+const ORDERED_LIMIT: usize = 4;
+
+/// A call that has returned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Returned {
+    pub(crate) decoded: Decoded,
+    pub(crate) result: i64,
+    pub(crate) who: Who,
+    pub(crate) overlapped: bool,
+    pub(crate) personality: u32,
+}
+
+impl Returned {
+    fn failed(&self) -> bool {
+        self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
+    }
+}
+
+pub(crate) struct Space {
+    pub(crate) id: SpaceId,
+    /// It belongs to the program's first process.
+    root: bool,
+    pub(crate) model: Model,
+    pub(crate) maps: Maps,
+    pub(crate) size: Size,
+    pub(crate) pending: Vec<Returned>,
+    /// Calls of killed tasks whose end was not seen: they may have had an effect, or not.
+    pub(crate) lost: Vec<Decoded>,
+    /// A userfaultfd has been registered here: it may be closed without a word.
+    registered: bool,
+    pub(crate) window: Vec<KernelArea>,
+}
+
+/// A part of the model, kept so that it can be put back: each range with all that stood in it.
+struct Saved {
+    layout: samara_mm::Layout,
+    parts: Vec<(Range, Vec<Whole>)>,
+}
+
+/// An area with its bounds.
+type Whole = (u64, u64, Area<Inode>);
+
+/// What one attempt to apply calls came to.
+#[derive(Default)]
+pub(crate) struct Attempt {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) grown: Vec<check::Grown>,
+    /// Why it does not fit, if it does not.
+    pub(crate) misfit: Option<String>,
+}
+
+impl Space {
+    /// The space of a task that has just loaded a program.
+    pub(crate) fn load(id: SpaceId, who: Who, root: bool, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, root, query);
+        space.fill(who.tid, journal);
+        let mut event = journal.blank(EventKind::Exec, id, who);
+        let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
+        event.text = exe.to_string_lossy().into_owned();
+        space.tell_all(event, journal);
+        space
+    }
+
+    /// The space of a process whose parent ended before it could be told of its child.
+    pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, false, query);
+        space.fill(who.tid, journal);
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.text = "its parent was killed while it forked".into();
+        space.tell_all(event, journal);
+        space
+    }
+
+    /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
+    pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
+        let mut child = Space::new(id, who.tid, false, self.maps.queries());
+        let quiet = quiet && self.pending.is_empty();
+        match self.model.fork() {
+            Ok(model) => child.model = model,
+            Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
+        }
+        let mut steps = Vec::new();
+        let mut grown = Vec::new();
+        let mut misfit = None;
+        if let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t)) {
+            journal.counters.checks += 1;
+            if let Found::Differs(how) = check::compare(&mut child.model, &areas, reach::ALL, &mut steps, &mut grown) {
+                misfit = Some(how);
+            }
+            child.rename(&areas);
+        }
+        let before = misfit.is_some().then(|| child.adopt(who.tid)).flatten();
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.args[0] = self.id;
+        event.overlapped = !quiet;
+        child.tell_all(event, journal);
+        if let (Some(how), Some(steps)) = (misfit, before) {
+            child.tell_misfit(who, how, &steps, !quiet, journal);
+        }
+        child
+    }
+
+    fn new(id: SpaceId, tid: Tid, root: bool, query: bool) -> Space {
+        Space {
+            id,
+            root,
+            model: model::empty(),
+            maps: Maps::open(tid, query),
+            size: Size::default(),
+            pending: Vec::new(),
+            lost: Vec::new(),
+            registered: false,
+            window: Vec::new(),
+        }
+    }
+
+    /// Takes the whole of the kernel's view.
+    fn fill(&mut self, tid: Tid, journal: &mut Journal<'_>) {
+        let areas = kernel::smaps(tid).or_else(|error| {
+            journal.note(format!("/proc/PID/smaps cannot be read ({error}): the flags of areas are guessed"));
+            self.maps.text().map(|t| kernel::parse(&t))
+        });
+        match areas {
+            Ok(areas) => {
+                let page = sys::page_size();
+                for area in &areas {
+                    if let Err(error) = self.model.import(area.start, area.end, model::import(area, page)) {
+                        journal.note(format!("an area could not be taken over from the kernel: {error}"));
+                    }
+                }
+                let at = kernel::layout(tid);
+                let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
+                let (start_brk, start_stack) = (at.start_brk, at.start_stack);
+                let brk = heap.unwrap_or(start_brk);
+                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack });
+            }
+            Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
+        }
+    }
+
+    /// A call returned. `others`: calls of other tasks in this space are in flight.
+    pub(crate) fn returned(&mut self, call: Returned, others: bool, journal: &mut Journal<'_>) {
+        if !self.pending.is_empty() {
+            self.pending.push(call);
+            return self.settle_pending(others, journal);
+        }
+        // What it needs to be undone is kept only where it may have to be.
+        let careful = others || self.registered || self.below_stack(&call);
+        let mut saved = careful.then(|| self.save(&[call]));
+        let mut attempt = self.attempt(&call, journal);
+        if attempt.misfit.is_some()
+            && let Some(before) = saved.take()
+        {
+            self.put_back(before);
+            let ranges = self.ranges(&call);
+            let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, call.who.tid);
+            if !learnt.is_empty() {
+                learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(call.who, text, &steps, journal));
+                saved = others.then(|| self.save(&[call]));
+                attempt = self.attempt(&call, journal);
+                if attempt.misfit.is_some()
+                    && let Some(before) = saved.take()
+                {
+                    self.put_back(before);
+                }
+            }
+        }
+        match attempt.misfit.take() {
+            None => self.tell_call(&call, attempt, journal),
+            // The other call may be why: wait for it.
+            Some(_) if others => self.pending.push(call),
+            Some(how) => {
+                let steps = self.adopt(call.who.tid);
+                attempt.steps.clear();
+                attempt.steps.extend(steps.iter().flatten());
+                self.tell_call(&call, attempt, journal);
+                if let Some(steps) = steps {
+                    let how = format!("after {:?}: {how}", call.decoded.call);
+                    self.tell_misfit(call.who, how, &steps, call.overlapped, journal);
+                }
+            }
+        }
+    }
+
+    /// A task was killed in this call, and nobody saw how far it came.
+    pub(crate) fn lost(&mut self, decoded: Decoded) {
+        self.lost.push(decoded);
+    }
+
+    /// Overlapped calls wait for one another's end: no further one should begin.
+    pub(crate) fn unsettled(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// An area that grows down stands next above what the call reaches: it may have grown without a word.
+    fn below_stack(&self, call: &Returned) -> bool {
+        self.ranges(call).iter().any(|r| {
+            let next = self.model.area_at_or_after(r.0);
+            next.is_some_and(|a| a.start > r.0 && a.area.flags.contains(samara_mm::Flags::GROWSDOWN))
+        })
+    }
+
+    fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
+        let mut attempt = self.apply(call);
+        if attempt.misfit.is_none() {
+            self.check(call, &mut attempt, journal);
+        }
+        attempt
+    }
+
+    /// Applies a call to the model.
+    fn apply(&mut self, call: &Returned) -> Attempt {
+        let mut attempt = Attempt::default();
+        self.registered |= call.decoded.call == Call::UffdRegister;
+        let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
+        let d = &call.decoded;
+        match apply::apply(&mut self.model, &mut self.maps, call.who.tid, d, call.result, call.personality) {
+            Applied::Done(steps) => attempt.steps = steps,
+            Applied::AskKernel => {
+                attempt.steps = self.adopt(call.who.tid).unwrap_or_default();
+                if d.call == Call::Prctl {
+                    let at = kernel::layout(call.who.tid);
+                    let brk = self.model.layout().brk;
+                    self.model.set_layout(samara_mm::Layout {
+                        start_brk: at.start_brk,
+                        brk,
+                        start_stack: at.start_stack,
+                    });
+                }
+            }
+            Applied::Disagrees(how) => match saved {
+                Some(saved) => self.put_back(saved),
+                None => attempt.misfit = Some(how),
+            },
+        }
+        attempt
+    }
+
+    fn ranges(&self, call: &Returned) -> Vec<Range> {
+        reach::of(&call.decoded, call.result, self.model.layout().brk, sys::page_size())
+    }
+
+    /// Compares the model with the kernel around what the call may have changed.
+    fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
+        let mut ranges = self.ranges(call);
+        if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
+            // Content only: a look at where it begins is enough.
+            ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
+        }
+        for (start, end) in ranges {
+            // One byte more on each side shows the neighbours that touch.
+            let window = (start.saturating_sub(1), end.saturating_add(1));
+            let mut areas = std::mem::take(&mut self.window);
+            if self.maps.between(window.0, window.1, &mut areas).is_ok() {
+                journal.counters.checks += 1;
+                let found = check::compare(&mut self.model, &areas, window, &mut attempt.steps, &mut attempt.grown);
+                if let Found::Differs(how) = found {
+                    attempt.misfit = Some(how);
+                }
+            }
+            self.window = areas;
+        }
+        if !self.maps.queries() {
+            journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
+        }
+        // A refused MAP_FIXED may have emptied its place before it was refused.
+        if attempt.misfit.is_some() && call.failed() && call.decoded.call == Call::Mmap && attempt.steps.is_empty() {
+            for (start, end) in self.ranges(call) {
+                let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
+                if empty && self.model.forget(start, end).is_ok() {
+                    attempt.steps.push(Step { kind: StepKind::Unmapped, start, end });
+                    attempt.misfit = None;
+                    return self.check(call, attempt, journal);
+                }
+            }
+        }
+    }
+
+    /// Several calls overlapped, and their order is not known yet.
+    fn settle_pending(&mut self, others: bool, journal: &mut Journal<'_>) {
+        let calls = std::mem::take(&mut self.pending);
+        for order in orders(calls.len()) {
+            let saved = self.save(&calls);
+            let mut done: Vec<(Returned, Attempt)> = Vec::new();
+            for i in &order {
+                let attempt = self.apply(&calls[*i]);
+                done.push((calls[*i], attempt));
+            }
+            let mut fits = done.iter().all(|(_, a)| a.misfit.is_none());
+            for (call, attempt) in &mut done {
+                if fits {
+                    self.check(call, attempt, journal);
+                    fits = attempt.misfit.is_none();
+                }
+            }
+            if fits {
+                done.into_iter().for_each(|(call, attempt)| self.tell_call(&call, attempt, journal));
+                return;
+            }
+            self.put_back(saved);
+        }
+        if others && calls.len() < PENDING_LIMIT {
+            self.pending = calls;
+            return;
+        }
+        let steps = calls.first().and_then(|c| self.adopt(c.who.tid));
+        for call in &calls {
+            self.tell_call(call, Attempt::default(), journal);
+        }
+        if let (Some(steps), Some(last)) = (steps, calls.last()) {
+            let how = format!("no order of {} overlapped calls gives what the kernel has", calls.len());
+            self.tell_misfit(last.who, how, &steps, true, journal);
+        }
+    }
+
+    /// The last task of the space is about to end: compares everything, to the byte.
+    pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
+        if !self.pending.is_empty() {
+            self.settle_pending(false, journal);
+        }
+        let Ok(text) = self.maps.text() else { return };
+        let text: String = text.split_inclusive('\n').filter(|l| !l.ends_with("[vsyscall]\n")).collect();
+        journal.counters.checks += 1;
+        let mut told = 0;
+        if self.model.to_string() != text {
+            let areas = kernel::parse(&text);
+            let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
+            learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+            let mut attempt = Attempt::default();
+            let found = check::compare(&mut self.model, &areas, reach::ALL, &mut attempt.steps, &mut attempt.grown);
+            if !attempt.steps.is_empty() {
+                self.tell_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
+            }
+            self.tell_grown(who, &attempt, journal);
+            if self.rename(&areas) {
+                self.tell_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
+            }
+            let misfit = match found {
+                Found::Differs(how) => Some(how),
+                Found::Equal => first_unequal_line(&self.model.to_string(), &text),
+            };
+            if let Some(how) = misfit
+                && let Some(steps) = self.adopt(who.tid)
+            {
+                told = u64::from(!self.tell_misfit(who, format!("at the end: {how}"), &steps, false, journal));
+                told = told.max(u64::from(self.model.to_string() != text && steps.is_empty()));
+            }
+        }
+        let mut event = journal.blank(EventKind::Checked, self.id, who);
+        event.result = i64::from(told != 0);
+        event.args[0] = told;
+        journal.write(event);
+        if self.root {
+            journal.counters.areas_final = self.model.len() as u64;
+        }
+    }
+
+    /// The space is no more.
+    pub(crate) fn close(mut self, journal: &mut Journal<'_>) {
+        // Calls of which the end was never seen to fit: their tasks are gone, and nobody can say any more.
+        for call in std::mem::take(&mut self.pending) {
+            self.tell_call(&call, Attempt::default(), journal);
+        }
+        journal.resized(&mut self.size, Size::default());
+    }
+
+    /// Takes the kernel's view wherever the model's differs. `None` where the kernel has none any more.
+    fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
+        let areas = kernel::smaps(tid).ok().filter(|a| !a.is_empty())?;
+        let page = sys::page_size();
+        let mut steps = Vec::new();
+        let same = |model: &Model, k: &KernelArea| {
+            model.area_at(k.start).is_some_and(|m| {
+                let new = model::import(k, page);
+                let ignored = samara_mm::Flags::ACCOUNT | samara_mm::Flags::STICKY;
+                m.start == k.start
+                    && m.end == k.end
+                    && model::backing(model, &m) == (k.offset, k.dev, k.inode)
+                    && m.area.flags - ignored == new.flags - ignored
+                    && m.area.name == new.name
+            })
+        };
+        let news: Vec<&KernelArea> = areas.iter().filter(|k| !same(&self.model, k)).collect();
+        let starts: std::collections::HashSet<u64> = areas.iter().map(|k| k.start).collect();
+        let replaced: std::collections::HashSet<u64> = news.iter().map(|k| k.start).collect();
+        let olds: Vec<(u64, u64)> = self
+            .model
+            .areas()
+            .filter(|m| !starts.contains(&m.start) || replaced.contains(&m.start))
+            .map(|m| (m.start, m.end))
+            .collect();
+        for (start, end) in &olds {
+            let _ = self.model.forget(*start, *end);
+            if !news.iter().any(|k| k.start == *start && k.end == *end) {
+                steps.push(Step { kind: StepKind::Unmapped, start: *start, end: *end });
+            }
+        }
+        for k in news {
+            let _ = self.model.import(k.start, k.end, model::import(k, page));
+            let kind = if olds.contains(&(k.start, k.end)) { StepKind::Changed } else { StepKind::Mapped };
+            steps.push(Step { kind, start: k.start, end: k.end });
+        }
+        Some(steps)
+    }
+
+    /// Takes over names that the kernel shows differently now.
+    fn rename(&mut self, areas: &[KernelArea]) -> bool {
+        let names: std::collections::HashMap<((u32, u32), u64), &str> =
+            areas.iter().filter_map(|a| Some(((a.dev, a.inode), a.name.as_deref()?))).collect();
+        let mut changed = false;
+        self.model.edit_objects(|object| {
+            if let samara_mm::Object::File(file) = object
+                && let Some(name) = names.get(&(file.dev, file.inode))
+                && *name != &*file.name
+                && !name.starts_with("[anon_shmem:")
+            {
+                file.name = (*name).into();
+                changed = true;
+            }
+        });
+        changed
+    }
+
+    fn save(&self, calls: &[Returned]) -> Saved {
+        let page = sys::page_size();
+        let mut ranges: Vec<Range> = calls.iter().flat_map(|c| self.ranges(c)).collect();
+        ranges.sort_unstable();
+        let mut parts: Vec<(Range, Vec<_>)> = Vec::new();
+        for (start, end) in ranges {
+            let (mut low, mut high) = (start.saturating_sub(page), end.saturating_add(page));
+            if let Some((last, _)) = parts.last()
+                && low < last.1
+            {
+                (low, high) = (last.0.min(low), last.1.max(high));
+                parts.pop();
+            }
+            let areas: Vec<_> = self.model.areas_in(low, high).map(|a| (a.start, a.end, a.area.clone())).collect();
+            low = areas.first().map_or(low, |a| a.0.min(low));
+            high = areas.last().map_or(high, |a| a.1.max(high));
+            parts.push(((low, high), areas));
+        }
+        Saved { layout: self.model.layout(), parts }
+    }
+
+    fn put_back(&mut self, saved: Saved) {
+        self.model.set_layout(saved.layout);
+        for ((low, high), areas) in saved.parts {
+            let _ = self.model.forget(low, high);
+            for (start, end, area) in areas {
+                let _ = self.model.import(start, end, area);
+            }
+        }
+    }
+}
+
+/// Orders in which `n` calls may have happened, the likeliest first.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    if n > ORDERED_LIMIT {
+        return vec![(0..n).collect(), (0..n).rev().collect()];
+    }
+    let mut all = vec![Vec::new()];
+    for i in 0..n {
+        all = all
+            .into_iter()
+            .flat_map(|order: Vec<usize>| {
+                (0..=order.len()).rev().map(move |at| {
+                    let mut new = order.clone();
+                    new.insert(at, i);
+                    new
+                })
+            })
+            .collect();
+    }
+    all
+}
+
+fn first_unequal_line(ours: &str, theirs: &str) -> Option<String> {
+    let mut pairs = ours.lines().map(Some).chain(std::iter::repeat(None)).zip(theirs.lines().map(Some).chain([None]));
+    let (m, k) = pairs.find(|(m, k)| m != k)?;
+    let show = |l: Option<&str>| l.unwrap_or("nothing").to_owned();
+    Some(format!("the model shows {:?}, the kernel {:?}", show(m), show(k)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_once_the_given_one_first() {
+        let all = orders(3);
+        assert_eq!((all.len(), &all[0]), (6, &vec![0, 1, 2]));
+        let unique: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(unique.len(), 6);
+        assert_eq!(orders(9).len(), 2);
+    }
+}

@@ -1,0 +1,556 @@
+//! The wait loop: every stop of every task is seen here, told apart, and answered so that the task goes on as if
+//! nobody watched. It knows which tasks there are and what they are in the middle of; what calls mean is `space`'s.
+//!
+//! - I1: a task is stopped from the moment a wait reports it until `resume`; between the two its space is looked at.
+//! - I2: a task with a `flight` that is not `Held` runs in the kernel, and stands in its space's `flying`.
+//! - I3: every request to a stopped task may find it gone (SIGKILL needs nobody's leave). That is no error: its death
+//!   is reported by a later wait, and its flight is settled at its exit event.
+//! - I4: a space is given up when its last task has passed its exit event (or has been seen dead without one).
+//!
+//! Group stops are answered with PTRACE_LISTEN, so job control works as without us; signals are delivered unchanged.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use crate::api::{Options, Outcome, RecordError, Sink};
+use crate::arch::{self, Decoded};
+use crate::calls::Call;
+use crate::event::EventKind;
+use crate::journal::{Journal, Who};
+use crate::kernel;
+use crate::launch::{self, Report, Started};
+use crate::pair::{IDLE_NS, Pair};
+use crate::space::{Returned, Space, SpaceId};
+use crate::sys::{self, Go, Signals, SyscallInfo, Tid, Waited};
+
+/// How long a task may be held at the entry of a call for the sake of another's, in nanoseconds. A call that takes
+/// longer is treated as one that may block, and the others are let go.
+const HOLD_LIMIT_NS: u64 = 20_000_000;
+
+/// A call that has been entered and has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    decoded: Decoded,
+    entry_ns: u64,
+    /// When it was let into the kernel.
+    go_ns: u64,
+    held: bool,
+    /// Another call of the space was in flight at some moment of this one.
+    overlapped: bool,
+}
+
+impl Flight {
+    /// Others must wait for it: it is in the kernel and short. Where `all`, they wait for any (but not for ever).
+    fn blocks(&self, now: u64, all: bool) -> bool {
+        !self.held && (all || !self.decoded.may_block()) && now.saturating_sub(self.go_ns) < HOLD_LIMIT_NS
+    }
+}
+
+#[derive(Debug)]
+struct Task {
+    tgid: Tid,
+    /// `None` before the program is loaded, and after the task has passed its exit event.
+    space: Option<SpaceId>,
+    /// The space it had last, for its end.
+    last_space: SpaceId,
+    flight: Option<Flight>,
+    personality: u32,
+}
+
+/// The tasks of one space that are in calls.
+#[derive(Debug, Default)]
+struct Traffic {
+    /// Tasks that use the space.
+    users: u32,
+    /// In the kernel.
+    flying: Vec<Tid>,
+    /// Waiting at the entry.
+    held: VecDeque<Tid>,
+}
+
+pub(crate) struct Tracer<'a> {
+    tasks: HashMap<Tid, Task>,
+    /// Tasks that reported themselves before their parent's event did; `Some` holds the status they died with.
+    early: HashMap<Tid, Option<i32>>,
+    spaces: HashMap<SpaceId, (Space, Traffic)>,
+    started: Started,
+    root: Tid,
+    failed: Option<RecordError>,
+    status: Option<ExitStatus>,
+    /// Every call stops (no filter).
+    every_call: bool,
+    query: bool,
+    next_space: SpaceId,
+    journal: Journal<'a>,
+    signals: Signals,
+    pair: Pair,
+}
+
+/// Runs the program to the end of its last process.
+pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
+    let start_ns = sys::now_ns();
+    let started = launch::start(options)?;
+    sys::raise_file_limit();
+    let root = started.pid;
+    let mut tracer = Tracer {
+        tasks: HashMap::new(),
+        early: HashMap::new(),
+        spaces: HashMap::new(),
+        started,
+        root,
+        failed: None,
+        status: None,
+        every_call: !options.seccomp,
+        query: options.procmap_query,
+        next_space: 1,
+        journal: Journal::new(sink, start_ns),
+        signals: Signals::install(),
+        pair: Pair::new(),
+    };
+    if tracer.every_call {
+        tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
+    }
+    let task = Task { tgid: root, space: None, last_space: 0, flight: None, personality: 0 };
+    tracer.tasks.insert(root, task);
+    tracer.journal.counters.processes = 1;
+    tracer.watch()?;
+    tracer.journal.counters.wall_ns = sys::now_ns() - start_ns;
+    match (tracer.failed, tracer.status) {
+        (Some(error), _) => Err(error),
+        (None, Some(status)) => Ok(Outcome { status, counters: tracer.journal.counters }),
+        (None, None) => Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD))),
+    }
+}
+
+impl Tracer<'_> {
+    fn watch(&mut self) -> Result<(), RecordError> {
+        loop {
+            match sys::wait_any().map_err(|e| RecordError::System("wait", e))? {
+                Waited::Task(tid, status) => self.changed(tid, status),
+                Waited::Nothing => self.interrupted(),
+                Waited::NoChild => return Ok(()),
+            }
+        }
+    }
+
+    /// A signal of ours interrupted the wait: the hold timer, or someone who wants the recording to end.
+    fn interrupted(&mut self) {
+        if let Some(signal) = self.signals.asked() {
+            if self.tasks.contains_key(&self.root) && self.status.is_none() {
+                sys::kill(self.root, signal);
+            } else {
+                // Only daemons are left. Without us their memory calls would fail, so they end with the recording.
+                self.journal
+                    .note(format!("signal {signal} ended the recording, and with it the processes that were left"));
+                self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
+            }
+        }
+        let waiting: Vec<SpaceId> =
+            self.spaces.iter().filter(|(_, (_, t))| !t.held.is_empty()).map(|(id, _)| *id).collect();
+        self.pair.tick();
+        self.signals.tick(match (self.pair.bound(), waiting.is_empty()) {
+            (true, _) => IDLE_NS,
+            (false, false) => HOLD_LIMIT_NS / 2,
+            (false, true) => 0,
+        });
+        waiting.into_iter().for_each(|id| self.release(id));
+    }
+
+    /// One task changed state.
+    fn changed(&mut self, tid: Tid, status: i32) {
+        self.dispatch(tid, status);
+        if !self.early.is_empty() {
+            self.adopt_orphans();
+        }
+    }
+
+    fn dispatch(&mut self, tid: Tid, status: i32) {
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            return self.gone(tid, status);
+        }
+        if !libc::WIFSTOPPED(status) {
+            return;
+        }
+        if !self.tasks.contains_key(&tid) {
+            self.early.insert(tid, None);
+            return;
+        }
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
+            0 => self.resume(tid, signal),
+            libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(tid),
+            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => self.newborn(tid),
+            libc::PTRACE_EVENT_EXEC => self.loaded(tid),
+            libc::PTRACE_EVENT_EXIT => self.leaving(tid),
+            libc::PTRACE_EVENT_STOP
+                if matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) =>
+            {
+                // A group stop: it stays stopped until SIGCONT or death, as without us.
+                self.go(tid, Go::Listen, 0);
+            }
+            _ => self.resume(tid, 0),
+        }
+    }
+
+    /// Sets a task going the way its state asks for.
+    fn resume(&mut self, tid: Tid, signal: i32) {
+        let in_call = self.tasks.get(&tid).is_some_and(|t| t.flight.is_some());
+        self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
+    }
+
+    fn go(&mut self, tid: Tid, how: Go, signal: i32) {
+        if let Err(error) = sys::resume(tid, how, signal)
+            && !launch::gone(&error)
+        {
+            self.journal.note(format!("a task could not be set going: {error}"));
+        }
+    }
+
+    fn syscall_stop(&mut self, tid: Tid) {
+        match sys::syscall_info(tid) {
+            Ok(SyscallInfo::Entry { arch, nr, args }) => self.entry(tid, arch, nr, args),
+            Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
+            Ok(SyscallInfo::None) => self.resume(tid, 0),
+            Err(_) => self.go(tid, Go::Cont, 0), // gone
+        }
+    }
+
+    /// A call is about to run.
+    fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6]) {
+        let decoded = arch::decode(arch, nr, args, |at, bytes| sys::read_memory(tid, at, bytes));
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let Some(decoded) = decoded else {
+            task.flight = None;
+            return self.resume(tid, 0);
+        };
+        let now = sys::now_ns();
+        if decoded.stays_out() || decoded.call.makes_task() {
+            self.pair.end();
+        } else if self.every_call || self.tasks.len() > 1 {
+            self.pair.stopped(tid, now, false);
+        } else {
+            self.pair.stopped(tid, now, true);
+            if self.pair.bound() {
+                self.signals.tick(IDLE_NS);
+            }
+        }
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let mut flight = Flight { decoded, entry_ns: now, go_ns: now, held: false, overlapped: false };
+        let space = task.space.filter(|_| !decoded.stays_out());
+        let Some(id) = space else {
+            task.flight = Some(flight);
+            return self.resume(tid, 0);
+        };
+        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
+        if traffic.flying.is_empty() && traffic.held.is_empty() {
+            task.flight = Some(flight);
+            traffic.flying.push(tid);
+            return self.go(tid, Go::Syscall, 0);
+        }
+        flight.overlapped = true;
+        flight.held = true;
+        task.flight = Some(flight);
+        traffic.held.push_back(tid);
+        let others: Vec<Tid> = traffic.flying.iter().chain(&traffic.held).copied().collect();
+        for other in others {
+            if let Some(flight) = self.tasks.get_mut(&other).and_then(|t| t.flight.as_mut()) {
+                flight.overlapped = true;
+            }
+        }
+        self.release(id);
+    }
+
+    /// Lets held tasks into the kernel, in the order of their coming, as far as nobody stands in their way.
+    fn release(&mut self, id: SpaceId) {
+        let now = sys::now_ns();
+        let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
+        let mut go = Vec::new();
+        while let Some(tid) = traffic.held.front().copied() {
+            let all = space.unsettled();
+            let blocked =
+                |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(now, all));
+            if traffic.flying.iter().any(blocked) {
+                break;
+            }
+            traffic.held.pop_front();
+            traffic.flying.push(tid);
+            if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
+                flight.held = false;
+                flight.go_ns = now;
+            }
+            go.push(tid);
+        }
+        if !traffic.held.is_empty() {
+            self.signals.tick(HOLD_LIMIT_NS / 2);
+        }
+        go.into_iter().for_each(|tid| self.go(tid, Go::Syscall, 0));
+    }
+
+    /// A call has returned, or has been cut off.
+    fn returned(&mut self, tid: Tid, result: i64) {
+        self.settle(tid, result);
+        self.resume(tid, 0);
+    }
+
+    /// Takes a task's call out of the air and has its space account for it.
+    fn settle(&mut self, tid: Tid, result: i64) {
+        /// ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call has done nothing and will be entered anew.
+        const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let Some(flight) = task.flight.take() else { return };
+        let result = flight.decoded.widen(result);
+        if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
+            task.personality = flight.decoded.args[0] as u32;
+        }
+        let Some(id) = task.space else { return };
+        let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
+        traffic.flying.retain(|t| *t != tid);
+        traffic.held.retain(|t| *t != tid);
+        if !flight.decoded.stays_out()
+            && !flight.decoded.call.makes_task()
+            && !RESTARTS.contains(&result)
+            && !flight.held
+        {
+            let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
+            let call = Returned {
+                decoded: flight.decoded,
+                result,
+                who,
+                overlapped: flight.overlapped,
+                personality: task.personality,
+            };
+            space.returned(call, !traffic.flying.is_empty(), &mut self.journal);
+        }
+        if !traffic.held.is_empty() {
+            self.release(id);
+        }
+    }
+
+    /// A task made another one.
+    fn newborn(&mut self, tid: Tid) {
+        let Ok(child) = sys::event_message(tid) else { return self.go(tid, Go::Cont, 0) };
+        let child = child as Tid;
+        let now = sys::now_ns();
+        let Some(parent) = self.tasks.get_mut(&tid) else { return };
+        let flight = parent.flight.take();
+        let flags = match &flight {
+            Some(f) => clone_flags(tid, &f.decoded),
+            None => 0,
+        };
+        let thread = flags & libc::CLONE_THREAD as u64 != 0;
+        let shares = flags & libc::CLONE_VM as u64 != 0;
+        let (parent_tgid, parent_space, personality) = (parent.tgid, parent.space, parent.personality);
+        let tgid = if thread { parent_tgid } else { child };
+        let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
+        let mut space = None;
+        if let Some(id) = parent_space
+            && let Some((of_parent, traffic)) = self.spaces.get_mut(&id)
+        {
+            traffic.flying.retain(|t| *t != tid);
+            let who = Who { pid: child, tid: child, entry_ns, exit_ns: now };
+            if shares {
+                traffic.users += 1;
+                space = Some(id);
+                if !thread {
+                    let mut event = self.journal.blank(EventKind::Share, id, who);
+                    event.args[0] = id;
+                    event.args[1] = parent_tgid as u64;
+                    self.journal.write(event);
+                }
+            } else {
+                let quiet = traffic.flying.is_empty();
+                let new = of_parent.fork(self.next_space, who, quiet, &mut self.journal);
+                space = Some(self.next_space);
+                self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));
+                self.next_space += 1;
+            }
+            self.release(id);
+        }
+        if !thread {
+            self.journal.counters.processes += 1;
+        }
+        let task = Task { tgid, space, last_space: space.unwrap_or(0), flight: None, personality };
+        self.tasks.insert(child, task);
+        self.resume(tid, 0);
+        match self.early.remove(&child) {
+            Some(Some(status)) => self.gone(child, status),
+            Some(None) => self.resume(child, 0),
+            None => {} // its first stop comes by a later wait
+        }
+    }
+
+    /// A task loaded a program. `tid` is the process's id now, whichever thread it was that called.
+    fn loaded(&mut self, tid: Tid) {
+        let former = sys::event_message(tid).map_or(tid, |t| t as Tid);
+        let now = sys::now_ns();
+        if former != tid
+            && let Some(caller) = self.tasks.remove(&former)
+        {
+            // The leader has gone and the caller has taken its id.
+            self.leave(tid);
+            self.tasks.insert(tid, caller);
+        }
+        if tid == self.root
+            && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
+        {
+            self.every_call = true;
+            let error = io::Error::from_raw_os_error(errno);
+            self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
+        }
+        let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
+        self.leave(tid);
+        let id = self.next_space;
+        self.next_space += 1;
+        let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
+        let space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
+        self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.space = Some(id);
+            task.last_space = id;
+            task.flight = None;
+            let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
+            task.personality = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
+        }
+        self.resume(tid, 0);
+    }
+
+    /// A task is about to end; its space is still there.
+    fn leaving(&mut self, tid: Tid) {
+        if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
+            // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
+            // preset (ENOSYS) does.
+            match sys::register(tid, arch::RESULT_OFFSET) {
+                Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
+                Ok(_) => self.forget_flight(tid),
+                Err(_) => self.lose_flight(tid),
+            }
+        }
+        let now = sys::now_ns();
+        self.pair.end();
+        if let Some(task) = self.tasks.get(&tid)
+            && let Some(id) = task.space
+            && let Some((space, traffic)) = self.spaces.get_mut(&id)
+            && traffic.users == 1
+        {
+            let who = Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now };
+            space.finish(who, &mut self.journal);
+        }
+        self.leave(tid);
+        self.go(tid, Go::Cont, 0);
+    }
+
+    /// A call whose end was not seen, because its task was killed and left without a stop.
+    fn lose_flight(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get(&tid)
+            && let Some(flight) = task.flight.filter(|f| !f.held && !f.decoded.stays_out())
+            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
+        {
+            space.lost(flight.decoded);
+        }
+        self.forget_flight(tid);
+    }
+
+    /// A call that never ran.
+    fn forget_flight(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        task.flight = None;
+        if let Some(id) = task.space
+            && let Some((_, traffic)) = self.spaces.get_mut(&id)
+        {
+            traffic.flying.retain(|t| *t != tid);
+            traffic.held.retain(|t| *t != tid);
+            self.release(id);
+        }
+    }
+
+    /// Takes in tasks whose parent was killed before it could report them. Looked for after every change: a task of a
+    /// process that is being killed may be waiting for us at its exit event, and all the others for it.
+    fn adopt_orphans(&mut self) {
+        let making = |t: &Task| t.flight.is_some_and(|f| f.decoded.call.makes_task());
+        if self.tasks.values().any(making) {
+            return; // the report may still come
+        }
+        let waiting: Vec<Tid> = self.early.iter().filter(|(_, dead)| dead.is_none()).map(|(tid, _)| *tid).collect();
+        self.early.clear();
+        for tid in waiting {
+            let tgid = kernel::thread_group(tid).unwrap_or(tid);
+            if tgid != tid {
+                // A thread of a process that is being killed: it will not run again, but it must be let end.
+                let task = Task { tgid, space: None, last_space: 0, flight: None, personality: 0 };
+                self.tasks.insert(tid, task);
+                self.resume(tid, 0);
+                continue;
+            }
+            let now = sys::now_ns();
+            let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
+            let id = self.next_space;
+            self.next_space += 1;
+            let space = Space::orphan(id, who, self.query, &mut self.journal);
+            self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
+            self.journal.counters.processes += 1;
+            let task = Task { tgid: tid, space: Some(id), last_space: id, flight: None, personality: 0 };
+            self.tasks.insert(tid, task);
+            self.resume(tid, 0);
+        }
+    }
+
+    /// A task uses its space no more.
+    fn leave(&mut self, tid: Tid) {
+        self.forget_flight(tid);
+        let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
+        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return };
+        traffic.users = traffic.users.saturating_sub(1);
+        if traffic.users == 0
+            && let Some((space, _)) = self.spaces.remove(&id)
+        {
+            space.close(&mut self.journal);
+        }
+    }
+
+    /// A task has ended.
+    fn gone(&mut self, tid: Tid, status: i32) {
+        if !self.tasks.contains_key(&tid) {
+            self.early.insert(tid, Some(status));
+            return;
+        }
+        self.lose_flight(tid);
+        self.leave(tid);
+        let Some(task) = self.tasks.remove(&tid) else { return };
+        if task.tgid != tid {
+            return;
+        }
+        let now = sys::now_ns();
+        if tid == self.root {
+            self.status = Some(ExitStatus::from_raw(status));
+            if task.last_space == 0 {
+                let failed = self.started.report().into_iter().find_map(|r| match r {
+                    Report::NoExec(error) => Some(error),
+                    Report::NoFilter(_) => None,
+                });
+                self.failed = failed;
+                return;
+            }
+        }
+        let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
+        let mut event = self.journal.blank(EventKind::Exit, task.last_space, who);
+        event.result = i64::from(status);
+        self.journal.write(event);
+    }
+}
+
+/// The flags of a call that makes a task.
+fn clone_flags(tid: Tid, decoded: &Decoded) -> u64 {
+    match decoded.call {
+        Call::Clone => decoded.args[0],
+        Call::Clone3 => {
+            let mut word = [0u8; 8];
+            sys::read_memory(tid, decoded.args[0], &mut word);
+            u64::from_ne_bytes(word)
+        }
+        Call::Vfork => (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
+        _ => 0,
+    }
+}

@@ -1,0 +1,93 @@
+//! The sink: every event arrives, in time, and a recorder that dies leaves a readable file.
+
+mod file_samples;
+
+use std::time::{Duration, Instant};
+
+use file_samples::{ends_early, event, header, read};
+use samara_trace::Sink;
+use samara_trace::file::FileSink;
+
+#[test]
+fn every_event_arrives_once_and_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    let mut sink = FileSink::create(&path, &header()).unwrap();
+    for seq in 0..30_000 {
+        sink.event(event(seq)).unwrap();
+    }
+    let written = sink.finish();
+    assert!(written.error.is_none(), "{:?}", written.error);
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!((written.events, written.bytes), (30_000, bytes.len() as u64));
+    assert_eq!(written.summary.events, 30_000);
+    let (events, error) = read(&bytes);
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(events, (0..30_000).map(event).collect::<Vec<_>>());
+}
+
+/// A recorder that is killed does not run `finish` or `drop`: what it gave the sink some time before is in the file.
+#[test]
+fn events_reach_the_file_without_finish() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    let mut sink = FileSink::create(&path, &header()).unwrap();
+    for seq in 0..10 {
+        sink.event(event(seq)).unwrap();
+    }
+    let start = Instant::now();
+    let events = loop {
+        let (events, error) = read(&std::fs::read(&path).unwrap());
+        assert!(ends_early(&error), "{error:?}");
+        if events.len() == 10 || start.elapsed() > Duration::from_secs(20) {
+            break events;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(events.len(), 10);
+    std::mem::forget(sink);
+}
+
+#[test]
+fn a_dropped_sink_leaves_no_end_marker() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    let mut sink = FileSink::create(&path, &header()).unwrap();
+    sink.event(event(0)).unwrap();
+    drop(sink);
+    let (events, error) = read(&std::fs::read(&path).unwrap());
+    assert_eq!(events.len(), 1);
+    assert!(ends_early(&error), "{error:?}");
+}
+
+#[test]
+fn a_full_device_is_refused_at_once() {
+    let error = FileSink::create("/dev/full", &header()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+}
+
+/// A write error reaches the recorder as an error of the sink, and the summary says why; here, events that do not follow.
+#[test]
+fn a_failure_stops_the_sink() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    let mut sink = FileSink::create(&path, &header()).unwrap();
+    sink.event(event(0)).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    sink.event(event(5)).unwrap();
+    let start = Instant::now();
+    let refused = loop {
+        match sink.event(event(6)) {
+            Err(error) => break error,
+            Ok(()) => assert!(start.elapsed() < Duration::from_secs(20), "the sink must fail"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert!(refused.to_string().contains("event 5 came where event 1 was due"), "{refused}");
+    let written = sink.finish();
+    assert_eq!(written.events, 1);
+    assert!(written.error.is_some());
+    let bytes = std::fs::read(&path).unwrap();
+    assert_eq!(written.bytes, bytes.len() as u64);
+    assert!(ends_early(&read(&bytes).1));
+}

@@ -1,0 +1,156 @@
+//! Traced programs whose threads change one space at the same time, and are interrupted while they do.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Barrier};
+
+use crate::programs::{myself, window};
+use crate::raw::*;
+
+const PAGE: u64 = 4096;
+
+/// Maps, protects, unmaps as fast as it can, in a place of its own choice.
+pub(crate) fn churn(rounds: u64, stop: &AtomicBool) {
+    for i in 0..rounds {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let len = PAGE * (1 + i % 5);
+        let at = anon(len);
+        if i % 3 == 0 {
+            touch(at, len);
+        }
+        if len > PAGE {
+            assert_eq!(mprotect(at + PAGE, PAGE, R), 0);
+            assert_eq!(mprotect(at + PAGE, PAGE, RW), 0);
+        }
+        assert_eq!(munmap(at, len), 0);
+    }
+}
+
+pub(crate) fn threads() {
+    let go = Arc::new(Barrier::new(4));
+    let workers: Vec<_> = (0..4)
+        .map(|_| {
+            let go = go.clone();
+            std::thread::spawn(move || {
+                go.wait();
+                churn(200, &AtomicBool::new(false));
+            })
+        })
+        .collect();
+    workers.into_iter().for_each(|w| w.join().unwrap());
+}
+
+pub(crate) fn exec_from_thread() {
+    for _ in 0..3 {
+        std::thread::spawn(|| churn(u64::MAX, &AtomicBool::new(false)));
+    }
+    let me = myself();
+    std::thread::spawn(move || exec(&me, &[&me, c"--program", c"nothing"])).join().unwrap();
+}
+
+pub(crate) fn kill_busy() {
+    for i in 0..30 {
+        let child = fork();
+        if child == 0 {
+            let workers: Vec<_> =
+                (0..3).map(|_| std::thread::spawn(|| churn(u64::MAX, &AtomicBool::new(false)))).collect();
+            workers.into_iter().for_each(|w| w.join().unwrap());
+        }
+        std::thread::sleep(std::time::Duration::from_micros(i * 400));
+        kill(child, libc::SIGKILL);
+        assert_eq!(wait(child, 0), libc::SIGKILL);
+    }
+    // Killed while it forks: its children go on.
+    for i in 0..20 {
+        let child = fork();
+        if child == 0 {
+            loop {
+                let grandchild = fork();
+                if grandchild == 0 {
+                    anon(PAGE);
+                    exit(0);
+                }
+                wait(grandchild, 0);
+            }
+        }
+        std::thread::sleep(std::time::Duration::from_micros(i * 300));
+        kill(child, libc::SIGKILL);
+        assert_eq!(wait(child, 0), libc::SIGKILL);
+    }
+}
+
+pub(crate) fn exit_busy() {
+    for _ in 0..10 {
+        let child = fork();
+        if child == 0 {
+            for _ in 0..3 {
+                std::thread::spawn(|| churn(u64::MAX, &AtomicBool::new(false)));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::process::exit(6);
+        }
+        assert_eq!(wait(child, 0), 6 << 8);
+    }
+}
+
+pub(crate) fn fork_busy() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || churn(u64::MAX, &stop))
+        })
+        .collect();
+    for _ in 0..20 {
+        let child = fork();
+        if child == 0 {
+            call(libc::SYS_madvise, [window(1), PAGE, 0, 0, 0, 0]);
+            exit(0);
+        }
+        assert_eq!(wait(child, 0), 0);
+    }
+    stop.store(true, Ordering::Relaxed);
+    workers.into_iter().for_each(|w| w.join().unwrap());
+}
+
+pub(crate) fn populate() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut workers = Vec::new();
+    for kind in 0..3 {
+        let stop = stop.clone();
+        workers.push(std::thread::spawn(move || {
+            for _ in 0..60 {
+                let len = 64 * PAGE;
+                let flags = if kind == 0 { ANON | libc::MAP_POPULATE } else { ANON };
+                let at = mmap(0, len, RW, flags, -1, 0) as u64;
+                if kind == 1 {
+                    call(libc::SYS_mlock, [at + PAGE, 30 * PAGE, 0, 0, 0, 0]);
+                }
+                if kind == 2 {
+                    call(libc::SYS_madvise, [at, len, libc::MADV_POPULATE_WRITE as u64, 0, 0, 0]);
+                }
+                assert_eq!(munmap(at, len), 0);
+            }
+            stop.store(true, Ordering::Relaxed);
+        }));
+    }
+    workers.push(std::thread::spawn(move || churn(u64::MAX, &stop)));
+    workers.into_iter().for_each(|w| w.join().unwrap());
+}
+
+static TICKS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn on_tick(_: i32) {
+    TICKS.fetch_add(1, Ordering::Relaxed);
+}
+
+pub(crate) fn signals() {
+    on_signal(libc::SIGALRM, on_tick);
+    interval_timer(200);
+    churn(1000, &AtomicBool::new(false));
+    while TICKS.load(Ordering::Relaxed) < 50 {
+        std::hint::spin_loop();
+    }
+    interval_timer(0);
+}

@@ -1,0 +1,142 @@
+//! Raw system calls for the traced programs: the only unsafe code of this test.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+
+/// A raw system call; -1 becomes the negative errno.
+pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
+    // SAFETY: these programs own every page and every pointer that they pass; they are sacrificial processes.
+    let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
+    if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
+}
+
+pub(crate) fn mmap(at: u64, len: u64, prot: c_int, flags: c_int, fd: c_int, offset: u64) -> i64 {
+    call(libc::SYS_mmap, [at, len, prot as u64, flags as u64, fd as i64 as u64, offset])
+}
+
+/// Private anonymous memory anywhere.
+pub(crate) fn anon(len: u64) -> u64 {
+    let at = mmap(0, len, RW, ANON, -1, 0);
+    assert!(at > 0, "mmap: {at}");
+    at as u64
+}
+
+pub(crate) const RW: c_int = libc::PROT_READ | libc::PROT_WRITE;
+pub(crate) const R: c_int = libc::PROT_READ;
+pub(crate) const ANON: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+pub(crate) const FIXED: c_int = ANON | libc::MAP_FIXED;
+
+pub(crate) fn munmap(at: u64, len: u64) -> i64 {
+    call(libc::SYS_munmap, [at, len, 0, 0, 0, 0])
+}
+
+pub(crate) fn mprotect(at: u64, len: u64, prot: c_int) -> i64 {
+    call(libc::SYS_mprotect, [at, len, prot as u64, 0, 0, 0])
+}
+
+pub(crate) fn mremap(old: u64, old_len: u64, new_len: u64, flags: c_int, new: u64) -> i64 {
+    call(libc::SYS_mremap, [old, old_len, new_len, flags as u64, new, 0])
+}
+
+pub(crate) fn touch(at: u64, len: u64) {
+    for page in (at..at + len).step_by(4096) {
+        // SAFETY: the caller mapped this writable.
+        unsafe { std::ptr::write_volatile(page as *mut u8, 1) };
+    }
+}
+
+/// A raw fork: 0 in the child.
+pub(crate) fn fork() -> i32 {
+    // SAFETY: the programs that fork have one thread, or their children do nothing but system calls.
+    unsafe { libc::fork() }
+}
+
+pub(crate) fn wait(pid: i32, flags: c_int) -> c_int {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is valid.
+        let r = unsafe { libc::waitpid(pid, &mut status, flags) };
+        if r == pid {
+            return status;
+        }
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EINTR), "waitpid {pid}");
+    }
+}
+
+pub(crate) fn exit(code: c_int) -> ! {
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+pub(crate) fn kill(pid: i32, signal: c_int) {
+    // SAFETY: a number each.
+    unsafe { libc::kill(pid, signal) };
+}
+
+pub(crate) fn pid() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::getpid() }
+}
+
+pub(crate) fn on_signal(signal: c_int, handler: extern "C" fn(c_int)) {
+    // SAFETY: the handlers of these programs only touch atomics.
+    unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
+}
+
+/// The breakpoint instruction: SIGTRAP from the processor.
+pub(crate) fn breakpoint() {
+    // SAFETY: a handler for SIGTRAP is installed.
+    unsafe { std::arch::asm!("int3") };
+}
+
+/// A 32-bit system call from 64-bit code. -38 where the kernel has none.
+pub(crate) fn int80(nr: u32, a: [u32; 6]) -> i32 {
+    let mut result = nr;
+    // SAFETY: rbx and rbp are saved and put back; the kernel keeps the others but rax and r8 to r11.
+    unsafe {
+        std::arch::asm!(
+            "push rbx", "push rbp", "mov ebx, r12d", "mov ebp, r13d", "int 0x80", "pop rbp", "pop rbx",
+            inout("eax") result, in("r12") a[0], in("ecx") a[1], in("edx") a[2], in("esi") a[3], in("edi") a[4],
+            in("r13") a[5], out("r8") _, out("r9") _, out("r10") _, out("r11") _,
+        );
+    }
+    result as i32
+}
+
+pub(crate) fn exec(path: &CStr, args: &[&CStr]) -> ! {
+    let argv: Vec<_> = args.iter().map(|a| a.as_ptr()).chain([std::ptr::null()]).collect();
+    // SAFETY: a null-ended list of live strings.
+    unsafe { libc::execv(path.as_ptr(), argv.as_ptr()) };
+    exit(99)
+}
+
+pub(crate) fn setsid() {
+    // SAFETY: no arguments.
+    unsafe { libc::setsid() };
+}
+
+pub(crate) fn interval_timer(us: i64) {
+    let every = libc::timeval { tv_sec: 0, tv_usec: us };
+    let spec = libc::itimerval { it_interval: every, it_value: every };
+    // SAFETY: `spec` is valid.
+    unsafe { libc::setitimer(libc::ITIMER_REAL, &spec, std::ptr::null_mut()) };
+}
+
+/// How many processors a task may use.
+pub(crate) fn processors(tid: i32) -> i32 {
+    // SAFETY: an all-zero set is valid, and is filled by the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &mut set), 0);
+        libc::CPU_COUNT(&set)
+    }
+}
+
+pub(crate) fn memfd(len: u64) -> c_int {
+    // SAFETY: a live name; a new descriptor.
+    unsafe {
+        let fd = libc::memfd_create(c"samara-test".as_ptr(), 0);
+        assert!(fd >= 0 && libc::ftruncate(fd, len as i64) == 0);
+        fd
+    }
+}
