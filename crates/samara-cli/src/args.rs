@@ -1,0 +1,279 @@
+//! Arguments and results of calls with their names, as strace prints them. Numbers are those of x86-64 Linux.
+
+use nix::errno::Errno;
+
+use crate::calls::{Kind, signature};
+
+/// `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)`.
+pub(crate) fn call(name: &str, args: &[u64; 6]) -> String {
+    let shown: Vec<_> = signature(name).0.iter().enumerate().filter_map(|(i, kind)| argument(*kind, args, i)).collect();
+    format!("{name}({})", shown.join(", "))
+}
+
+/// `0x7f0000000000`, `0` or `-1 ENOMEM (out of memory)`.
+pub(crate) fn result(name: &str, result: i64) -> String {
+    match errno(result) {
+        Some((name, text)) => format!("-1 {name} ({text})"),
+        None if signature(name).1 => format!("{result:#x}"),
+        None => result.to_string(),
+    }
+}
+
+/// The name and the text of the error that a result stands for, if it does.
+pub(crate) fn errno(result: i64) -> Option<(String, String)> {
+    if !(-4095..0).contains(&result) {
+        return None;
+    }
+    let number = -result as i32;
+    // What a tracer sees of a call that a signal interrupted; programs never do.
+    let restart = ["ERESTARTSYS", "ERESTARTNOINTR", "ERESTARTNOHAND", "", "ERESTART_RESTARTBLOCK"];
+    Some(match (Errno::from_raw(number), number) {
+        (Errno::UnknownErrno, 512..=514 | 516) => {
+            (restart[number as usize - 512].to_owned(), "interrupted by a signal".to_owned())
+        }
+        (Errno::UnknownErrno, _) => (format!("E{number}"), "unknown error".to_owned()),
+        (known, _) => (format!("{known:?}"), known.desc().to_owned()),
+    })
+}
+
+fn argument(kind: Kind, args: &[u64; 6], i: usize) -> Option<String> {
+    let value = args[i];
+    Some(match kind {
+        Kind::Addr => address(value),
+        Kind::Len => value.to_string(),
+        Kind::Int => (value as i32).to_string(),
+        Kind::Hex => hex(value),
+        Kind::Prot => flags(value, "PROT_NONE", PROT),
+        Kind::MapFlags => map_flags(value),
+        Kind::RemapFlags => flags(value, "0", REMAP),
+        // MREMAP_FIXED or MREMAP_DONTUNMAP.
+        Kind::RemapTo if args[3] & 6 != 0 => address(value),
+        Kind::RemapTo => return None,
+        Kind::Advice => word(u64::from(value as u32), ADVICE),
+        Kind::LockFlags => flags(value, "0", &[(1, "MLOCK_ONFAULT")]),
+        Kind::LockAllFlags => flags(value, "0", &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")]),
+        Kind::ShmFlags => flags(
+            value,
+            "0",
+            &[(0o10000, "SHM_RDONLY"), (0o20000, "SHM_RND"), (0o40000, "SHM_REMAP"), (0o100000, "SHM_EXEC")],
+        ),
+        Kind::CloneFlags => {
+            let signal = value & 0xff;
+            let flags = flags(value & !0xff, "0", CLONE);
+            if signal == 0 {
+                flags
+            } else {
+                format!("{flags}|{}", word(signal, &[(17, "SIGCHLD"), (10, "SIGUSR1"), (12, "SIGUSR2")]))
+            }
+        }
+        Kind::Policy => word(value & 0xff, POLICY),
+        Kind::Prctl => word(value, PRCTL),
+        Kind::ArchPrctl => word(value, ARCH_PRCTL),
+        Kind::Ioctl => {
+            word(u64::from(value as u32), &[(0xc020_aa00, "UFFDIO_REGISTER"), (0x8010_aa01, "UFFDIO_UNREGISTER")])
+        }
+        Kind::AtFd if value as i32 == -100 => "AT_FDCWD".to_owned(),
+        Kind::AtFd => (value as i32).to_string(),
+    })
+}
+
+fn address(value: u64) -> String {
+    if value == 0 { "NULL".to_owned() } else { format!("{value:#x}") }
+}
+
+fn hex(value: u64) -> String {
+    if value < 10 { value.to_string() } else { format!("{value:#x}") }
+}
+
+fn word(value: u64, names: &[(u64, &str)]) -> String {
+    names.iter().find(|name| name.0 == value).map_or_else(|| hex(value), |name| name.1.to_owned())
+}
+
+fn flags(value: u64, none: &str, names: &[(u64, &str)]) -> String {
+    let mut left = value;
+    let mut out = Vec::new();
+    for (bit, name) in names {
+        if value & bit != 0 {
+            out.push((*name).to_owned());
+            left &= !bit;
+        }
+    }
+    if left != 0 {
+        out.push(format!("{left:#x}"));
+    }
+    if out.is_empty() { none.to_owned() } else { out.join("|") }
+}
+
+/// The low four bits are a type, the six from bit 26 a huge page's size.
+fn map_flags(value: u64) -> String {
+    let kind = match value & 15 {
+        1 => "MAP_SHARED".to_owned(),
+        2 => "MAP_PRIVATE".to_owned(),
+        3 => "MAP_SHARED_VALIDATE".to_owned(),
+        8 => "MAP_DROPPABLE".to_owned(),
+        other => other.to_string(),
+    };
+    let size = value >> 26 & 63;
+    let huge = value & 0x40000 != 0 && size != 0;
+    let rest = value & !15 & if huge { !(63 << 26) } else { !0 };
+    let mut out = if rest == 0 { kind } else { format!("{kind}|{}", flags(rest, "", MAP)) };
+    if huge {
+        out.push_str(&format!("|{size}<<MAP_HUGE_SHIFT"));
+    }
+    out
+}
+
+const PROT: &[(u64, &str)] = &[
+    (1, "PROT_READ"),
+    (2, "PROT_WRITE"),
+    (4, "PROT_EXEC"),
+    (8, "PROT_SEM"),
+    (0x0100_0000, "PROT_GROWSDOWN"),
+    (0x0200_0000, "PROT_GROWSUP"),
+];
+
+const MAP: &[(u64, &str)] = &[
+    (0x10, "MAP_FIXED"),
+    (0x20, "MAP_ANONYMOUS"),
+    (0x40, "MAP_32BIT"),
+    (0x80, "MAP_ABOVE4G"),
+    (0x100, "MAP_GROWSDOWN"),
+    (0x800, "MAP_DENYWRITE"),
+    (0x1000, "MAP_EXECUTABLE"),
+    (0x2000, "MAP_LOCKED"),
+    (0x4000, "MAP_NORESERVE"),
+    (0x8000, "MAP_POPULATE"),
+    (0x1_0000, "MAP_NONBLOCK"),
+    (0x2_0000, "MAP_STACK"),
+    (0x4_0000, "MAP_HUGETLB"),
+    (0x8_0000, "MAP_SYNC"),
+    (0x10_0000, "MAP_FIXED_NOREPLACE"),
+    (0x400_0000, "MAP_UNINITIALIZED"),
+];
+
+const REMAP: &[(u64, &str)] = &[(1, "MREMAP_MAYMOVE"), (2, "MREMAP_FIXED"), (4, "MREMAP_DONTUNMAP")];
+
+const ADVICE: &[(u64, &str)] = &[
+    (0, "MADV_NORMAL"),
+    (1, "MADV_RANDOM"),
+    (2, "MADV_SEQUENTIAL"),
+    (3, "MADV_WILLNEED"),
+    (4, "MADV_DONTNEED"),
+    (8, "MADV_FREE"),
+    (9, "MADV_REMOVE"),
+    (10, "MADV_DONTFORK"),
+    (11, "MADV_DOFORK"),
+    (12, "MADV_MERGEABLE"),
+    (13, "MADV_UNMERGEABLE"),
+    (14, "MADV_HUGEPAGE"),
+    (15, "MADV_NOHUGEPAGE"),
+    (16, "MADV_DONTDUMP"),
+    (17, "MADV_DODUMP"),
+    (18, "MADV_WIPEONFORK"),
+    (19, "MADV_KEEPONFORK"),
+    (20, "MADV_COLD"),
+    (21, "MADV_PAGEOUT"),
+    (22, "MADV_POPULATE_READ"),
+    (23, "MADV_POPULATE_WRITE"),
+    (24, "MADV_DONTNEED_LOCKED"),
+    (25, "MADV_COLLAPSE"),
+    (100, "MADV_HWPOISON"),
+    (101, "MADV_SOFT_OFFLINE"),
+    (102, "MADV_GUARD_INSTALL"),
+    (103, "MADV_GUARD_REMOVE"),
+];
+
+const CLONE: &[(u64, &str)] = &[
+    (0x100, "CLONE_VM"),
+    (0x200, "CLONE_FS"),
+    (0x400, "CLONE_FILES"),
+    (0x800, "CLONE_SIGHAND"),
+    (0x1000, "CLONE_PIDFD"),
+    (0x2000, "CLONE_PTRACE"),
+    (0x4000, "CLONE_VFORK"),
+    (0x8000, "CLONE_PARENT"),
+    (0x1_0000, "CLONE_THREAD"),
+    (0x2_0000, "CLONE_NEWNS"),
+    (0x4_0000, "CLONE_SYSVSEM"),
+    (0x8_0000, "CLONE_SETTLS"),
+    (0x10_0000, "CLONE_PARENT_SETTID"),
+    (0x20_0000, "CLONE_CHILD_CLEARTID"),
+    (0x40_0000, "CLONE_DETACHED"),
+    (0x80_0000, "CLONE_UNTRACED"),
+    (0x100_0000, "CLONE_CHILD_SETTID"),
+    (0x200_0000, "CLONE_NEWCGROUP"),
+    (0x400_0000, "CLONE_NEWUTS"),
+    (0x800_0000, "CLONE_NEWIPC"),
+    (0x1000_0000, "CLONE_NEWUSER"),
+    (0x2000_0000, "CLONE_NEWPID"),
+    (0x4000_0000, "CLONE_NEWNET"),
+    (0x8000_0000, "CLONE_IO"),
+];
+
+const POLICY: &[(u64, &str)] = &[
+    (0, "MPOL_DEFAULT"),
+    (1, "MPOL_PREFERRED"),
+    (2, "MPOL_BIND"),
+    (3, "MPOL_INTERLEAVE"),
+    (4, "MPOL_LOCAL"),
+    (5, "MPOL_PREFERRED_MANY"),
+    (6, "MPOL_WEIGHTED_INTERLEAVE"),
+];
+
+const PRCTL: &[(u64, &str)] = &[
+    (0x5356_4d41, "PR_SET_VMA"),
+    (35, "PR_SET_MM"),
+    (41, "PR_SET_THP_DISABLE"),
+    (65, "PR_SET_MDWE"),
+    (67, "PR_SET_MEMORY_MERGE"),
+];
+
+const ARCH_PRCTL: &[(u64, &str)] = &[
+    (0x2001, "ARCH_MAP_VDSO_X32"),
+    (0x2002, "ARCH_MAP_VDSO_32"),
+    (0x2003, "ARCH_MAP_VDSO_64"),
+    (0x5001, "ARCH_SHSTK_ENABLE"),
+    (0x5002, "ARCH_SHSTK_DISABLE"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_read_as_in_a_program() {
+        for (name, args, shown) in [
+            (
+                "mmap",
+                [0, 8192, 3, 0x22, u64::MAX, 0],
+                "mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)",
+            ),
+            ("mmap", [0x1000, 1, 0, 0x1, 3, 0x2000], "mmap(0x1000, 1, PROT_NONE, MAP_SHARED, 3, 0x2000)"),
+            (
+                "mmap",
+                [0, 1, 1, 0x5404_0022, 3, 0],
+                "mmap(NULL, 1, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS|MAP_HUGETLB|21<<MAP_HUGE_SHIFT, 3, 0)",
+            ),
+            ("mremap", [0x1000, 1, 2, 1, 99, 0], "mremap(0x1000, 1, 2, MREMAP_MAYMOVE)"),
+            ("mremap", [0x1000, 1, 2, 3, 0x9000, 0], "mremap(0x1000, 1, 2, MREMAP_MAYMOVE|MREMAP_FIXED, 0x9000)"),
+            ("madvise", [0x1000, 4096, 14, 0, 0, 0], "madvise(0x1000, 4096, MADV_HUGEPAGE)"),
+            ("madvise", [0x1000, 4096, 77, 0, 0, 0], "madvise(0x1000, 4096, 0x4d)"),
+            ("clone", [0x4111, 0, 0, 0, 0, 0], "clone(CLONE_VM|CLONE_VFORK|SIGCHLD, NULL, NULL, NULL, NULL)"),
+            ("munlockall", [1, 2, 3, 4, 5, 6], "munlockall()"),
+            ("mprotect", [0x1000, 4096, 0x8000_0001, 0, 0, 0], "mprotect(0x1000, 4096, PROT_READ|0x80000000)"),
+            ("call 999", [1, 2, 3, 4, 5, 60], "call 999(1, 2, 3, 4, 5, 0x3c)"),
+        ] {
+            assert_eq!(call(name, &args), shown);
+        }
+    }
+
+    #[test]
+    fn results_read_as_in_a_program() {
+        assert_eq!(result("mmap", 0x7f00_0000_0000), "0x7f0000000000");
+        assert_eq!(result("munmap", 0), "0");
+        assert_eq!(result("mmap", -12), "-1 ENOMEM (Out of memory)");
+        assert_eq!(result("mlock", -512), "-1 ERESTARTSYS (interrupted by a signal)");
+        assert_eq!(result("mlock", -4000), "-1 E4000 (unknown error)");
+        assert_eq!(result("brk", -4096), "0xfffffffffffff000");
+    }
+}

@@ -1,0 +1,115 @@
+//! What can be typed: commands, options, help texts. No behaviour.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::moment::Moment;
+
+/// See what a program does to its address space
+#[derive(Debug, Parser)]
+#[command(name = "samara", version, subcommand_required = true, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  samara trace -- python3 -c 'import json'     run a program, then see what it did
+  samara show python3-4711.samara --reasons    its areas at the end, and why neighbours are not one
+  samara events python3-4711.samara            every event, readable
+
+Exit codes: `trace` ends as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
+The other commands: 0 success, 1 it could not be done, 2 wrong usage, 3 the trace file ends early or is damaged.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Trace(Trace),
+    Show(Show),
+    Events(Events),
+    Completions(Completions),
+}
+
+/// Run a program and record what it and its children do to their address spaces
+///
+/// The program has the terminal, the input and the output for itself; the summary goes to standard error after its end.
+/// Every thread and every child process is recorded, from its first instruction to its end.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...",
+    after_help = "\
+Examples:
+  samara trace -- python3 -c 'import json, ssl, sqlite3'
+  samara trace -o build.samara -- make -j8
+  samara trace --quiet --summary-json s.json -- ./server --port 8080
+
+The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
+127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
+)]
+pub(crate) struct Trace {
+    /// Write the trace here [default: PROGRAM-PID.samara in the current directory, PID being samara's own]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write the summary's figures here, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary_json: Option<PathBuf>,
+    /// Print no summary; errors are printed still
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The program, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+/// Show a process's areas at a moment, as /proc/PID/maps does
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara show t.samara                         the first process, at its end
+  samara show t.samara --at 1.5s               1.5 seconds after the recording began
+  samara show t.samara --at 300 --pid 4712     process 4712, after event 300
+  samara show t.samara --reasons               with the reasons why neighbours are not one area")]
+pub(crate) struct Show {
+    /// The trace
+    pub(crate) file: PathBuf,
+    /// The moment: after the event with this number, or at this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) at: Option<Moment>,
+    /// The process [default: the first one]
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Between areas that touch, say why they are not one
+    #[arg(long)]
+    pub(crate) reasons: bool,
+}
+
+/// Print every event of a trace
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara events t.samara | less
+  samara events t.samara --json | jq -r 'select(.call == \"mmap\") | .args[1]'
+
+A line: number, seconds since the start, process (and thread), the call with its result and duration, and after `;` what
+it did. A `~` after the duration: another call of the same address space was in flight.")]
+pub(crate) struct Events {
+    /// The trace
+    pub(crate) file: PathBuf,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara completions bash > ~/.local/share/bash-completion/completions/samara
+  samara completions zsh > ~/.zfunc/_samara
+  samara completions fish > ~/.config/fish/completions/samara.fish")]
+pub(crate) struct Completions {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}

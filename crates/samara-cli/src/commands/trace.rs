@@ -1,0 +1,135 @@
+//! `samara trace -- PROGRAM ARGS...`: run, record, sum up.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use samara_trace::file::{FileSink, Header, Written};
+use samara_trace::{Options, Outcome, RecordError, record};
+
+use crate::cli::Trace;
+use crate::json::{self, Recorded};
+use crate::output::{clean, error};
+use crate::{exit, line, summary};
+
+pub(crate) fn run(args: &Trace) -> ExitCode {
+    // clap asks for at least one word.
+    let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
+    let path = args.output.clone().unwrap_or_else(|| default_path(program));
+    let created = !path.exists();
+    let cannot_write = |path: &Path, why: &dyn std::fmt::Display| {
+        error(format!("{}: {why}; the program was not run", path.display()));
+        ExitCode::from(exit::CANNOT_TRACE)
+    };
+    let mut sink = match FileSink::create(&path, &Header::now(program, rest)) {
+        Ok(sink) => sink,
+        Err(why) => return cannot_write(&path, &why),
+    };
+    // Opened now, so that a wrong name is told before the program runs.
+    let json = match args.summary_json.as_ref().map(|path| (path, File::create(path))) {
+        None => None,
+        Some((path, Ok(file))) => Some((path, file)),
+        Some((json, Err(why))) => {
+            discard(sink, &path, created);
+            return cannot_write(json, &why);
+        }
+    };
+    let outcome = match record(&Options::new(program).args(rest.iter().cloned()), &mut sink) {
+        Ok(outcome) => outcome,
+        Err(why) => {
+            discard(sink, &path, created);
+            return not_run(&why);
+        }
+    };
+    let written = sink.finish();
+    report(args, &path, &outcome, written, json);
+    exit::like(outcome.status)
+}
+
+/// Tells what happened. Nothing in here changes the exit status, which is the program's.
+fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: Option<(&PathBuf, File)>) {
+    let counters = &outcome.counters;
+    let complete = written.error.is_none() && !counters.ended_early;
+    let name = path.to_string_lossy();
+    let mut totals = written.summary;
+    totals.differences = totals.differences.max(counters.differences);
+    if !complete {
+        // The recorder counted on when the file had ended.
+        totals.events = counters.events;
+        totals.processes = counters.processes;
+        totals.areas_peak = counters.areas_peak;
+        totals.areas_final = counters.areas_final;
+        totals.mapped_bytes_peak = counters.mapped_bytes_peak;
+        totals.splits = counters.splits;
+        totals.merges = counters.merges;
+    }
+    let recorded = Recorded {
+        checks: counters.checks,
+        wall_ns: counters.wall_ns,
+        exit_code: outcome.status.code().unwrap_or_else(|| 128 + outcome.status.signal().unwrap_or(0)),
+        notes: &counters.notes,
+        file: &name,
+        events_in_file: written.events,
+        file_bytes: written.bytes,
+        complete,
+    };
+    if !args.quiet {
+        let title = format!(
+            "{} ended {} after {}",
+            shown(&args.program),
+            line::how(outcome.status),
+            crate::format::time(counters.wall_ns)
+        );
+        // Where standard error is closed there is nobody to tell.
+        let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
+    }
+    if !complete {
+        let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
+        let events = written.events;
+        error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
+    }
+    if let Some((path, mut file)) = json {
+        let text = format!("{:#}\n", json::summary(&totals, &recorded));
+        if let Err(why) = file.write_all(text.as_bytes()) {
+            error(format!("{}: {why}", path.display()));
+        }
+    }
+}
+
+/// The program's words as a line, cut where it is long.
+fn shown(words: &[OsString]) -> String {
+    let line: Vec<_> = words.iter().map(|word| summary::quoted(&clean(&word.to_string_lossy()))).collect();
+    let line = line.join(" ");
+    match line.char_indices().nth(70) {
+        Some((end, _)) => format!("{}...", &line[..end]),
+        None => line,
+    }
+}
+
+/// `PROGRAM-PID.samara` in the current directory.
+fn default_path(program: &OsStr) -> PathBuf {
+    let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("trace")).to_owned();
+    name.push(format!("-{}.samara", std::process::id()));
+    PathBuf::from(name)
+}
+
+/// Closes a trace of nothing, and removes it where it was not there before.
+fn discard(sink: FileSink, path: &Path, created: bool) {
+    drop(sink);
+    if created {
+        // It stays as an empty trace if it cannot be removed.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+fn not_run(why: &RecordError) -> ExitCode {
+    error(why);
+    ExitCode::from(match why {
+        RecordError::NotFound(_) => exit::NOT_FOUND,
+        RecordError::NotExecutable(..) => exit::CANNOT_RUN,
+        _ => exit::CANNOT_TRACE,
+    })
+}

@@ -1,0 +1,112 @@
+//! Events and summaries as JSON. `docs/cli.md` describes every field.
+
+use samara_trace::event::{AreaRecord, Event};
+use samara_trace::file::{Summary, kind_name, reasons, step_name};
+use serde_json::{Value, json};
+
+use crate::args::errno;
+use crate::line::name;
+
+/// An event as one object.
+pub(crate) fn event(e: &Event) -> Value {
+    json!({
+        "seq": e.seq,
+        "kind": kind_name(e.kind),
+        "entry_ns": e.entry_ns,
+        "exit_ns": e.exit_ns,
+        "space": e.space,
+        "pid": e.pid,
+        "tid": e.tid,
+        "call": e.nr.map(name),
+        "nr": e.nr,
+        "args": e.args,
+        "result": e.result,
+        "error": errno(e.result).filter(|_| e.nr.is_some()).map(|error| error.0),
+        "overlapped": e.overlapped,
+        "plan": e.plan.iter().map(|s| json!({"kind": step_name(s.kind), "start": s.start, "end": s.end})).collect::<Vec<_>>(),
+        "window": e.window.map(|(start, end)| [start, end]),
+        "areas": e.areas.iter().map(area).collect::<Vec<_>>(),
+        "text": e.text,
+    })
+}
+
+fn area(a: &AreaRecord) -> Value {
+    let flag = |bit: u8, c: char, none: char| if a.perms >> bit & 1 == 1 { c } else { none };
+    json!({
+        "start": a.start,
+        "end": a.end,
+        "perms": String::from_iter([flag(0, 'r', '-'), flag(1, 'w', '-'), flag(2, 'x', '-'), flag(3, 's', 'p')]),
+        "offset": a.offset,
+        "dev": format!("{:02x}:{:02x}", a.dev.0, a.dev.1),
+        "inode": a.inode,
+        "name": a.name,
+        "apart": reasons(&a.apart).collect::<Vec<_>>(),
+    })
+}
+
+/// What a summary says beside the totals of its events.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recorded<'a> {
+    /// Comparisons of a model with the kernel.
+    pub(crate) checks: u64,
+    /// Wall time of the recording, in nanoseconds.
+    pub(crate) wall_ns: u64,
+    /// The exit code as a shell tells it: 128 + the signal's number after death by a signal.
+    pub(crate) exit_code: i32,
+    /// Remarks of the recorder.
+    pub(crate) notes: &'a [String],
+    /// The trace file, as far as its name is UTF-8.
+    pub(crate) file: &'a str,
+    /// Events in it.
+    pub(crate) events_in_file: u64,
+    /// Its size in bytes.
+    pub(crate) file_bytes: u64,
+    /// Whether the file holds every event.
+    pub(crate) complete: bool,
+}
+
+/// A summary as one object.
+pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
+    let calls: serde_json::Map<String, Value> = s
+        .calls
+        .iter()
+        .map(|(name, c)| (name.clone(), json!({"count": c.count, "failed": c.failed, "total_ns": c.total_ns})))
+        .collect();
+    let groups: Vec<_> = s
+        .groups
+        .iter()
+        .map(|g| {
+            json!({
+                "apart": reasons(&g.apart).collect::<Vec<_>>(), "pid": g.pid, "areas": g.areas, "runs": g.runs,
+                "longest": g.longest, "start": g.start, "end": g.end,
+            })
+        })
+        .collect();
+    json!({
+        "events": s.events,
+        "events_in_file": r.events_in_file,
+        "processes": s.processes,
+        "checks": r.checks,
+        "differences": s.differences,
+        "areas_peak": s.areas_peak,
+        "areas_final": s.areas_final,
+        "mapped_bytes_peak": s.mapped_bytes_peak,
+        "mapped_bytes_final": s.mapped_bytes_final,
+        "wall_ns": r.wall_ns,
+        "exit_code": r.exit_code,
+        "execs": s.execs,
+        "calls": calls,
+        "overlapped": s.overlapped,
+        "learnt": s.learnt,
+        "splits": s.splits,
+        "merges": s.merges,
+        "spaces_compared": s.compared.0,
+        "spaces_equal": s.compared.1,
+        "areas_over_time": s.timeline.columns(64),
+        "could_be_one": groups,
+        "notes": r.notes,
+        "file": r.file,
+        "file_bytes": r.file_bytes,
+        "complete": r.complete,
+    })
+}

@@ -1,0 +1,100 @@
+//! An event as a line for people. Knows nothing of files.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use samara_trace::event::{Event, EventKind, Step, StepKind};
+use samara_trace::file::call_name;
+
+use crate::args;
+use crate::format::{bytes, plural, time};
+use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
+
+/// The line, without its newline. Control characters in it are escaped.
+pub(crate) fn line(event: &Event) -> String {
+    let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
+    let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };
+    let mut line =
+        format!("{}  {}  ", styled(DIM, format!("{:>6} {seconds:>11}", event.seq)), styled(CYAN, format!("{task:<8}")));
+    line.push_str(&what(event));
+    let steps: Vec<_> = event.plan.iter().map(step).collect();
+    if !steps.is_empty() {
+        line.push_str(&format!(" {} {}", styled(DIM, ";"), steps.join(", ")));
+    }
+    line
+}
+
+fn what(event: &Event) -> String {
+    let text = clean(&event.text);
+    let mapped = || bytes(event.areas.iter().map(|a| a.end - a.start).fold(0, u64::wrapping_add));
+    let space = || format!("{}, {}", plural(event.areas.len() as u64, "area"), mapped());
+    let described = match event.kind {
+        EventKind::Call => return call(event, &text),
+        EventKind::Exec => format!("{} {text}: {}", styled(BOLD, "exec"), space()),
+        EventKind::Fork => format!("{} process {}: {}", styled(BOLD, "fork"), event.pid, space()),
+        EventKind::Share => format!("{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
+        EventKind::Exit => format!("{} {}", styled(BOLD, "exit"), ended(event.result)),
+        EventKind::Learnt => format!("{} {text}", styled(BOLD, "learnt")),
+        EventKind::Difference => format!("{} {text}", styled(RED, "DIFFERENCE")),
+        EventKind::Checked if event.result == 0 => {
+            format!("{} model and /proc/{}/maps are equal", styled(GREEN, "checked"), event.pid)
+        }
+        EventKind::Checked => format!("{} model and /proc/{}/maps differ {text}", styled(RED, "checked"), event.pid),
+        _ => format!("{:?} {text}", event.kind),
+    };
+    // Exec and others can be the work of a call too.
+    match event.nr {
+        Some(nr) => format!(
+            "{described} {}",
+            styled(DIM, format!("by {} <{}>", name(nr), time(event.exit_ns.saturating_sub(event.entry_ns))))
+        ),
+        None => described,
+    }
+}
+
+fn call(event: &Event, text: &str) -> String {
+    let name = event.nr.map_or_else(|| "call".to_owned(), name);
+    let result = args::result(&name, event.result);
+    let result = if args::errno(event.result).is_some() { styled(RED, result) } else { result };
+    let duration = time(event.exit_ns.saturating_sub(event.entry_ns)).replace(' ', "");
+    let overlapped = if event.overlapped { " ~" } else { "" };
+    let text = if text.is_empty() { String::new() } else { format!(" [{text}]") };
+    format!("{} = {result} {}{overlapped}{text}", args::call(&name, &event.args), styled(DIM, format!("<{duration}>")))
+}
+
+/// The name of a call, or its number.
+pub(crate) fn name(nr: u32) -> String {
+    call_name(nr).map_or_else(|| format!("call {nr}"), str::to_owned)
+}
+
+fn step(step: &Step) -> String {
+    let Step { kind, start, end } = step;
+    let range = || format!("{start:x}-{end:x} ({})", bytes(end.wrapping_sub(*start)));
+    match kind {
+        StepKind::Unmapped => format!("unmapped {}", range()),
+        StepKind::Mapped => format!("mapped {}", range()),
+        StepKind::Changed => format!("changed {}", range()),
+        StepKind::Moved => format!("moved from {}", range()),
+        StepKind::Split => format!("split at {start:x}"),
+        StepKind::Merged => format!("merged at {start:x}"),
+        _ => format!("{kind:?} {}", range()),
+    }
+}
+
+/// How a process ended, from its wait status: `with 0`, `by SIGKILL`.
+pub(crate) fn ended(status: i64) -> String {
+    how(ExitStatus::from_raw(status as i32))
+}
+
+/// How a process ended.
+pub(crate) fn how(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("with {code}"),
+        (_, Some(signal)) => {
+            let name =
+                signal_hook::low_level::signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned);
+            format!("by {name}{}", if status.core_dumped() { " (core dumped)" } else { "" })
+        }
+        _ => "in an unknown way".to_owned(),
+    }
+}

@@ -1,0 +1,87 @@
+//! A moment of a trace, as `--at` names it. Knows nothing of traces.
+
+use std::str::FromStr;
+
+use samara_trace::event::Event;
+
+/// A moment of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Once the event with this number is over.
+    Event(u64),
+    /// So many nanoseconds after the recording began.
+    Time(u64),
+}
+
+impl Moment {
+    /// Whether the event is over at this moment.
+    pub(crate) fn includes(self, event: &Event) -> bool {
+        match self {
+            Moment::Event(seq) => event.seq <= seq,
+            Moment::Time(ns) => event.exit_ns <= ns,
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "give an event's number (300), or a time with its unit (1.5s, 20ms, 300us, 7000ns)".to_owned();
+        if let Ok(seq) = text.parse() {
+            return Ok(Moment::Event(seq));
+        }
+        // The longer units first: `ms` ends in `s`.
+        for (unit, ns) in [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000u64)] {
+            let Some(number) = text.strip_suffix(unit) else { continue };
+            let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+            let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+            if whole.is_empty() || !digits(whole) || !digits(part) || part.len() > 9 || number.ends_with('.') {
+                return Err(wrong());
+            }
+            let whole = whole.parse::<u64>().ok().and_then(|n| n.checked_mul(ns)).ok_or_else(wrong)?;
+            // At most nine digits of at most a billion nanoseconds each fit a u64.
+            let part = part.parse::<u64>().unwrap_or(0) * ns / 10u64.pow(part.len() as u32);
+            return whole.checked_add(part).map(Moment::Time).ok_or_else(wrong);
+        }
+        Err(wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_read() {
+        for (text, moment) in [
+            ("0", Moment::Event(0)),
+            ("300", Moment::Event(300)),
+            ("1.5s", Moment::Time(1_500_000_000)),
+            ("0.000000001s", Moment::Time(1)),
+            ("20ms", Moment::Time(20_000_000)),
+            ("300us", Moment::Time(300_000)),
+            ("2.5µs", Moment::Time(2_500)),
+            ("7ns", Moment::Time(7)),
+        ] {
+            assert_eq!(text.parse(), Ok(moment), "{text}");
+        }
+        for text in [
+            "",
+            "s",
+            "-1",
+            "1.",
+            ".5s",
+            "1.s",
+            "1..2s",
+            "1h",
+            "99999999999999999999",
+            "99999999999s",
+            "1.5",
+            "0x10",
+            "1 s",
+        ] {
+            assert!(text.parse::<Moment>().is_err(), "{text}");
+        }
+    }
+}

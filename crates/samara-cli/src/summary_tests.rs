@@ -1,0 +1,86 @@
+//! The summary's screen, as text.
+
+use super::*;
+use samara_trace::file::{CallTotals, Timeline};
+
+fn summary() -> Summary {
+    let mut s = Summary::default();
+    s.events = 1234;
+    s.processes = 3;
+    s.execs = 1;
+    for (i, name) in ["mmap", "munmap", "mprotect", "brk", "madvise", "mremap", "mlock", "mseal", "shmat", "shmdt"]
+        .iter()
+        .enumerate()
+    {
+        let i = i as u64;
+        s.calls
+            .insert((*name).into(), CallTotals { count: 10_000 >> i, failed: i % 2, total_ns: 123_456_789 >> (2 * i) });
+    }
+    s.areas_peak = 321;
+    s.areas_final = 45;
+    s.mapped_bytes_peak = 5 << 30;
+    s.mapped_bytes_final = 3_333_333;
+    s.splits = 1;
+    s.merges = 2000;
+    s.compared = (3, 3);
+    let mut timeline = Timeline::default();
+    for i in 0..1000 {
+        timeline.add(i * 1_000_000, 20 + (i % 300));
+    }
+    s.timeline = timeline;
+    let group = |apart: &str, areas, runs| Group {
+        apart: apart.into(),
+        pid: 4711,
+        areas,
+        runs,
+        start: 0x7f00_0000_0000,
+        end: 0x7f00_0010_0000,
+        longest: areas / runs,
+    };
+    s.groups = vec![group("anonymous-identity", 200, 4), group("name+lock", 5, 2), group("", 2, 1)];
+    s
+}
+
+#[test]
+fn all_is_well() {
+    let recorded = Recorded {
+        checks: 2345,
+        wall_ns: 1_234_567_890,
+        file: "my trace.samara",
+        file_bytes: 98_765,
+        events_in_file: 1234,
+        complete: true,
+        ..Recorded::default()
+    };
+    insta::assert_snapshot!(anstream::adapter::strip_str(&screen(
+        "prog -x ended with 0 after 1.23 s",
+        &summary(),
+        &recorded
+    )));
+}
+
+#[test]
+fn much_is_wrong() {
+    let mut s = summary();
+    s.differences = 2;
+    s.compared = (3, 1);
+    s.lost = Some("the spaces of this trace take more than 1024 MiB".into());
+    let notes = ["PROCMAP_QUERY is not there: \x1b[31mslower".to_owned()];
+    let recorded = Recorded { checks: 7, notes: &notes, file: "-t", events_in_file: 9, ..Recorded::default() };
+    insta::assert_snapshot!(anstream::adapter::strip_str(&screen("prog ended by SIGKILL after 3 ms", &s, &recorded)));
+}
+
+#[test]
+fn words_are_quoted_for_a_shell() {
+    for (word, typed) in [
+        ("a-b/c.d", "a-b/c.d"),
+        ("", "''"),
+        ("a b", "'a b'"),
+        ("it's", "'it'\\''s'"),
+        ("-c", "-c"),
+        ("$HOME", "'$HOME'"),
+    ] {
+        assert_eq!(quoted(word), typed);
+    }
+    assert_eq!((file_name("-t"), file_name("t")), ("./-t".into(), "t".into()));
+}

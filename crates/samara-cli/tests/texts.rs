@@ -1,0 +1,53 @@
+//! Help texts, usage errors, completions: what a person reads first.
+
+mod samples;
+
+use std::path::Path;
+
+use samples::{run, said, stderr, stdout};
+
+fn here(args: &[&str]) -> std::process::Output {
+    run(Path::new("."), args)
+}
+
+#[test]
+fn help_texts() {
+    for command in
+        [&["--help"][..], &["trace", "--help"], &["show", "--help"], &["events", "--help"], &["completions", "--help"]]
+    {
+        let output = here(command);
+        assert!(output.status.success() && output.stderr.is_empty());
+        insta::assert_snapshot!(format!("help-{}", command[0].trim_start_matches("--")), stdout(&output));
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for (name, args) in [
+        ("nothing", &[][..]),
+        ("no program", &["trace"]),
+        ("no such command", &["trase"]),
+        ("no such option", &["events", "--jsno", "x"]),
+        ("no such moment", &["show", "x", "--at", "soon"]),
+    ] {
+        let output = here(args);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        insta::assert_snapshot!(format!("usage-{}", name.replace(' ', "-")), stderr(&output));
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(stdout(&here(&["--version"])), format!("samara {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = here(&["completions", shell]);
+        assert!(output.status.success(), "{}", said(&output));
+        for word in ["trace", "show", "events", "reasons", "summary-json"] {
+            assert!(stdout(&output).contains(word), "{shell}: {word}");
+        }
+    }
+}
