@@ -1,0 +1,216 @@
+//! `instructions`: how many instructions an operation of the tree takes, counted by valgrind's callgrind, so that a
+//! change for the worse shows however busy the machine is.
+//!
+//! Knows the record (`bench/instructions.txt`: a case and its count a line) and callgrind's summary. Each case is run in a
+//! process of its own, [`CountArgs`]; callgrind counts in the functions called `counted_*` only.
+
+use crate::data::{BASE, Data, SLOT};
+use crate::maps::Map;
+use samara::{End, RangeMap};
+use std::fmt::Write;
+use std::hint::black_box;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Arguments of `instructions`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Write the record anew instead of comparing with it.
+    #[arg(long)]
+    pub update: bool,
+    /// How many percent more than recorded is too much.
+    #[arg(long, default_value_t = 5.0)]
+    pub tolerance: f64,
+}
+
+/// Arguments of one counted operation.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CountArgs {
+    /// Which one.
+    case: String,
+}
+
+/// Ranges in the map.
+const N: usize = 20_000;
+/// Repetitions of the cases that do one operation at a time.
+const OPS: usize = 20_000;
+
+type Tree = RangeMap<u64>;
+/// What is counted, and how many operations or entries that was.
+type Count = fn(&Data, &mut Tree) -> usize;
+
+const CASES: [(&str, Count); 9] = [
+    ("lookup", |data, tree| {
+        let (keys, want) = data.probes(1, OPS);
+        assert_eq!(counted_lookup(tree, &keys), want);
+        OPS
+    }),
+    ("replace", |data, tree| {
+        let picks = data.picks(1, OPS);
+        let want = picks.iter().map(|item| item.2).sum();
+        assert_eq!(counted_replace(tree, &picks), want);
+        OPS
+    }),
+    ("append", |data, _| {
+        assert_eq!(counted_fill(&data.items).len(), N);
+        N
+    }),
+    ("random_fill", |data, _| {
+        assert_eq!(counted_fill(&data.shuffled).len(), N);
+        N
+    }),
+    ("bulk_build", |data, _| {
+        assert_eq!(counted_bulk(data).len(), N);
+        N
+    }),
+    ("iterate", |_, tree| {
+        assert_eq!(counted_sum(tree).0, N);
+        N
+    }),
+    ("clone", |_, tree| {
+        assert_eq!(counted_clone(tree).len(), N);
+        N
+    }),
+    ("gap_low", |data, tree| {
+        counted_gap(tree, BASE, data.end() + 2 * SLOT, End::Lowest);
+        OPS
+    }),
+    ("gap_high", |data, tree| {
+        counted_gap(tree, BASE - 2 * SLOT, data.items[N - 1].1, End::Highest);
+        OPS
+    }),
+];
+
+// No closures in these: callgrind would take a closure's name, which holds theirs, for one of them.
+#[inline(never)]
+fn counted_lookup(tree: &Tree, keys: &[u64]) -> u64 {
+    let mut sum = 0;
+    for key in keys {
+        sum += Map::get(tree, black_box(*key)).unwrap_or(0);
+    }
+    sum
+}
+
+#[inline(never)]
+fn counted_replace(tree: &mut Tree, picks: &[crate::data::Item]) -> u64 {
+    let mut sum = 0;
+    for item in picks {
+        sum += tree.erase(*item).unwrap_or(0);
+        tree.store(*item);
+    }
+    sum
+}
+
+#[inline(never)]
+fn counted_fill(items: &[crate::data::Item]) -> Tree {
+    let mut tree = Tree::new();
+    for item in items {
+        tree.store(*item);
+    }
+    tree
+}
+
+#[inline(never)]
+fn counted_bulk(data: &Data) -> Tree {
+    Tree::bulk(&data.items)
+}
+
+#[inline(never)]
+fn counted_sum(tree: &Tree) -> (usize, u64) {
+    tree.sum()
+}
+
+#[inline(never)]
+fn counted_clone(tree: &Tree) -> Tree {
+    tree.clone()
+}
+
+#[inline(never)]
+fn counted_gap(tree: &Tree, low: u64, high: u64, end: End) {
+    for _ in 0..OPS {
+        assert!(black_box(tree).gap(black_box(SLOT), low, high, end).is_some());
+    }
+}
+
+/// Does one case once, for callgrind to count.
+///
+/// # Errors
+/// Where there is no such case.
+pub fn count(args: &CountArgs) -> Result<(), String> {
+    let (_, case) =
+        CASES.iter().find(|(name, _)| *name == args.case).ok_or_else(|| format!("no case {}", args.case))?;
+    let data = Data::new(N);
+    let mut tree = Tree::new();
+    data.shuffled.iter().for_each(|item| tree.store(*item));
+    println!("{}", case(&data, &mut tree));
+    Ok(())
+}
+
+/// Counts every case and compares with the record, or writes it.
+///
+/// # Errors
+/// Where valgrind cannot be run, or a count is above the record by more than the tolerance.
+pub fn run(args: &Args) -> Result<(), String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
+    let record = if args.update { String::new() } else { read(&path)? };
+    let mut text =
+        format!("# Instructions of an operation (or of an entry) at {N} ranges: samara-bench instructions --update\n");
+    let mut worse = Vec::new();
+    for (name, _) in CASES {
+        let counted = callgrind(name)?;
+        let _ = writeln!(text, "{name} {counted:.1}");
+        if args.update {
+            println!("{name:<12} {counted:>10.1}");
+            continue;
+        }
+        let recorded: f64 = record
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+            .ok_or_else(|| format!("{} has no line for {name}: write it anew with --update", path.display()))?;
+        let percent = (counted / recorded - 1.0) * 100.0;
+        println!("{name:<12} {counted:>10.1}  recorded {recorded:>10.1}  {percent:+.1} %");
+        if percent > args.tolerance {
+            worse.push(name);
+        }
+    }
+    if args.update {
+        return std::fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    if worse.is_empty() {
+        Ok(())
+    } else {
+        Err(format!(
+            "more instructions than recorded, by over {} %: {}. If that is the price of something, write the record anew: \
+             cargo run --release -p samara-bench -- instructions --update",
+            args.tolerance,
+            worse.join(", ")
+        ))
+    }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Instructions of one operation of `case`.
+fn callgrind(case: &str) -> Result<f64, String> {
+    let this = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+        .arg("--toggle-collect=*counted_*")
+        .arg(this)
+        .args(["count", case])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("valgrind cannot be run: {error}"))?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        return Err(format!("{case} under valgrind ended with {}: {stderr}", output.status));
+    }
+    let ops: f64 = stdout.trim().parse().map_err(|_| format!("{case} printed {stdout:?}"))?;
+    let collected = stderr.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
+    match collected {
+        Some(count) if count > 0.0 => Ok(count / ops),
+        _ => Err(format!("callgrind counted nothing of {case}: {stderr}")),
+    }
+}

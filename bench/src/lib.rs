@@ -1,0 +1,15 @@
+//! Benchmarks of samara against the maps that it answers to.
+//!
+//! `cargo run --release -p samara-bench -- index` measures the maps, `overhead` what recording costs a program,
+//! `instructions` counts the tree's instructions under valgrind. docs/benchmarks.md says how, and has the figures.
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod cases;
+pub mod counts;
+pub mod data;
+pub mod index;
+pub mod instructions;
+pub mod maps;
+pub mod overhead;
+pub mod stats;

@@ -1,0 +1,42 @@
+//! The benchmark runner's command line.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use samara_bench::{index, instructions, overhead};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "samara-bench", about = "Benchmarks of samara against the maps that it answers to")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Range maps against one another: medians of interleaved rounds in one process.
+    Index(index::Args),
+    /// What recording costs a program, against strace.
+    Overhead(overhead::Args),
+    /// Instructions of each operation of the tree, counted by valgrind and compared with the record.
+    Instructions(instructions::Args),
+    /// One counted operation (run by `instructions` under valgrind).
+    #[command(hide = true)]
+    Count(instructions::CountArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Index(args) => index::run(&args),
+        Command::Overhead(args) => overhead::run(&args),
+        Command::Instructions(args) => instructions::run(&args),
+        Command::Count(args) => instructions::count(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("samara-bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Tests of [`super`].
+
+use super::*;
+
+#[test]
+fn median_min_and_max() {
+    let odd = Sample::new(vec![3.0, 1.0, 2.0]);
+    assert_eq!((odd.median(), odd.min(), odd.max(), odd.rounds()), (2.0, 1.0, 3.0, 3));
+    assert_eq!(Sample::new(vec![4.0, 1.0]).median(), 2.5);
+}
+
+#[test]
+fn json_is_one_documented_line() {
+    let row = Row {
+        suite: "index",
+        case: "lookup".into(),
+        n: 1000,
+        subject: "samara",
+        sample: Sample::new(vec![23.1, 22.8, 125.0]),
+        unit: "ns",
+    };
+    assert_eq!(
+        row.json(),
+        r#"{"suite":"index","case":"lookup","n":1000,"subject":"samara","value":23.10,"min":22.80,"max":125.0,"unit":"ns","rounds":3}"#
+    );
+}
