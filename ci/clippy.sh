@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Lints of everything that is built, tests and benchmarks included; a warning fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo clippy --workspace --all-targets -- -D warnings
+# Without its test features, as a user builds it.
+cargo clippy --package samara --lib -- -D warnings

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The public interface of the published libraries against the lists in ci/api. A difference fails: look at it, say in
+# CHANGELOG.md what it means for users, and write the lists anew with `ci/semver.sh --update`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=0.52.0
+
+cargo public-api --version >/dev/null 2>&1 || cargo install cargo-public-api --locked --version "$version"
+rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
+
+mkdir -p ci/api
+now=$(mktemp)
+trap 'rm -f "$now"' EXIT
+differs=0
+for package in samara samara-mm samara-trace; do
+    list=ci/api/$package.txt
+    cargo +nightly public-api --package "$package" --simplified >"$now" 2>/dev/null ||
+        cargo +nightly public-api --package "$package" --simplified
+    if [ "${1:-}" = --update ]; then
+        cp "$now" "$list"
+        echo "semver: wrote $list"
+    elif diff -u "$list" "$now"; then
+        echo "semver: $package is as listed"
+    else
+        differs=1
+    fi
+done
+if [ "$differs" = 1 ]; then
+    echo "semver: the public interface changed; if that is meant: ci/semver.sh --update" >&2
+    exit 1
+fi
