@@ -19,6 +19,20 @@
 //! # Ok::<(), samara::StoreError>(())
 //! ```
 //!
+//! # Coming from other maps
+//! | `BTreeMap`, `rangemap` | here |
+//! |---|---|
+//! | `insert(a..b, v)` | `insert(a..=b - 1, v)`, or [`Span::with_len`]: ranges are inclusive, so that the last key is an ordinary one |
+//! | rangemap joins equal neighbours | two touching ranges stay two |
+//! | `range(..=k).next_back()`, then look at the end | [`RangeMap::get`]; [`RangeMap::at_or_before`] |
+//! | `remove(range)` of rangemap | [`RangeMap::clear_range`]; [`RangeMap::remove`] takes one whole entry |
+//! | `overlapping(range)` | [`RangeMap::range`] |
+//! | `gaps(range)`, then look for a wide one | [`RangeMap::find_gap`], in O(log n) |
+//! | `collect()` | [`RangeMap::from_sorted`] |
+//!
+//! Stores return a `Result` (an empty range, no memory) and ask for `V: Clone`: a range that is cut in two keeps its value on both sides.
+//! Not there yet: owned iteration, `retain`, `first` and `last` (`iter().next()` and `next_back()` serve).
+//!
 //! # Features
 //! - `testing`: a map with nodes of three slots and a switch for the search path, for the crate's own tests.
 #![no_std]

@@ -214,7 +214,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 
     /// Sets memory aside: the next `stores` stores ([`insert`](Self::insert), [`replace`](Self::replace),
-    /// [`clear_range`](Self::clear_range), [`split_at`](Self::split_at)), wherever they go, then neither allocate nor fail for want
+    /// [`clear_range`](Self::clear_range), [`split_at`](Self::split_at)), wherever they go, then neither allocate nor fail for lack
     /// of memory. What they do not use stays set aside until [`release`](Self::release) or the map's end.
     ///
     /// # Errors
@@ -329,7 +329,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 }
 
 impl<V: Clone, K: Key, S: Shape> Clone for RangeMap<V, K, S> {
-    /// [`RangeMap::try_clone`], where want of memory ends the program as it does for `Box`.
+    /// [`RangeMap::try_clone`], where lack of memory ends the program as it does for `Box`.
     fn clone(&self) -> Self {
         match self.try_clone() {
             Ok(copy) => copy,
