@@ -186,7 +186,7 @@ fn reserved_splits_of_full_nodes<S: Shape>() {
             }
         }
     }
-    assert!(most > 3, "at most {most} inner nodes were split");
+    assert!(most > if cfg!(miri) { 0 } else { 3 }, "at most {most} inner nodes were split");
 }
 
 /// A reservation that fails leaves the map as it was, and usable.
@@ -194,8 +194,10 @@ fn reserve_fails_whole<S: Shape>() {
     let mut map: Map<S> = filled(ENTRIES);
     let before = entries(&map);
     let mut failures = 0;
+    // Every attempt takes all nodes up to the n-th and gives them back.
+    let stores = if cfg!(miri) { 4 } else { 200 };
     for n in 0.. {
-        let result = fail_after(n, || map.reserve(200)).0;
+        let result = fail_after(n, || map.reserve(stores)).0;
         map.check().unwrap();
         assert_eq!(entries(&map), before);
         if result.is_ok() {
@@ -203,7 +205,7 @@ fn reserve_fails_whole<S: Shape>() {
         }
         failures += 1;
     }
-    assert!(failures > 0, "200 stores were reserved without an allocation");
+    assert!(failures > 0, "{stores} stores were reserved without an allocation");
     map.insert(Span::new(3, 4), 1).unwrap();
     map.check().unwrap();
 }
