@@ -3,9 +3,9 @@
 use crate::area::{Area, Backing, Object};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
-use crate::plan::Plan;
+use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
-use crate::store::{Holes, answer};
+use crate::store::Holes;
 
 /// Advice, by Linux's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,22 +112,23 @@ impl<B: Backing> AddressSpace<B> {
         // Writing advice did what it did before it was refused.
         match advice {
             Advice::PopulateWrite => self.touch(start, reached),
-            Advice::GuardInstall => self.mark_guards(start, reached),
+            Advice::GuardInstall => self.mark_guards(start, reached, &mut plan),
             _ => {}
         }
-        answer(advice_answer(went), plan)
+        self.finish(advice_answer(went), plan)
     }
 
     /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
-    fn mark_guards(&mut self, start: u64, end: u64) {
+    fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (key, next) = (a.start, a.end);
             if a.area.is_anonymous() {
                 self.touch(key, next);
             }
-            if let Some((_, area)) = self.areas.get_mut(key) {
+            if let Some((_, area)) = self.areas.get_mut(key).filter(|(_, a)| !a.flags.contains(Flags::MAYBE_GUARD)) {
                 area.flags |= Flags::MAYBE_GUARD;
+                plan.push(StepKind::Changed, key, next);
             }
             at = next;
         }
@@ -172,7 +173,7 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, E
     if refused {
         return Err(Errno::EINVAL);
     }
-    if advice == Remove && !a.flags.contains(Flags::SHARED | Flags::WRITE) {
+    if advice == Remove && !a.flags.contains(Flags::SHARED | Flags::MAYWRITE) {
         return Err(Errno::EACCES);
     }
     let (off, on) = match advice {

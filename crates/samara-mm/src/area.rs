@@ -8,6 +8,7 @@ use alloc::sync::Arc;
 use core::fmt::Debug;
 
 /// The object behind an area: a file, shared memory, a device. Two areas have the same object where `==` says so.
+/// Each map of shared anonymous memory has an object of its own.
 ///
 /// What Linux compares is the open file, not the inode: give each `open` its own identity where you know them apart.
 /// Where you cannot know (two descriptors seen from outside), equal objects merge, and
@@ -102,13 +103,25 @@ pub struct Uffd {
     pub remap_events: bool,
 }
 
+/// What is known of a bias (of moved anonymous memory, where writes are not seen). In the order of doubt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Doubt {
+    /// It is what it says.
+    #[default]
+    Known,
+    /// It is what it says, or 0: moved once, perhaps never written.
+    OrZero,
+    /// It may be anything: moved more than once, and perhaps written in between.
+    Any,
+}
+
 /// What a driver that cannot see everything does not know about an area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Unsure {
     /// ACCOUNT may or may not be set.
     pub(crate) account: bool,
-    /// The bias may be 0 rather than what it says (moved anonymous memory, perhaps never written).
-    pub(crate) bias: bool,
+    /// The bias may be another one.
+    pub(crate) bias: Doubt,
 }
 
 /// The attributes of an area. Small, and cheap to clone.

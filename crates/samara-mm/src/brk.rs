@@ -5,7 +5,6 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
-use crate::store::answer;
 
 impl<B: Backing> AddressSpace<B> {
     /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
@@ -38,9 +37,9 @@ impl<B: Backing> AddressSpace<B> {
         if self.areas_in(start, end).next().is_none() {
             return Err(Errno::EINVAL.into());
         }
-        let mut plan = self.begin(start, end, 2)?;
+        let mut plan = self.begin(start, end, 1, 1)?;
         let went = self.unmap_range(start, end, &mut plan);
-        answer(went, plan)
+        self.finish(went, plan)
     }
 
     fn grow_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
@@ -59,7 +58,7 @@ impl<B: Backing> AddressSpace<B> {
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         let flags = Flags::READ | Flags::WRITE | may | Flags::ACCOUNT | self.def_flags;
         let mut one = Area::new(flags, Object::Anonymous, 0);
-        let mut plan = self.begin(start, end, 2)?;
+        let mut plan = self.begin(start, end, 1, 1)?;
         plan.push(StepKind::Mapped, start, end);
         let mut from = start;
         let left = start.checked_sub(1).and_then(|a| self.area_at(a)).map(|l| (l.start, l.area.clone()));

@@ -9,14 +9,20 @@
 //! boundary that can be learnt.
 //!
 //! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its copy (the lock decides, and is
-//! certain by then).
+//! certain by then). And one call of which both is wrong: a new map that the kernel joined with one neighbour, where the model,
+//! by what it had assumed of that neighbour, kept off it and joined the other one: `learn_cut` then says
+//! [`NotLearnable::NothingUnknown`], since a new map alone has no identity to differ by.
+//!
+//! Where moved memory is now (its offset) is known after one move but for whether it was written; after another one it may be
+//! anything, joins anything, and what is learnt apart gets an offset of its own.
 //!
 //! Of two answers that both explain a boundary, the one that keeps more apart is taken: `learn_join` can take it back, where
 //! `learn_cut` could not.
 //!
-//! I1. `seams` holds the joins of the last call in order, each with both sides as they were before it.
+//! I1. `seams` holds the joins of the last call in order, each with both sides as they were before it. Whatever else changes an
+//!     area (`import`, `forget`, `grow_down`) empties it; `edit_objects` edits it.
 
-use crate::area::{Anon, Area, Backing, Object};
+use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::Errno;
 use crate::flags::Flags;
 use crate::merge;
@@ -123,7 +129,9 @@ impl<B: Backing> AddressSpace<B> {
         let mut one = l.area.clone();
         one.flags |= r.area.flags & (Flags::STICKY | Flags::ACCOUNT);
         one.unsure.account |= why.contains(Reason::Accounting);
-        one.unsure.bias |= why.contains(Reason::Offset);
+        if why.contains(Reason::Offset) {
+            one.unsure.bias = Doubt::Any;
+        }
         one.anon = match (l.area.anon, r.area.anon) {
             (a, b) if merge::common_anon(a, b).is_some() => merge::common_anon(a, b).unwrap_or(a),
             (a @ Anon::Identity { inherited: false, .. }, _) | (_, a @ Anon::Identity { inherited: false, .. }) => a,
@@ -147,26 +155,8 @@ impl<B: Backing> AddressSpace<B> {
             }
             return Some(Reason::Accounting);
         }
-        let unsure = [l.unsure.bias, r.unsure.bias];
-        if unsure != [false, false] {
-            // Moved memory kept its offset if it was written, and lost it if not.
-            let both = [&mut *l, &mut *r];
-            for a in both.into_iter().zip(unsure).filter_map(|(a, unsure)| unsure.then_some(a)) {
-                a.unsure.bias = false;
-                a.anon = self.written(a.anon);
-            }
-            if l.bias != r.bias {
-                return Some(Reason::Offset);
-            }
-            if merge::common_anon(l.anon, r.anon).is_none() {
-                return Some(Reason::AnonymousIdentity);
-            }
-            // Neither explains it: it was written after one of several moves, and has the offset of that place.
-            let both = [&mut *l, &mut *r];
-            for a in both.into_iter().zip(unsure).filter_map(|(a, unsure)| unsure.then_some(a)) {
-                a.bias = (1 << 63) | self.fresh_id();
-            }
-            return Some(Reason::Offset);
+        if l.unsure.bias.max(r.unsure.bias) != Doubt::Known {
+            return Some(self.settle_bias(l, r));
         }
         let never_written = l.is_private() && !(l.flags | r.flags).contains(Flags::WRITE);
         let is_file = matches!(l.object, Object::File(_));
@@ -177,6 +167,27 @@ impl<B: Backing> AddressSpace<B> {
             return Some(Reason::AnonymousIdentity);
         }
         (is_file && self.settle_open(l, r)).then_some(Reason::OpenFile)
+    }
+
+    /// Moved memory kept its offset if it was written, and lost it if not. What stays apart was written, and where it has
+    /// been more than one place, at a place that is not known: its bias is then a new one.
+    fn settle_bias(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Reason {
+        let any = l.unsure.bias.max(r.unsure.bias) == Doubt::Any;
+        let unsure = [&mut *l, &mut *r].map(|a| a.unsure.bias != Doubt::Known && (!any || a.unsure.bias == Doubt::Any));
+        for (a, _) in [&mut *l, &mut *r].into_iter().zip(unsure).filter(|(_, unsure)| *unsure) {
+            a.unsure.bias = Doubt::Known;
+            a.anon = self.written(a.anon);
+        }
+        if !any && l.bias != r.bias {
+            return Reason::Offset;
+        }
+        if !any && merge::common_anon(l.anon, r.anon).is_none() {
+            return Reason::AnonymousIdentity;
+        }
+        for (a, _) in [&mut *l, &mut *r].into_iter().zip(unsure).filter(|(_, unsure)| *unsure) {
+            a.bias = (1 << 63) | self.fresh_id();
+        }
+        Reason::Offset
     }
 
     fn settle_open(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> bool {

@@ -1,4 +1,4 @@
-//! Address spaces that do what Linux's mm layer does with its areas.
+//! Address spaces that do what Linux's mm layer does with its areas, by the rules of Linux 6.17 and later, in x86-64 numbering.
 //!
 //! An [`AddressSpace`] holds areas (what Linux calls VMAs) in a [`samara::RangeMap`] and changes them by Linux's rules:
 //! [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap), [`protect`](AddressSpace::protect),
@@ -24,14 +24,54 @@
 //! # Ok::<(), samara_mm::Error>(())
 //! ```
 //!
+//! # Starting
+//! An emulator keeps one space a process: it says where heap and stack are, asks for the area behind a fault, tells writes, and
+//! hands on an [`Errno`]'s number.
+//!
+//! ```
+//! use samara_mm::{AddressSpace, Config, Errno, FileId, Flags, Layout, MapFlags, MapRequest, Prot};
+//!
+//! let mut space = AddressSpace::<FileId>::new(Config::default());
+//! let elf = FileId { dev: (8, 1), inode: 42, open: 1, name: "/bin/true".into() };
+//! space.map(&MapRequest::file(0x400000, 0x2000, Prot::READ | Prot::EXEC, MapFlags::PRIVATE, elf, 0x1000))?;
+//! space.set_layout(Layout { start_brk: 0x500000, brk: 0x500000, start_stack: 0x7fff_0000_0000 });
+//! space.brk(0x501800)?;
+//! assert_eq!(space.layout().brk, 0x501800);
+//!
+//! // A write fault: which area, and may it be written?
+//! let fault = space.area_at(0x501010).expect("the heap");
+//! assert!((fault.start, fault.end) == (0x500000, 0x502000) && fault.area.flags.contains(Flags::WRITE));
+//! space.touch(0x501010, 0x501011);
+//!
+//! // munmap(0x400000, 0x2000), and one that is refused.
+//! let answer = |done: Result<_, samara_mm::Error>| done.map_or_else(|e| -e.errno.raw(), |_plan| 0);
+//! assert_eq!(answer(space.unmap(0x400000, 0x2000)), 0);
+//! assert_eq!(answer(space.unmap(0x400800, 0x2000)), -22);
+//! assert_eq!(Errno::EINVAL.raw(), 22);
+//! # Ok::<(), samara_mm::Error>(())
+//! ```
+//!
+//! A space that exists already (from `/proc/PID/smaps`, a snapshot) is loaded area by area with
+//! [`import`](AddressSpace::import).
+//!
+//! Shared anonymous memory is a map of a hidden file: MAP_SHARED with MAP_ANONYMOUS takes a backing, and each such map one of its
+//! own (a [`FileId`] with a new `open` or `inode`), or two of them side by side would merge.
+//!
+//! # Ranges
+//! System calls take a start and a length, as in Linux, and round or refuse as Linux does: `map`, `unmap`, `protect`, `remap`,
+//! `advise`, `lock`, `unlock`, `seal`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`. What is not a system
+//! call takes a start and an exclusive end: `import`, `forget`, `touch`, `areas_in`. The query and the answer of
+//! [`find_gap`](AddressSpace::find_gap) are [`samara`]'s, with inclusive ends.
+//!
 //! # What the caller decides
-//! Places: every map and move is to a place that the caller gives; picking free addresses is not here. Files: whether a
+//! Places: every map and move is to a place that the caller gives; `find_gap` tells what is free, the kernel's choice among it is
+//! not here. Files: whether a
 //! descriptor is open for reading, supports mmap, or allows execution. Limits other than the number of areas, and
 //! privileges. Writes: which memory was written decides later merges; tell it by [`touch`](AddressSpace::touch), or set
 //! [`Touches::Unseen`] and learn from the kernel ([`learn_cut`](AddressSpace::learn_cut)).
 //!
 //! # Consistency
-//! One owner, no interior mutability: what a `&AddressSpace` shows does not change. Ends are exclusive in this API.
+//! One owner, no interior mutability: what a `&AddressSpace` shows does not change.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
 use crate::space::AddressSpace;
-use crate::store::{Holes, answer};
+use crate::store::Holes;
 
 /// How to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,13 +93,13 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut plan = self.begin_walk(start, end)?;
         let went = self.walk(start, end, Holes::Stop, &mut plan, |a, _, _| Ok(Some(locked(a, flags))));
-        answer(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
+        self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
     }
 
     fn set_lock_all(&mut self, flags: Flags) -> Result<Plan, Error> {
         let mut plan = self.begin_walk(0, u64::MAX)?;
         let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |a, _, _| Ok(Some(locked(a, flags))));
-        answer(went.map(|_| ()), plan)
+        self.finish(went.map(|_| ()), plan)
     }
 }
 

@@ -5,7 +5,9 @@ use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags, Prot};
 use crate::plan::Plan;
 use crate::space::AddressSpace;
-use crate::store::answer;
+
+/// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind it.
+const MAX_OFFSET: u64 = i64::MAX as u64;
 
 /// What to map, and where.
 ///
@@ -23,7 +25,7 @@ pub struct MapRequest<B> {
     /// The file, or the hidden file of shared anonymous memory (each such map has a new one). `None` for private
     /// anonymous memory.
     pub backing: Option<B>,
-    /// Offset into the backing in bytes; ignored without one.
+    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for anonymous memory.
     pub offset: u64,
     /// The file is open for writing. A shared map of one that is not can never become writable.
     pub writable_file: bool,
@@ -56,7 +58,8 @@ impl<B: Backing> AddressSpace<B> {
     /// Maps; joins with its neighbours where the rules allow. What was there is unmapped in the same store.
     ///
     /// # Errors
-    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EACCES, EPERM (over a
+    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EOVERFLOW (behind
+    /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, EPERM (over a
     /// sealed area: the cut at the start of the range may stay, as in Linux).
     ///
     /// ```
@@ -69,7 +72,7 @@ impl<B: Backing> AddressSpace<B> {
     /// ```
     pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
         let (start, end, area) = self.check_map(request)?;
-        let mut plan = self.begin(start, end, 3)?;
+        let mut plan = self.begin(start, end, 1, 2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
         let went = self.vacate(start, end, &mut plan).and_then(|()| self.put(start, end, area, &mut plan));
@@ -79,14 +82,14 @@ impl<B: Backing> AddressSpace<B> {
                 self.populate_all(start, end);
             }
         }
-        answer(went, plan)
+        self.finish(went, plan)
     }
 
     /// All that can be refused before anything is touched. Gives the bounds and the new area.
     fn check_map(&self, r: &MapRequest<B>) -> Result<(u64, u64, Area<B>), Errno> {
         let page = self.page();
         let kind = r.flags.bits() & MapFlags::TYPE;
-        if r.len == 0 || (r.backing.is_some() && !self.aligned(r.offset)) {
+        if r.len == 0 || !self.aligned(r.offset) {
             return Err(Errno::EINVAL);
         }
         let len = self.page_up(r.len);
@@ -103,9 +106,14 @@ impl<B: Backing> AddressSpace<B> {
         if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(r.start, end).next().is_some() {
             return Err(Errno::EEXIST);
         }
+        // The kernel's hidden file is mapped from its start, whatever the offset says.
+        let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
+        if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > MAX_OFFSET) {
+            return Err(Errno::EOVERFLOW);
+        }
         let flags = self.map_flags(r, kind)?;
         let (object, bias) = match &r.backing {
-            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(r.start, r.offset, page)),
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(r.start, offset, page)),
             None => (Object::Anonymous, 0),
         };
         Ok((r.start, end, Area::new(flags, object, bias)))

@@ -2,7 +2,7 @@
 //!
 //! I1. `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
 
-use crate::area::{Anon, Area, Unsure};
+use crate::area::{Anon, Area, Doubt, Unsure};
 use crate::flags::Flags;
 use crate::reasons::{Reason, Reasons};
 
@@ -31,7 +31,7 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>) -> Reasons {
         return why;
     }
     why.add(Reason::OpenFile, matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b));
-    why.add(Reason::Offset, common_bias(l, r).is_none());
+    why.add(Reason::Offset, !biases_fit(l, r));
     why.add(Reason::AnonymousIdentity, common_anon(l.anon, r.anon).is_none());
     why
 }
@@ -48,15 +48,16 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>) -> Result<Area<B>, R
     one.anon = common_anon(l.anon, r.anon).unwrap_or(l.anon);
     one.opened = l.opened.or(r.opened);
     // A join settles no doubt about the offset: what was joined may go again within the same call.
-    one.bias = if r.unsure.bias && !l.unsure.bias { r.bias } else { l.bias };
-    one.unsure = Unsure { account: l.unsure.account && r.unsure.account, bias: l.unsure.bias || r.unsure.bias };
+    one.bias = if r.unsure.bias > l.unsure.bias { r.bias } else { l.bias };
+    one.unsure = Unsure { account: l.unsure.account && r.unsure.account, bias: l.unsure.bias.max(r.unsure.bias) };
     Ok(one)
 }
 
-/// The bias that both can have.
-fn common_bias<B>(l: &Area<B>, r: &Area<B>) -> Option<u64> {
-    let other = |a: &Area<B>| if a.unsure.bias { 0 } else { a.bias };
-    [l.bias, other(l)].into_iter().find(|b| *b == r.bias || *b == other(r))
+/// Whether there is a bias that both can have.
+fn biases_fit<B>(l: &Area<B>, r: &Area<B>) -> bool {
+    let other = |a: &Area<B>| if a.unsure.bias == Doubt::OrZero { 0 } else { a.bias };
+    let any = l.unsure.bias == Doubt::Any || r.unsure.bias == Doubt::Any;
+    any || [l.bias, other(l)].into_iter().any(|b| b == r.bias || b == other(r))
 }
 
 /// The anonymous identity that both can have: none has one, or the same, or only one has one and did not inherit it.

@@ -28,7 +28,7 @@ pub enum StepKind {
     Split,
     /// Two areas that touched at `start` became one.
     Merged,
-    /// Attributes changed.
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write gave is not told.
     Changed,
     /// The memory moved away from here (its target is `Mapped`).
     Moved,
@@ -50,6 +50,9 @@ impl fmt::Display for Step {
 
 /// The steps of one call, in order. A slice of [`Step`].
 ///
+/// Told is what became of areas: their places and attributes. Not told is that memory was written (`touch`, MAP_POPULATE,
+/// `mlock`, writing advice): that only gives an anonymous identity, which later calls may merge by.
+///
 /// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
 /// (before it merges), `Unmapped` takes one area or a part of one away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,6 +66,11 @@ impl Plan {
     /// Room for `n` more steps, so that pushing them cannot fail.
     pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
         self.0.try_reserve(n).map_err(|_| Errno::ENOMEM)
+    }
+
+    /// For how many steps there is room.
+    pub(crate) fn room(&self) -> usize {
+        self.0.capacity()
     }
 
     pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {

@@ -4,7 +4,7 @@ use crate::area::{Backing, Object, Policy};
 use crate::errno::{Errno, Error};
 use crate::plan::Plan;
 use crate::space::AddressSpace;
-use crate::store::{Holes, answer};
+use crate::store::Holes;
 use alloc::sync::Arc;
 
 impl<B: Backing> AddressSpace<B> {
@@ -35,7 +35,7 @@ impl<B: Backing> AddressSpace<B> {
             new.policy.clone_from(&policy);
             Ok(Some(new))
         });
-        answer(went.map(|_| ()), plan)
+        self.finish(went.map(|_| ()), plan)
     }
 
     /// Names anonymous memory (`PR_SET_VMA_ANON_NAME`); `None` takes the name away.
@@ -56,6 +56,6 @@ impl<B: Backing> AddressSpace<B> {
             new.name.clone_from(&name);
             Ok(Some(new))
         });
-        answer(crate::advise::advice_answer(went), plan)
+        self.finish(crate::advise::advice_answer(went), plan)
     }
 }

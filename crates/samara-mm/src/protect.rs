@@ -6,7 +6,7 @@ use crate::flags::{Flags, Prot};
 use crate::map::accountable;
 use crate::plan::Plan;
 use crate::space::AddressSpace;
-use crate::store::{Holes, answer};
+use crate::store::Holes;
 
 impl<B: Backing> AddressSpace<B> {
     /// Sets the protection of `[start, start + len)`; with `pkey`, the protection key too.
@@ -59,7 +59,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut plan = self.begin_walk(from, end)?;
         let edit = |a: &Area<B>, _, _| protected(a, prot, pkey).map(Some);
         let went = self.walk(from, end, Holes::Stop, &mut plan, edit);
-        answer(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
+        self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
     }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! Where a free place must be picked, the caller has picked it ([`RemapMode::MoveTo`]).
 
-use crate::area::{Anon, Area, Backing};
+use crate::area::{Anon, Area, Backing, Doubt};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Placed};
-use crate::store::answer;
 
 /// Where the memory goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +59,8 @@ impl<B: Backing> AddressSpace<B> {
         self.check_remap(r)?;
         let first = self.area_at(r.old).ok_or(Errno::EFAULT)?;
         let multi = matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
-        if first.area.flags.contains(Flags::SEALED) {
+        let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
+        if first.area.flags.contains(Flags::SEALED) && !(crosses && first.area.uffd.is_some()) {
             return Err(Errno::EPERM.into());
         }
         match r.mode {
@@ -71,9 +71,14 @@ impl<B: Backing> AddressSpace<B> {
             RemapMode::InPlace => self.grow(r),
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
                 let from = self.areas_in(r.old, r.old.saturating_add(r.old_len)).count();
-                let mut plan = self.begin(to, to + r.new_len, from.saturating_mul(6).saturating_add(8))?;
+                // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both sides;
+                // and a few cuts at the ends (the areas between them are whole, and their end adds nothing).
+                let inside = self.areas_in(to, to + r.new_len).count();
+                let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
+                let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
+                plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
                 let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
-                answer(went, plan)
+                self.finish(went, plan)
             }
         }
     }
@@ -94,7 +99,8 @@ impl<B: Backing> AddressSpace<B> {
         if r.old.wrapping_add(r.old_len) > to && to + r.new_len > r.old {
             return Err(Errno::EINVAL);
         }
-        if self.areas.len().saturating_add(2) >= self.config.max_map_count.saturating_sub(3) {
+        let spare = if matches!(r.mode, RemapMode::Fixed(_)) || r.dontunmap { 2 } else { 0 };
+        if self.areas.len().saturating_add(spare) >= self.config.max_map_count.saturating_sub(3) {
             return Err(Errno::ENOMEM);
         }
         if matches!(r.mode, RemapMode::MoveTo(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
@@ -114,10 +120,16 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut one = at.area.clone();
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
-        let mut plan = self.begin(start, to, 3)?;
+        let mut plan = self.begin(start, to, 1, 1)?;
         plan.push(StepKind::Mapped, end, to);
         plan.push(StepKind::Merged, end, end);
-        let next = self.area_at(to).map(|n| (n.end, n.area.clone()));
+        let inherited = matches!(one.anon, Anon::Identity { inherited: true, .. });
+        let next = self.area_at(to).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
+            if inherited && n.anon == Anon::Untouched && n.is_private() {
+                n.anon = one.anon;
+            }
+            (e, n)
+        });
         let mut last = to;
         if let Some((e, n)) = next
             && let Some(j) = self.join_at(to, &one, &n)
@@ -144,6 +156,9 @@ impl<B: Backing> AddressSpace<B> {
             // An old range that wraps escapes the test for overlap: then the source may be gone by now.
             self.area_at(r.old).ok_or(Errno::EFAULT)?;
             let (s, e) = (r.old + r.new_len, r.old.checked_add(len).ok_or(Errno::EINVAL)?);
+            if e > self.config.task_size {
+                return Err(Errno::EINVAL);
+            }
             self.unmap_range(s, e, plan)?;
             len = r.new_len;
         }
@@ -200,18 +215,25 @@ impl<B: Backing> AddressSpace<B> {
         copy.bias = copy.bias.wrapping_add(shift);
         if copy.is_anonymous() {
             match copy.anon {
-                Anon::Untouched => copy.bias = 0,
+                Anon::Untouched => (copy.bias, copy.unsure.bias) = (0, Doubt::Known),
+                _ if copy.unsure.bias != Doubt::Known => copy.unsure.bias = Doubt::Any,
                 Anon::Identity { .. } => {}
-                Anon::Unknown | Anon::UnknownInherited { .. } => copy.unsure.bias |= copy.bias != 0,
+                Anon::Unknown | Anon::UnknownInherited { .. } if copy.bias == 0 => {}
+                Anon::Unknown | Anon::UnknownInherited { .. } => copy.unsure.bias = Doubt::OrZero,
             }
         }
-        if copy.uffd.is_some_and(|u| !u.remap_events) {
-            copy.uffd = None;
-            copy.flags -= Flags::UFFD;
-        }
+        let deaf = copy.uffd.is_some_and(|u| !u.remap_events);
         let (first, last) = (source.start, source.end);
         // The copy comes first, and may join its own source for a moment: what stays of that keeps the identity.
         self.put(to, to + new_len, copy, plan)?;
+        if deaf {
+            // Only now, and from all that the copy has joined; what is remembered of the joins follows.
+            let sides = self.seams.iter_mut().map(|s| if s.at == to { &mut s.right } else { &mut s.left });
+            for a in sides.chain(self.areas.get_mut(to).map(|(_, a)| a)) {
+                a.uffd = None;
+                a.flags -= Flags::UFFD;
+            }
+        }
         if len > 0 {
             plan.push(StepKind::Moved, old, old + len);
             if keep {
@@ -253,7 +275,7 @@ fn emptied<B>(a: &mut Area<B>, whole: bool) {
     a.flags -= Flags::LOCK;
     if whole {
         a.anon = Anon::Untouched;
-        a.unsure.bias = false;
+        a.unsure.bias = Doubt::Known;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
 use crate::space::AddressSpace;
-use crate::store::{Holes, answer};
+use crate::store::Holes;
 
 impl<B: Backing> AddressSpace<B> {
     /// Seals `[start, start + len)`: no unmap, move, protection change or map over it, for good.
@@ -27,6 +27,6 @@ impl<B: Backing> AddressSpace<B> {
             new.flags |= Flags::SEALED;
             Ok(Some(new))
         });
-        answer(went.map(|_| ()), plan)
+        self.finish(went.map(|_| ()), plan)
     }
 }

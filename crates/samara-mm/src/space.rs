@@ -12,7 +12,7 @@ use crate::merge;
 use crate::reasons::Reasons;
 use alloc::vec::Vec;
 use core::fmt;
-use samara::{RangeMap, Span};
+use samara::{GapQuery, RangeMap, Span};
 
 /// A page size in bytes: a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -189,7 +189,7 @@ impl<B: Backing> AddressSpace<B> {
         self.layout = layout;
     }
 
-    /// Puts an area at `[start, end)` as it is: nothing is merged, no flag is added. (Shared memory has no anonymous
+    /// Puts an area at `[start, end)` as it is: nothing is merged, no flag is added. Loads a space that exists already. (Shared memory has no anonymous
     /// identity: one that is given is dropped.)
     ///
     /// # Errors
@@ -205,6 +205,7 @@ impl<B: Backing> AddressSpace<B> {
             area.anon = crate::area::Anon::Untouched;
         }
         self.areas.reserve(1).map_err(|_| ImportError::Memory)?;
+        self.seams.clear();
         self.store(start, end, area).map_err(|_| ImportError::Memory)
     }
 
@@ -218,6 +219,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         self.areas.reserve(1)?;
+        self.seams.clear();
         self.erase(start, end)
     }
 
@@ -237,14 +239,36 @@ impl<B: Backing> AddressSpace<B> {
         }
         let (from, end) = (at.start, at.end);
         self.areas.reserve(1)?;
+        self.seams.clear();
         self.touch(from, end);
         let Some(area) = self.area_at(from).map(|a| a.area.clone()) else { return Err(Errno::EFAULT) };
         self.store(start, end, area)
     }
 
-    /// Gives `edit` each object in the space: a file was renamed or removed, and its name is shown differently.
+    /// Gives `edit` each object in the space: a file was renamed or removed, and its name is shown differently. (Also the
+    /// objects of what the last call joined, which [`AddressSpace::learn_cut`] may bring back: some come more than once.)
     pub fn edit_objects(&mut self, mut edit: impl FnMut(&mut Object<B>)) {
         self.areas.iter_mut().for_each(|(_, a)| edit(&mut a.object));
+        self.seams.iter_mut().for_each(|s| {
+            edit(&mut s.left.object);
+            edit(&mut s.right.object);
+        });
+    }
+
+    /// Free address space, as `query` asks for it (in bytes; the answer's last address is inclusive). O(log n).
+    ///
+    /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are the query's to say.
+    ///
+    /// ```
+    /// use samara::{GapQuery, End};
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x7000, 0x1000, Prot::RW)).unwrap();
+    /// let query = GapQuery::new(0x2000).within(0x1000..=0x7fff).aligned(0x1000);
+    /// assert_eq!(space.find_gap(&query.from(End::Highest)).map(|gap| gap.first), Some(0x5000));
+    /// ```
+    pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {
+        self.areas.find_gap(query)
     }
 
     /// The areas, ascending.

@@ -3,7 +3,8 @@
 //! Knows merging (through `merge`), cutting and the count limit; knows no call.
 //!
 //! I1. Nothing here allocates: `begin` reserves for the whole call, so a call stops before its first store or not at all
-//!     for want of memory.
+//!     for want of memory. Only a store that adds an entry to the tree can need memory: one that overwrites whole entries, or
+//!     joins them, or trims them, never does. What is reserved is the number of the former.
 //! I2. A change of one piece is one store, whatever it trims, cuts and joins.
 
 use crate::area::{Anon, Area, Backing};
@@ -13,7 +14,11 @@ use crate::learn::Seam;
 use crate::merge;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
+use alloc::vec::Vec;
 use samara::Span;
+
+/// Steps from which on a call counts as large: for so many it may have set aside memory that is worth giving back.
+const LARGE: usize = 200;
 
 /// What a walk does at a hole.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,24 +30,47 @@ pub(crate) enum Holes {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Begins a call over `[start, end)`: reserves the plan's steps, and memory for so many stores. Forgets the last
-    /// call's seams.
-    pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize) -> Result<Plan, Errno> {
+    /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that add an entry, and room
+    /// for so many joins. Forgets the last call's seams. Ends with `finish`.
+    pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
         let pieces = self.areas_in(start, end).count().saturating_add(stores);
         let mut plan = Plan::new();
         plan.reserve(pieces.saturating_mul(3))?;
         self.areas.reserve(stores)?;
         self.seams.clear();
         if self.config.touches == Touches::Unseen {
-            self.seams.try_reserve(stores.saturating_mul(2)).map_err(|_| Errno::ENOMEM)?;
+            self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM)?;
         }
         Ok(plan)
     }
 
-    /// Begins a call that may change every area in `[start, end)`: a store for each, and two for the cuts at the ends.
+    /// Begins a call that may change every area in `[start, end)` by `walk`.
+    ///
+    /// However many there are, two stores at most add an entry: a piece between the ends is a whole area, which `change`
+    /// overwrites, alone or with neighbours that it joins whole. Only at `start` and at `end` may an area be cut. (Where a
+    /// piece was joined to the next one, that one is met again with its attributes changed already: `edit` then has nothing
+    /// left to do, and makes no cut.) Each boundary is joined once at most, the two at the ends included.
     pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
-        let stores = self.areas_in(start, end).count().saturating_add(2);
-        self.begin(start, end, stores)
+        let joins = if self.config.touches == Touches::Unseen { self.areas_in(start, end).count() + 1 } else { 0 };
+        self.begin(start, end, 2, joins)
+    }
+
+    /// Ends a call: its answer, from how it went and what it did; an error carries the steps that were done before it. A large
+    /// call gives back what was set aside.
+    pub(crate) fn finish(&mut self, went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
+        if plan.room() > LARGE {
+            self.areas.release();
+            // In a new block: to shrink the old one could abort for want of memory.
+            let mut few = Vec::new();
+            if self.seams.capacity() > LARGE && few.try_reserve_exact(self.seams.len()).is_ok() {
+                few.append(&mut self.seams);
+                self.seams = few;
+            }
+        }
+        match went {
+            Ok(()) => Ok(plan),
+            Err(errno) => Err(Error { errno, done: plan }),
+        }
     }
 
     /// Stores over whatever is there. The sums follow.
@@ -209,13 +237,5 @@ impl<B: Backing> AddressSpace<B> {
             at = e;
         }
         Ok(hole)
-    }
-}
-
-/// The call's answer from how it went and what it did: an error carries the steps that were done before it.
-pub(crate) fn answer(went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
-    match went {
-        Ok(()) => Ok(plan),
-        Err(errno) => Err(Error { errno, done: plan }),
     }
 }

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
 use crate::space::AddressSpace;
-use crate::store::{Holes, answer};
+use crate::store::Holes;
 
 impl<B: Backing> AddressSpace<B> {
     /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]).
@@ -21,7 +21,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
-            if a.area.is_special() {
+            if a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE) {
                 return Err(Errno::EINVAL.into());
             }
             if !a.area.flags.contains(Flags::MAYWRITE) {
@@ -41,7 +41,8 @@ impl<B: Backing> AddressSpace<B> {
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
         let nothing = self.areas_in(start, end).next().is_none();
-        if nothing || self.areas_in(start, end).any(|a| a.area.is_special()) {
+        if nothing || self.areas_in(start, end).any(|a| a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE))
+        {
             return Err(Errno::EINVAL.into());
         }
         self.set_uffd(start, end, None, Flags::empty())
@@ -56,7 +57,7 @@ impl<B: Backing> AddressSpace<B> {
         let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |a, _, _| {
             Ok(a.uffd.is_some_and(|u| u.id == id).then(|| with(a, None, Flags::empty())))
         });
-        answer(went.map(|_| ()), plan)
+        self.finish(went.map(|_| ()), plan)
     }
 
     fn uffd_range(&self, start: u64, len: u64) -> Result<u64, Errno> {
@@ -68,7 +69,7 @@ impl<B: Backing> AddressSpace<B> {
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
         let mut plan = self.begin_walk(start, end)?;
         let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| Ok(Some(with(a, uffd, modes))));
-        answer(went.map(|_| ()), plan)
+        self.finish(went.map(|_| ()), plan)
     }
 }
 

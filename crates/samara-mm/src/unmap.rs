@@ -4,7 +4,6 @@ use crate::area::Backing;
 use crate::errno::{Errno, Error};
 use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
-use crate::store::answer;
 
 impl<B: Backing> AddressSpace<B> {
     /// Unmaps `[start, start + len)`. Nothing mapped there is no error.
@@ -26,9 +25,9 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || start > task || len > task - start || rounded == 0 || rounded > task - start {
             return Err(Errno::EINVAL.into());
         }
-        let mut plan = self.begin(start, start + rounded, 2)?;
+        let mut plan = self.begin(start, start + rounded, 1, 0)?;
         let went = self.unmap_range(start, start + rounded, &mut plan);
-        answer(went, plan)
+        self.finish(went, plan)
     }
 
     /// Unmaps within a call that has begun.

@@ -75,6 +75,39 @@ fn a_child_learns_what_was_written_before_the_fork() {
 }
 
 #[test]
+fn what_was_joined_is_forgotten_with_the_areas() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 14, 16);
+    rw(&mut space, 12, 14);
+    let protections = |space: &Space| space.areas().map(|a| a.area.flags & Flags::ACCESS).collect::<Vec<_>>();
+    // The kernel's view is taken over: one area, read-only.
+    space.forget(10 * PAGE, 16 * PAGE).unwrap();
+    let flags = Flags::READ | Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+    let mut area = Area::new(flags, Object::Anonymous, 0);
+    area.anon = Anon::Unknown;
+    space.import(10 * PAGE, 16 * PAGE, area).unwrap();
+    assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(areas(&space), [(10, 14), (14, 16)]);
+    assert_eq!(protections(&space), [Flags::READ, Flags::READ], "not the protection from before");
+}
+
+#[test]
+fn a_rename_reaches_what_was_joined() {
+    let mut space = unseen();
+    file(&mut space, 10, 12, 0);
+    file(&mut space, 12, 14, 2);
+    space.edit_objects(|o| {
+        if let Object::File(f) = o {
+            f.name = Arc::from("/f (deleted)");
+        }
+    });
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::OpenFile));
+    let names: Vec<String> = space.areas().map(|a| space.line(a.start).unwrap().to_string()).collect();
+    assert!(names.len() == 2 && names.iter().all(|n| n.ends_with("/f (deleted)")), "{names:?}");
+}
+
+#[test]
 fn two_opens_of_one_file() {
     let mut space = unseen();
     file(&mut space, 10, 12, 0);
@@ -114,4 +147,22 @@ fn moved_memory_keeps_its_offset_if_it_was_written() {
     assert_eq!(space.learn_cut(22 * PAGE), Ok(Reason::Offset));
     rw(&mut space, 18, 20);
     assert_eq!(areas(&space), [(18, 20), (20, 22), (22, 24)]);
+}
+
+#[test]
+fn memory_that_moved_twice_may_be_anywhere() {
+    let mut space = unseen();
+    let mv = |space: &mut Space, old: u64, to: u64| {
+        let mode = RemapMode::Fixed(to * PAGE);
+        let request = RemapRequest { old: old * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: false };
+        space.remap(&request).unwrap();
+    };
+    rw(&mut space, 3, 7);
+    mv(&mut space, 5, 2);
+    // Written here, where it has the offset of this place, and moved on with that.
+    mv(&mut space, 2, 5);
+    assert_eq!(areas(&space), [(4, 7)], "merged in hope");
+    assert_eq!(space.learn_cut(5 * PAGE), Ok(Reason::Offset));
+    rw(&mut space, 0, 6);
+    assert_eq!(areas(&space), [(0, 6), (6, 7)], "it has the offset of no place that it was at before");
 }

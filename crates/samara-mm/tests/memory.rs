@@ -12,6 +12,8 @@ use std::cell::Cell;
 thread_local! {
     /// Allocations that this thread may still make; `None`: as many as it likes.
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    /// Bytes that this thread holds.
+    static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
 struct Failing;
@@ -23,12 +25,14 @@ unsafe impl GlobalAlloc for Failing {
             Some(0) => std::ptr::null_mut(),
             left => {
                 LEFT.set(left.map(|n| n - 1));
+                LIVE.set(LIVE.get() + block.size() as i64);
                 // SAFETY: the caller's promises are passed on.
                 unsafe { System.alloc(block) }
             }
         }
     }
     unsafe fn dealloc(&self, at: *mut u8, block: Block) {
+        LIVE.set(LIVE.get() - block.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(at, block) }
     }
@@ -105,4 +109,108 @@ fn whole_or_not_at_all() {
         }
     }
     assert!(refused > 1000 && done == 12_000, "{refused} calls were refused for want of memory, {done} got through");
+}
+
+#[test]
+fn a_large_call_gives_back_what_it_set_aside() {
+    const AREAS: u64 = 30_000;
+    const BASE: u64 = 1 << 28;
+    for touches in [Touches::Told, Touches::Unseen] {
+        let before = LIVE.get();
+        let mut space = AddressSpace::<FileId>::new(Config { touches, ..Config::default() });
+        for i in 0..AREAS {
+            space.map(&MapRequest::anonymous(BASE + i * 2 * PAGE, PAGE, Prot::RW)).unwrap();
+        }
+        let full = LIVE.get() - before;
+        let held = |call: &str, at_most: i64| {
+            let now = LIVE.get() - before;
+            println!("{touches:?}: {now} bytes after {call}, {full} with {AREAS} areas");
+            assert!(now <= at_most, "{touches:?}: {now} bytes after {call}, {full} before");
+        };
+        let all = AREAS * 2 * PAGE;
+        space.unlock_all().unwrap();
+        held("munlockall", full + full / 4);
+        space.advise(BASE, all, Advice::DontDump).unwrap_err();
+        held("madvise", full + full / 4);
+        let mode = RemapMode::Fixed(BASE + (1 << 40));
+        space.remap(&RemapRequest { old: BASE, old_len: all, new_len: all, mode, dontunmap: false }).unwrap();
+        assert_eq!(space.len() as u64, AREAS);
+        held("a move of all", 2 * full);
+        space.unmap(BASE + (1 << 40), all).unwrap();
+        assert!(space.is_empty());
+        held("the end of all", 16 << 10);
+    }
+}
+
+#[test]
+fn two_cuts_far_apart() {
+    // Both ends of the change lie in the middle of an area, in different nodes of the tree; either may be full.
+    const AREAS: u64 = 48;
+    let mut refused = 0;
+    for (from, to) in (0..AREAS).flat_map(|i| (i + 1..AREAS).map(move |j| (i, j))) {
+        for allowed in 0..50 {
+            let mut space = AddressSpace::<FileId>::new(Config::default());
+            for i in 0..AREAS {
+                let prot = if i % 2 == 0 { Prot::RW } else { Prot::READ };
+                space.map(&MapRequest::anonymous(i * 2 * PAGE, 2 * PAGE, prot)).unwrap();
+            }
+            LEFT.set(Some(allowed));
+            let answer = space.advise((from * 2 + 1) * PAGE, (to - from) * 2 * PAGE, Advice::DontDump);
+            LEFT.set(None);
+            match answer {
+                Ok(_) => break,
+                Err(e) => {
+                    assert!(
+                        e.done.is_empty() && e.errno == Errno::ENOMEM,
+                        "{from} to {to}, {allowed} allocations: {e}"
+                    );
+                    assert_eq!(space.len() as u64, AREAS, "{from} to {to}, {allowed} allocations");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused} calls were refused for want of memory");
+}
+
+#[test]
+fn many_areas_move_whole_or_not_at_all() {
+    const AREAS: u64 = 40;
+    let mut refused = 0;
+    // Sources with and without holes, cut at both ends; the target is free, or one area lies under all of it, or many.
+    for (hole, target, keep) in (0..3).flat_map(|h| (0..3).flat_map(move |t| [(h, t, false), (h, t, true)])) {
+        for allowed in 0.. {
+            let mut space = AddressSpace::<FileId>::new(Config::default());
+            let step = 3 + hole;
+            for i in 0..AREAS {
+                let prot = if i % 2 == 0 { Prot::RW } else { Prot::READ };
+                space.map(&MapRequest::anonymous(i * step * PAGE, 3 * PAGE, prot)).unwrap();
+                if target == 2 {
+                    space.map(&MapRequest::anonymous((1000 + i * 5) * PAGE, 3 * PAGE, Prot::NONE)).unwrap();
+                }
+            }
+            if target == 1 {
+                space.map(&MapRequest::anonymous(900 * PAGE, 400 * PAGE, Prot::NONE)).unwrap();
+            }
+            let before = space.to_string();
+            let len = ((AREAS - 1) * step + 1) * PAGE;
+            let mode = RemapMode::Fixed(1000 * PAGE);
+            LEFT.set(Some(allowed));
+            let answer = space.remap(&RemapRequest { old: PAGE, old_len: len, new_len: len, mode, dontunmap: keep });
+            LEFT.set(None);
+            space.check().unwrap();
+            match answer {
+                Ok(plan) => {
+                    assert!(plan.count(StepKind::Moved) as u64 == AREAS, "{plan}");
+                    break;
+                }
+                Err(e) => {
+                    assert!(e.done.is_empty() && e.errno == Errno::ENOMEM, "{allowed} allocations: {e}");
+                    assert_eq!(before, space.to_string(), "{allowed} allocations");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 400, "{refused} calls were refused for want of memory");
 }

@@ -10,9 +10,14 @@ type Space = AddressSpace<FileId>;
 /// Runs a script of calls. Bounds are pages: `10-12`. Commands:
 /// `rw|r|none|rwx|nr-rw|nr-r|gd A-B` map (nr: NORESERVE, gd: grows down), `t A-B` write, `p-rw|p-r|p-none A-B` protect,
 /// `u A-B` unmap, `mv A-B TO`, `keep A-B TO` (DONTUNMAP), `size A-B LEN`, `dup A LEN TO`, `dontfork|dofork|dontdump|dodump A-B`, `lock|unlock|onfault A-B`, `seal A-B`,
-/// `local|default A-B` policy, `uffd|unuffd A-B`, `file N A-B OFF`, `guard A-B`, `fork`, `future`, `grow A TO`. A call that is refused ends with `!ERRNO`.
+/// `local|default A-B` policy, `uffd|unuffd A-B`, `file|pfile N A-B OFF` (pfile: private, read and write), `drop A-B` (DROPPABLE),
+/// `dev A-B` (device memory), `guard|remove A-B`, `fork`, `future`. A call that is refused ends with `!ERRNO`.
 fn run(script: &str) -> Space {
-    let mut space = Space::new(Config::default());
+    run_in(Config::default(), script)
+}
+
+fn run_in(config: Config, script: &str) -> Space {
+    let mut space = Space::new(config);
     for call in script.split(';').map(str::trim).filter(|c| !c.is_empty()) {
         let (call, refused) = call.split_once('!').map_or((call, None), |(c, e)| (c, Some(e.trim())));
         let done = one(&mut space, &call.split_whitespace().collect::<Vec<_>>());
@@ -53,10 +58,22 @@ fn one(space: &mut Space, words: &[&str]) -> Result<Plan, Error> {
         "gd" => space.map(&map(Prot::RW, MapFlags::GROWSDOWN)),
         "stack" => space.map(&map(Prot::RW, MapFlags::STACK)),
         "new" => space.map(&map(Prot::RW, MapFlags::FIXED_NOREPLACE)),
-        "file" => {
-            let open = words[1].parse().expect("a file");
+        "drop" => {
+            let flags = MapFlags::DROPPABLE | MapFlags::ANONYMOUS;
+            space.map(&MapRequest { flags, ..MapRequest::anonymous(at, len, Prot::RW) })
+        }
+        "file" | "pfile" | "dev" => {
+            let open = if words[0] == "dev" { 9 } else { words[1].parse().expect("a file") };
             let file = FileId { dev: (8, 1), inode: 5, open, name: Arc::from("/f") };
-            space.map(&MapRequest::file(at, len, Prot::READ, MapFlags::SHARED, file, pages(3)))
+            let offset = words.get(3).map_or(0, |_| pages(3));
+            space.map(&match words[0] {
+                "pfile" => MapRequest::file(at, len, Prot::RW, MapFlags::PRIVATE, file, offset),
+                "file" => MapRequest::file(at, len, Prot::READ, MapFlags::SHARED, file, offset),
+                _ => MapRequest {
+                    driver_flags: Flags::IO | Flags::PFNMAP,
+                    ..MapRequest::file(at, len, Prot::RW, MapFlags::PRIVATE, file, offset)
+                },
+            })
         }
         "t" => {
             space.touch(at, at + len);
@@ -69,6 +86,7 @@ fn one(space: &mut Space, words: &[&str]) -> Result<Plan, Error> {
         "p-down" => space.protect(at, len, Prot::READ | Prot::GROWSDOWN, None),
         "mv" => space.remap(&remap(len, Some(pages(2)), false)),
         "keep" => space.remap(&remap(len, Some(pages(2)), true)),
+        "free" => space.remap(&RemapRequest { mode: RemapMode::MoveTo(BASE + pages(2)), ..remap(len, None, false) }),
         "size" => space.remap(&remap(pages(2), None, false)),
         "resize" => space.remap(&remap(pages(2), Some(pages(3)), false)),
         "dup" => space.remap(&RemapRequest { old_len: 0, ..remap(len, Some(pages(2)), false) }),
@@ -76,6 +94,7 @@ fn one(space: &mut Space, words: &[&str]) -> Result<Plan, Error> {
         "dofork" => space.advise(at, len, Advice::DoFork),
         "dontdump" => space.advise(at, len, Advice::DontDump),
         "dodump" => space.advise(at, len, Advice::DoDump),
+        "remove" => space.advise(at, len, Advice::Remove),
         "guard" => space.advise(at, len, Advice::GuardInstall),
         "lock" => space.lock(at, len, LockKind::Now),
         "onfault" => space.lock(at, len, LockKind::OnFault),
@@ -162,6 +181,27 @@ fn areas_after_calls() {
         // The copy joins its own source before that is unmapped, and what stays of the source keeps the identity.
         ("rw 1-7; t 1-7; p-r 2-5; rw 3-7; mv 3-4 2; p-none 6-7; none 7-8", "1-3 4-6 6-7 7-8"),
         ("rw 1-7; t 1-7; p-r 2-5; rw 3-7; p-none 6-7; none 7-8", "1-2 2-3 3-6 6-8"),
+        // Growth in place joins inherited memory with what was never written.
+        ("rw 10-12; t 10-12; rw 14-16; fork; size 10-12 4", "10-16"),
+        ("rw 10-12; t 10-12; rw 14-16; t 14-16; fork; size 10-12 4", "10-14 14-16"),
+        // What a first write takes an identity from is alike in policy, object, offset, and was not inherited.
+        ("rw 10-12; local 10-11; t 10-11; t 11-12; default 10-11", "10-11 11-12"),
+        (
+            "pfile 1 10-11 0; pfile 2 11-12 1; pfile 1 12-13 2; t 10-11; t 11-12; t 12-13; u 11-12; pfile 1 11-12 1",
+            "10-12 12-13",
+        ),
+        ("pfile 1 10-11 0; pfile 1 12-13 2; t 10-11; pfile 1 11-12 1; t 12-13", "10-13"),
+        ("rw 10-12; t 10-12; mv 11-12 20; rw 21-22; t 21-22; rw 11-21", "10-21 21-22"),
+        ("rw 10-12; t 10-12; rwx 12-14; fork; t 12-14; p-rw 12-14", "10-12 12-14"),
+        // A move: the registration that hears of no moves goes after the join, and the neighbour's with it.
+        ("rw 10-12; rw 20-22; uffd 10-12; uffd 20-22; mv 10-12 18; rw 16-18", "16-22"),
+        ("rw 10-12; rw 20-22; uffd 10-12; mv 10-12 18", "18-20 20-22"),
+        ("drop 10-12; uffd 10-12 !EINVAL; unuffd 10-12 !EINVAL", "10-12"),
+        ("rw 10-12; r 12-14; uffd 10-12; seal 10-12; mv 10-14 100 !EFAULT", "10-12 12-14"),
+        ("rw 10-12; r 12-14; seal 10-12; mv 10-14 100 !EPERM", "10-12 12-14"),
+        ("rw 10-12; uffd 10-12; seal 10-12; mv 10-12 100 !EPERM", "10-12"),
+        ("file 1 10-12 0; remove 10-12", "10-12"),
+        ("pfile 1 10-12 0; remove 10-12 !EACCES", "10-12"),
         // Holes and seals.
         ("rw 10-12; rw 14-16; p-r 11-16 !ENOMEM", "10-11 11-12 14-16"),
         ("rw 10-14; r 14-16; seal 14-16; u 12-15 !EPERM", "10-12 12-14 14-16"),
@@ -213,6 +253,7 @@ fn flags_after_calls() {
         ("rw 10-11; t 10-11; p-r 10-11", "rd mr mw me ac"),
         ("rw 10-11; guard 10-11; p-r 10-11", "rd mr mw me gu ac"),
         ("rw 10-11; lock 10-11; keep 10-11 20", "rd wr mr mw me ac"),
+        ("rw 10-12; rw 20-22; uffd 10-12; uffd 20-22; mv 10-12 18", "rd wr mr mw me ac"),
         // The emptied area is untouched, unless the copy has joined it: then it keeps the identity, and its charge.
         ("rw 10-11; t 10-11; keep 10-11 20; p-r 10-11", "rd mr mw me"),
         ("rw 10-12; rw 13-15; t 13-15; keep 10-12 12; p-r 10-15", "rd mr mw me ac"),
@@ -240,6 +281,8 @@ fn reasons_between_neighbours() {
         ("rw 10-12; t 10-12; fork; rw 12-14", "anonymous-identity"),
         ("rw 10-12; rw 20-22; t 20-22; mv 20-22 12", "offset"),
         ("rw 10-14; r 14-16; seal 14-16; u 12-15 !EPERM", ""),
+        ("rw 10-12; dev 12-14", "flags+backing+special"),
+        ("dev 10-12; rw 12-14", "flags+backing+special"),
     ];
     for (script, expected) in cases {
         let space = run(script);
@@ -265,6 +308,8 @@ fn plans() {
         ("rw 10-14", "p-rw 10-14", ""),
         ("rw 10-12", "mv 10-12 20", "mapped 20-22, moved 10-12, unmapped 10-12"),
         ("rw 10-12", "size 10-12 4", "mapped 12-14, merged at 12"),
+        ("rw 10-14", "guard 11-12", "changed 10-14"),
+        ("rw 10-14; guard 11-12", "guard 10-14", ""),
     ];
     for (before, call, expected) in cases {
         let mut space = run(before);
@@ -277,5 +322,67 @@ fn plans() {
         };
         let told: Vec<String> = plan.iter().map(step).collect();
         assert_eq!(told.join(", "), expected, "{before}; then {call}");
+    }
+}
+
+#[test]
+fn at_the_limit_of_areas() {
+    // The limit, a script, and the areas: one below it a range in the middle gets its first cut, and is refused the second.
+    let cases = [
+        (3, "rw 10-20; rw 30-31; p-r 12-14 !ENOMEM", "10-12 12-20 30-31"),
+        (2, "rw 10-20; rw 30-31; p-r 12-14 !ENOMEM", "10-20 30-31"),
+        (3, "rw 10-20; rw 30-31; dontdump 12-14 !EAGAIN", "10-12 12-20 30-31"),
+        (2, "rw 10-20; rw 30-31; dontdump 12-14 !EAGAIN", "10-20 30-31"),
+        (3, "rw 10-20; rw 30-31; lock 12-14 !ENOMEM", "10-12 12-20 30-31"),
+        // A change at an end that joins its neighbour adds no area.
+        (2, "rw 10-20; r 20-22; p-r 18-20", "10-18 18-22"),
+        (2, "rw 10-20; r 20-22; p-r 10-12 !ENOMEM", "10-20 20-22"),
+        (2, "rw 10-20; rw 30-31; u 12-14 !ENOMEM", "10-20 30-31"),
+        (2, "rw 10-20; rw 30-31; u 12-20", "10-12 30-31"),
+        (2, "rw 10-20; rw 30-31; rw 40-41; rw 50-51 !ENOMEM", "10-20 30-31 40-41"),
+        // A move asks for room: six areas, four where the kernel picks the place.
+        (7, "rw 10-12; rw 30-31; mv 10-12 20 !ENOMEM", "10-12 30-31"),
+        (8, "rw 10-12; rw 30-31; mv 10-12 20", "20-22 30-31"),
+        (5, "rw 10-12; rw 30-31; free 10-12 20 !ENOMEM", "10-12 30-31"),
+        (6, "rw 10-12; rw 30-31; free 10-12 20", "20-22 30-31"),
+    ];
+    for (max_map_count, script, expected) in cases {
+        let space = run_in(Config { max_map_count, ..Config::default() }, script);
+        assert_eq!(areas(&space), expected, "limit {max_map_count}: {script}");
+    }
+}
+
+#[test]
+fn offsets() {
+    const END: u64 = 1 << 63;
+    let file = || FileId { dev: (8, 1), inode: 5, open: 1, name: Arc::from("/f") };
+    let map = |start, offset, len, flags| {
+        let mut space = run("rw 10-12");
+        let request = MapRequest::file(start, len, Prot::READ, flags, file(), offset);
+        space.map(&request).map(|_| ()).map_err(|e| e.errno)
+    };
+    let at = BASE + 20 * PAGE;
+    let kind = MapFlags::SHARED;
+    assert_eq!(map(at, END - 2 * PAGE, PAGE, kind), Ok(()));
+    assert_eq!(map(at, END - 2 * PAGE, PAGE + 1, kind), Err(Errno::EOVERFLOW), "it would end at 2^63");
+    assert_eq!(map(at, END - PAGE, 1, kind), Err(Errno::EOVERFLOW));
+    assert_eq!(map(at, 0u64.wrapping_sub(PAGE), 2 * PAGE, kind), Err(Errno::EOVERFLOW));
+    // What is looked at before, and what after.
+    assert_eq!(map(at, END + 1, PAGE, kind), Err(Errno::EINVAL));
+    assert_eq!(map(at + 1, END, PAGE, kind), Err(Errno::EINVAL));
+    assert_eq!(map(at, END, 1 << 47, kind), Err(Errno::ENOMEM));
+    assert_eq!(map(BASE + 10 * PAGE, END, PAGE, kind | MapFlags::FIXED_NOREPLACE), Err(Errno::EEXIST));
+    assert_eq!(map(at, END, PAGE, MapFlags::from_bits_retain(0)), Err(Errno::EOVERFLOW), "before the type");
+    assert_eq!(map(at, END, PAGE, kind | MapFlags::ANONYMOUS), Ok(()), "the hidden file has no offset");
+}
+
+#[test]
+fn a_shrinking_move_from_a_range_that_leaves_user_space() {
+    let mut space = run("rw 10-12");
+    let mode = RemapMode::Fixed(BASE + 2 * PAGE);
+    for old_len in [1 << 47, 1 << 62, 0u64.wrapping_sub(BASE + 20 * PAGE)] {
+        let request = RemapRequest { old: BASE + 10 * PAGE, old_len, new_len: PAGE, mode, dontunmap: false };
+        assert_eq!(space.remap(&request).map_err(|e| e.errno), Err(Errno::EINVAL), "{old_len:x}");
+        assert_eq!(areas(&space), "10-12");
     }
 }

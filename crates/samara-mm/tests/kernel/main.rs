@@ -3,6 +3,8 @@
 //! `SAMARA_MM_SEED` and `SAMARA_MM_RUNS` choose other runs; a failure prints the seed and a shortened sequence.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod chosen;
+mod mixes;
 mod ops;
 mod rng;
 mod sys;
@@ -10,6 +12,7 @@ mod sys;
 use ops::{Files, Mix, Op, draw, model};
 use rng::Rng;
 use samara_mm::*;
+use std::time::{Duration, Instant};
 use sys::{BASE, END, PAGE, Raw, Seen};
 
 fn files() -> Files {
@@ -169,13 +172,14 @@ fn before(frames: &[(i64, Vec<Seen>)], i: usize) -> Vec<Seen> {
     i.checked_sub(1).map(|i| frames[i].1.clone()).unwrap_or_default()
 }
 
-/// Takes ops away as long as a difference remains.
+/// Takes ops away as long as a difference remains, and time (a run near the limit of areas is slow).
 fn shrink(mut ops: Vec<Op>, differ: impl Fn(&[Op]) -> Option<String>) -> (Vec<Op>, String) {
+    let until = Instant::now() + Duration::from_secs(10);
     let mut why = differ(&ops).unwrap_or_default();
     let mut chunk = ops.len() / 2;
     while chunk > 0 {
         let mut i = 0;
-        while i < ops.len() {
+        while i < ops.len() && Instant::now() < until {
             let mut fewer = ops.clone();
             fewer.drain(i..(i + chunk).min(ops.len()));
             match differ(&fewer) {
@@ -212,6 +216,16 @@ fn lacking(files: &Files) -> Option<&'static str> {
 }
 
 fn explore(name: &str, mix: Mix, len: u64, runs: u64, differ: impl Fn(&[Op], &Files) -> Option<String>) {
+    explore_with(name, |r, files| draw(r, mix, files), len, runs, differ);
+}
+
+fn explore_with(
+    name: &str,
+    draw: impl Fn(&mut Rng, &Files) -> Op,
+    len: u64,
+    runs: u64,
+    differ: impl Fn(&[Op], &Files) -> Option<String>,
+) {
     let files = files();
     if let Some(what) = lacking(&files) {
         println!("skipped: this kernel lacks {what}, and the model follows Linux 6.17 and later");
@@ -221,7 +235,7 @@ fn explore(name: &str, mix: Mix, len: u64, runs: u64, differ: impl Fn(&[Op], &Fi
     let runs = setting("SAMARA_MM_RUNS", runs);
     for run in 0..runs {
         let mut rng = Rng(seed.wrapping_mul(0x1_0000_0001).wrapping_add(run));
-        let ops: Vec<Op> = (0..len).map(|_| draw(&mut rng, mix, &files)).collect();
+        let ops: Vec<Op> = (0..len).map(|_| draw(&mut rng, &files)).collect();
         if differ(&ops, &files).is_some() {
             let (ops, why) = shrink(ops, |o| differ(o, &files));
             let list: Vec<String> = ops.iter().map(|o| format!("  {o:x?}")).collect();
@@ -232,6 +246,26 @@ fn explore(name: &str, mix: Mix, len: u64, runs: u64, differ: impl Fn(&[Op], &Fi
 }
 
 const PLAIN: Mix = Mix { seal: false, lock: false, forks: false, odd: false, dontunmap: true, pages: 24 };
+
+#[test]
+fn chosen_sequences() {
+    let files = files();
+    if let Some(what) = lacking(&files) {
+        println!("skipped: this kernel lacks {what}, and the model follows Linux 6.17 and later");
+        return;
+    }
+    let uffd = has_uffd();
+    for case in chosen::CASES {
+        if case.contains("uffd") && !uffd {
+            println!("skipped: {case} (no userfaultfd that protects files' memory from writing)");
+            continue;
+        }
+        let why = differ(&chosen::parse(case), &files);
+        assert!(why.is_none(), "{case}: {}", why.unwrap_or_default());
+        let why = differ_unseen(&chosen::parse(case), &files);
+        assert!(why.is_none(), "writes unseen: {case}: {}", why.unwrap_or_default());
+    }
+}
 
 #[test]
 fn plain_calls() {
@@ -253,6 +287,40 @@ fn everything() {
         300,
         differ,
     );
+}
+
+fn has_uffd() -> bool {
+    sys::run(&[Raw::Uffd(true, BASE, PAGE)], sys::USUAL).is_ok()
+}
+
+/// Anonymous memory, writes, moves and forks alone: identities.
+#[test]
+fn hot() {
+    let mix = Mix { forks: true, pages: 8, ..PLAIN };
+    explore_with("hot", |r, _| mixes::hot(r, mix), 120, 200, differ);
+    explore_with("hot, longer", |r, _| mixes::hot(r, Mix { pages: 16, ..mix }), 300, 40, differ);
+    explore_with("hot, writes unseen", |r, _| mixes::hot(r, mix), 60, 100, differ_unseen);
+}
+
+/// Files alone, for the most part private and written to.
+#[test]
+fn file_maps() {
+    let mix = Mix { forks: true, pages: 8, ..PLAIN };
+    explore_with("files", |r, files| mixes::files(r, mix, files), 80, 200, differ);
+    explore_with("files, apart", |r, files| mixes::files(r, Mix { pages: 24, ..mix }, files), 80, 100, differ);
+}
+
+#[test]
+fn registrations() {
+    if !has_uffd() {
+        println!(
+            "skipped: no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)"
+        );
+        return;
+    }
+    let mix = Mix { seal: true, lock: true, pages: 8, ..PLAIN };
+    explore_with("uffd", |r, files| mixes::uffd(r, mix, files), 60, 200, differ);
+    explore_with("uffd, apart", |r, files| mixes::uffd(r, Mix { pages: 30, ..PLAIN }, files), 60, 100, differ);
 }
 
 #[test]

@@ -68,6 +68,11 @@ pub(crate) enum Op {
         at: u64,
     },
     Fork,
+    Uffd {
+        on: bool,
+        at: u64,
+        len: u64,
+    },
 }
 
 /// What a run of ops may contain.
@@ -135,7 +140,7 @@ pub(crate) fn draw(r: &mut Rng, mix: Mix, files: &Files) -> Op {
     }
 }
 
-fn range(r: &mut Rng, mix: Mix) -> (u64, u64) {
+pub(crate) fn range(r: &mut Rng, mix: Mix) -> (u64, u64) {
     if mix.odd && r.one_in(60) {
         let at = r.pick(&[BASE + 1, BASE + 0x800, u64::MAX - 4095, 0x7fff_ffff_f000, BASE, BASE + PAGE]);
         return (at, r.pick(&[0, 1, 4095, 4097, u64::MAX, u64::MAX - 4095, 1 << 63]));
@@ -223,6 +228,7 @@ impl Op {
             Op::Policy { at, len, local } => c(libc::SYS_mbind, at, len, if local { 4 } else { 0 }, 0, 0, 0),
             Op::Write { at } => Raw::Write(at),
             Op::Fork => Raw::Fork,
+            Op::Uffd { on, at, len } => Raw::Uffd(on, at, len),
         }
     }
 
@@ -274,6 +280,11 @@ impl Op {
                 space.set_policy(at, len, local.then(|| Arc::new(Policy { mode: 4, nodes: Arc::new([]) })))
             }
             Op::Write { at } => return write(space, at),
+            Op::Uffd { on: true, at, len } => {
+                let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+                space.register_uffd(at, len, uffd, Flags::UFFD_WP)
+            }
+            Op::Uffd { on: false, at, len } => space.unregister_uffd(at, len),
             Op::Fork => {
                 *space = space.fork().expect("no memory is short here");
                 return 0;

@@ -21,6 +21,8 @@ pub(crate) enum Raw {
     Write(u64),
     /// Fork, and go on in the child.
     Fork,
+    /// Register (or not) from here, so many bytes, with a userfaultfd for write protection.
+    Uffd(bool, u64, u64),
     /// Make so many areas far from the window.
     Fill(u64),
 }
@@ -197,10 +199,17 @@ fn child(calls: &[Raw], window: Window, at: *mut u8, frames_len: usize) -> ! {
     }
     let zero = open(c"/dev/zero");
     let mut maps = open(c"/proc/self/maps");
+    let uffd = calls.iter().any(|c| matches!(c, Raw::Uffd(..))).then(userfaultfd);
     for (i, raw) in calls.iter().enumerate() {
         let ret = match *raw {
             Raw::Call(nr, args) => call(nr, args),
             Raw::Fill(n) => fill(n),
+            Raw::Uffd(on, at, len) => {
+                // UFFDIO_REGISTER with its mode for write protection, UFFDIO_UNREGISTER.
+                let arg: [u64; 4] = [at, len, 2, 0];
+                let nr = if on { 0xc020_aa00 } else { 0x8010_aa01 };
+                call(libc::SYS_ioctl, [uffd.unwrap_or(u64::MAX), nr, &raw const arg as u64, 0, 0, 0])
+            }
             Raw::Write(addr) => call(libc::SYS_read, [zero, addr, 1, 0, 0, 0]),
             Raw::Fork => match call(libc::SYS_fork, [0; 6]) {
                 0 => {
@@ -236,6 +245,17 @@ fn child(calls: &[Raw], window: Window, at: *mut u8, frames_len: usize) -> ! {
         }
     }
     exit(0)
+}
+
+/// A userfaultfd that asks for no events.
+fn userfaultfd() -> u64 {
+    let fd = call(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
+    // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it.
+    let api: [u64; 3] = [0xaa, 1 << 12, 0];
+    if fd < 0 || call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) != 0 {
+        exit(4);
+    }
+    fd as u64
 }
 
 fn query(maps: u64, addr: u64) -> Option<Query> {
