@@ -13,4 +13,4 @@ export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation" RUST_BACKTRACE=0
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
 cargo +nightly miri test --package samara --lib --tests
 cargo +nightly miri test --package samara-testkit --lib --tests
-cargo +nightly miri test --package samara-mm --lib
+cargo +nightly miri test --package samara-mm --test tables --test learn
