@@ -18,7 +18,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
-  samara show python3-4711.samara --reasons    its areas at the end, and why neighbours are not one
+  samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
 
 Exit codes: `trace` ends as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
@@ -34,7 +34,7 @@ pub(crate) enum Command {
 
 /// Run a program and record what it and its children do to their address spaces
 ///
-/// The program has the terminal, the input and the output for itself; the summary goes to standard error after its end.
+/// The program keeps its terminal, input and output; the summary goes to standard error when the last process has ended.
 /// Every thread and every child process is recorded, from its first instruction to its end.
 #[derive(Args, Debug)]
 #[command(
@@ -55,7 +55,7 @@ pub(crate) struct Trace {
     /// Write the summary's figures here, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) summary_json: Option<PathBuf>,
-    /// Print no summary; errors are printed still
+    /// Print no summary; errors are still printed
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The program, and its arguments
@@ -70,17 +70,17 @@ Examples:
   samara show t.samara                         the first process, at its end
   samara show t.samara --at 1.5s               1.5 seconds after the recording began
   samara show t.samara --at 300 --pid 4712     process 4712, after event 300
-  samara show t.samara --reasons               with the reasons why neighbours are not one area")]
+  samara show t.samara --reasons               with the reasons why neighbours were not merged")]
 pub(crate) struct Show {
     /// The trace
     pub(crate) file: PathBuf,
-    /// The moment: after the event with this number, or at this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    /// After the event with this number (300), or just before the first that finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the first one]
     #[arg(long)]
     pub(crate) pid: Option<u32>,
-    /// Between areas that touch, say why they are not one
+    /// Between areas that touch, say why they were not merged
     #[arg(long)]
     pub(crate) reasons: bool,
 }
@@ -92,8 +92,8 @@ Examples:
   samara events t.samara | less
   samara events t.samara --json | jq -r 'select(.call == \"mmap\") | .args[1]'
 
-A line: number, seconds since the start, process (and thread), the call with its result and duration, and after `;` what
-it did. A `~` after the duration: another call of the same address space was in flight.")]
+A line: number, seconds since the start, process (and thread), the call with its result and duration (the stops of tracing
+included), and after `;` what it did. A `~` after the duration: another call of the same address space was in flight.")]
 pub(crate) struct Events {
     /// The trace
     pub(crate) file: PathBuf,
@@ -106,7 +106,9 @@ pub(crate) struct Events {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions
   samara completions bash > ~/.local/share/bash-completion/completions/samara
+  mkdir -p ~/.zfunc     # in .zshrc, before compinit: fpath+=(~/.zfunc)
   samara completions zsh > ~/.zfunc/_samara
   samara completions fish > ~/.config/fish/completions/samara.fish")]
 pub(crate) struct Completions {

@@ -47,12 +47,16 @@ fn area(a: &AreaRecord) -> Value {
 /// What a summary says beside the totals of its events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded<'a> {
+    /// What to type to run samara again.
+    pub(crate) command: &'a str,
     /// Comparisons of a model with the kernel.
     pub(crate) checks: u64,
     /// Wall time of the recording, in nanoseconds.
     pub(crate) wall_ns: u64,
     /// The exit code as a shell tells it: 128 + the signal's number after death by a signal.
     pub(crate) exit_code: i32,
+    /// Time to the end of the first process, in nanoseconds.
+    pub(crate) program_ns: u64,
     /// Remarks of the recorder.
     pub(crate) notes: &'a [String],
     /// The trace file, as far as its name is UTF-8.
@@ -61,8 +65,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) events_in_file: u64,
     /// Its size in bytes.
     pub(crate) file_bytes: u64,
-    /// Whether the file holds every event.
-    pub(crate) complete: bool,
+    /// Why the file does not hold every event, if it does not.
+    pub(crate) early: Option<&'a str>,
 }
 
 /// A summary as one object.
@@ -93,6 +97,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "mapped_bytes_peak": s.mapped_bytes_peak,
         "mapped_bytes_final": s.mapped_bytes_final,
         "wall_ns": r.wall_ns,
+        "program_ns": r.program_ns,
         "exit_code": r.exit_code,
         "execs": s.execs,
         "calls": calls,
@@ -107,6 +112,6 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "notes": r.notes,
         "file": r.file,
         "file_bytes": r.file_bytes,
-        "complete": r.complete,
+        "complete": r.early.is_none(),
     })
 }

@@ -29,16 +29,19 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         format!("{name:<width$} {:>9}  {:>8}{failed}", count(n), time(ns))
     };
     for (i, (name, c)) in calls.iter().take(CALLS).enumerate() {
-        row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns));
+        // Said once: it holds for every line.
+        let scope = if i == 0 { "  (times include the stops of tracing)" } else { "" };
+        row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns) + scope);
     }
     if let Some(rest) = calls.get(CALLS..).filter(|rest| !rest.is_empty()) {
         let sum = |f: fn(&samara_trace::file::CallTotals) -> u64| rest.iter().map(|(_, c)| f(c)).sum();
         let name = format!("{} more", rest.len());
         row("", list(&name, sum(|c| c.count), sum(|c| c.failed), sum(|c| c.total_ns)));
     }
-    row("areas", format!("{} at most, {} at the end", count(s.areas_peak), count(s.areas_final)));
-    row("", sparkline(&s.timeline.columns(COLUMNS)));
-    row("mapped", format!("{} at most, {} at the end", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
+    let (most, end) = ("at most in all processes together", "at the end of the first");
+    row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
+    row("over time", format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns)));
+    row("mapped", format!("{} {most}, {} {end}", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
     row("changes", format!("{}, {}", plural(s.splits, "split"), plural(s.merges, "merge")));
     for (i, group) in s.groups.iter().enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
@@ -48,38 +51,71 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     } else {
         styled(RED, plural(s.differences, "unexplained difference"))
     };
-    let equal = if r.complete {
-        let compared = plural(s.compared.0, "space");
-        format!("; {} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1))
-    } else {
-        String::new()
-    };
-    row("checks", format!("{}, {differences}{equal}", count(r.checks)));
+    let compared = plural(s.compared.0, "space");
+    let equal = format!("{} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1));
+    row("checks", format!("{} against the kernel, {differences}; {equal}", count(r.checks)));
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }
     for note in r.notes {
         row("note", clean(note));
     }
-    let early = if r.complete { String::new() } else { styled(RED, " (it ends early)") };
-    row("trace", format!("{} ({}, {}){early}", r.file, plural(r.events_in_file, "event"), bytes(r.file_bytes)));
+    row("trace", format!("{} ({}, {})", r.file, plural(r.events_in_file, "event"), bytes(r.file_bytes)));
+    if let Some(why) = r.early {
+        let early = format!("the trace ends early, before event {}", r.events_in_file);
+        row("", format!("{}: {}; the program was not disturbed", styled(RED, early), clean(why)));
+    }
     let file = file_name(r.file);
-    row("next", format!("samara show {file} --reasons"));
-    row("", format!("samara events {file} | less"));
+    row("next", format!("{} show {file} --reasons", r.command));
+    row("", format!("{} events {file} | less", r.command));
     format!("{} {title}\n{out}", styled(BOLD, "samara:"))
 }
 
-fn could_be_one(group: &Group) -> String {
-    let why: Vec<_> = reasons(&group.apart).map(clean).collect();
-    let why = if why.is_empty() {
-        "and nothing keeps them apart".to_owned()
+/// How long the program ran and, where processes that it left went on, how long the recording took.
+pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
+    // The recorder itself needs a moment to end.
+    let over = program_ns.saturating_add(program_ns / 100).saturating_add(1_000_000);
+    if wall_ns <= over {
+        format!("after {}", time(program_ns))
     } else {
-        format!("but for {}", why.join(" and "))
+        format!("after {}; recorded for {}, until its last process ended", time(program_ns), time(wall_ns))
+    }
+}
+
+fn could_be_one(group: &Group) -> String {
+    let why: Vec<_> = reasons(&group.apart).collect();
+    let why = match why.as_slice() {
+        [] => "and nothing keeps them apart".to_owned(),
+        [one] => format!("but for {}{}", clean(one), gloss(one)),
+        more => format!("but for {}", clean(&more.join(" and "))),
     };
-    let areas = plural(group.areas, "area");
-    let runs = count(group.runs);
-    let (start, end, pid) = (group.start, group.end, group.pid);
-    format!("{areas} could be {runs}, {why}: {} of them at {start:x}-{end:x} of process {pid}", count(group.longest))
+    let Group { areas, runs, start, end, pid, longest, .. } = group;
+    let place = format!("{start:x}-{end:x}");
+    let place = match runs {
+        1 => format!("at {place}"),
+        _ => format!("longest run: {} at {place}", count(*longest)),
+    };
+    format!("{} of process {pid} could be {}, {why}; {place}", plural(*areas, "area"), count(*runs))
+}
+
+/// What a reason means, in brackets; nothing for one that is not known here.
+fn gloss(reason: &str) -> &'static str {
+    match reason {
+        "protection" => " (protection keys differ)",
+        "flags" => " (madvise or mmap flags differ)",
+        "backing" => " (other objects lie behind them)",
+        "open-file" => " (the file was opened more than once)",
+        "offset" => " (offsets do not continue)",
+        "anonymous-identity" => " (written apart, or before a fork)",
+        "policy" => " (NUMA policies differ)",
+        "name" => " (names differ)",
+        "uffd" => " (userfaultfd registrations differ)",
+        "special" => " (device memory, or the kernel's own)",
+        "lock" => " (one is locked in memory)",
+        "accounting" => " (one was writable once)",
+        "seal" => " (one is sealed)",
+        _ => "",
+    }
 }
 
 /// A word as it can be typed into a shell.

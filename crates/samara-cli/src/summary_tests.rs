@@ -28,6 +28,7 @@ fn summary() -> Summary {
         timeline.add(i * 1_000_000, 20 + (i % 300));
     }
     s.timeline = timeline;
+    s.wall_ns = 1_234_000_000;
     let group = |apart: &str, areas, runs| Group {
         apart: apart.into(),
         pid: 4711,
@@ -44,12 +45,12 @@ fn summary() -> Summary {
 #[test]
 fn all_is_well() {
     let recorded = Recorded {
+        command: "samara",
         checks: 2345,
         wall_ns: 1_234_567_890,
         file: "my trace.samara",
         file_bytes: 98_765,
         events_in_file: 1234,
-        complete: true,
         ..Recorded::default()
     };
     insta::assert_snapshot!(anstream::adapter::strip_str(&screen(
@@ -66,8 +67,34 @@ fn much_is_wrong() {
     s.compared = (3, 1);
     s.lost = Some("the spaces of this trace take more than 1024 MiB".into());
     let notes = ["PROCMAP_QUERY is not there: \x1b[31mslower".to_owned()];
-    let recorded = Recorded { checks: 7, notes: &notes, file: "-t", events_in_file: 9, ..Recorded::default() };
+    let recorded = Recorded {
+        command: "'target dir/samara'",
+        checks: 7,
+        notes: &notes,
+        file: "-t",
+        events_in_file: 9,
+        early: Some("No space left on device"),
+        ..Recorded::default()
+    };
     insta::assert_snapshot!(anstream::adapter::strip_str(&screen("prog ended by SIGKILL after 3 ms", &s, &recorded)));
+}
+
+#[test]
+fn processes_that_go_on_are_told() {
+    assert_eq!(lasted(36_800_000, 37_100_000), "after 36.8 ms");
+    assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, until its last process ended");
+}
+
+/// Every reason of the model has its gloss.
+#[test]
+fn reasons_are_explained() {
+    let docs = include_str!("../../../docs/cli.md");
+    for reason in samara_mm::Reason::ALL {
+        let reason = reason.name();
+        assert!(!gloss(reason).is_empty(), "{reason}");
+        assert!(docs.contains(&format!("| `{reason}` |")), "docs/cli.md does not tell of {reason}");
+    }
+    assert_eq!(gloss("other"), "");
 }
 
 #[test]

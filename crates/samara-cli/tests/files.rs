@@ -50,6 +50,7 @@ fn show_at_moments() {
         &["show", "t.samara", "--at", "1001us"],
         &["show", "t.samara", "--at", "1h"],
         &["show", "t.samara", "--at", "99s"],
+        &["show", "t.samara", "--at", "1ns"],
         &["show", "t.samara", "--at", "10"],
         &["show", "t.samara", "--at", "11"],
         &["show", "t.samara", "--pid", "101", "--at", "5"],
@@ -89,6 +90,11 @@ fn a_trace_that_ends_early_gives_what_is_whole() {
     // A moment before the end is not concerned.
     let output = run(dir.path(), &["show", "t.samara", "--at", "2"]);
     assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(0), 6), "{}", said(&output));
+    // No whole batch: the damage, and nothing else.
+    let header = (8..bytes.len()).find(|at| bytes[*at..*at + 4] == [0xff; 4]).unwrap();
+    std::fs::write(dir.path().join("h.samara"), &bytes[..header + 20]).unwrap();
+    let output = run(dir.path(), &["show", "h.samara"]);
+    assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(3), 1), "{}", said(&output));
     // A moment after it cannot be shown.
     let output = run(dir.path(), &["show", "t.samara", "--at", "9"]);
     assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(3), 0), "{}", said(&output));

@@ -61,6 +61,7 @@ fn programs_that_cannot_run() {
     for (program, code, text) in [
         ("no-such-program-here", 127, "not found"),
         ("./missing", 127, "not found"),
+        ("", 127, "name is empty"),
         ("./text", 126, "Permission denied"),
         ("/", 126, "cannot be run"),
     ] {
@@ -78,7 +79,8 @@ fn files_that_cannot_be_written_are_told_before_the_program_runs() {
         let args = [&["trace"], args, &["--", "touch", "ran"]].concat();
         let output = run(dir.path(), &args);
         assert_eq!(output.status.code(), Some(125), "{}", said(&output));
-        assert!(stderr(&output).contains("the program was not run"), "{}", said(&output));
+        let text = stderr(&output);
+        assert!(text.contains("cannot write the ") && text.contains("the program was not run"), "{text}");
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
@@ -120,7 +122,58 @@ fn the_summary_s_figures_agree() {
     // One screen, with what to type next.
     let screen = stderr(&output);
     assert!(screen.lines().count() <= 24, "{screen}");
-    assert!(screen.contains("samara show t.samara --reasons"), "{screen}");
+    assert!(screen.contains(&format!("{} show t.samara --reasons", env!("CARGO_BIN_EXE_samara"))), "{screen}");
+    let output = samara().arg0("samara").current_dir(dir.path()).args(["trace", "--", "true"]).output().unwrap();
+    assert!(stderr(&output).contains("  samara show true-"), "found by its name, it is told so: {}", said(&output));
+}
+
+#[test]
+fn a_child_that_outlives_the_program_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = traced(dir.path(), "sleep 0.5 >/dev/null 2>&1 & exit 3");
+    assert!(stderr(&output).contains("; recorded for ") && output.status.code() == Some(3), "{}", said(&output));
+    let s = json(dir.path());
+    assert!(s["program_ns"].as_u64().unwrap() + 100_000_000 < s["wall_ns"].as_u64().unwrap(), "{s}");
+    let output = traced(dir.path(), "exit 3");
+    assert!(!stderr(&output).contains("recorded for"), "{}", said(&output));
+}
+
+/// A tracer under a tracer is refused, and says why.
+#[test]
+fn a_traced_samara_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(dir.path(), &["trace", "-q", "--", env!("CARGO_BIN_EXE_samara"), "trace", "--", "true"]);
+    assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+    let text = stderr(&output);
+    assert!(text.starts_with("samara: tracing is refused: this process is itself traced") && text.lines().count() == 1);
+}
+
+/// A kernel without PTRACE_GET_SYSCALL_INFO, made by a seccomp filter that fails it with EIO: nothing runs.
+#[test]
+fn a_kernel_that_is_too_old_is_told_before_the_program_runs() {
+    const OLD: &str = "
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None)
+code = [(0x20, 0, 0, 0), (0x15, 0, 3, 101), (0x20, 0, 0, 16), (0x15, 0, 1, 0x420e), (0x06, 0, 0, 0x50005), (0x06, 0, 0, 0x7fff0000)]
+code_bytes = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *line) for line in code))
+class Program(ctypes.Structure): _fields_ = [('len', ctypes.c_ushort), ('code', ctypes.c_void_p)]
+program = Program(len(code), ctypes.cast(code_bytes, ctypes.c_void_p))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0): sys.exit(99)
+os.execv(sys.argv[1], sys.argv[1:])";
+    let dir = tempfile::tempdir().unwrap();
+    let samara = env!("CARGO_BIN_EXE_samara");
+    let output = Command::new("python3")
+        .current_dir(dir.path())
+        .args(["-c", OLD, samara, "trace", "--", "touch", "ran"])
+        .output();
+    match output {
+        Ok(output) if output.status.code() != Some(99) => {
+            assert_eq!(output.status.code(), Some(125), "{}", said(&output));
+            assert!(stderr(&output).contains("Linux 5.3 or later is needed"), "{}", said(&output));
+            assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing ran and no trace is left");
+        }
+        other => println!("skipped: no python3 that may install a seccomp filter: {other:?}"),
+    }
 }
 
 /// What a process reads in its own maps is what the trace shows of it at that moment, to the byte.
@@ -197,8 +250,12 @@ fn a_full_disk_ends_the_trace_early() {
 fn ends_early(dir: &Path, output: &std::process::Output, why: &str) {
     assert_eq!((output.status.code(), &*stdout(output)), (Some(5), "done\n"), "{}", said(output));
     assert!(stderr(output).contains("the trace ends early") && stderr(output).contains(why), "{}", said(output));
+    assert_eq!(stderr(output).matches(why).count(), 1, "said once: {}", said(output));
     let s = json(dir);
     assert_eq!(s["complete"], false);
+    // The figures are of the whole run.
+    assert_eq!((&s["processes"], &s["spaces_compared"]), (&151.into(), &151.into()), "{s}");
+    assert_eq!(s["execs"], 151);
     let events = run(dir, &["events", "t.samara"]);
     assert_eq!(events.status.code(), Some(3), "{}", stderr(&events));
     let lines = stdout(&events).lines().count();

@@ -29,6 +29,8 @@ fn wrong_usage_is_exit_code_2() {
         ("no such command", &["trase"]),
         ("no such option", &["events", "--jsno", "x"]),
         ("no such moment", &["show", "x", "--at", "soon"]),
+        ("trace to output", &["trace", "-o", "-", "--", "true"]),
+        ("summary to output", &["trace", "--summary-json", "-", "--", "true"]),
     ] {
         let output = here(args);
         assert_eq!(output.status.code(), Some(2), "{name}");

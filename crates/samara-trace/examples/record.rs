@@ -1,4 +1,4 @@
-//! Records a program and prints what the recorder found: `cargo run --example record -- [-v] PROGRAM ARGS...`
+//! Records a program and prints what the recorder found: `cargo run -p samara-trace --example record -- [-v] PROGRAM ARGS...`
 #![forbid(unsafe_code)]
 
 use samara_trace::event::{Event, EventKind};

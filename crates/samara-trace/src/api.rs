@@ -86,6 +86,9 @@ impl From<std::io::Error> for SinkError {
 pub struct Outcome {
     /// How the program (its first process) ended: an exit code or a signal.
     pub status: ExitStatus,
+    /// From the start to the end of the program (its first process), in nanoseconds; processes that it left may have gone
+    /// on: [`Counters::wall_ns`].
+    pub program_ns: u64,
     /// Totals over all processes.
     pub counters: Counters,
 }
@@ -120,7 +123,8 @@ pub struct Counters {
     pub ended_early: bool,
 }
 
-/// Why nothing could be recorded. The program has not run in any of these cases.
+/// Why nothing could be recorded. The program has not run, except where [`System`](RecordError::System) says that waiting for it
+/// failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -135,6 +139,8 @@ pub enum RecordError {
         /// The errno of `ptrace`.
         errno: i32,
     },
+    /// The kernel does not tell what system call a stopped program is in (before Linux 5.3): its error.
+    KernelTooOld(std::io::Error),
     /// The program's name or an argument holds a zero byte.
     ZeroByte(OsString),
     /// Something else that recording needs failed: what, and its errno.
@@ -144,13 +150,23 @@ pub enum RecordError {
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            RecordError::NotFound(path) if path.as_os_str().is_empty() => {
+                f.write_str("the program's name is empty: give the name or the path of a program")
+            }
             RecordError::NotFound(path) => write!(f, "{}: program not found", path.display()),
             RecordError::NotExecutable(path, errno) => {
                 write!(f, "{}: cannot be run: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
+            // What EPERM says, "refused" says already.
+            RecordError::PtraceRefused { why, errno: libc::EPERM } => write!(f, "tracing is refused: {why}"),
             RecordError::PtraceRefused { why, errno } => {
-                write!(f, "tracing is refused ({}): {why}", std::io::Error::from_raw_os_error(*errno))
+                write!(f, "tracing is refused ({}): {why}", nix::errno::Errno::from_raw(*errno).desc())
             }
+            RecordError::KernelTooOld(error) => write!(
+                f,
+                "this kernel does not tell what system call a stopped program is in (PTRACE_GET_SYSCALL_INFO: {error}): \
+                 Linux 5.3 or later is needed"
+            ),
             RecordError::ZeroByte(text) => write!(f, "{}: holds a zero byte", text.display()),
             RecordError::System(what, error) => write!(f, "{what} failed: {error}"),
         }
@@ -160,7 +176,7 @@ impl fmt::Display for RecordError {
 impl std::error::Error for RecordError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            RecordError::System(_, error) => Some(error),
+            RecordError::System(_, error) | RecordError::KernelTooOld(error) => Some(error),
             _ => None,
         }
     }

@@ -19,14 +19,17 @@ use crate::sys::{self, Tid};
 /// `personality(2)`: readable memory is executable.
 const READ_IMPLIES_EXEC: u32 = 0x0040_0000;
 
+/// The smallest huge page.
+const HUGE: u64 = 2 << 20;
+
 /// What applying a call came to.
 pub(crate) enum Applied {
     /// The model did it (perhaps nothing); its steps.
     Done(Vec<Step>),
     /// What this call does is not modelled: take the kernel's word.
     AskKernel,
-    /// The model says otherwise: it would have refused, or done what was refused. Its reason.
-    Disagrees(String),
+    /// The model says otherwise: it would have refused, or done what was refused. Its reason, and what it has done.
+    Disagrees(String, Vec<Step>),
 }
 
 /// Applies one call that returned `result`.
@@ -48,9 +51,12 @@ pub(crate) fn apply(
         (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
         (Some(kernel), Some(own)) => {
             let own = own.map_or_else(|e| e.errno.name().to_owned(), |_| "success".into());
-            Applied::Disagrees(format!("the model expects {own}, the kernel says errno {kernel}"))
+            Applied::Disagrees(format!("the model expects {own}, the kernel says errno {kernel}"), Vec::new())
         }
-        (None, Some(Err(own))) => Applied::Disagrees(format!("the model refuses what the kernel did: {own}")),
+        (None, Some(Err(own))) => {
+            let done = model::steps(own.done.steps());
+            Applied::Disagrees(format!("the model refuses what the kernel did: {own}"), done)
+        }
     }
 }
 
@@ -64,11 +70,15 @@ fn brk(model: &mut Model, asked: u64, result: u64) -> Applied {
         return Applied::Done(Vec::new()); // a question, a refusal, or no change
     }
     if result != asked {
-        return Applied::Disagrees(format!("the break is at {result:x}, and the model thought at {:x}", layout.brk));
+        let how = format!("the break is at {result:x}, and the model thought at {:x}", layout.brk);
+        return Applied::Disagrees(how, Vec::new());
     }
     match model.brk(result) {
         Ok(plan) => Applied::Done(model::steps(plan.steps())),
-        Err(error) => Applied::Disagrees(format!("the model refuses the break {result:x}: {error}")),
+        Err(error) => {
+            let done = model::steps(error.done.steps());
+            Applied::Disagrees(format!("the model refuses the break {result:x}: {error}"), done)
+        }
     }
 }
 
@@ -168,9 +178,12 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
 }
 
 /// Drivers of these names add flags of their own to their areas: `smaps` is asked.
-fn has_driver(name: &str) -> bool {
+fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
-        || (name.starts_with("/dev/") && name != "/dev/zero (deleted)" && !name.starts_with("/dev/shm/"))
+        || (name.starts_with("/dev/")
+            && name != "/dev/zero (deleted)"
+            && !(private && name == "/dev/zero")
+            && !name.starts_with("/dev/shm/"))
 }
 
 fn map(m: &mut Model, maps: &mut Maps, a: &[u64; 6], prot: Prot, start: u64) -> Did {
@@ -184,7 +197,9 @@ fn map(m: &mut Model, maps: &mut Maps, a: &[u64; 6], prot: Prot, start: u64) -> 
     // What lies behind it, and where in it, the kernel says.
     let k: KernelArea = maps.at(start).ok()??;
     let name = k.name.clone().unwrap_or_default();
-    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name) || flags.contains(MapFlags::HUGETLB) {
+    // Huge pages round the length up, and have rules of their own. No file's area says so but by its bounds.
+    let huge = start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
+    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge || flags.contains(MapFlags::HUGETLB) {
         return None;
     }
     let offset = k.offset + (start - k.start);

@@ -12,9 +12,9 @@ pub enum EventKind {
     Call,
     /// A new program was loaded (the first one too): `areas` is the whole space, `text` the program's path.
     Exec,
-    /// A new process came to be with a copy of its parent's space: `areas` is the whole space, `args[0]` the parent's space.
+    /// A process was created with a copy of its parent's space: `areas` is the whole space, `args[0]` the parent's space.
     Fork,
-    /// A process came to be that shares its parent's space (`vfork`, `CLONE_VM` without `CLONE_THREAD`).
+    /// A process was created that shares its parent's space (`vfork`, `CLONE_VM` without `CLONE_THREAD`).
     Share,
     /// A process ended: `result` is its wait status as `waitpid` gives it. The space goes with its last user.
     Exit,

@@ -3,6 +3,9 @@
 //! - I1: `seq` counts from 0 without a hole, in the order of `write`.
 //! - I2: after the sink's first error it is not called again; counting goes on.
 
+use std::collections::BTreeMap;
+use std::io;
+
 use crate::api::{Counters, Sink};
 use crate::event::{Event, EventKind, StepKind};
 
@@ -27,12 +30,21 @@ pub(crate) struct Journal<'a> {
     failed: bool,
     start_ns: u64,
     live: Size,
+    /// Spaces that could not be compared, by the reason.
+    unchecked: BTreeMap<String, u64>,
     pub(crate) counters: Counters,
 }
 
 impl<'a> Journal<'a> {
     pub(crate) fn new(sink: &'a mut dyn Sink, start_ns: u64) -> Self {
-        Journal { sink, failed: false, start_ns, live: Size::default(), counters: Counters::default() }
+        Journal {
+            sink,
+            failed: false,
+            start_ns,
+            live: Size::default(),
+            unchecked: BTreeMap::new(),
+            counters: Counters::default(),
+        }
     }
 
     /// An event of this kind with nothing in it yet.
@@ -85,6 +97,20 @@ impl<'a> Journal<'a> {
         if !self.counters.notes.contains(&text) {
             self.counters.notes.push(text);
         }
+    }
+
+    /// A space could not be compared with the kernel's maps.
+    pub(crate) fn unchecked(&mut self, error: &io::Error) {
+        *self.unchecked.entry(error.to_string()).or_default() += 1;
+    }
+
+    /// The totals, when all is over.
+    pub(crate) fn finish(mut self) -> Counters {
+        for (error, n) in std::mem::take(&mut self.unchecked) {
+            let spaces = if n == 1 { "space" } else { "spaces" };
+            self.note(format!("{n} {spaces} could not be compared with /proc/PID/maps: {error}"));
+        }
+        self.counters
     }
 
     /// A space is now of size `new`; it was last said to be of size `old`.

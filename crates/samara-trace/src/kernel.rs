@@ -71,6 +71,11 @@ fn unescape(name: &str) -> String {
     if name.contains("\\012") { name.replace("\\012", "\n") } else { name.to_owned() }
 }
 
+/// Whether a line of a maps file shows an area of the kernel's own. A file may have any name: only the place tells.
+pub(crate) fn is_pseudo(line: &str) -> bool {
+    line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).is_some_and(|start| start >= USER_END)
+}
+
 /// The areas in the text of a maps or smaps file, without the kernel's own (`[vsyscall]`).
 pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     let mut areas: Vec<KernelArea> = Vec::new();
@@ -116,10 +121,32 @@ pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
     String::from_utf8_lossy(&text).lines().find_map(|l| l.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
+/// Whether some process is traced by this thread. Looks at all processes: for the end only.
+pub(crate) fn traces_any() -> bool {
+    let me = std::fs::read_link("/proc/thread-self").ok();
+    let Some(me) = me.as_ref().and_then(|p| p.file_name()?.to_str()) else { return false };
+    let Ok(all) = std::fs::read_dir("/proc") else { return false };
+    all.flatten().filter(|e| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).any(|e| {
+        let text = std::fs::read(e.path().join("status")).unwrap_or_default();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .find_map(|l| l.strip_prefix("TracerPid:"))
+            .is_some_and(|t| t.trim() == me)
+    })
+}
+
+/// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped for its tracer.
+pub(crate) fn sleeps(tid: Tid) -> bool {
+    let text = std::fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let tail = String::from_utf8_lossy(&text);
+    tail.rsplit_once(") ").is_none_or(|(_, tail)| tail.starts_with(['S', 'D']))
+}
+
 /// A maps file kept open (I1).
 #[derive(Debug)]
 pub(crate) struct Maps {
-    file: Option<File>,
+    /// Or the errno with which it could not be opened.
+    file: Result<File, i32>,
     query: bool,
     /// Where names are received.
     name: Vec<u8>,
@@ -128,7 +155,8 @@ pub(crate) struct Maps {
 impl Maps {
     /// Opens the maps of the space that `tid` uses now.
     pub(crate) fn open(tid: Tid, query: bool) -> Maps {
-        Maps { file: File::open(format!("/proc/{tid}/maps")).ok(), query, name: Vec::new() }
+        let file = File::open(format!("/proc/{tid}/maps")).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT));
+        Maps { file, query, name: Vec::new() }
     }
 
     /// Whether single areas can be asked for.
@@ -138,7 +166,7 @@ impl Maps {
 
     /// The whole text.
     pub(crate) fn text(&mut self) -> io::Result<String> {
-        let file = self.file.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let file = self.file.as_mut().map_err(|e| io::Error::from_raw_os_error(*e))?;
         file.rewind()?;
         let mut bytes = Vec::with_capacity(1 << 14);
         file.read_to_end(&mut bytes)?;
@@ -150,7 +178,7 @@ impl Maps {
 
     /// The area at `address` or the next one, with its name where `named`.
     fn ask(&mut self, address: u64, named: bool) -> io::Result<Option<KernelArea>> {
-        let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        let file = self.file.as_ref().map_err(|e| io::Error::from_raw_os_error(*e))?;
         let buffer = if named {
             self.name.clear();
             self.name.resize(4096, 0);

@@ -60,7 +60,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
     if let Err(error) = sys::seize(pid) {
         drop(go); // the child reads the end of the pipe and leaves
-        let _ = sys::wait_any();
+        let _ = sys::wait_for(pid, true);
         return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
     }
     File::from(go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;
@@ -108,7 +108,7 @@ fn explain(yama: &str, status: &str) -> String {
     let field =
         |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).unwrap_or_default().to_owned();
     if !matches!(field("TracerPid:").as_str(), "" | "0") {
-        return "this process is itself traced (by strace -f or a debugger), and a process has one tracer only".into();
+        return "this process is itself traced, by strace, a debugger or another samara, and a process has one tracer only".into();
     }
     match yama {
         "3" => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot".into(),
@@ -124,29 +124,31 @@ fn explain(yama: &str, status: &str) -> String {
     }
 }
 
+/// The program that a process has just loaded, if its mode would give it another user or group and has not.
+pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let exe = format!("/proc/{tid}/exe");
+    let file = std::fs::metadata(&exe).ok()?;
+    // Set-group-ID counts with the group's right to execute only.
+    let both = libc::S_ISGID | libc::S_IXGRP;
+    let (user, group) = (file.mode() & libc::S_ISUID != 0, file.mode() & both == both);
+    if !user && !group {
+        return None;
+    }
+    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    // Real, effective, saved, and that for files.
+    let effective =
+        |name: &str| status.lines().find_map(|l| l.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok();
+    let missed = (user && effective("Uid:") != Some(file.uid())) || (group && effective("Gid:") != Some(file.gid()));
+    missed.then(|| std::fs::read_link(exe).unwrap_or_default())
+}
+
 /// Errors of `ptrace` that mean no more than: the task has gone.
 pub(crate) fn gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn path_is_searched_as_execvp_does() {
-        let all = candidates(OsStr::new("ls"), Some("/a::/b/".into()));
-        assert_eq!(all, ["/a/ls", "./ls", "/b//ls"]);
-        assert_eq!(candidates(OsStr::new("./x"), Some("/a".into())), ["./x"]);
-        assert_eq!(candidates(OsStr::new("x"), None), ["/bin/x", "/usr/bin/x"]);
-    }
-
-    #[test]
-    fn refusal_names_the_setting() {
-        assert!(explain("2", "").contains("ptrace_scope is 2"));
-        assert!(explain("3", "").contains("reboot"));
-        assert!(explain("1", "Name:\tx\nSeccomp:\t2\n").contains("SYS_PTRACE"));
-        assert!(explain("1", "TracerPid:\t77\nSeccomp:\t0\n").contains("itself traced"));
-        assert!(explain("", "Seccomp:\t0\n").contains("security module"));
-    }
-}
+#[path = "launch_tests.rs"]
+mod tests;

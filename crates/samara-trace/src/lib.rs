@@ -1,6 +1,30 @@
-//! Recording what Linux programs do to their address spaces.
+//! Recording what programs on x86-64 Linux do to their address spaces.
 //!
-//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`].
+//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`]. [`mod@file`] has a sink that writes a trace
+//! file, and what reads such a file again:
+//!
+//! ```no_run
+//! use samara_trace::file::{FileSink, Header, Replay, TraceReader};
+//! use samara_trace::{Options, record};
+//!
+//! // Record a program.
+//! let options = Options::new("python3").args(["-c", "import json"]);
+//! let mut sink = FileSink::create("t.samara", &Header::now(&options.program, &options.args))?;
+//! let outcome = record(&options, &mut sink)?;
+//! let written = sink.finish();
+//! println!("{:?}, at most {} areas", outcome.status, written.summary.areas_peak);
+//!
+//! // Move its spaces on, event by event, and see how the first process's grows.
+//! let (mut replay, mut first) = (Replay::default(), None);
+//! for event in TraceReader::new(std::fs::File::open("t.samara")?)? {
+//!     let event = event?;
+//!     replay.apply(&event)?;
+//!     if let Some(space) = replay.space_of(*first.get_or_insert(event.pid)) {
+//!         println!("{} ns: {} areas, {} bytes", event.exit_ns, space.len(), space.bytes());
+//!     }
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![deny(unsafe_code)]
 
 pub mod event;
@@ -13,13 +37,16 @@ mod calls;
 mod check;
 mod explain;
 mod filter;
+mod job;
 mod journal;
 mod kernel;
 mod launch;
 mod model;
+mod order;
 mod pair;
 mod reach;
 mod space;
+mod sync;
 mod sys;
 mod tell;
 mod tracer;
@@ -29,17 +56,21 @@ pub use api::{Counters, Options, Outcome, RecordError, Sink, SinkError};
 /// Runs a program to its end and records what it and its children do to their address spaces.
 ///
 /// The program's standard streams, signals, job control and exit status are its own: see [`Outcome::status`]. Recording
-/// lasts until the last process that came of it has ended. While it lasts, SIGINT and SIGQUIT are ignored in the calling
-/// process (the terminal sends them to the program too), and SIGTERM and SIGHUP are passed on to the program; their former
-/// dispositions come back. Call it from one thread at a time; children that other threads made are left alone.
+/// lasts until the last process that came of it has ended. While it lasts, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and SIGTTOU are
+/// ignored in the calling process (the terminal sends them to the program too), and SIGTERM, SIGHUP and SIGCONT are passed on to
+/// the program; their former dispositions come back. Where the calling process is a shell's job and the program stops, it stops
+/// too. Call it from one thread at a time; children that other threads made are left alone, and those of the calling thread
+/// are reaped and not waited for.
 ///
 /// What a traced program may notice: nobody else can trace it or its children (a debugger in it is refused); set-user-ID programs
-/// run without their privileges unless the recorder is root; a child made with `CLONE_UNTRACED` cannot change its space.
+/// run without their privileges unless the recorder is root (a note says so). While the
+/// program is a single task that makes calls in quick succession, it and the calling thread are bound to one processor, which saves
+/// waking the other one at every stop; the binding ends before the program could ask for it, and when it pauses.
 ///
 /// If the recorder is killed, the program is killed with it: its filtered calls could not be answered any more.
 ///
 /// # Errors
-/// See [`RecordError`]: in each case the program has not run.
+/// See [`RecordError`]: except for errors of waiting, the program has not run.
 pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     tracer::run(options, sink)
 }

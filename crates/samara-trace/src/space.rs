@@ -3,9 +3,6 @@
 //! - I1: after each call the model equals the kernel's view in the window of that call, or a difference has been told and
 //!   the kernel's view taken over. While calls overlap this may wait in `pending` until they have all returned.
 //! - I2: the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
-//!
-//! Which call of two that overlapped came first cannot be seen from outside. They are applied in the order in which they
-//! returned if the kernel's view agrees; else in another order that does; else the kernel's view is taken over and told.
 
 use samara_mm::Area;
 
@@ -23,11 +20,6 @@ use crate::sys::{self, Tid};
 
 /// Number of a space, never used again within a recording.
 pub(crate) type SpaceId = u64;
-
-/// More overlapped calls than this are not kept waiting for one another.
-const PENDING_LIMIT: usize = 16;
-/// Up to this many overlapped calls, every order is tried.
-const ORDERED_LIMIT: usize = 4;
 
 /// A call that has returned.
 #[derive(Clone, Copy, Debug)]
@@ -61,13 +53,13 @@ pub(crate) struct Space {
 }
 
 /// A part of the model, kept so that it can be put back: each range with all that stood in it.
-struct Saved {
+pub(crate) struct Saved {
     layout: samara_mm::Layout,
-    parts: Vec<(Range, Vec<Whole>)>,
+    pub(crate) parts: Vec<(Range, Vec<Whole>)>,
 }
 
 /// An area with its bounds.
-type Whole = (u64, u64, Area<Inode>);
+pub(crate) type Whole = (u64, u64, Area<Inode>);
 
 /// What one attempt to apply calls came to.
 #[derive(Default)]
@@ -94,6 +86,7 @@ impl Space {
     pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, false, query);
         space.fill(who.tid, journal);
+        space.inherit();
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.text = "its parent was killed while it forked".into();
         space.tell_all(event, journal);
@@ -119,12 +112,20 @@ impl Space {
             child.rename(&areas);
         }
         let before = misfit.is_some().then(|| child.adopt(who.tid)).flatten();
+        if before.is_some() {
+            child.inherit();
+        }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
         event.overlapped = !quiet;
         child.tell_all(event, journal);
-        if let (Some(how), Some(steps)) = (misfit, before) {
-            child.tell_misfit(who, how, &steps, !quiet, journal);
+        match (misfit, before) {
+            // Which of the calls that overlapped came before the copy, nobody can say.
+            (Some(how), Some(steps)) if !quiet => {
+                child.tell_learnt(who, format!("calls overlapped the fork: {how}"), &steps, journal);
+            }
+            (Some(how), Some(steps)) => drop(child.tell_misfit(who, how, &steps, false, journal)),
+            _ => {}
         }
         child
     }
@@ -140,6 +141,13 @@ impl Space {
             lost: Vec::new(),
             registered: false,
             window: Vec::new(),
+        }
+    }
+
+    /// Areas taken over from the kernel at a child's birth came through the fork.
+    fn inherit(&mut self) {
+        if let Ok(model) = self.model.fork() {
+            self.model = model;
         }
     }
 
@@ -192,6 +200,10 @@ impl Space {
                 {
                     self.put_back(before);
                 }
+            } else if !others {
+                // Nothing explains it: its effect is told, and what the kernel has instead after it.
+                let misfit = attempt.misfit.take();
+                attempt = Attempt { misfit, ..self.apply(&call) };
             }
         }
         match attempt.misfit.take() {
@@ -200,7 +212,6 @@ impl Space {
             Some(_) if others => self.pending.push(call),
             Some(how) => {
                 let steps = self.adopt(call.who.tid);
-                attempt.steps.clear();
                 attempt.steps.extend(steps.iter().flatten());
                 self.tell_call(&call, attempt, journal);
                 if let Some(steps) = steps {
@@ -238,7 +249,7 @@ impl Space {
     }
 
     /// Applies a call to the model.
-    fn apply(&mut self, call: &Returned) -> Attempt {
+    pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
         let mut attempt = Attempt::default();
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
@@ -257,9 +268,9 @@ impl Space {
                     });
                 }
             }
-            Applied::Disagrees(how) => match saved {
+            Applied::Disagrees(how, steps) => match saved {
                 Some(saved) => self.put_back(saved),
-                None => attempt.misfit = Some(how),
+                None => (attempt.steps, attempt.misfit) = (steps, Some(how)),
             },
         }
         attempt
@@ -270,24 +281,18 @@ impl Space {
     }
 
     /// Compares the model with the kernel around what the call may have changed.
-    fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
+    pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
         let mut ranges = self.ranges(call);
         if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
             // Content only: a look at where it begins is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
         }
-        for (start, end) in ranges {
-            // One byte more on each side shows the neighbours that touch.
-            let window = (start.saturating_sub(1), end.saturating_add(1));
-            let mut areas = std::mem::take(&mut self.window);
-            if self.maps.between(window.0, window.1, &mut areas).is_ok() {
-                journal.counters.checks += 1;
-                let found = check::compare(&mut self.model, &areas, window, &mut attempt.steps, &mut attempt.grown);
-                if let Found::Differs(how) = found {
-                    attempt.misfit = Some(how);
-                }
+        // A neighbour of one range may stick out into the other, which is looked at later: hence several rounds.
+        for round in 0..=ranges.len() {
+            attempt.misfit = self.compare(&ranges, attempt, journal);
+            if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
+                break;
             }
-            self.window = areas;
         }
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
@@ -305,41 +310,23 @@ impl Space {
         }
     }
 
-    /// Several calls overlapped, and their order is not known yet.
-    fn settle_pending(&mut self, others: bool, journal: &mut Journal<'_>) {
-        let calls = std::mem::take(&mut self.pending);
-        for order in orders(calls.len()) {
-            let saved = self.save(&calls);
-            let mut done: Vec<(Returned, Attempt)> = Vec::new();
-            for i in &order {
-                let attempt = self.apply(&calls[*i]);
-                done.push((calls[*i], attempt));
-            }
-            let mut fits = done.iter().all(|(_, a)| a.misfit.is_none());
-            for (call, attempt) in &mut done {
-                if fits {
-                    self.check(call, attempt, journal);
-                    fits = attempt.misfit.is_none();
+    /// Compares the model with the kernel in these ranges and around them. How they differ.
+    fn compare(&mut self, ranges: &[Range], attempt: &mut Attempt, journal: &mut Journal<'_>) -> Option<String> {
+        let mut misfit = None;
+        for (start, end) in ranges {
+            // One byte more on each side shows the neighbours that touch.
+            let window = (start.saturating_sub(1), end.saturating_add(1));
+            let mut areas = std::mem::take(&mut self.window);
+            if self.maps.between(window.0, window.1, &mut areas).is_ok() {
+                journal.counters.checks += 1;
+                let found = check::compare(&mut self.model, &areas, window, &mut attempt.steps, &mut attempt.grown);
+                if let Found::Differs(how) = found {
+                    misfit = Some(how);
                 }
             }
-            if fits {
-                done.into_iter().for_each(|(call, attempt)| self.tell_call(&call, attempt, journal));
-                return;
-            }
-            self.put_back(saved);
+            self.window = areas;
         }
-        if others && calls.len() < PENDING_LIMIT {
-            self.pending = calls;
-            return;
-        }
-        let steps = calls.first().and_then(|c| self.adopt(c.who.tid));
-        for call in &calls {
-            self.tell_call(call, Attempt::default(), journal);
-        }
-        if let (Some(steps), Some(last)) = (steps, calls.last()) {
-            let how = format!("no order of {} overlapped calls gives what the kernel has", calls.len());
-            self.tell_misfit(last.who, how, &steps, true, journal);
-        }
+        misfit
     }
 
     /// The last task of the space is about to end: compares everything, to the byte.
@@ -347,8 +334,11 @@ impl Space {
         if !self.pending.is_empty() {
             self.settle_pending(false, journal);
         }
-        let Ok(text) = self.maps.text() else { return };
-        let text: String = text.split_inclusive('\n').filter(|l| !l.ends_with("[vsyscall]\n")).collect();
+        let text = match self.maps.text() {
+            Ok(text) => text,
+            Err(error) => return journal.unchecked(&error),
+        };
+        let text: String = text.split_inclusive('\n').filter(|l| !kernel::is_pseudo(l)).collect();
         journal.counters.checks += 1;
         let mut told = 0;
         if self.model.to_string() != text {
@@ -394,7 +384,7 @@ impl Space {
     }
 
     /// Takes the kernel's view wherever the model's differs. `None` where the kernel has none any more.
-    fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
+    pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         let areas = kernel::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let page = sys::page_size();
         let mut steps = Vec::new();
@@ -450,7 +440,7 @@ impl Space {
         changed
     }
 
-    fn save(&self, calls: &[Returned]) -> Saved {
+    pub(crate) fn save(&self, calls: &[Returned]) -> Saved {
         let page = sys::page_size();
         let mut ranges: Vec<Range> = calls.iter().flat_map(|c| self.ranges(c)).collect();
         ranges.sort_unstable();
@@ -471,7 +461,7 @@ impl Space {
         Saved { layout: self.model.layout(), parts }
     }
 
-    fn put_back(&mut self, saved: Saved) {
+    pub(crate) fn put_back(&mut self, saved: Saved) {
         self.model.set_layout(saved.layout);
         for ((low, high), areas) in saved.parts {
             let _ = self.model.forget(low, high);
@@ -482,44 +472,9 @@ impl Space {
     }
 }
 
-/// Orders in which `n` calls may have happened, the likeliest first.
-fn orders(n: usize) -> Vec<Vec<usize>> {
-    if n > ORDERED_LIMIT {
-        return vec![(0..n).collect(), (0..n).rev().collect()];
-    }
-    let mut all = vec![Vec::new()];
-    for i in 0..n {
-        all = all
-            .into_iter()
-            .flat_map(|order: Vec<usize>| {
-                (0..=order.len()).rev().map(move |at| {
-                    let mut new = order.clone();
-                    new.insert(at, i);
-                    new
-                })
-            })
-            .collect();
-    }
-    all
-}
-
 fn first_unequal_line(ours: &str, theirs: &str) -> Option<String> {
     let mut pairs = ours.lines().map(Some).chain(std::iter::repeat(None)).zip(theirs.lines().map(Some).chain([None]));
     let (m, k) = pairs.find(|(m, k)| m != k)?;
     let show = |l: Option<&str>| l.unwrap_or("nothing").to_owned();
     Some(format!("the model shows {:?}, the kernel {:?}", show(m), show(k)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_order_once_the_given_one_first() {
-        let all = orders(3);
-        assert_eq!((all.len(), &all[0]), (6, &vec![0, 1, 2]));
-        let unique: std::collections::HashSet<_> = all.iter().collect();
-        assert_eq!(unique.len(), 6);
-        assert_eq!(orders(9).len(), 2);
-    }
 }

@@ -8,7 +8,10 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::atomic::{AtomicI32, Ordering};
+
+mod origin;
+mod signals;
+pub(crate) use signals::{Signals, stop_self};
 
 /// A process or thread id.
 pub(crate) type Tid = i32;
@@ -23,9 +26,6 @@ const TRACE_OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACEEXIT
     | libc::PTRACE_O_TRACESECCOMP
     | libc::PTRACE_O_EXITKILL;
-
-/// A signal that asks the recorder itself to end (SIGTERM, SIGHUP), or 0. Relaxed: a lone flag, it guards no other data.
-static ASKED: AtomicI32 = AtomicI32::new(0);
 
 fn check(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -45,18 +45,26 @@ pub(crate) enum Waited {
     Task(Tid, c_int),
     /// A signal handler of ours ran.
     Nothing,
+    /// There are children, and none has changed state (only where the wait was not to block).
+    NotYet,
     /// No child is left.
     NoChild,
 }
 
-/// Waits for any traced task.
-pub(crate) fn wait_any() -> io::Result<Waited> {
+/// Waits for any traced task, or any child of this thread; `block`: until there is something to tell.
+pub(crate) fn wait_any(block: bool) -> io::Result<Waited> {
+    wait_for(-1, block)
+}
+
+/// Likewise for one task, or for any (-1).
+pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
     let mut status = 0;
-    let flags = libc::__WALL | libc::__WNOTHREAD;
+    let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
     // SAFETY: `status` is a valid int to write to; no rusage is asked for.
-    let tid = unsafe { libc::waitpid(-1, &mut status, flags) };
+    let tid = unsafe { libc::waitpid(tid, &mut status, flags) };
     match tid {
-        0.. => Ok(Waited::Task(tid, status)),
+        0 => Ok(Waited::NotYet),
+        1.. => Ok(Waited::Task(tid, status)),
         _ => match io::Error::last_os_error() {
             e if e.raw_os_error() == Some(libc::EINTR) => Ok(Waited::Nothing),
             e if e.raw_os_error() == Some(libc::ECHILD) => Ok(Waited::NoChild),
@@ -107,10 +115,28 @@ pub(crate) fn register(tid: Tid, offset: usize) -> io::Result<u64> {
     Ok(word)
 }
 
+/// A word of a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// At this offset of the user area, where the registers are.
+    Register(usize),
+    /// At this address.
+    Memory(u64),
+}
+
+/// Changes a word of a stopped task, also where its memory is read-only.
+pub(crate) fn set_word(tid: Tid, word: Word, value: u64) -> io::Result<()> {
+    let (request, at) = match word {
+        Word::Register(offset) => (libc::PTRACE_POKEUSER, offset),
+        Word::Memory(address) => (libc::PTRACE_POKEDATA, address as usize),
+    };
+    ptrace(c_long::from(request), tid, at, value as usize)
+}
+
 /// What PTRACE_GET_SYSCALL_INFO tells.
 pub(crate) enum SyscallInfo {
-    /// About to run a call (an entry stop or a seccomp stop).
-    Entry { arch: u32, nr: u64, args: [u64; 6] },
+    /// About to run a call (an entry stop or a seccomp stop). `filter`: what the seccomp filter that stopped it said.
+    Entry { arch: u32, nr: u64, args: [u64; 6], filter: Option<u32> },
     /// Returned: a value or a negative errno.
     Exit(i64),
     /// Not in a call.
@@ -129,19 +155,42 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
             arch: (words[0] >> 32) as u32,
             nr: words[3],
             args: [words[4], words[5], words[6], words[7], words[8], words[9]],
+            filter: (words[0] as u8 == libc::PTRACE_SYSCALL_INFO_SECCOMP).then_some(words[10] as u32),
         },
         libc::PTRACE_SYSCALL_INFO_EXIT => SyscallInfo::Exit(words[3] as i64),
         _ => SyscallInfo::None,
     })
 }
 
-/// Reads the memory of another process. False where not all of it could be read.
+/// Reads the memory of a stopped task. False where not all of it could be read.
 pub(crate) fn read_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
     // SAFETY: `local` describes `bytes`, which lives through the call; `remote` is only used in the other process.
     let n = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
+    if n < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT) {
+        return peek_memory(tid, address, bytes); // not there, or forbidden by a filter around us
+    }
     n >= 0 && n as usize == bytes.len()
+}
+
+/// The same by ptrace, word by word.
+fn peek_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
+    let mut done = 0;
+    while done < bytes.len() {
+        let Some(at) = address.checked_add(done as u64) else { return false };
+        let mut word: u64 = 0;
+        // Aligned words lie in one page. The raw call stores the word at the address given as data.
+        let data = ptr::from_mut(&mut word) as usize;
+        if ptrace(c_long::from(libc::PTRACE_PEEKDATA), tid, (at & !7) as usize, data).is_err() {
+            return false;
+        }
+        let part = &word.to_ne_bytes()[(at & 7) as usize..];
+        let n = part.len().min(bytes.len() - done);
+        bytes[done..done + n].copy_from_slice(&part[..n]);
+        done += n;
+    }
+    true
 }
 
 /// `struct procmap_query` of PROCMAP_QUERY.
@@ -265,8 +314,7 @@ unsafe fn child_main(
         if libc::read(go_read, ptr::from_mut(&mut byte).cast(), 1) != 1 {
             libc::_exit(127);
         }
-        // The Rust runtime ignores SIGPIPE; a program expects the default.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        origin::bring_back();
         let tell = |letter: u8, which: u8| {
             let errno = (*libc::__errno_location()).to_ne_bytes();
             let message = [letter, errno[0], errno[1], errno[2], errno[3], which];
@@ -330,107 +378,19 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> bool {
     errno() == libc::EACCES && unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0 && both()
 }
 
-extern "C" fn on_ask(signal: c_int) {
-    ASKED.store(signal, Ordering::Relaxed);
-}
-
-extern "C" fn on_tick(_: c_int) {}
-
-/// The signal that the hold timer sends to the recording thread. It only interrupts a wait.
-fn tick_signal() -> c_int {
-    libc::SIGRTMAX() - 1
-}
-
-/// The recorder's own signal dispositions while it records; the former ones come back when it is dropped.
-pub(crate) struct Signals {
-    old: Vec<(c_int, libc::sigaction)>,
-    timer: Option<libc::timer_t>,
-    period_ns: u64,
-}
-
-impl Signals {
-    /// SIGINT and SIGQUIT of the terminal are for the program, not for us; SIGTERM and SIGHUP are kept for
-    /// [`Signals::asked`]. SIGTSTP is left alone: ^Z stops the program and the recorder, so that the shell sees it.
-    pub(crate) fn install() -> Signals {
-        ASKED.store(0, Ordering::Relaxed);
-        let mut signals = Signals { old: Vec::new(), timer: None, period_ns: 0 };
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
-            signals.set(signal, libc::SIG_IGN);
-        }
-        let ask: extern "C" fn(c_int) = on_ask;
-        let tick: extern "C" fn(c_int) = on_tick;
-        signals.set(libc::SIGTERM, ask as libc::sighandler_t);
-        signals.set(libc::SIGHUP, ask as libc::sighandler_t);
-        signals.set(tick_signal(), tick as libc::sighandler_t);
-        signals
-    }
-
-    fn set(&mut self, signal: c_int, handler: libc::sighandler_t) {
-        // SAFETY: both structures are valid; the handlers only store to an atomic, and SA_RESTART is left out so that
-        // a wait is interrupted.
-        unsafe {
-            let mut new: libc::sigaction = std::mem::zeroed();
-            let mut old: libc::sigaction = std::mem::zeroed();
-            new.sa_sigaction = handler;
-            if libc::sigaction(signal, &new, &mut old) == 0 {
-                self.old.push((signal, old));
-            }
-        }
-    }
-
-    /// A signal that asked the recorder to end since the last look.
-    pub(crate) fn asked(&self) -> Option<c_int> {
-        match ASKED.swap(0, Ordering::Relaxed) {
-            0 => None,
-            signal => Some(signal),
-        }
-    }
-
-    /// Makes waits return every `period_ns`; 0 for never.
-    pub(crate) fn tick(&mut self, period_ns: u64) {
-        if period_ns == self.period_ns {
-            return;
-        }
-        // SAFETY: all structures are valid for the calls; the timer is ours and is deleted on drop.
-        unsafe {
-            if self.timer.is_none() {
-                let mut event: libc::sigevent = std::mem::zeroed();
-                event.sigev_notify = libc::SIGEV_THREAD_ID;
-                event.sigev_signo = tick_signal();
-                event.sigev_notify_thread_id = libc::gettid();
-                let mut timer: libc::timer_t = ptr::null_mut();
-                if libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer) == 0 {
-                    self.timer = Some(timer);
-                }
-            }
-            let every = libc::timespec { tv_sec: 0, tv_nsec: period_ns.min(999_999_999) as i64 };
-            let spec = libc::itimerspec { it_interval: every, it_value: every };
-            if let Some(timer) = self.timer {
-                libc::timer_settime(timer, 0, &spec, ptr::null_mut());
-            }
-        }
-        self.period_ns = period_ns;
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        // SAFETY: the timer is ours; the dispositions are those that `install` found.
-        unsafe {
-            if let Some(timer) = self.timer {
-                libc::timer_delete(timer);
-            }
-            for (signal, old) in self.old.iter().rev() {
-                libc::sigaction(*signal, old, ptr::null_mut());
-            }
-        }
-    }
-}
-
 /// Sends a signal to a process.
 pub(crate) fn kill(pid: Tid, signal: c_int) {
     // SAFETY: numbers only. A process that has gone is no error here.
     unsafe { libc::kill(pid, signal) };
+}
+
+/// Whether this process is the job of a shell, or part of one: its parent is in another process group of the session.
+pub(crate) fn is_job() -> bool {
+    // SAFETY: numbers only.
+    unsafe {
+        let parent = libc::getppid();
+        libc::getsid(parent) == libc::getsid(0) && libc::getpgid(parent) != libc::getpgrp()
+    }
 }
 
 /// A set of processors.

@@ -7,7 +7,8 @@
 //!   is reported by a later wait, and its flight is settled at its exit event.
 //! - I4: a space is given up when its last task has passed its exit event (or has been seen dead without one).
 //!
-//! Group stops are answered with PTRACE_LISTEN, so job control works as without us; signals are delivered unchanged.
+//! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job` has us stop too); signals are delivered
+//! unchanged.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -18,16 +19,21 @@ use crate::api::{Options, Outcome, RecordError, Sink};
 use crate::arch::{self, Decoded};
 use crate::calls::Call;
 use crate::event::EventKind;
+use crate::filter;
+use crate::job::{Due, Job};
 use crate::journal::{Journal, Who};
 use crate::kernel;
 use crate::launch::{self, Report, Started};
 use crate::pair::{IDLE_NS, Pair};
 use crate::space::{Returned, Space, SpaceId};
-use crate::sys::{self, Go, Signals, SyscallInfo, Tid, Waited};
+use crate::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
 
 /// How long a task may be held at the entry of a call for the sake of another's, in nanoseconds. A call that takes
 /// longer is treated as one that may block, and the others are let go.
 const HOLD_LIMIT_NS: u64 = 20_000_000;
+
+/// The same for a call that does not sleep: on a busy machine it only waits for a processor, or for us.
+const BUSY_LIMIT_NS: u64 = 1_000_000_000;
 
 /// A call that has been entered and has not returned.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +45,16 @@ struct Flight {
     held: bool,
     /// Another call of the space was in flight at some moment of this one.
     overlapped: bool,
+    /// Of a call that makes a task.
+    birth: Option<Birth>,
 }
 
 impl Flight {
     /// Others must wait for it: it is in the kernel and short. Where `all`, they wait for any (but not for ever).
-    fn blocks(&self, now: u64, all: bool) -> bool {
-        !self.held && (all || !self.decoded.may_block()) && now.saturating_sub(self.go_ns) < HOLD_LIMIT_NS
+    fn blocks(&self, tid: Tid, now: u64, all: bool) -> bool {
+        let since = now.saturating_sub(self.go_ns);
+        let soon = since < HOLD_LIMIT_NS || (since < BUSY_LIMIT_NS && !kernel::sleeps(tid));
+        !self.held && (all || !self.decoded.may_block()) && soon
     }
 }
 
@@ -57,6 +67,8 @@ struct Task {
     last_space: SpaceId,
     flight: Option<Flight>,
     personality: u32,
+    /// To be put right at its first stop.
+    undo: Option<Undo>,
 }
 
 /// The tasks of one space that are in calls.
@@ -79,6 +91,8 @@ pub(crate) struct Tracer<'a> {
     root: Tid,
     failed: Option<RecordError>,
     status: Option<ExitStatus>,
+    /// When the root ended.
+    root_end_ns: u64,
     /// Every call stops (no filter).
     every_call: bool,
     query: bool,
@@ -86,6 +100,7 @@ pub(crate) struct Tracer<'a> {
     journal: Journal<'a>,
     signals: Signals,
     pair: Pair,
+    job: Job,
 }
 
 /// Runs the program to the end of its last process.
@@ -102,24 +117,29 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         root,
         failed: None,
         status: None,
+        root_end_ns: start_ns,
         every_call: !options.seccomp,
         query: options.procmap_query,
         next_space: 1,
         journal: Journal::new(sink, start_ns),
         signals: Signals::install(),
         pair: Pair::new(),
+        job: Job::default(),
     };
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
-    let task = Task { tgid: root, space: None, last_space: 0, flight: None, personality: 0 };
+    let task = Task { tgid: root, space: None, last_space: 0, flight: None, personality: 0, undo: None };
     tracer.tasks.insert(root, task);
     tracer.journal.counters.processes = 1;
     tracer.watch()?;
     tracer.journal.counters.wall_ns = sys::now_ns() - start_ns;
     match (tracer.failed, tracer.status) {
         (Some(error), _) => Err(error),
-        (None, Some(status)) => Ok(Outcome { status, counters: tracer.journal.counters }),
+        (None, Some(status)) => {
+            let program_ns = tracer.root_end_ns.saturating_sub(start_ns);
+            Ok(Outcome { status, program_ns, counters: tracer.journal.finish() })
+        }
         (None, None) => Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD))),
     }
 }
@@ -127,17 +147,24 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 impl Tracer<'_> {
     fn watch(&mut self) -> Result<(), RecordError> {
         loop {
-            match sys::wait_any().map_err(|e| RecordError::System("wait", e))? {
+            if self.signals.waiting() {
+                self.interrupted();
+            }
+            // Children that the recording thread had before are none of ours: it does not wait for their ends.
+            let last = self.tasks.is_empty() && self.early.is_empty();
+            match sys::wait_any(!last).map_err(|e| RecordError::System("wait", e))? {
                 Waited::Task(tid, status) => self.changed(tid, status),
                 Waited::Nothing => self.interrupted(),
-                Waited::NoChild => return Ok(()),
+                Waited::NotYet if kernel::traces_any() => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Waited::NotYet | Waited::NoChild => return Ok(()),
             }
         }
     }
 
-    /// A signal of ours interrupted the wait: the hold timer, or someone who wants the recording to end.
+    /// A signal of ours interrupted the wait: the timer, or someone who wants something of the recorder.
     fn interrupted(&mut self) {
-        if let Some(signal) = self.signals.asked() {
+        let asked = self.signals.asked();
+        if let Some(signal) = asked.end {
             if self.tasks.contains_key(&self.root) && self.status.is_none() {
                 sys::kill(self.root, signal);
             } else {
@@ -147,15 +174,38 @@ impl Tracer<'_> {
                 self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
             }
         }
+        if asked.continued {
+            self.job.continued(sys::now_ns());
+        }
+        self.job_control();
         let waiting: Vec<SpaceId> =
             self.spaces.iter().filter(|(_, (_, t))| !t.held.is_empty()).map(|(id, _)| *id).collect();
         self.pair.tick();
-        self.signals.tick(match (self.pair.bound(), waiting.is_empty()) {
+        self.signals.tick(match (self.pair.bound(), waiting.is_empty() && !self.job.waits()) {
             (true, _) => IDLE_NS,
             (false, false) => HOLD_LIMIT_NS / 2,
             (false, true) => 0,
         });
         waiting.into_iter().for_each(|id| self.release(id));
+    }
+
+    /// Stops with the program, and continues it when continued.
+    fn job_control(&mut self) {
+        let Some((tid, due)) = self.job.due(sys::now_ns()) else { return };
+        match due {
+            Due::Stop(signal) if sys::is_job() => {
+                let mut news = None;
+                sys::stop_self(signal, || {
+                    news = sys::wait_for(tid, false).ok();
+                    !matches!(news, Some(Waited::Task(..)))
+                });
+                if let Some(Waited::Task(tid, status)) = news {
+                    self.changed(tid, status);
+                }
+            }
+            Due::Stop(_) => {}
+            Due::Continue => sys::kill(self.root, libc::SIGCONT),
+        }
     }
 
     /// One task changed state.
@@ -167,6 +217,11 @@ impl Tracer<'_> {
     }
 
     fn dispatch(&mut self, tid: Tid, status: i32) {
+        let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&libc::WSTOPSIG(status));
+        let group_stop = libc::WIFSTOPPED(status) && status >> 16 == libc::PTRACE_EVENT_STOP && stops;
+        if !group_stop {
+            self.job.heard(tid);
+        }
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
             return self.gone(tid, status);
         }
@@ -177,6 +232,9 @@ impl Tracer<'_> {
             self.early.insert(tid, None);
             return;
         }
+        if let Some(undo) = self.tasks.get_mut(&tid).and_then(|t| t.undo.take()) {
+            undo.put_back(tid);
+        }
         let signal = libc::WSTOPSIG(status);
         match status >> 16 {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
@@ -185,11 +243,13 @@ impl Tracer<'_> {
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => self.newborn(tid),
             libc::PTRACE_EVENT_EXEC => self.loaded(tid),
             libc::PTRACE_EVENT_EXIT => self.leaving(tid),
-            libc::PTRACE_EVENT_STOP
-                if matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU) =>
-            {
-                // A group stop: it stays stopped until SIGCONT or death, as without us.
+            libc::PTRACE_EVENT_STOP if group_stop => {
+                // It stays stopped until SIGCONT or death, as without us.
                 self.go(tid, Go::Listen, 0);
+                if self.tasks.get(&tid).is_some_and(|t| t.tgid == self.root) {
+                    self.job.stopped(tid, signal, sys::now_ns());
+                    self.signals.tick(HOLD_LIMIT_NS / 2);
+                }
             }
             _ => self.resume(tid, 0),
         }
@@ -211,10 +271,24 @@ impl Tracer<'_> {
 
     fn syscall_stop(&mut self, tid: Tid) {
         match sys::syscall_info(tid) {
-            Ok(SyscallInfo::Entry { arch, nr, args }) => self.entry(tid, arch, nr, args),
+            Ok(SyscallInfo::Entry { filter: Some(data), .. }) if self.every_call || data != u32::from(filter::DATA) => {
+                // A filter of the program's own left it to a tracer, and it had none without us: ENOSYS.
+                if let Err(error) = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
+                    && !launch::gone(&error)
+                {
+                    self.journal.note(format!("a call that the program's own filter stops was let run: {error}"));
+                }
+                self.resume(tid, 0);
+            }
+            Ok(SyscallInfo::Entry { arch, nr, args, .. }) => self.entry(tid, arch, nr, args),
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
             Ok(SyscallInfo::None) => self.resume(tid, 0),
-            Err(_) => self.go(tid, Go::Cont, 0), // gone
+            Err(error) => {
+                if !launch::gone(&error) {
+                    self.journal.note(format!("what call a task is in could not be read: {error}"));
+                }
+                self.go(tid, Go::Cont, 0);
+            }
         }
     }
 
@@ -238,7 +312,10 @@ impl Tracer<'_> {
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        let mut flight = Flight { decoded, entry_ns: now, go_ns: now, held: false, overlapped: false };
+        let mut flight = Flight { decoded, entry_ns: now, go_ns: now, held: false, overlapped: false, birth: None };
+        if decoded.call.makes_task() {
+            flight.birth = births::prepare(tid, arch, &decoded);
+        }
         let space = task.space.filter(|_| !decoded.stays_out());
         let Some(id) = space else {
             task.flight = Some(flight);
@@ -271,7 +348,7 @@ impl Tracer<'_> {
         while let Some(tid) = traffic.held.front().copied() {
             let all = space.unsettled();
             let blocked =
-                |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(now, all));
+                |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all));
             if traffic.flying.iter().any(blocked) {
                 break;
             }
@@ -291,6 +368,9 @@ impl Tracer<'_> {
 
     /// A call has returned, or has been cut off.
     fn returned(&mut self, tid: Tid, result: i64) {
+        if let Some(birth) = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).and_then(|f| f.birth) {
+            birth.undo(tid);
+        }
         self.settle(tid, result);
         self.resume(tid, 0);
     }
@@ -329,59 +409,6 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task made another one.
-    fn newborn(&mut self, tid: Tid) {
-        let Ok(child) = sys::event_message(tid) else { return self.go(tid, Go::Cont, 0) };
-        let child = child as Tid;
-        let now = sys::now_ns();
-        let Some(parent) = self.tasks.get_mut(&tid) else { return };
-        let flight = parent.flight.take();
-        let flags = match &flight {
-            Some(f) => clone_flags(tid, &f.decoded),
-            None => 0,
-        };
-        let thread = flags & libc::CLONE_THREAD as u64 != 0;
-        let shares = flags & libc::CLONE_VM as u64 != 0;
-        let (parent_tgid, parent_space, personality) = (parent.tgid, parent.space, parent.personality);
-        let tgid = if thread { parent_tgid } else { child };
-        let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
-        let mut space = None;
-        if let Some(id) = parent_space
-            && let Some((of_parent, traffic)) = self.spaces.get_mut(&id)
-        {
-            traffic.flying.retain(|t| *t != tid);
-            let who = Who { pid: child, tid: child, entry_ns, exit_ns: now };
-            if shares {
-                traffic.users += 1;
-                space = Some(id);
-                if !thread {
-                    let mut event = self.journal.blank(EventKind::Share, id, who);
-                    event.args[0] = id;
-                    event.args[1] = parent_tgid as u64;
-                    self.journal.write(event);
-                }
-            } else {
-                let quiet = traffic.flying.is_empty();
-                let new = of_parent.fork(self.next_space, who, quiet, &mut self.journal);
-                space = Some(self.next_space);
-                self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));
-                self.next_space += 1;
-            }
-            self.release(id);
-        }
-        if !thread {
-            self.journal.counters.processes += 1;
-        }
-        let task = Task { tgid, space, last_space: space.unwrap_or(0), flight: None, personality };
-        self.tasks.insert(child, task);
-        self.resume(tid, 0);
-        match self.early.remove(&child) {
-            Some(Some(status)) => self.gone(child, status),
-            Some(None) => self.resume(child, 0),
-            None => {} // its first stop comes by a later wait
-        }
-    }
-
     /// A task loaded a program. `tid` is the process's id now, whichever thread it was that called.
     fn loaded(&mut self, tid: Tid) {
         let former = sys::event_message(tid).map_or(tid, |t| t as Tid);
@@ -393,12 +420,26 @@ impl Tracer<'_> {
             self.leave(tid);
             self.tasks.insert(tid, caller);
         }
+        // Asked before the program's first instruction: a kernel that does not tell is of no use.
+        if self.tasks.get(&tid).is_some_and(|task| tid == self.root && task.last_space == 0)
+            && let Err(error) = sys::syscall_info(tid)
+            && !launch::gone(&error)
+        {
+            self.failed = Some(RecordError::KernelTooOld(error));
+            return sys::kill(tid, libc::SIGKILL);
+        }
         if tid == self.root
             && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
         {
             self.every_call = true;
             let error = io::Error::from_raw_os_error(errno);
             self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
+        }
+        if let Some(path) = launch::set_id(tid) {
+            self.journal.note(format!(
+                "{} is set-user-ID or set-group-ID and ran without those privileges: only programs recorded by root have them",
+                path.display()
+            ));
         }
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
         self.leave(tid);
@@ -466,37 +507,6 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes in tasks whose parent was killed before it could report them. Looked for after every change: a task of a
-    /// process that is being killed may be waiting for us at its exit event, and all the others for it.
-    fn adopt_orphans(&mut self) {
-        let making = |t: &Task| t.flight.is_some_and(|f| f.decoded.call.makes_task());
-        if self.tasks.values().any(making) {
-            return; // the report may still come
-        }
-        let waiting: Vec<Tid> = self.early.iter().filter(|(_, dead)| dead.is_none()).map(|(tid, _)| *tid).collect();
-        self.early.clear();
-        for tid in waiting {
-            let tgid = kernel::thread_group(tid).unwrap_or(tid);
-            if tgid != tid {
-                // A thread of a process that is being killed: it will not run again, but it must be let end.
-                let task = Task { tgid, space: None, last_space: 0, flight: None, personality: 0 };
-                self.tasks.insert(tid, task);
-                self.resume(tid, 0);
-                continue;
-            }
-            let now = sys::now_ns();
-            let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-            let id = self.next_space;
-            self.next_space += 1;
-            let space = Space::orphan(id, who, self.query, &mut self.journal);
-            self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
-            self.journal.counters.processes += 1;
-            let task = Task { tgid: tid, space: Some(id), last_space: id, flight: None, personality: 0 };
-            self.tasks.insert(tid, task);
-            self.resume(tid, 0);
-        }
-    }
-
     /// A task uses its space no more.
     fn leave(&mut self, tid: Tid) {
         self.forget_flight(tid);
@@ -525,12 +535,15 @@ impl Tracer<'_> {
         let now = sys::now_ns();
         if tid == self.root {
             self.status = Some(ExitStatus::from_raw(status));
-            if task.last_space == 0 {
+            self.root_end_ns = now;
+            if task.last_space == 0 && self.failed.is_none() {
                 let failed = self.started.report().into_iter().find_map(|r| match r {
                     Report::NoExec(error) => Some(error),
                     Report::NoFilter(_) => None,
                 });
                 self.failed = failed;
+            }
+            if task.last_space == 0 {
                 return;
             }
         }
@@ -541,16 +554,6 @@ impl Tracer<'_> {
     }
 }
 
-/// The flags of a call that makes a task.
-fn clone_flags(tid: Tid, decoded: &Decoded) -> u64 {
-    match decoded.call {
-        Call::Clone => decoded.args[0],
-        Call::Clone3 => {
-            let mut word = [0u8; 8];
-            sys::read_memory(tid, decoded.args[0], &mut word);
-            u64::from_ne_bytes(word)
-        }
-        Call::Vfork => (libc::CLONE_VM | libc::CLONE_VFORK) as u64,
-        _ => 0,
-    }
-}
+#[path = "births.rs"]
+mod births;
+use births::{Birth, Undo};

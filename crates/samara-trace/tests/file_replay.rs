@@ -211,7 +211,7 @@ fn a_summary_counts() {
         Event { areas: run(10, 4).collect(), ..event(5, K::Learnt, 1, 0) },
         event(6, K::Difference, 1, 0),
         event(7, K::Checked, 1, 0),
-        event(8, K::Exit, 1, 0),
+        Event { exit_ns: 1_000_000, ..event(8, K::Exit, 1, 0) },
     ] {
         tally.add(&e);
     }
@@ -224,7 +224,8 @@ fn a_summary_counts() {
     assert_eq!(s.groups.len(), 1);
     let group = &s.groups[0];
     assert_eq!((group.areas, group.runs, group.longest, group.start, group.end), (7, 2, 4, 10 * PAGE, 14 * PAGE));
-    assert_eq!(s.timeline.columns(1), [7]);
+    // It lasts to the end, and the end of the last space is no fall.
+    assert_eq!(s.timeline.columns(40), [7; 40]);
 }
 
 /// A file may claim spaces without end.

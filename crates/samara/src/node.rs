@@ -249,9 +249,11 @@ impl<K: Key, N: Kind<K>> Node<K, N> {
         unsafe {
             let len = self.len();
             let tail = len - i;
-            ptr::copy(self.keys().add(i), self.keys().add(i + n), tail);
-            ptr::copy(self.ones().add(i), self.ones().add(i + n), tail);
-            ptr::copy(self.items().add(i), self.items().add(i + n), tail);
+            if tail > 0 {
+                ptr::copy(self.keys().add(i), self.keys().add(i + n), tail);
+                ptr::copy(self.ones().add(i), self.ones().add(i + n), tail);
+                ptr::copy(self.items().add(i), self.items().add(i + n), tail);
+            }
             self.set_len(len + n);
         }
     }

@@ -7,7 +7,7 @@ use samara_trace::event::AreaRecord;
 use samara_trace::file::{FileError, MapsLine, Replay, Space, reasons};
 
 use crate::cli::Show;
-use crate::format::plural;
+use crate::format::{plural, time};
 use crate::moment::Moment;
 use crate::output::{self, clean};
 
@@ -19,6 +19,8 @@ pub(crate) fn run(args: &Show) -> ExitCode {
     let mut pid = args.pid;
     let mut replay = Replay::default();
     let mut damage: Option<FileError> = None;
+    // When the first event was over, where that is later than the moment.
+    let mut before_all = None;
     let mut reached = args.at.is_none();
     for event in &mut reader {
         let event = match event {
@@ -33,6 +35,7 @@ pub(crate) fn run(args: &Show) -> ExitCode {
         }
         if args.at.is_some_and(|at| !at.includes(&event)) {
             reached = true;
+            before_all = (event.seq == 0).then_some(event.exit_ns);
             break;
         }
         let last = args.at == Some(Moment::Event(event.seq));
@@ -57,6 +60,13 @@ pub(crate) fn run(args: &Show) -> ExitCode {
         }
     }
     let Some(space) = pid.and_then(|pid| replay.space_of(pid)) else {
+        if let (Some(damage), true) = (&damage, replay.processes().next().is_none()) {
+            return super::unreadable(&args.file, damage); // not one whole batch
+        }
+        if let Some(ns) = before_all {
+            let first = format!("the first event finished after {} ({ns} ns)", time(ns));
+            return super::failed(format!("{}: {first}: nothing is known before it", args.file.display()));
+        }
         let none = no_process(&replay, pid);
         let code = super::failed(format!("{}: {none}", args.file.display()));
         return damage.map_or(code, |damage| super::unreadable(&args.file, &damage));
@@ -96,7 +106,7 @@ fn no_process(replay: &Replay, pid: Option<u32>) -> String {
         there = replay.processes().collect();
         when = "up to that moment; there were";
     }
-    let Some(pid) = pid.filter(|_| !there.is_empty()) else { return "no process is there at that moment".to_owned() };
+    let Some(pid) = pid.filter(|_| !there.is_empty()) else { return "the trace has no events".to_owned() };
     there.sort_by_key(|(_, process)| process.first_event);
     let named: Vec<_> = there.iter().take(8).map(|(pid, p)| format!("{pid} ({})", p.program)).collect();
     let more = if there.len() > 8 { format!(" and {} more", there.len() - 8) } else { String::new() };

@@ -20,13 +20,17 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
     let path = args.output.clone().unwrap_or_else(|| default_path(program));
     let created = !path.exists();
-    let cannot_write = |path: &Path, why: &dyn std::fmt::Display| {
-        error(format!("{}: {why}; the program was not run", path.display()));
+    if args.output.as_deref() == Some(Path::new("-")) || args.summary_json.as_deref() == Some(Path::new("-")) {
+        error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
+        return exit::USAGE.into();
+    }
+    let cannot_write = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
+        error(format!("cannot write {what} to {}: {why}; the program was not run", path.display()));
         ExitCode::from(exit::CANNOT_TRACE)
     };
     let mut sink = match FileSink::create(&path, &Header::now(program, rest)) {
         Ok(sink) => sink,
-        Err(why) => return cannot_write(&path, &why),
+        Err(why) => return cannot_write("the trace", &path, &why),
     };
     // Opened now, so that a wrong name is told before the program runs.
     let json = match args.summary_json.as_ref().map(|path| (path, File::create(path))) {
@@ -34,7 +38,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
         Some((path, Ok(file))) => Some((path, file)),
         Some((json, Err(why))) => {
             discard(sink, &path, created);
-            return cannot_write(json, &why);
+            return cannot_write("the summary", json, &why);
         }
     };
     let outcome = match record(&Options::new(program).args(rest.iter().cloned()), &mut sink) {
@@ -53,11 +57,12 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
 fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: Option<(&PathBuf, File)>) {
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
+    let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
     let name = path.to_string_lossy();
     let mut totals = written.summary;
     totals.differences = totals.differences.max(counters.differences);
-    if !complete {
-        // The recorder counted on when the file had ended.
+    if counters.ended_early {
+        // The thread that wrote the file and summed up has died; the recorder counted on.
         totals.events = counters.events;
         totals.processes = counters.processes;
         totals.areas_peak = counters.areas_peak;
@@ -66,35 +71,37 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
         totals.splits = counters.splits;
         totals.merges = counters.merges;
     }
+    let command = own_name();
     let recorded = Recorded {
+        command: &command,
         checks: counters.checks,
         wall_ns: counters.wall_ns,
+        program_ns: outcome.program_ns,
         exit_code: outcome.status.code().unwrap_or_else(|| 128 + outcome.status.signal().unwrap_or(0)),
         notes: &counters.notes,
         file: &name,
         events_in_file: written.events,
         file_bytes: written.bytes,
-        complete,
+        early: (!complete).then_some(&*why),
     };
     if !args.quiet {
         let title = format!(
-            "{} ended {} after {}",
+            "{} ended {} {}",
             shown(&args.program),
             line::how(outcome.status),
-            crate::format::time(counters.wall_ns)
+            summary::lasted(outcome.program_ns, counters.wall_ns)
         );
         // Where standard error is closed there is nobody to tell.
         let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
     }
-    if !complete {
-        let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
+    if args.quiet && !complete {
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
     if let Some((path, mut file)) = json {
         let text = format!("{:#}\n", json::summary(&totals, &recorded));
         if let Err(why) = file.write_all(text.as_bytes()) {
-            error(format!("{}: {why}", path.display()));
+            error(format!("cannot write the summary to {}: {why}", path.display()));
         }
     }
 }
@@ -106,6 +113,14 @@ fn shown(words: &[OsString]) -> String {
     match line.char_indices().nth(70) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,
+    }
+}
+
+/// What to type to run samara again: where it was run by a path, that path.
+fn own_name() -> String {
+    match std::env::args_os().next() {
+        Some(name) if name.as_encoded_bytes().contains(&b'/') => summary::quoted(&clean(&name.to_string_lossy())),
+        _ => "samara".to_owned(),
     }
 }
 

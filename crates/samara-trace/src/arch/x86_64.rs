@@ -15,6 +15,17 @@ pub(crate) const X32_BIT: u32 = 0x4000_0000;
 /// Where the ptrace user area keeps a call's result.
 pub(crate) const RESULT_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rax);
 
+/// Where it keeps the number of the call; -1 there makes the kernel skip it.
+pub(crate) const NUMBER_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, orig_rax);
+
+/// Where it keeps a call's first argument.
+pub(crate) fn first_argument(arch: u32) -> usize {
+    match arch {
+        AUDIT_COMPAT => std::mem::offset_of!(libc::user_regs_struct, rbx),
+        _ => std::mem::offset_of!(libc::user_regs_struct, rdi),
+    }
+}
+
 const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 /// PR_SET_VMA, PR_SET_MM, PR_SET_MDWE, PR_SET_MEMORY_MERGE.

@@ -81,11 +81,17 @@ impl<R: Read> Messages<R> {
     }
 
     fn fill(&mut self, head: &mut [u8; 8]) -> Result<(), Fault> {
-        match self.input.read_exact(head) {
-            Ok(()) => self.offset += head.len() as u64,
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Err(Fault::EndsEarly),
-            Err(error) => return Err(Fault::Io(error)),
+        let mut got = 0;
+        while got < head.len() {
+            match self.input.read(&mut head[got..]) {
+                Ok(0) if self.offset == 0 && got == 0 => return Err(Fault::NotATrace("the file is empty".into())),
+                Ok(0) => return Err(Fault::EndsEarly),
+                Ok(n) => got += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fault::Io(error)),
+            }
         }
+        self.offset += got as u64;
         Ok(())
     }
 

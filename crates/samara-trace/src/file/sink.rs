@@ -5,12 +5,12 @@
 //! that is [`QUEUE_WEIGHT`] ahead of the disk waits.
 //!
 //! - I1: events reach the writer in the order in which the sink was given them, each once.
-//! - I2: after a failure the file is cut back to its last whole batch, and the sink takes nothing more.
+//! - I2: after a failure the file is cut back to its last whole batch; events that still come are summed up and not written.
 
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::encode::weight;
 use super::{Header, Summary, Tally, TraceWriter, WriteError};
 use crate::event::Event;
+use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::{Sink, SinkError};
 
 /// Events after which a batch is written.
@@ -31,6 +32,9 @@ const BATCH_TIME: Duration = Duration::from_millis(100);
 const QUEUE_WEIGHT: u64 = 64 << 20;
 
 /// A [`Sink`] that writes a trace file and sums the events up.
+///
+/// Where the file can take no more (a full disk, a limit) it ends early, and the sink goes on summing up: [`Written::error`] says
+/// why, and [`Written::summary`] is of the whole recording.
 ///
 /// After `SIGKILL` of the recorder the file holds every event but those of the last tenth of a second or the last few
 /// thousand, whichever is less.
@@ -60,7 +64,7 @@ pub struct Written {
     pub events: u64,
     /// Bytes of the file.
     pub bytes: u64,
-    /// Totals of the events in the file.
+    /// Totals of all events that the sink was given, also of those that are not in the file.
     pub summary: Summary,
     /// Why the file ends early, if it does.
     pub error: Option<WriteError>,
@@ -71,7 +75,7 @@ struct Shared {
     queue: Mutex<Queue>,
     /// The thread waits here for events; notified at the first event of a batch, at a full batch and at the end.
     filled: Condvar,
-    /// The recorder waits here for room; notified when the thread has taken the queue, and on failure.
+    /// The recorder waits here for room; notified when the thread has taken the queue, and when it ends.
     taken: Condvar,
 }
 
@@ -81,7 +85,7 @@ struct Queue {
     weight: u64,
     /// No more events will come: with the end marker, or (when the sink was dropped) without.
     end: Option<End>,
-    /// Why writing failed.
+    /// The thread has ended: why.
     failed: Option<String>,
 }
 
@@ -177,38 +181,47 @@ impl Sink for FileSink {
     }
 }
 
-/// The thread: takes batches until the end or a failure.
+/// The thread: takes batches until the end.
 fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
     block_size_signal();
     // A panic in here must not leave the recorder waiting for room.
     let guard = Failed(shared);
     let mut tally = Tally::default();
     let mut spare = Vec::new();
-    let error = loop {
+    let mut error = None;
+    let end = loop {
         let (events, end) = next_batch(shared, std::mem::take(&mut spare));
-        if let Err(error) = writer.write(&events) {
-            break Some(error);
+        if error.is_none() {
+            error = writer.write(&events).err();
+            if error.is_some() {
+                cut_back(&mut writer);
+            }
         }
         for event in &events {
             tally.add(event);
         }
         spare = events;
         spare.clear();
-        match end {
-            None => {}
-            Some(End::Dropped) => break None,
-            Some(End::Finished) => break writer.finish().err(),
+        if let Some(end) = end {
+            break end;
         }
     };
-    if let Some(error) = &error {
-        shared.lock().failed = Some(error.to_string());
-        let bytes = writer.bytes();
-        let file = writer.output();
-        // Best effort: on a device, or on a failing disk, the reader finds the cut itself.
-        let _ = file.set_len(bytes).and_then(|()| file.seek(io::SeekFrom::Start(bytes)));
+    if error.is_none() && end == End::Finished {
+        error = writer.finish().err();
+        if error.is_some() {
+            cut_back(&mut writer);
+        }
     }
     drop(guard);
     Written { events: writer.events(), bytes: writer.bytes(), summary: tally.summary(), error }
+}
+
+/// Takes away what a failed write left behind the last whole batch.
+fn cut_back(writer: &mut TraceWriter<File>) {
+    let bytes = writer.bytes();
+    let file = writer.output();
+    // Best effort: on a device, or on a failing disk, the reader finds the cut itself.
+    let _ = file.set_len(bytes).and_then(|()| file.seek(io::SeekFrom::Start(bytes)));
 }
 
 /// Past a limit on file sizes (`ulimit -f`) a write raises SIGXFSZ, which kills; blocked, it is the error `EFBIG` alone.
@@ -239,7 +252,7 @@ fn next_batch(shared: &Shared, spare: Vec<Event>) -> (Vec<Event>, Option<End>) {
     (events, end)
 }
 
-/// Marks the queue as failed and wakes the recorder when the thread ends, however it ends.
+/// Says that the thread has ended and wakes the recorder, however it ended.
 struct Failed<'a>(&'a Shared);
 
 impl Drop for Failed<'_> {

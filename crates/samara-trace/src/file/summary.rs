@@ -54,7 +54,7 @@ pub struct Summary {
     pub mapped_bytes_peak: u64,
     /// Mapped bytes of the first process when it ended (or at the trace's end).
     pub mapped_bytes_final: u64,
-    /// Areas over time, over all live spaces together.
+    /// Areas over time, over all live spaces together, until the last of them ended.
     pub timeline: Timeline,
     /// Areas that could be one and are not: for each reason the space with the most of them, at its end or near its peak.
     pub groups: Vec<Group>,
@@ -71,7 +71,7 @@ pub struct CallTotals {
     pub count: u64,
     /// Those that returned an error.
     pub failed: u64,
-    /// Nanoseconds from entries to exits.
+    /// Nanoseconds from entries to exits, the recorder's stops at both ends included.
     pub total_ns: u64,
 }
 
@@ -105,7 +105,11 @@ impl Tally {
         }
         self.totals.areas_peak = self.totals.areas_peak.max(self.replay.areas());
         self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(self.replay.bytes());
-        self.totals.timeline.add(event.exit_ns, self.replay.areas());
+        // The end of the last space ends the line: it is no fall of the number.
+        match self.replay.areas() {
+            0 => self.totals.timeline.lasts(event.exit_ns),
+            areas => self.totals.timeline.add(event.exit_ns, areas),
+        }
         // Near a peak, too: each time a space has grown by a quarter.
         let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
         if areas > 64 && areas > self.looked.get(&event.space).map_or(0, |then| then + then / 4) {

@@ -37,6 +37,11 @@ impl Timeline {
         self.last = value;
     }
 
+    /// The number stays what it is up to this time.
+    pub fn lasts(&mut self, ns: u64) {
+        self.add(ns, self.last);
+    }
+
     /// The greatest value in each of `count` equal parts of the time up to the last value (fewer, where less is known).
     pub fn columns(&self, count: usize) -> Vec<u64> {
         let count = count.clamp(1, self.cells.len().max(1));
@@ -46,30 +51,5 @@ impl Timeline {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_peak_survives_any_length_of_time() {
-        let mut line = Timeline::default();
-        line.add(5, 3);
-        line.add(10, 90);
-        line.add(20, 4);
-        line.add(u64::MAX, 7);
-        let columns = line.columns(8);
-        assert_eq!((columns.len(), columns[0], columns[1], columns[7]), (8, 90, 4, 7));
-        assert!(line.cells.len() <= CELLS);
-    }
-
-    #[test]
-    fn a_value_lasts_until_the_next() {
-        let mut line = Timeline::default();
-        line.add(0, 2);
-        line.add(100 << 14, 1);
-        // Backwards: counts as now.
-        line.add(3, 5);
-        assert_eq!(line.columns(101)[99..], [2, 5]);
-        assert_eq!(line.columns(2), [2, 5]);
-        assert_eq!(Timeline::default().columns(4), [] as [u64; 0]);
-    }
-}
+#[path = "timeline_tests.rs"]
+mod tests;

@@ -39,11 +39,29 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "signals" => signals(),
         "affinity" => affinity(),
         "renamed" => renamed(&args[0]),
+        "untraced-children" => untraced_children(),
+        "own-filter" => own_filter(),
+        "long-check" => {
+            // One call after which the recorder compares many areas; then silence, so that nothing else wakes it.
+            let quiet = || std::thread::sleep(std::time::Duration::from_secs(20));
+            std::thread::spawn(quiet);
+            let at = mmap(0, PAGE * 20_000, R, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
+            (0..20_000).step_by(2).for_each(|i| assert_eq!(mprotect(at + i * PAGE, PAGE, RW), 0));
+            std::fs::write(&args[0], pid().to_string()).unwrap();
+            let mut context = 0u64;
+            call(libc::SYS_io_setup, [10, &raw mut context as u64, 0, 0, 0, 0]);
+            quiet();
+        }
+        "stop-self" => {
+            kill(pid(), args[0].parse().unwrap());
+            munmap(anon(PAGE), PAGE);
+            println!("went on");
+        }
         "sleep" => {
             std::fs::write(&args[0], pid().to_string()).unwrap();
             std::thread::sleep(std::time::Duration::from_secs(30));
         }
-        other => panic!("no program {other}"),
+        other => assert!(crate::corners::run(other, args), "no program {other}"),
     }
 }
 
@@ -77,6 +95,40 @@ fn forks() {
         }
     }
     tree(3);
+}
+
+/// Children that ask not to be traced: their calls work, and nobody sees that the flag was taken out for the call.
+fn untraced_children() {
+    let flags = (libc::CLONE_UNTRACED | libc::SIGCHLD) as u64;
+    for three in [false, true] {
+        // A fresh page: what stands in it is what the call was given.
+        let at = anon(PAGE);
+        let words = [libc::CLONE_UNTRACED as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0];
+        write_words(at, &words);
+        let (nr, args) = if three { (libc::SYS_clone3, [at, 64]) } else { (libc::SYS_clone, [flags, 0]) };
+        let (child, first) = call_keeping(nr, args);
+        let same = first == args[0] && read_words(at) == words;
+        if child == 0 {
+            let new = mmap(0, PAGE, RW, ANON, -1, 0);
+            exit(if new > 0 && same { 5 } else { 6 });
+        }
+        assert!(same && child > 0, "{child} {first:x}");
+        assert_eq!(wait(child as i32, 0), 5 << 8);
+        // One that fails puts the flag back too: CLONE_THREAD without CLONE_SIGHAND.
+        let bad = flags | libc::CLONE_THREAD as u64;
+        if !three {
+            assert_eq!(call_keeping(nr, [bad, 0]), (-i64::from(libc::EINVAL), bad));
+        }
+    }
+}
+
+/// A filter of the program's own that leaves calls to a tracer, of which there is none.
+fn own_filter() {
+    let at = anon(4 * PAGE);
+    leave_to_tracer(libc::SYS_mprotect as u32);
+    assert_eq!(mprotect(at, PAGE, R), -i64::from(libc::ENOSYS));
+    touch(at, PAGE);
+    assert_eq!(munmap(at, PAGE), 0);
 }
 
 fn spawn() {

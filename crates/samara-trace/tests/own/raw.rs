@@ -140,3 +140,55 @@ pub(crate) fn memfd(len: u64) -> c_int {
         fd
     }
 }
+
+/// A raw system call of two arguments, in a forked child too: its result, and what its first argument's register holds then.
+pub(crate) fn call_keeping(nr: libc::c_long, args: [u64; 2]) -> (i64, u64) {
+    let (mut result, mut first) = (nr, args[0]);
+    // SAFETY: only calls that fork without a new stack; the kernel keeps all registers but rax, rcx and r11.
+    unsafe {
+        std::arch::asm!("syscall", inout("rax") result, inout("rdi") first, in("rsi") args[1], in("rdx") 0, in("r10") 0,
+            in("r8") 0, out("rcx") _, out("r11") _);
+    }
+    (result, first)
+}
+
+pub(crate) fn write_words(at: u64, words: &[u64; 8]) {
+    // SAFETY: the caller mapped this writable.
+    unsafe { std::ptr::write_volatile(at as *mut [u64; 8], *words) };
+}
+
+pub(crate) fn read_words(at: u64) -> [u64; 8] {
+    // SAFETY: the caller mapped this readable.
+    unsafe { std::ptr::read_volatile(at as *const [u64; 8]) }
+}
+
+/// Installs a filter that leaves calls of this number to a tracer (data 7).
+pub(crate) fn leave_to_tracer(nr: u32) {
+    filter(nr, libc::SECCOMP_RET_TRACE | 7);
+}
+
+/// Installs a filter that lets calls of this number fail with EPERM.
+pub(crate) fn forbid(nr: u32) {
+    filter(nr, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
+}
+
+fn filter(nr: u32, action: u32) {
+    let op = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
+    let filter = [
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, nr),
+        op(libc::BPF_RET | libc::BPF_K, 0, action),
+        op(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: `program` describes the live array.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        assert_eq!(libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program), 0);
+    }
+}
+
+pub(crate) fn no_new_privileges() {
+    // SAFETY: numbers only.
+    unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
+}
