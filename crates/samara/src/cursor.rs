@@ -241,10 +241,10 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
     {
         let span = span.into();
         // The stand must not outlive a change that a panicking drop cuts short (C1).
-        let restand = Restand { cursor: self, key: span.first, done: false };
+        let key = self.stand.span.first;
+        let mut restand = Restand { cursor: self, key };
         restand.cursor.tree.store(span, Some(value), |_| ())?;
-        let mut restand = restand;
-        restand.done = true;
+        restand.key = span.first;
         Ok(())
     }
 
@@ -287,14 +287,13 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
 /// Gives a cursor a new stand once its tree has changed, also where that ended in a panic.
 struct Restand<'c, 'a, V, K: Key, S: Shape> {
     cursor: &'c mut CursorMut<'a, V, K, S>,
+    /// Where to.
     key: K,
-    done: bool,
 }
 
 impl<V, K: Key, S: Shape> Drop for Restand<'_, '_, V, K, S> {
     fn drop(&mut self) {
-        let key = if self.done { self.key } else { self.cursor.stand.span.first };
-        self.cursor.stand = Stand::at(self.cursor.tree, key);
+        self.cursor.stand = Stand::at(self.cursor.tree, self.key);
     }
 }
 
