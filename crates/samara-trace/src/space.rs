@@ -64,6 +64,8 @@ pub(crate) type Whole = (u64, u64, Area<Inode>);
 /// What one attempt to apply calls came to.
 #[derive(Default)]
 pub(crate) struct Attempt {
+    /// What the call may have changed, as it stood before: where the heap ended then is part of it.
+    pub(crate) reach: Vec<Range>,
     pub(crate) steps: Vec<Step>,
     pub(crate) grown: Vec<check::Grown>,
     /// Why it does not fit, if it does not.
@@ -250,7 +252,7 @@ impl Space {
 
     /// Applies a call to the model.
     pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
-        let mut attempt = Attempt::default();
+        let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
@@ -282,7 +284,7 @@ impl Space {
 
     /// Compares the model with the kernel around what the call may have changed.
     pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
-        let mut ranges = self.ranges(call);
+        let mut ranges = attempt.reach.clone();
         if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
             // Content only: a look at where it begins is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
@@ -299,7 +301,7 @@ impl Space {
         }
         // A refused MAP_FIXED may have emptied its place before it was refused.
         if attempt.misfit.is_some() && call.failed() && call.decoded.call == Call::Mmap && attempt.steps.is_empty() {
-            for (start, end) in self.ranges(call) {
+            for (start, end) in attempt.reach.clone() {
                 let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
                 if empty && self.model.forget(start, end).is_ok() {
                     attempt.steps.push(Step { kind: StepKind::Unmapped, start, end });

@@ -297,6 +297,24 @@ fn brk() {
     assert_eq!(mprotect((start + 3 * PAGE) & !(PAGE - 1), PAGE, R), 0);
     assert_eq!(ask(start + 20 * PAGE), start + 20 * PAGE);
     assert_eq!(ask(start + 20 * PAGE + 7), start + 20 * PAGE + 7);
+    touch((start + 18 * PAGE) & !(PAGE - 1), PAGE);
+    // What came through a fork written keeps off what the heap grows by, and the child's own growth joins.
+    let child = fork();
+    if child == 0 {
+        assert_eq!(ask(start + 30 * PAGE), start + 30 * PAGE);
+        touch((start + 25 * PAGE) & !(PAGE - 1), PAGE);
+        assert_eq!(ask(start + 40 * PAGE), start + 40 * PAGE);
+        let grandchild = fork();
+        if grandchild == 0 {
+            assert_eq!(ask(start + 60 * PAGE), start + 60 * PAGE);
+            assert_eq!(ask(start + 25 * PAGE), start + 25 * PAGE);
+            exit(0);
+        }
+        assert_eq!(wait(grandchild, 0), 0);
+        assert_eq!(ask(start + 15 * PAGE), start + 15 * PAGE);
+        exit(0);
+    }
+    assert_eq!(wait(child, 0), 0);
     assert_eq!(ask(start + 2 * PAGE), start + 2 * PAGE);
     assert_eq!(ask(1 << 62), start + 2 * PAGE);
     assert_eq!(ask(start), start);
