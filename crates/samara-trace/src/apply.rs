@@ -12,7 +12,7 @@ use samara_mm::{
 use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::event::Step;
-use crate::kernel::{KernelArea, Maps};
+use crate::kernel::{self, KernelArea, Maps};
 use crate::model::{self, Inode, Model};
 use crate::sys::{self, Tid};
 
@@ -98,7 +98,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
     };
     Some(match d.call {
         Call::Mmap if failed => return Some(refused(result)),
-        Call::Mmap => return map(m, maps, a, exec(a[2]), result as u64),
+        Call::Mmap => return map(m, maps, tid, a, exec(a[2]), result as u64),
         Call::Munmap => m.unmap(a[0], a[1]),
         Call::Mprotect => m.protect(a[0], a[1], exec(a[2]), None),
         Call::PkeyMprotect => {
@@ -186,7 +186,7 @@ fn has_driver(name: &str, private: bool) -> bool {
             && !name.starts_with("/dev/shm/"))
 }
 
-fn map(m: &mut Model, maps: &mut Maps, a: &[u64; 6], prot: Prot, start: u64) -> Did {
+fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start: u64) -> Did {
     let flags = MapFlags::from_bits_retain(a[3] as u32) - MapFlags::FIXED_NOREPLACE;
     let kind = a[3] as i32 & 0xf;
     let private = kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE;
@@ -204,7 +204,10 @@ fn map(m: &mut Model, maps: &mut Maps, a: &[u64; 6], prot: Prot, start: u64) -> 
     }
     let offset = k.offset + (start - k.start);
     let file = Inode { dev: k.dev, inode: k.inode, name: name.into() };
-    Some(m.map(&MapRequest::file(start, a[1], prot, flags, file, offset)))
+    // Only a shared map that cannot be written yet depends on how the file was opened.
+    let asks = !private && !prot.contains(Prot::WRITE);
+    let writable_file = !asks || kernel::open_for_writing(tid, a[4] as i32).unwrap_or(true);
+    Some(m.map(&MapRequest { writable_file, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
 }
 
 /// The policy argument of mbind. `None` where it cannot be read.

@@ -115,6 +115,13 @@ pub(crate) fn layout(tid: Tid) -> Layout {
     Layout { start_brk: field(47), start_stack: field(28) }
 }
 
+/// Whether a task's descriptor is open for writing. `None` where it cannot be told: it may be closed by now.
+pub(crate) fn open_for_writing(tid: Tid, fd: i32) -> Option<bool> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let flags = i32::from_str_radix(text.lines().find_map(|l| l.strip_prefix("flags:"))?.trim(), 8).ok()?;
+    Some(flags & libc::O_ACCMODE != libc::O_RDONLY)
+}
+
 /// The process that a task belongs to.
 pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
     let text = std::fs::read(format!("/proc/{tid}/status")).ok()?;

@@ -286,6 +286,10 @@ fn fixed() {
     let over = libc::MAP_PRIVATE | libc::MAP_FIXED;
     assert_eq!(mmap(w + 3 * PAGE, 4 * PAGE, R, over, fd, PAGE as i64 as u64) as u64, w + 3 * PAGE);
     assert_eq!(mmap(w + 7 * PAGE, 4 * PAGE, R, over, fd, 5 * PAGE) as u64, w + 7 * PAGE); // continues it
+    // Shared and not open for writing: it can never be written, and what comes before it has changed by then.
+    let shared = libc::MAP_SHARED | libc::MAP_FIXED;
+    assert_eq!(mmap(w + 21 * PAGE, PAGE, R, shared, fd, 0) as u64, w + 21 * PAGE);
+    assert_eq!(mprotect(w + 20 * PAGE, 2 * PAGE, RW), -i64::from(libc::EACCES));
     assert_eq!(munmap(w, 500 * PAGE), 0);
 }
 
