@@ -12,6 +12,7 @@ mod line;
 mod moment;
 mod output;
 mod summary;
+mod target;
 
 fn main() -> std::process::ExitCode {
     commands::run()

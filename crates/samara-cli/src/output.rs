@@ -50,6 +50,14 @@ pub(crate) fn to_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+/// The text, cut where it is long.
+pub(crate) fn short(text: &str) -> String {
+    match text.char_indices().nth(70) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The text with control characters as octal escapes, as `/proc/PID/maps` shows newlines.
 pub(crate) fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

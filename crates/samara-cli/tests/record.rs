@@ -85,6 +85,53 @@ fn files_that_cannot_be_written_are_told_before_the_program_runs() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
+/// A program that does not run costs nobody an older file, and leaves none.
+#[test]
+fn files_are_as_they_were_where_the_program_does_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("old"), "an older trace").unwrap();
+    std::fs::write(at("old.json"), "an older summary").unwrap();
+    std::os::unix::fs::symlink("target", at("link")).unwrap();
+    std::os::unix::fs::symlink("target.json", at("link.json")).unwrap();
+    for [trace, summary] in [["old", "old.json"], ["link", "link.json"], ["new", "new.json"], ["old", "no/such/dir"]] {
+        let output = run(dir.path(), &["trace", "-o", trace, "--summary-json", summary, "--", "no-such-program-here"]);
+        let expected = if summary.contains('/') { 125 } else { 127 };
+        assert_eq!(output.status.code(), Some(expected), "{}", said(&output));
+        assert_eq!(std::fs::read_to_string(at("old")).unwrap(), "an older trace");
+        assert_eq!(std::fs::read_to_string(at("old.json")).unwrap(), "an older summary");
+        assert!(at("link").is_symlink() && at("link.json").is_symlink());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "nothing is left");
+    }
+    // Where it runs they are replaced, through a symbolic link too.
+    std::fs::write(at("old.json"), "x".repeat(100_000)).unwrap();
+    for [trace, summary] in [["old", "old.json"], ["link", "link.json"]] {
+        let output = run(dir.path(), &["trace", "-q", "-o", trace, "--summary-json", summary, "--", "true"]);
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+        assert_eq!(run(dir.path(), &["events", trace]).status.code(), Some(0));
+        let json: serde_json::Value = serde_json::from_slice(&std::fs::read(at(summary)).unwrap()).unwrap();
+        assert_eq!(json["complete"], true);
+    }
+    assert!(at("link").is_symlink() && at("target").is_file() && at("target.json").is_file());
+}
+
+#[test]
+fn one_file_for_trace_and_summary_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("old"), "an older trace").unwrap();
+    std::os::unix::fs::symlink("old", dir.path().join("link")).unwrap();
+    std::fs::hard_link(dir.path().join("old"), dir.path().join("hard")).unwrap();
+    for [trace, summary] in [["new", "new"], ["new", "./new"], ["old", "link"], ["hard", "old"]] {
+        let output = run(dir.path(), &["trace", "-o", trace, "--summary-json", summary, "--", "touch", "ran"]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(stderr(&output).contains("cannot be written to one file"), "{}", said(&output));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing ran, nothing is left");
+        assert_eq!(std::fs::read_to_string(dir.path().join("old")).unwrap(), "an older trace");
+    }
+    let output = run(dir.path(), &["trace", "-q", "-o", "/dev/null", "--summary-json", "/dev/null", "--", "true"]);
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
+
 #[test]
 fn the_summary_s_figures_agree() {
     let dir = tempfile::tempdir().unwrap();

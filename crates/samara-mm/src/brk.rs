@@ -61,7 +61,12 @@ impl<B: Backing> AddressSpace<B> {
         let mut plan = self.begin(start, end, 1, 1)?;
         plan.push(StepKind::Mapped, start, end);
         let mut from = start;
-        let left = start.checked_sub(1).and_then(|a| self.area_at(a)).map(|l| (l.start, l.area.clone()));
+        // What ends where the heap begins is no part of it: the kernel does not look there.
+        let left = start
+            .checked_sub(1)
+            .filter(|a| *a >= self.layout.start_brk)
+            .and_then(|a| self.area_at(a))
+            .map(|l| (l.start, l.area.clone()));
         if let Some((s, l)) = left
             && let Some(j) = self.join_at(start, &l, &one)
         {

@@ -70,6 +70,12 @@ fn brk(model: &mut Model, asked: u64, result: u64) -> Applied {
         return Applied::Done(Vec::new()); // a question, a refusal, or no change
     }
     if result != asked {
+        // Where the break stands within its page nobody told so far: areas show whole pages.
+        let page = sys::page_size();
+        if result.next_multiple_of(page) == layout.brk.next_multiple_of(page) {
+            model.set_layout(samara_mm::Layout { brk: result, ..layout });
+            return Applied::Done(Vec::new());
+        }
         let how = format!("the break is at {result:x}, and the model thought at {:x}", layout.brk);
         return Applied::Disagrees(how, Vec::new());
     }
@@ -79,6 +85,21 @@ fn brk(model: &mut Model, asked: u64, result: u64) -> Applied {
             let done = model::steps(error.done.steps());
             Applied::Disagrees(format!("the model refuses the break {result:x}: {error}"), done)
         }
+    }
+}
+
+/// The break that a `prctl(PR_SET_MM, ..)` sets, if it does.
+pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
+    const BRK: u64 = 7;
+    const MAP: u64 = 14;
+    match (d.args[0], d.args[1]) {
+        (35, BRK) => Some(d.args[2]),
+        (35, MAP) => {
+            // The sixth word of `struct prctl_mm_map`.
+            let mut word = [0u8; 8];
+            sys::read_memory(tid, d.args[2].checked_add(40)?, &mut word).then(|| u64::from_ne_bytes(word))
+        }
+        _ => None,
     }
 }
 

@@ -103,18 +103,14 @@ impl Tracer<'_> {
             self.journal.counters.processes += 1;
         }
         let undo = birth.and_then(|b| b.undo);
-        let task = Task { tgid, space, last_space: space.unwrap_or(0), flight: None, personality, undo };
+        let last_space = space.unwrap_or(0);
+        let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
+        let task = Task { tgid, space, last_space, flight: None, personality, undo, dying };
         self.tasks.insert(child, task);
         self.resume(tid, 0);
-        match self.early.remove(&child) {
-            Some(Some(status)) => self.gone(child, status),
-            Some(None) => {
-                if let Some(undo) = self.tasks.get_mut(&child).and_then(|t| t.undo.take()) {
-                    undo.put_back(child);
-                }
-                self.resume(child, 0);
-            }
-            None => {} // its first stop comes by a later wait
+        // Else its first stop comes by a later wait.
+        if let Some(status) = self.early.remove(&child) {
+            self.dispatch(child, status);
         }
     }
 
@@ -125,27 +121,26 @@ impl Tracer<'_> {
         if self.tasks.values().any(making) {
             return; // the report may still come
         }
-        let waiting: Vec<Tid> = self.early.iter().filter(|(_, dead)| dead.is_none()).map(|(tid, _)| *tid).collect();
-        self.early.clear();
-        for tid in waiting {
-            let tgid = kernel::thread_group(tid).unwrap_or(tid);
-            if tgid != tid {
-                // A thread of a process that is being killed: it will not run again, but it must be let end.
-                let task = Task { tgid, space: None, last_space: 0, flight: None, personality: 0, undo: None };
-                self.tasks.insert(tid, task);
-                self.resume(tid, 0);
+        for (tid, status) in std::mem::take(&mut self.early) {
+            if !libc::WIFSTOPPED(status) {
                 continue;
             }
+            let tgid = kernel::thread_group(tid).unwrap_or(tid);
             let now = sys::now_ns();
             let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-            let id = self.next_space;
-            self.next_space += 1;
-            let space = Space::orphan(id, who, self.query, &mut self.journal);
-            self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
-            self.journal.counters.processes += 1;
-            let task = Task { tgid: tid, space: Some(id), last_space: id, flight: None, personality: 0, undo: None };
+            // A thread of a process that is being killed will not run again, but it must be let end: it gets no space.
+            let mut id = None;
+            if tgid == tid {
+                let space = Space::orphan(self.next_space, who, self.query, &mut self.journal);
+                self.spaces.insert(self.next_space, (space, Traffic { users: 1, ..Traffic::default() }));
+                id = Some(self.next_space);
+                self.next_space += 1;
+                self.journal.counters.processes += 1;
+            }
+            let last_space = id.unwrap_or(0);
+            let task = Task { tgid, space: id, last_space, flight: None, personality: 0, undo: None, dying: false };
             self.tasks.insert(tid, task);
-            self.resume(tid, 0);
+            self.dispatch(tid, status);
         }
     }
 }

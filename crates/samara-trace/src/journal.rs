@@ -4,7 +4,6 @@
 //! - I2: after the sink's first error it is not called again; counting goes on.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use crate::api::{Counters, Sink};
 use crate::event::{Event, EventKind, StepKind};
@@ -100,8 +99,8 @@ impl<'a> Journal<'a> {
     }
 
     /// A space could not be compared with the kernel's maps.
-    pub(crate) fn unchecked(&mut self, error: &io::Error) {
-        *self.unchecked.entry(error.to_string()).or_default() += 1;
+    pub(crate) fn unchecked(&mut self, why: impl ToString) {
+        *self.unchecked.entry(why.to_string()).or_default() += 1;
     }
 
     /// The totals, when all is over.

@@ -142,6 +142,34 @@ pub(crate) fn traces_any() -> bool {
     })
 }
 
+/// What is known of a task's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nothing: it may go on as long as it likes.
+    Runs,
+    /// A SIGKILL waits for it.
+    Killed,
+    /// It is a zombie, or is not there.
+    Ended,
+}
+
+/// Whether a task has ended, or must end.
+pub(crate) fn fate(tid: Tid) -> Fate {
+    let Ok(text) = std::fs::read(format!("/proc/{tid}/status")) else { return Fate::Ended };
+    fate_in(&String::from_utf8_lossy(&text))
+}
+
+fn fate_in(status: &str) -> Fate {
+    const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
+    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
+    let pending = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0) & SIGKILL != 0;
+    match field("State:").as_bytes().first() {
+        None | Some(b'Z' | b'X') => Fate::Ended,
+        _ if pending("SigPnd:") || pending("ShdPnd:") => Fate::Killed,
+        _ => Fate::Runs,
+    }
+}
+
 /// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped for its tracer.
 pub(crate) fn sleeps(tid: Tid) -> bool {
     let text = std::fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
@@ -270,6 +298,21 @@ mod tests {
         assert_eq!(areas[0].name.as_deref(), Some("/a b (deleted)"));
         assert_eq!((areas[1].perms, areas[1].name.as_deref()), (11, Some("/x\ny")));
         assert_eq!((areas[2].name.as_deref(), areas[2].flags.as_deref()), (Some(""), Some("rd wr mr ")));
+    }
+
+    #[test]
+    fn fates_are_read() {
+        let status = |state: char, own: u64, shared: u64| {
+            format!("Name:\tx\nState:\t{state} (x)\nSigQ:\t0/7\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n")
+        };
+        assert_eq!(fate_in(&status('R', 0, 0)), Fate::Runs);
+        assert_eq!(fate_in(&status('t', 1 << 9, 1 << 7)), Fate::Runs, "signals 10 and 8");
+        assert_eq!(fate_in(&status('R', 0x100, 0)), Fate::Killed);
+        assert_eq!(fate_in(&status('D', 0, 0x100)), Fate::Killed);
+        assert_eq!(fate_in(&status('Z', 0x100, 0)), Fate::Ended);
+        assert_eq!(fate_in(""), Fate::Ended);
+        assert_eq!(fate(std::process::id() as Tid), Fate::Runs);
+        assert_eq!(fate(Tid::MAX), Fate::Ended);
     }
 
     #[test]

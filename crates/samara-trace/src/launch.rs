@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::api::{Options, RecordError};
 use crate::filter;
-use crate::sys::{self, Child, Launch, Tid};
+use crate::sys::{self, Child, Launch, Tid, Waited};
 
 /// The program, seized and about to load itself.
 pub(crate) struct Started {
@@ -60,7 +60,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
     if let Err(error) = sys::seize(pid) {
         drop(go); // the child reads the end of the pipe and leaves
-        let _ = sys::wait_for(pid, true);
+        while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
         return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
     }
     File::from(go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;

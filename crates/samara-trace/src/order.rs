@@ -2,17 +2,24 @@
 //!
 //! Which call of two that overlapped came first cannot be seen from outside. They are applied in the order in which they
 //! returned if the kernel's view agrees; else in another order that does; else they wait for the calls that are still in
-//! flight. If that does not help either, the kernel's view is taken over: as a difference if every order was tried and
-//! nothing else was in flight, as something learnt if not.
+//! flight. If that does not help either, and the kernel shows what the model has without them, a call that was applied before
+//! came after them and undid them; else the kernel's view is taken over: as a difference if every order was tried and nothing
+//! else was in flight, as something learnt if not. Orders among calls that were applied already are not tried again.
 //!
 //! - I1: calls whose areas do not touch need no order among one another: each group is settled by itself.
 
+use crate::calls::Call;
 use crate::journal::Journal;
+use crate::kernel::USER_END;
+use crate::model::Model;
 use crate::reach::Range;
 use crate::space::{Attempt, Returned, Space};
+use crate::sys;
 
 /// More overlapped calls than this are not kept waiting for one another.
 const PENDING_LIMIT: usize = 16;
+/// So many overlapped calls are remembered after they were told.
+const RECENT_LIMIT: usize = 64;
 /// Up to this many overlapped calls, every order is tried.
 const ORDERED_LIMIT: usize = 4;
 
@@ -33,11 +40,14 @@ impl Space {
             self.pending = left;
             return;
         }
+        unsure |= left.iter().any(|call| self.met_before(call, &self.ranges(call)));
         let steps = self.adopt(last.who.tid);
+        self.find_break(&left);
         for call in &left {
             self.tell_call(call, Attempt::default(), journal);
         }
-        let Some(steps) = steps else { return };
+        // Nothing to take over: a call that was told before came after one of these and undid it.
+        let Some(steps) = steps.filter(|s| !s.is_empty()) else { return };
         if unsure {
             let text = format!("the order of {} overlapped calls is not known: taken from the kernel", left.len());
             self.tell_learnt(last.who, text, &steps, journal);
@@ -45,6 +55,39 @@ impl Space {
             let how = format!("no order of {} overlapped calls gives what the kernel has", left.len());
             self.tell_misfit(last.who, how, &steps, true, journal);
         }
+    }
+
+    /// Where the break is after calls of which the effect was taken from the kernel: where the last one says whose heap is there.
+    fn find_break(&mut self, calls: &[Returned]) {
+        let page = sys::page_size();
+        let ends_at = |model: &Model, at: u64| {
+            at.checked_sub(1).and_then(|last| model.area_at(last)).is_some_and(|a| a.end == at.next_multiple_of(page))
+        };
+        let layout = self.model.layout();
+        if ends_at(&self.model, layout.brk) {
+            return;
+        }
+        let results = calls.iter().rev().filter(|c| c.decoded.call == Call::Brk).map(|c| c.result as u64);
+        if let Some(brk) = results.into_iter().find(|at| *at < USER_END && ends_at(&self.model, *at)) {
+            self.model.set_layout(samara_mm::Layout { brk, ..layout });
+        }
+    }
+
+    /// Remembers an overlapped call that is told now: its order to calls that have not returned is settled with it.
+    pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
+        if self.recent.len() == RECENT_LIMIT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((call.who.exit_ns, reach.to_vec()));
+    }
+
+    /// Whether a call that was in flight at the same time and reached the same place was told before this one, which
+    /// reaches `ours`.
+    pub(crate) fn met_before(&self, call: &Returned, ours: &[Range]) -> bool {
+        let page = sys::page_size();
+        let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
+        let met = |reach: &Vec<Range>| reach.iter().any(|theirs| ours.iter().any(|ours| meet(ours, theirs)));
+        call.overlapped && self.recent.iter().any(|(exit, reach)| *exit > call.who.entry_ns && met(reach))
     }
 
     /// Applies the calls in the first order that the kernel's view agrees with, and tells them. False: there is none.

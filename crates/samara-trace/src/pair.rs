@@ -70,6 +70,17 @@ impl Pair {
         }
     }
 
+    /// A task has ended: its id may be another's soon.
+    pub(crate) fn gone(&mut self, task: Tid) {
+        if task == self.task {
+            self.task = 0;
+            self.run = 0;
+            if let Some((_, ours)) = self.bound.take() {
+                ours.bind(0);
+            }
+        }
+    }
+
     /// Lets the task go.
     pub(crate) fn end(&mut self) {
         self.run = 0;

@@ -4,6 +4,8 @@
 //!   the kernel's view taken over. While calls overlap this may wait in `pending` until they have all returned.
 //! - I2: the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
 
+use std::collections::VecDeque;
+
 use samara_mm::Area;
 
 use crate::apply::{self, Applied};
@@ -50,6 +52,10 @@ pub(crate) struct Space {
     /// A userfaultfd has been registered here: it may be closed without a word.
     registered: bool,
     pub(crate) window: Vec<KernelArea>,
+    /// Overlapped calls that were told, when they had returned, and what they reached.
+    pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
+    /// It has been compared for the last time, or it was told why not.
+    finished: bool,
 }
 
 /// A part of the model, kept so that it can be put back: each range with all that stood in it.
@@ -143,6 +149,8 @@ impl Space {
             lost: Vec::new(),
             registered: false,
             window: Vec::new(),
+            recent: VecDeque::new(),
+            finished: false,
         }
     }
 
@@ -213,11 +221,17 @@ impl Space {
             // The other call may be why: wait for it.
             Some(_) if others => self.pending.push(call),
             Some(how) => {
+                let unsure = self.met_before(&call, &attempt.reach);
                 let steps = self.adopt(call.who.tid);
                 attempt.steps.extend(steps.iter().flatten());
                 self.tell_call(&call, attempt, journal);
-                if let Some(steps) = steps {
+                // One that overlapped this one and was told before may have undone it: then nothing differs.
+                if let Some(steps) = steps.filter(|s| !s.is_empty() || !call.overlapped) {
                     let how = format!("after {:?}: {how}", call.decoded.call);
+                    if unsure {
+                        let text = format!("{how}: the order of overlapped calls is not known: taken from the kernel");
+                        return self.tell_learnt(call.who, text, &steps, journal);
+                    }
                     self.tell_misfit(call.who, how, &steps, call.overlapped, journal);
                 }
             }
@@ -262,7 +276,7 @@ impl Space {
                 attempt.steps = self.adopt(call.who.tid).unwrap_or_default();
                 if d.call == Call::Prctl {
                     let at = kernel::layout(call.who.tid);
-                    let brk = self.model.layout().brk;
+                    let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
                     self.model.set_layout(samara_mm::Layout {
                         start_brk: at.start_brk,
                         brk,
@@ -278,7 +292,7 @@ impl Space {
         attempt
     }
 
-    fn ranges(&self, call: &Returned) -> Vec<Range> {
+    pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {
         reach::of(&call.decoded, call.result, self.model.layout().brk, sys::page_size())
     }
 
@@ -338,8 +352,9 @@ impl Space {
         }
         let text = match self.maps.text() {
             Ok(text) => text,
-            Err(error) => return journal.unchecked(&error),
+            Err(error) => return self.not_finished(&error.to_string(), journal),
         };
+        self.finished = true;
         let text: String = text.split_inclusive('\n').filter(|l| !kernel::is_pseudo(l)).collect();
         journal.counters.checks += 1;
         let mut told = 0;
@@ -376,8 +391,20 @@ impl Space {
         }
     }
 
-    /// The space is no more.
-    pub(crate) fn close(mut self, journal: &mut Journal<'_>) {
+    /// The end comparison cannot be made.
+    fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
+        journal.unchecked(why);
+        self.finished = true;
+        if self.root {
+            journal.counters.areas_final = self.model.len() as u64;
+        }
+    }
+
+    /// The space is no more; `ends`: because its last task has ended.
+    pub(crate) fn close(mut self, ends: bool, journal: &mut Journal<'_>) {
+        if ends && !self.finished {
+            self.not_finished("its last task was killed before it could be looked at", journal);
+        }
         // Calls of which the end was never seen to fit: their tasks are gone, and nobody can say any more.
         for call in std::mem::take(&mut self.pending) {
             self.tell_call(&call, Attempt::default(), journal);
@@ -421,6 +448,15 @@ impl Space {
             let kind = if olds.contains(&(k.start, k.end)) { StepKind::Changed } else { StepKind::Mapped };
             steps.push(Step { kind, start: k.start, end: k.end });
         }
+        // Calls that were not applied may have moved the break.
+        let heap = areas.iter().rev().find(|a| a.name.as_deref() == Some("[heap]"));
+        let mut layout = self.model.layout();
+        match heap {
+            Some(heap) if !(heap.start < layout.brk && layout.brk <= heap.end) => layout.brk = heap.end,
+            None if layout.brk > layout.start_brk => layout.brk = layout.start_brk,
+            _ => {}
+        }
+        self.model.set_layout(layout);
         Some(steps)
     }
 

@@ -84,34 +84,39 @@ pub(crate) enum Go {
     Listen = libc::PTRACE_LISTEN as isize,
 }
 
-fn ptrace(request: c_long, tid: Tid, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: requests passed here take `data` as a number, or as a pointer that the caller made from a live object.
+/// # Safety
+/// `request` takes `data` as a number, or as a pointer to memory that it may write as much to as it does.
+unsafe fn ptrace(request: c_long, tid: Tid, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: as the caller promises; `address` is the other process's, or a number.
     let r = unsafe { libc::syscall(libc::SYS_ptrace, request, c_long::from(tid), address, data) };
     check(r).map(drop)
 }
 
 /// Sets a task going, delivering `signal` (0 for none). An error means that it has gone (killed meanwhile).
 pub(crate) fn resume(tid: Tid, go: Go, signal: c_int) -> io::Result<()> {
-    ptrace(go as c_long, tid, 0, signal as usize)
+    // SAFETY: all of `Go` take a number.
+    unsafe { ptrace(go as c_long, tid, 0, signal as usize) }
 }
 
 /// Starts to trace a process.
 pub(crate) fn seize(tid: Tid) -> io::Result<()> {
-    ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, TRACE_OPTIONS as usize)
+    // SAFETY: the options are a number.
+    unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, TRACE_OPTIONS as usize) }
 }
 
 /// The number that goes with a ptrace event (a new task's id, for one).
 pub(crate) fn event_message(tid: Tid) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
-    ptrace(c_long::from(libc::PTRACE_GETEVENTMSG), tid, 0, ptr::from_mut(&mut message) as usize)?;
+    // SAFETY: it writes one unsigned long.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GETEVENTMSG), tid, 0, ptr::from_mut(&mut message) as usize)? };
     Ok(message)
 }
 
 /// The word of the task's registers at `offset` of the user area.
 pub(crate) fn register(tid: Tid, offset: usize) -> io::Result<u64> {
     let mut word: u64 = 0;
-    // The raw call (unlike libc's wrapper) stores the word at the address given as data.
-    ptrace(c_long::from(libc::PTRACE_PEEKUSER), tid, offset, ptr::from_mut(&mut word) as usize)?;
+    // SAFETY: the raw call (unlike libc's wrapper) stores one word at the address given as data.
+    unsafe { ptrace(c_long::from(libc::PTRACE_PEEKUSER), tid, offset, ptr::from_mut(&mut word) as usize)? };
     Ok(word)
 }
 
@@ -130,7 +135,8 @@ pub(crate) fn set_word(tid: Tid, word: Word, value: u64) -> io::Result<()> {
         Word::Register(offset) => (libc::PTRACE_POKEUSER, offset),
         Word::Memory(address) => (libc::PTRACE_POKEDATA, address as usize),
     };
-    ptrace(c_long::from(request), tid, at, value as usize)
+    // SAFETY: both requests take the value as a number.
+    unsafe { ptrace(c_long::from(request), tid, at, value as usize) }
 }
 
 /// What PTRACE_GET_SYSCALL_INFO tells.
@@ -149,7 +155,8 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
     // {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
     let mut words = [0u64; 12];
     let size = size_of_val(&words);
-    ptrace(c_long::from(libc::PTRACE_GET_SYSCALL_INFO), tid, size, words.as_mut_ptr() as usize)?;
+    // SAFETY: it writes at most `size` bytes, which `words` has.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GET_SYSCALL_INFO), tid, size, words.as_mut_ptr() as usize)? };
     Ok(match words[0] as u8 {
         libc::PTRACE_SYSCALL_INFO_ENTRY | libc::PTRACE_SYSCALL_INFO_SECCOMP => SyscallInfo::Entry {
             arch: (words[0] >> 32) as u32,
@@ -180,9 +187,9 @@ fn peek_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
     while done < bytes.len() {
         let Some(at) = address.checked_add(done as u64) else { return false };
         let mut word: u64 = 0;
-        // Aligned words lie in one page. The raw call stores the word at the address given as data.
         let data = ptr::from_mut(&mut word) as usize;
-        if ptrace(c_long::from(libc::PTRACE_PEEKDATA), tid, (at & !7) as usize, data).is_err() {
+        // SAFETY: the raw call stores one word at the address given as data. (Aligned words lie in one page.)
+        if unsafe { ptrace(c_long::from(libc::PTRACE_PEEKDATA), tid, (at & !7) as usize, data) }.is_err() {
             return false;
         }
         let part = &word.to_ne_bytes()[(at & 7) as usize..];
@@ -310,9 +317,12 @@ unsafe fn child_main(
     // SAFETY: plain system calls on our own descriptors and on live buffers, as the caller promises.
     unsafe {
         libc::close(go_write);
+        *libc::__errno_location() = 0; // an end of the pipe sets none
         let mut byte = 0u8;
-        if libc::read(go_read, ptr::from_mut(&mut byte).cast(), 1) != 1 {
-            libc::_exit(127);
+        while libc::read(go_read, ptr::from_mut(&mut byte).cast(), 1) != 1 {
+            if *libc::__errno_location() != libc::EINTR {
+                libc::_exit(127);
+            }
         }
         origin::bring_back();
         let tell = |letter: u8, which: u8| {

@@ -10,6 +10,10 @@ use crate::sys;
 impl Space {
     pub(crate) fn tell_call(&mut self, call: &Returned, attempt: Attempt, journal: &mut Journal<'_>) {
         self.tell_grown(call.who, &attempt, journal);
+        if call.overlapped {
+            let reach = if attempt.reach.is_empty() { self.ranges(call) } else { attempt.reach.clone() };
+            self.remember(call, &reach);
+        }
         let mut event = journal.blank(EventKind::Call, self.id, call.who);
         event.nr = Some(call.decoded.nr);
         event.args = call.decoded.args;

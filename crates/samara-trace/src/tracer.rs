@@ -5,7 +5,8 @@
 //! - I2: a task with a `flight` that is not `Held` runs in the kernel, and stands in its space's `flying`.
 //! - I3: every request to a stopped task may find it gone (SIGKILL needs nobody's leave). That is no error: its death
 //!   is reported by a later wait, and its flight is settled at its exit event.
-//! - I4: a space is given up when its last task has passed its exit event (or has been seen dead without one).
+//! - I4: a space is given up when its last task has passed its exit event (or has been seen dead without one); it is compared
+//!   while one of its tasks stands at that event and no other will use it any more (`ends`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job` has us stop too); signals are delivered
 //! unchanged.
@@ -69,6 +70,8 @@ struct Task {
     personality: u32,
     /// To be put right at its first stop.
     undo: Option<Undo>,
+    /// It has to end: it, or its process, was killed or ends.
+    dying: bool,
 }
 
 /// The tasks of one space that are in calls.
@@ -84,8 +87,11 @@ struct Traffic {
 
 pub(crate) struct Tracer<'a> {
     tasks: HashMap<Tid, Task>,
-    /// Tasks that reported themselves before their parent's event did; `Some` holds the status they died with.
-    early: HashMap<Tid, Option<i32>>,
+    /// Tasks that reported themselves before their parent's event did: what they reported last.
+    early: HashMap<Tid, i32>,
+    /// Tasks that stand at their exit events until it is known whether they are the last of their spaces.
+    /// With the time since when.
+    ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
     started: Started,
     root: Tid,
@@ -112,6 +118,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let mut tracer = Tracer {
         tasks: HashMap::new(),
         early: HashMap::new(),
+        ending: Vec::new(),
         spaces: HashMap::new(),
         started,
         root,
@@ -129,7 +136,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
-    let task = Task { tgid: root, space: None, last_space: 0, flight: None, personality: 0, undo: None };
+    let task = Task { tgid: root, space: None, last_space: 0, flight: None, personality: 0, undo: None, dying: false };
     tracer.tasks.insert(root, task);
     tracer.journal.counters.processes = 1;
     tracer.watch()?;
@@ -146,15 +153,30 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 
 impl Tracer<'_> {
     fn watch(&mut self) -> Result<(), RecordError> {
+        // All that could be heard was heard, and `ending` looked at.
+        let mut looked = false;
         loop {
             if self.signals.waiting() {
                 self.interrupted();
             }
             // Children that the recording thread had before are none of ours: it does not wait for their ends.
             let last = self.tasks.is_empty() && self.early.is_empty();
-            match sys::wait_any(!last).map_err(|e| RecordError::System("wait", e))? {
+            let look = !looked && !self.ending.is_empty();
+            let pause = self.signals.pause();
+            let waited =
+                sys::wait_any(!last && !look && pause.is_none()).map_err(|e| RecordError::System("wait", e))?;
+            looked = false;
+            match waited {
                 Waited::Task(tid, status) => self.changed(tid, status),
                 Waited::Nothing => self.interrupted(),
+                Waited::NotYet if look => {
+                    self.end_tasks();
+                    looked = true;
+                }
+                Waited::NotYet if let Some(pause) = pause.filter(|_| !last) => {
+                    std::thread::sleep(pause);
+                    self.interrupted();
+                }
                 Waited::NotYet if kernel::traces_any() => std::thread::sleep(std::time::Duration::from_millis(1)),
                 Waited::NotYet | Waited::NoChild => return Ok(()),
             }
@@ -181,7 +203,8 @@ impl Tracer<'_> {
         let waiting: Vec<SpaceId> =
             self.spaces.iter().filter(|(_, (_, t))| !t.held.is_empty()).map(|(id, _)| *id).collect();
         self.pair.tick();
-        self.signals.tick(match (self.pair.bound(), waiting.is_empty() && !self.job.waits()) {
+        let idle = waiting.is_empty() && self.ending.is_empty() && !self.job.waits();
+        self.signals.tick(match (self.pair.bound(), idle) {
             (true, _) => IDLE_NS,
             (false, false) => HOLD_LIMIT_NS / 2,
             (false, true) => 0,
@@ -229,7 +252,7 @@ impl Tracer<'_> {
             return;
         }
         if !self.tasks.contains_key(&tid) {
-            self.early.insert(tid, None);
+            self.early.insert(tid, status);
             return;
         }
         if let Some(undo) = self.tasks.get_mut(&tid).and_then(|t| t.undo.take()) {
@@ -417,7 +440,8 @@ impl Tracer<'_> {
             && let Some(caller) = self.tasks.remove(&former)
         {
             // The leader has gone and the caller has taken its id.
-            self.leave(tid);
+            self.leave(tid, false);
+            self.ending.retain(|(t, _)| *t != tid);
             self.tasks.insert(tid, caller);
         }
         // Asked before the program's first instruction: a kernel that does not tell is of no use.
@@ -442,7 +466,7 @@ impl Tracer<'_> {
             ));
         }
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
-        self.leave(tid);
+        self.leave(tid, false);
         let id = self.next_space;
         self.next_space += 1;
         let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
@@ -452,108 +476,17 @@ impl Tracer<'_> {
             task.space = Some(id);
             task.last_space = id;
             task.flight = None;
+            task.dying = false;
             let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
             task.personality = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
         }
         self.resume(tid, 0);
-    }
-
-    /// A task is about to end; its space is still there.
-    fn leaving(&mut self, tid: Tid) {
-        if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
-            // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
-            // preset (ENOSYS) does.
-            match sys::register(tid, arch::RESULT_OFFSET) {
-                Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
-                Ok(_) => self.forget_flight(tid),
-                Err(_) => self.lose_flight(tid),
-            }
-        }
-        let now = sys::now_ns();
-        self.pair.end();
-        if let Some(task) = self.tasks.get(&tid)
-            && let Some(id) = task.space
-            && let Some((space, traffic)) = self.spaces.get_mut(&id)
-            && traffic.users == 1
-        {
-            let who = Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now };
-            space.finish(who, &mut self.journal);
-        }
-        self.leave(tid);
-        self.go(tid, Go::Cont, 0);
-    }
-
-    /// A call whose end was not seen, because its task was killed and left without a stop.
-    fn lose_flight(&mut self, tid: Tid) {
-        if let Some(task) = self.tasks.get(&tid)
-            && let Some(flight) = task.flight.filter(|f| !f.held && !f.decoded.stays_out())
-            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
-        {
-            space.lost(flight.decoded);
-        }
-        self.forget_flight(tid);
-    }
-
-    /// A call that never ran.
-    fn forget_flight(&mut self, tid: Tid) {
-        let Some(task) = self.tasks.get_mut(&tid) else { return };
-        task.flight = None;
-        if let Some(id) = task.space
-            && let Some((_, traffic)) = self.spaces.get_mut(&id)
-        {
-            traffic.flying.retain(|t| *t != tid);
-            traffic.held.retain(|t| *t != tid);
-            self.release(id);
-        }
-    }
-
-    /// A task uses its space no more.
-    fn leave(&mut self, tid: Tid) {
-        self.forget_flight(tid);
-        let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
-        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return };
-        traffic.users = traffic.users.saturating_sub(1);
-        if traffic.users == 0
-            && let Some((space, _)) = self.spaces.remove(&id)
-        {
-            space.close(&mut self.journal);
-        }
-    }
-
-    /// A task has ended.
-    fn gone(&mut self, tid: Tid, status: i32) {
-        if !self.tasks.contains_key(&tid) {
-            self.early.insert(tid, Some(status));
-            return;
-        }
-        self.lose_flight(tid);
-        self.leave(tid);
-        let Some(task) = self.tasks.remove(&tid) else { return };
-        if task.tgid != tid {
-            return;
-        }
-        let now = sys::now_ns();
-        if tid == self.root {
-            self.status = Some(ExitStatus::from_raw(status));
-            self.root_end_ns = now;
-            if task.last_space == 0 && self.failed.is_none() {
-                let failed = self.started.report().into_iter().find_map(|r| match r {
-                    Report::NoExec(error) => Some(error),
-                    Report::NoFilter(_) => None,
-                });
-                self.failed = failed;
-            }
-            if task.last_space == 0 {
-                return;
-            }
-        }
-        let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-        let mut event = self.journal.blank(EventKind::Exit, task.last_space, who);
-        event.result = i64::from(status);
-        self.journal.write(event);
     }
 }
 
 #[path = "births.rs"]
 mod births;
 use births::{Birth, Undo};
+
+#[path = "ends.rs"]
+mod ends;

@@ -187,6 +187,42 @@ fn other_arrow_files_are_no_traces() {
     }
 }
 
+/// Text of a file stands in messages escaped and cut, however long it is there.
+#[test]
+fn text_of_a_file_is_echoed_short_and_escaped() {
+    use arrow_schema::{DataType, Field, Schema};
+    use std::sync::Arc;
+    let long = "\u{1b}[31m\n".repeat(20_000);
+    let bytes = file(1, 4);
+    let mut reader = arrow_ipc::reader::StreamReader::try_new(bytes.as_slice(), None).unwrap();
+    let schema = reader.schema();
+    let batch = reader.next().unwrap().unwrap();
+    let with_schema = |schema: Schema| StreamWriter::try_new(Vec::new(), &schema).unwrap().into_inner().unwrap();
+    let mut format = schema.metadata().clone();
+    format.insert("samara.format", long.clone());
+    let other_columns = |field: Field| {
+        let fields: Vec<_> = [field].into_iter().chain(schema.fields()[1..].iter().map(|f| (**f).clone())).collect();
+        Schema::new_with_metadata(fields, schema.metadata().clone())
+    };
+    let nested = DataType::Struct(vec![Field::new(&long, DataType::Int8, false)].into());
+    let words: Arc<dyn arrow_array::Array> = Arc::new(arrow_array::StringArray::from(vec![&*long; batch.num_rows()]));
+    let mut columns = batch.columns().to_vec();
+    columns[1] = words;
+    let batch = arrow_array::RecordBatch::try_new(schema.clone(), columns).unwrap();
+    let mut writer = StreamWriter::try_new(Vec::new(), &schema).unwrap();
+    writer.write(&batch).unwrap();
+    for (bytes, expected) in [
+        (with_schema(Schema::new_with_metadata(schema.fields().clone(), format)), "trace format \\u{1b}[31m\\n"),
+        (with_schema(other_columns(Field::new(&long, DataType::UInt64, false))), "column 0 is `\\u{1b}"),
+        (with_schema(other_columns(Field::new("seq", nested, false))), "where `seq` (UInt64) is due"),
+        (writer.into_inner().unwrap(), "no such word: `\\u{1b}"),
+    ] {
+        let error = read(&bytes).1.unwrap().to_string();
+        assert!(error.contains(expected) && error.contains("bytes)"), "{error:.500}");
+        assert!(error.len() < 500 && !error.contains(char::is_control), "{} bytes: {error:.500}", error.len());
+    }
+}
+
 /// Files that another tool wrote again, without compression, can be read too.
 #[test]
 fn an_uncompressed_file_is_read() {

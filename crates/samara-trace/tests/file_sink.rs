@@ -26,6 +26,33 @@ fn every_event_arrives_once_and_in_order() {
     assert_eq!(events, (0..30_000).map(event).collect::<Vec<_>>());
 }
 
+/// A file that is there keeps what it holds until events come; one that is not is not left behind.
+#[test]
+fn a_recording_of_nothing_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new, link) = (dir.path().join("old"), dir.path().join("new"), dir.path().join("link"));
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    std::fs::write(&old, "x".repeat(100_000)).unwrap();
+    for path in [&old, &new, &link] {
+        FileSink::create(path, &header()).unwrap().discard();
+    }
+    assert_eq!(std::fs::read(&old).unwrap().len(), 100_000);
+    assert!(!new.exists() && link.is_symlink() && !link.exists());
+    drop(FileSink::create(&old, &header()).unwrap());
+    assert_eq!(std::fs::read(&old).unwrap().len(), 100_000);
+
+    for path in [&old, &new, &link] {
+        let mut sink = FileSink::create(path, &header()).unwrap();
+        sink.event(event(0)).unwrap();
+        sink.discard();
+        let (events, error) = read(&std::fs::read(path).unwrap());
+        assert!(events.len() == 1 && ends_early(&error), "what came is kept: {path:?}: {error:?}");
+    }
+    assert!(link.is_symlink());
+    let written = FileSink::create(&old, &header()).unwrap().finish();
+    assert!(written.error.is_none() && read(&std::fs::read(&old).unwrap()).1.is_none(), "an empty trace");
+}
+
 /// A recorder that is killed does not run `finish` or `drop`: what it gave the sink some time before is in the file.
 #[test]
 fn events_reach_the_file_without_finish() {

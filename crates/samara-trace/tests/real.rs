@@ -133,6 +133,23 @@ fn make_of_c() {
     }
 }
 
+/// Heaps that grow in forked children, and in theirs.
+#[test]
+fn perl() {
+    if installed(&["perl"]) {
+        let dir = dir();
+        let script = "my @a; push @a, 'x' x 100 for 1..20000;
+            for (1..4) { if (!fork) { push @a, [1..10] for 1..5000; if (!fork) { @a = (); push @a, 'y' x 50 for 1..20000; exit } wait; exit } }
+            1 while wait > 0; print `echo hi`;";
+        let (outcome, _, out) = trace(
+            dir.path(),
+            &format!("perl -e \"{script}\"", script = script.replace('$', "\\$").replace('`', "\\`")),
+        );
+        assert_eq!((outcome.status.code(), out.trim()), (Some(0), "hi"), "{out}");
+        assert!(outcome.counters.processes >= 9);
+    }
+}
+
 #[test]
 fn pipelines() {
     let dir = dir();

@@ -9,7 +9,7 @@ use samara_trace::file::{FileError, MapsLine, Replay, Space, reasons};
 use crate::cli::Show;
 use crate::format::{plural, time};
 use crate::moment::Moment;
-use crate::output::{self, clean};
+use crate::output::{self, clean, short};
 
 pub(crate) fn run(args: &Show) -> ExitCode {
     let mut reader = match super::open(&args.file) {
@@ -108,7 +108,7 @@ fn no_process(replay: &Replay, pid: Option<u32>) -> String {
     }
     let Some(pid) = pid.filter(|_| !there.is_empty()) else { return "the trace has no events".to_owned() };
     there.sort_by_key(|(_, process)| process.first_event);
-    let named: Vec<_> = there.iter().take(8).map(|(pid, p)| format!("{pid} ({})", p.program)).collect();
+    let named: Vec<_> = there.iter().take(8).map(|(pid, p)| format!("{pid} ({})", short(&p.program))).collect();
     let more = if there.len() > 8 { format!(" and {} more", there.len() - 8) } else { String::new() };
     format!("no process {pid} {when}: {}{more}", named.join(", "))
 }

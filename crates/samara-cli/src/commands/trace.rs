@@ -1,7 +1,6 @@
 //! `samara trace -- PROGRAM ARGS...`: run, record, sum up.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -12,14 +11,14 @@ use samara_trace::{Options, Outcome, RecordError, record};
 
 use crate::cli::Trace;
 use crate::json::{self, Recorded};
-use crate::output::{clean, error};
+use crate::output::{clean, error, short};
+use crate::target::Target;
 use crate::{exit, line, summary};
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
     // clap asks for at least one word.
     let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
     let path = args.output.clone().unwrap_or_else(|| default_path(program));
-    let created = !path.exists();
     if args.output.as_deref() == Some(Path::new("-")) || args.summary_json.as_deref() == Some(Path::new("-")) {
         error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
         return exit::USAGE.into();
@@ -32,19 +31,24 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
         Ok(sink) => sink,
         Err(why) => return cannot_write("the trace", &path, &why),
     };
-    // Opened now, so that a wrong name is told before the program runs.
-    let json = match args.summary_json.as_ref().map(|path| (path, File::create(path))) {
-        None => None,
-        Some((path, Ok(file))) => Some((path, file)),
-        Some((json, Err(why))) => {
-            discard(sink, &path, created);
-            return cannot_write("the summary", json, &why);
+    let json = match args.summary_json.as_deref().map(Target::open).transpose() {
+        Ok(json) => json,
+        Err(why) => {
+            sink.discard();
+            return cannot_write("the summary", args.summary_json.as_deref().unwrap_or(Path::new("")), &why);
         }
     };
+    if let Some(json) = json.as_ref().filter(|json| json.is(&path)) {
+        let both = format!("{} and {}", path.display(), json.path().display());
+        error(format!("the trace and the summary cannot be written to one file: {both}; the program was not run"));
+        sink.discard();
+        return exit::USAGE.into();
+    }
     let outcome = match record(&Options::new(program).args(rest.iter().cloned()), &mut sink) {
         Ok(outcome) => outcome,
         Err(why) => {
-            discard(sink, &path, created);
+            sink.discard();
+            json.into_iter().for_each(Target::discard);
             return not_run(&why);
         }
     };
@@ -54,7 +58,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
 }
 
 /// Tells what happened. Nothing in here changes the exit status, which is the program's.
-fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: Option<(&PathBuf, File)>) {
+fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: Option<Target>) {
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
     let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
@@ -98,9 +102,9 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
-    if let Some((path, mut file)) = json {
-        let text = format!("{:#}\n", json::summary(&totals, &recorded));
-        if let Err(why) = file.write_all(text.as_bytes()) {
+    if let Some(json) = json {
+        let path = json.path().to_owned();
+        if let Err(why) = json.write(&format!("{:#}\n", json::summary(&totals, &recorded))) {
             error(format!("cannot write the summary to {}: {why}", path.display()));
         }
     }
@@ -109,11 +113,7 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
 /// The program's words as a line, cut where it is long.
 fn shown(words: &[OsString]) -> String {
     let line: Vec<_> = words.iter().map(|word| summary::quoted(&clean(&word.to_string_lossy()))).collect();
-    let line = line.join(" ");
-    match line.char_indices().nth(70) {
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
-    }
+    short(&line.join(" "))
 }
 
 /// What to type to run samara again: where it was run by a path, that path.
@@ -129,15 +129,6 @@ fn default_path(program: &OsStr) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("trace")).to_owned();
     name.push(format!("-{}.samara", std::process::id()));
     PathBuf::from(name)
-}
-
-/// Closes a trace of nothing, and removes it where it was not there before.
-fn discard(sink: FileSink, path: &Path, created: bool) {
-    drop(sink);
-    if created {
-        // It stays as an empty trace if it cannot be removed.
-        let _ = std::fs::remove_file(path);
-    }
 }
 
 fn not_run(why: &RecordError) -> ExitCode {

@@ -26,6 +26,12 @@ pub(crate) fn first_argument(arch: u32) -> usize {
     }
 }
 
+/// Whether this number, by whichever table, may be that of `exit`, which ends one thread.
+pub(crate) fn is_thread_exit(nr: u32) -> bool {
+    const COMPAT_EXIT: u32 = 1;
+    nr & !X32_BIT == libc::SYS_exit as u32 || nr == COMPAT_EXIT
+}
+
 const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 /// PR_SET_VMA, PR_SET_MM, PR_SET_MDWE, PR_SET_MEMORY_MERGE.

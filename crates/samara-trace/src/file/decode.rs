@@ -10,6 +10,7 @@ use std::io::Read;
 use arrow_ipc::{BodyCompressionMethod, Buffer, CompressionType, FieldNode, RecordBatch};
 use lz4_flex::frame::FrameDecoder;
 
+use super::error::shown;
 use super::names::{kind_from, perms_from, step_from};
 use super::{Fault, MAX_BATCH_BYTES};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
@@ -371,7 +372,7 @@ where
     fn words<T>(&mut self, name: &str, rows: usize, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
         let texts = self.texts(name, rows, false)?;
         let word =
-            |word| parse(word).ok_or_else(|| Fault::Damaged(format!("column {name}: no such word: {word:.20?}")));
+            |word| parse(word).ok_or_else(|| Fault::Damaged(format!("column {name}: no such word: `{}`", shown(word))));
         texts.iter().map(word).collect()
     }
 

@@ -32,6 +32,13 @@ pub enum Fault {
     Io(io::Error),
 }
 
+/// Text out of a file, fit to stand in a message: escaped, and cut where it is long.
+pub(crate) fn shown(text: &str) -> String {
+    const LIMIT: usize = 60;
+    let short: String = text.chars().take(LIMIT).flat_map(char::escape_debug).collect();
+    if text.chars().nth(LIMIT).is_none() { short } else { format!("{short}... ({} bytes)", text.len()) }
+}
+
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (at, events) = (self.offset, self.events);

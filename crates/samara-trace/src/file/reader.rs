@@ -5,7 +5,7 @@ use std::io::Read;
 use arrow_ipc::convert::try_fb_to_schema;
 
 use super::decode::Batch;
-use super::error::{Fault, FileError};
+use super::error::{Fault, FileError, shown};
 use super::message::{Messages, Next};
 use super::schema::{Header, columns};
 use crate::event::Event;
@@ -111,7 +111,7 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
     if schema.endianness() != arrow_ipc::Endianness::Little {
         return Err(not("its numbers are not little endian"));
     }
-    let schema = try_fb_to_schema(schema).map_err(|error| Fault::NotATrace(error.to_string()))?;
+    let schema = try_fb_to_schema(schema).map_err(|error| Fault::NotATrace(shown(&error.to_string())))?;
     // The version first: another version may have other columns.
     let header = Header::from_schema(&schema)?;
     let expected = columns();
@@ -121,8 +121,8 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
             Some(found) => {
                 return Err(Fault::NotATrace(format!(
                     "column {i} is `{}` ({}), where `{}` ({}) is due",
-                    found.name(),
-                    found.data_type(),
+                    shown(found.name()),
+                    shown(&found.data_type().to_string()),
                     field.name(),
                     field.data_type()
                 )));

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use arrow_schema::{DataType, Field, Fields, Schema};
 
 use super::Fault;
+use super::error::shown;
 
 /// The version of the format that this crate writes and reads.
 pub const FORMAT: &str = "1";
@@ -72,7 +73,7 @@ impl Header {
         };
         let format = get("samara.format")?;
         if format != FORMAT {
-            return Err(Fault::Format(format));
+            return Err(Fault::Format(shown(&format)));
         }
         let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata makes no sense"));
         Ok(Header {

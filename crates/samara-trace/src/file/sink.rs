@@ -53,6 +53,10 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
+    /// The file was not there before.
+    made: bool,
+    /// An event has come.
+    any: bool,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Written>>,
 }
@@ -103,31 +107,55 @@ impl Shared {
 }
 
 impl FileSink {
-    /// Creates the file (or empties it), writes its header and starts the thread.
+    /// Opens the file, or creates it and writes its header, and starts the thread. A file that is there already keeps
+    /// what it holds until the first events are written (a tenth of a second after the first one came, at the latest): a program
+    /// that is not found costs nobody an older trace.
     ///
     /// # Errors
-    /// The file cannot be created or its header not be written.
+    /// The file cannot be opened or created, or the header of a new one not be written.
     pub fn create(path: impl Into<PathBuf>, header: &Header) -> io::Result<Self> {
         let path = path.into();
-        let file = File::create(&path)?;
-        // On a thread that ends: a signal that it blocked goes with it.
-        let writer = std::thread::scope(|scope| {
-            let begin = std::thread::Builder::new().spawn_scoped(scope, || {
-                block_size_signal();
-                TraceWriter::new(file, header)
+        let made = !path.exists();
+        let sink = Self::start(&path, made, header);
+        if sink.is_err() && made {
+            remove(&path);
+        }
+        sink
+    }
+
+    fn start(path: &Path, made: bool, header: &Header) -> io::Result<Self> {
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        let keeps = !made && file.metadata()?.is_file();
+        let mut output = Output::Waits(file, header.clone());
+        if !keeps {
+            // On a thread that ends: a signal that it blocked goes with it.
+            std::thread::scope(|scope| {
+                let begin = std::thread::Builder::new().spawn_scoped(scope, || {
+                    block_size_signal();
+                    output.begin()
+                })?;
+                match begin.join() {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(WriteError::Io(error))) => Err(error),
+                    Ok(Err(other)) => Err(io::Error::other(other)),
+                    Err(_) => Err(io::Error::other("the thread that writes the header died")),
+                }
             })?;
-            match begin.join() {
-                Ok(Ok(writer)) => Ok(writer),
-                Ok(Err(WriteError::Io(error))) => Err(error),
-                Ok(Err(other)) => Err(io::Error::other(other)),
-                Err(_) => Err(io::Error::other("the thread that writes the header died")),
-            }
-        })?;
+        }
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread =
-            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer))?;
-        Ok(FileSink { path, shared, thread: Some(thread) })
+            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, output))?;
+        Ok(FileSink { path: path.to_owned(), made, any: false, shared, thread: Some(thread) })
+    }
+
+    /// Gives the recording up. Where no event has come all is as before: a file that was there holds what it held, one that
+    /// was not is removed (through a symbolic link, which stays). Else the trace is left without its end marker.
+    pub fn discard(mut self) {
+        self.end(End::Dropped);
+        if self.made && !self.any {
+            remove(&self.path);
+        }
     }
 
     /// Where the file is.
@@ -162,6 +190,7 @@ impl Drop for FileSink {
 
 impl Sink for FileSink {
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        self.any = true;
         let mut queue = self.shared.lock();
         while queue.weight > QUEUE_WEIGHT && queue.failed.is_none() {
             queue = self.shared.taken.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -181,8 +210,49 @@ impl Sink for FileSink {
     }
 }
 
+/// The file: before its header is written, and after.
+enum Output {
+    Waits(File, Header),
+    Begun(Box<TraceWriter<File>>),
+    /// The header could not be written.
+    Failed,
+}
+
+impl Output {
+    /// Empties the file and writes the header, if that has not been done.
+    fn begin(&mut self) -> Result<(), WriteError> {
+        match std::mem::replace(self, Output::Failed) {
+            Output::Waits(file, header) => {
+                if file.metadata()?.is_file() {
+                    file.set_len(0)?;
+                }
+                *self = Output::Begun(Box::new(TraceWriter::new(file, &header)?));
+            }
+            other => *self = other,
+        }
+        Ok(())
+    }
+
+    /// Has the writer do something, the header before all else.
+    fn with(&mut self, work: impl FnOnce(&mut TraceWriter<File>) -> Result<(), WriteError>) -> Option<WriteError> {
+        let began = self.begin();
+        let Output::Begun(writer) = self else { return began.err() };
+        let error = work(writer).err();
+        if error.is_some() {
+            cut_back(writer);
+        }
+        error
+    }
+}
+
+/// Removes a file that was made: where a symbolic link leads to it, what it leads to.
+fn remove(path: &Path) {
+    // It stays as an empty trace if it cannot be removed.
+    let _ = path.canonicalize().and_then(std::fs::remove_file);
+}
+
 /// The thread: takes batches until the end.
-fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
+fn write_all(shared: &Shared, mut output: Output) -> Written {
     block_size_signal();
     // A panic in here must not leave the recorder waiting for room.
     let guard = Failed(shared);
@@ -191,11 +261,8 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
     let mut error = None;
     let end = loop {
         let (events, end) = next_batch(shared, std::mem::take(&mut spare));
-        if error.is_none() {
-            error = writer.write(&events).err();
-            if error.is_some() {
-                cut_back(&mut writer);
-            }
+        if error.is_none() && !events.is_empty() {
+            error = output.with(|writer| writer.write(&events));
         }
         for event in &events {
             tally.add(event);
@@ -207,13 +274,14 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
         }
     };
     if error.is_none() && end == End::Finished {
-        error = writer.finish().err();
-        if error.is_some() {
-            cut_back(&mut writer);
-        }
+        error = output.with(|writer| writer.finish());
     }
     drop(guard);
-    Written { events: writer.events(), bytes: writer.bytes(), summary: tally.summary(), error }
+    let (events, bytes) = match &output {
+        Output::Begun(writer) => (writer.events(), writer.bytes()),
+        _ => (0, 0),
+    };
+    Written { events, bytes, summary: tally.summary(), error }
 }
 
 /// Takes away what a failed write left behind the last whole batch.

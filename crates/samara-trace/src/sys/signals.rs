@@ -6,6 +6,7 @@
 
 use std::ffi::c_int;
 use std::ptr;
+use std::time::Duration;
 
 use crate::sync::{AtomicI32, AtomicPtr, Ordering};
 
@@ -58,6 +59,8 @@ pub(crate) struct Asked {
 /// The recorder's own signal dispositions while it records; the former ones come back when it is dropped.
 pub(crate) struct Signals {
     old: Vec<(c_int, libc::sigaction)>,
+    /// The thread's mask: the timer's signal must come through.
+    mask: Option<libc::sigset_t>,
     timer: Option<libc::timer_t>,
     period_ns: u64,
 }
@@ -67,9 +70,10 @@ impl Signals {
     /// [`stop_self`]). SIGTERM, SIGHUP and SIGCONT are kept for [`Signals::asked`].
     pub(crate) fn install() -> Signals {
         ASKED.store(0, Ordering::Relaxed);
-        let mut signals = Signals { old: Vec::new(), timer: None, period_ns: 0 };
+        let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0 };
         let tick: extern "C" fn(c_int) = on_tick;
         signals.set(tick_signal(), tick as libc::sighandler_t);
+        signals.mask = unblock(tick_signal());
         signals.timer = timer();
         if let Some(timer) = signals.timer {
             TIMER.store(timer, Ordering::Relaxed);
@@ -103,6 +107,11 @@ impl Signals {
         ASKED.load(Ordering::Relaxed) != 0
     }
 
+    /// Where there is no timer (`ulimit -i` allows none) and waits should be interrupted: how often. They must not block then.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        (self.timer.is_none() && self.period_ns != 0).then(|| Duration::from_nanos(self.period_ns))
+    }
+
     /// What was asked since the last look. The timer goes on as the handler left it: [`Signals::tick`] is next.
     pub(crate) fn asked(&mut self) -> Asked {
         let bits = ASKED.swap(0, Ordering::Relaxed);
@@ -133,6 +142,18 @@ impl Signals {
     }
 }
 
+/// Lets a signal through to this thread, whatever mask it was started with; that mask.
+fn unblock(signal: c_int) -> Option<libc::sigset_t> {
+    // SAFETY: valid structures and a valid signal.
+    unsafe {
+        let mut one: libc::sigset_t = std::mem::zeroed();
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut one);
+        libc::sigaddset(&mut one, signal);
+        (libc::pthread_sigmask(libc::SIG_UNBLOCK, &one, &mut mask) == 0).then_some(mask)
+    }
+}
+
 /// A timer that interrupts this thread; not started yet.
 fn timer() -> Option<libc::timer_t> {
     // SAFETY: all structures are valid for the call; the timer is ours and is deleted when `Signals` is dropped.
@@ -149,10 +170,13 @@ fn timer() -> Option<libc::timer_t> {
 impl Drop for Signals {
     fn drop(&mut self) {
         HAS_TIMER.store(0, Ordering::Release);
-        // SAFETY: the timer is ours; the dispositions are those that `install` found.
+        // SAFETY: the timer is ours; mask and dispositions are those that `install` found, in the same thread.
         unsafe {
             if let Some(timer) = self.timer {
                 libc::timer_delete(timer);
+            }
+            if let Some(mask) = &self.mask {
+                libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut());
             }
             for (signal, old) in self.old.iter().rev() {
                 libc::sigaction(*signal, old, ptr::null_mut());

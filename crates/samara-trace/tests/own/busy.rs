@@ -114,6 +114,37 @@ pub(crate) fn fork_busy() {
     workers.into_iter().for_each(|w| w.join().unwrap());
 }
 
+/// Threads that move the break, and fill the heap while others take it away.
+pub(crate) fn brk_busy() {
+    let ask = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
+    let go = Arc::new(Barrier::new(7));
+    let place = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let start = |seed: u64| {
+        let (go, place) = (go.clone(), place.clone());
+        std::thread::spawn(move || {
+            go.wait();
+            let place = place.load(Ordering::Relaxed);
+            let mut s = seed as u32 * 7919;
+            for _ in 0..200 {
+                s = s.wrapping_mul(1_103_515_245).wrapping_add(12345);
+                let at = place + PAGE * u64::from((s >> 16) % 64);
+                if (s >> 8) % 3 < 2 {
+                    ask(at + u64::from(s >> 24));
+                } else {
+                    call(libc::SYS_madvise, [at, 4 * PAGE, libc::MADV_POPULATE_WRITE as u64, 0, 0, 0]);
+                }
+            }
+        })
+    };
+    let workers: Vec<_> = (0..6).map(start).collect();
+    // Above what the allocator has.
+    place.store(ask(0).next_multiple_of(PAGE) + 20 * PAGE, Ordering::Relaxed);
+    ask(place.load(Ordering::Relaxed) + 64 * PAGE);
+    go.wait();
+    workers.into_iter().for_each(|w| w.join().unwrap());
+    exit(0);
+}
+
 pub(crate) fn populate() {
     let stop = Arc::new(AtomicBool::new(false));
     let mut workers = Vec::new();
@@ -137,6 +168,41 @@ pub(crate) fn populate() {
     }
     workers.push(std::thread::spawn(move || churn(u64::MAX, &stop)));
     workers.into_iter().for_each(|w| w.join().unwrap());
+}
+
+/// Processes that end while their threads end by themselves, map, are killed, or live longer than the first one.
+pub(crate) fn ends(rounds: u64) {
+    let quick = || drop(std::thread::spawn(|| munmap(anon(2 * PAGE), PAGE)));
+    let busy = || drop(std::thread::spawn(|| churn(u64::MAX, &AtomicBool::new(false))));
+    let micros = |n: u64| std::thread::sleep(std::time::Duration::from_micros(n));
+    for round in 0..rounds {
+        let delay = round * 97 % 700;
+        for kind in 0..4 {
+            let child = fork();
+            if child == 0 {
+                match kind {
+                    0 => (0..6).for_each(|_| quick()),
+                    1 => (0..3).for_each(|_| busy()),
+                    2 => {
+                        std::thread::spawn(move || {
+                            micros(delay);
+                            exit(6);
+                        });
+                        (0..3).for_each(|_| quick());
+                        end_thread();
+                    }
+                    _ => {
+                        (0..3).for_each(|_| busy());
+                        micros(delay);
+                        kill(pid(), libc::SIGKILL);
+                    }
+                }
+                micros(if kind == 0 { delay / 4 } else { delay });
+                exit(6);
+            }
+            assert_eq!(wait(child, 0), if kind == 3 { libc::SIGKILL } else { 6 << 8 });
+        }
+    }
 }
 
 static TICKS: AtomicU32 = AtomicU32::new(0);

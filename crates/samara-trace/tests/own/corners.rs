@@ -21,6 +21,8 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
         "huge" => huge(),
         "zeros" => zeros(),
         "crowd" => crowd(),
+        "helped" => helped(),
+        "filtered-thread" => filtered_thread(),
         _ => return false,
     }
     true
@@ -162,6 +164,42 @@ fn zeros() {
         );
     }
     assert_eq!(munmap(w + PAGE, 7 * PAGE), 0);
+}
+
+/// A thread that a seccomp filter kills, while others wait for its end and go on.
+fn filtered_thread() {
+    for _ in 0..20 {
+        let thread = std::thread::spawn(|| {
+            deadly(libc::SYS_getppid as u32);
+            call(libc::SYS_getppid, [0; 6]);
+        });
+        while !thread.is_finished() && std::fs::read_dir("/proc/self/task").unwrap().count() > 1 {
+            munmap(anon(PAGE), PAGE);
+        }
+    }
+}
+
+/// A call that waits until another thread has mapped something: its result is written where only that thread can make a
+/// page. Exit code 7: the kernel does not let us.
+fn helped() {
+    let fd = call(libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64, 0, 0, 0, 0, 0]);
+    let page = anon(PAGE);
+    let ioctl =
+        |nr: u64, words: &mut [u64; 5]| call(libc::SYS_ioctl, [fd as u64, nr, words.as_mut_ptr() as u64, 0, 0, 0]);
+    if fd < 0 || ioctl(0xc018_aa3f, &mut [0xaa, 0, 0, 0, 0]) != 0 {
+        exit(7);
+    }
+    assert_eq!(ioctl(0xc020_aa00, &mut [page, PAGE, 1, 0, 0]), 0); // UFFDIO_REGISTER, missing
+    let helper = std::thread::spawn(move || {
+        let message = [0u64; 4];
+        assert_eq!(call(libc::SYS_read, [fd as u64, message.as_ptr() as u64, 32, 0, 0, 0]), 32);
+        let zero = anon(PAGE);
+        touch(zero, PAGE);
+        let copy = [page, zero, PAGE, 0, 0];
+        assert_eq!(call(libc::SYS_ioctl, [fd as u64, 0xc028_aa03, copy.as_ptr() as u64, 0, 0, 0]), 0);
+    });
+    call(libc::SYS_io_setup, [1, page, 0, 0, 0, 0]);
+    helper.join().unwrap();
 }
 
 /// So many threads that each waits long for a processor, all changing the same few pages.

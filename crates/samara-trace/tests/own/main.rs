@@ -79,6 +79,8 @@ fn trials() -> Vec<Trial> {
         ("learn", learn),
         ("kill_busy", |m| simple(m, "kill-busy")),
         ("exit_busy", |m| simple(m, "exit-busy")),
+        ("ends", ends),
+        ("brk_busy", |m| simple(m, "brk-busy")),
         ("fork_busy", |m| simple(m, "fork-busy")),
         ("populate", |m| simple(m, "populate")),
         ("int80", int80),
@@ -95,6 +97,7 @@ fn trials() -> Vec<Trial> {
         ("huge", huge),
         ("zeros", zeros),
         ("crowd", crowd),
+        ("filtered_thread", filtered_thread),
     ];
     let modes = [(Mode::Normal, ""), (Mode::NoFilter, "_without_filter"), (Mode::NoQuery, "_without_query")];
     let mut trials: Vec<Trial> = all
@@ -212,6 +215,19 @@ fn exec_from_thread(mode: Mode) -> Result<(), Failed> {
     expect("two programs", r.of(EventKind::Exec).count() == 2)?;
     expect("one process", r.outcome.counters.processes == 1 && r.of(EventKind::Exit).count() == 1)?;
     expect("two spaces", r.of(EventKind::Exec).map(|e| e.space).collect::<Vec<_>>() == [1, 2])
+}
+
+/// However a process of several threads ends, its space is compared then, unless every thread of it was killed at once.
+fn ends(mode: Mode) -> Result<(), Failed> {
+    let r = trace(mode, "ends", &["40"])?;
+    exited(&r, 0)?;
+    let forks = r.of(EventKind::Fork).count();
+    let compared = r.of(EventKind::Checked).count();
+    let killed = r.of(EventKind::Exit).filter(|e| e.result == i64::from(libc::SIGKILL)).count();
+    expect(&format!("{forks} children, {killed} killed"), forks == 160 && killed == 40)?;
+    expect(&format!("{compared} of {} compared", forks + 1), compared > forks - killed)?;
+    let told = r.outcome.counters.notes.iter().any(|n| n.contains("could not be compared"));
+    expect("those that were not are told", told == (compared < forks + 1))
 }
 
 fn daemon(mode: Mode) -> Result<(), Failed> {
@@ -346,6 +362,12 @@ fn crowd(mode: Mode) -> Result<(), Failed> {
         return Ok(());
     }
     simple(mode, "crowd")
+}
+
+fn filtered_thread(mode: Mode) -> Result<(), Failed> {
+    let start = std::time::Instant::now();
+    simple(mode, "filtered-thread")?;
+    expect("each is let end at once", start.elapsed().as_secs() < 15)
 }
 
 /// The kernel's whole view is not read after each map (that took 8 s and more for these).

@@ -33,6 +33,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "learn" => learn(),
         "kill-busy" => kill_busy(),
         "exit-busy" => exit_busy(),
+        "brk-busy" => brk_busy(),
+        "ends" => ends(args[0].parse().unwrap()),
         "fork-busy" => fork_busy(),
         "populate" => populate(),
         "int80" => int80_calls(),
@@ -295,6 +297,12 @@ fn fixed() {
 
 fn brk() {
     let ask = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
+    // `struct prctl_mm_map`, but for the break: the program's places, no new auxiliary vector, no new program file.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    let mut place = [26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51, 0, 0]
+        .map(|n| if n == 0 { 0 } else { fields[n - 3].parse().unwrap() });
+    place[12] = u64::from(u32::MAX) << 32;
     let start = ask(0);
     assert_eq!(ask(start + 10 * PAGE + 5), start + 10 * PAGE + 5);
     touch((start + PAGE) & !(PAGE - 1), PAGE);
@@ -302,6 +310,13 @@ fn brk() {
     assert_eq!(ask(start + 20 * PAGE), start + 20 * PAGE);
     assert_eq!(ask(start + 20 * PAGE + 7), start + 20 * PAGE + 7);
     touch((start + 18 * PAGE) & !(PAGE - 1), PAGE);
+    // The break may be moved without a word to brk (PR_SET_MM_MAP, for whom the kernel lets), and within a page nobody sees it.
+    let end = start + 20 * PAGE + 7;
+    for at in [end - 3, end + 2 * PAGE, end - 12 * PAGE, end] {
+        place[5] = at;
+        let moved = call(libc::SYS_prctl, [35, 14, place.as_ptr() as u64, 104, 0, 0]) == 0;
+        assert_eq!(ask(0), if moved { at } else { end });
+    }
     // What came through a fork written keeps off what the heap grows by, and the child's own growth joins.
     let child = fork();
     if child == 0 {

@@ -68,6 +68,13 @@ pub(crate) fn exit(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Ends this thread alone.
+pub(crate) fn end_thread() -> ! {
+    loop {
+        call(libc::SYS_exit, [0; 6]);
+    }
+}
+
 pub(crate) fn kill(pid: i32, signal: c_int) {
     // SAFETY: a number each.
     unsafe { libc::kill(pid, signal) };
@@ -172,6 +179,11 @@ pub(crate) fn forbid(nr: u32) {
     filter(nr, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
 }
 
+/// Installs a filter that ends the thread that makes this call, alone.
+pub(crate) fn deadly(nr: u32) {
+    filter(nr, libc::SECCOMP_RET_KILL_THREAD);
+}
+
 fn filter(nr: u32, action: u32) {
     let op = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
     let filter = [
@@ -186,6 +198,23 @@ fn filter(nr: u32, action: u32) {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, 0, &raw const program), 0);
     }
+}
+
+/// Blocks all signals that can be blocked, in this thread and in what it starts.
+pub(crate) fn block_signals() {
+    // SAFETY: a valid set.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::sigprocmask(libc::SIG_BLOCK, &all, std::ptr::null_mut());
+    }
+}
+
+/// Lets this process queue no signals, which leaves it without timers.
+pub(crate) fn no_timers() {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a valid structure.
+    unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &none) };
 }
 
 pub(crate) fn no_new_privileges() {

@@ -17,6 +17,8 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("recorder_without_process_vm_readv", blind),
     ("recorder_under_job_control", job_control),
     ("recorder_stops_with_its_program", stops_itself),
+    ("recorder_with_all_signals_blocked", || helped("--record-deaf")),
+    ("recorder_without_timers", || helped("--record-timeless")),
     ("inherited", inherited),
     ("too_few_files", too_few_files),
     ("set_user_id", set_user_id),
@@ -28,6 +30,16 @@ pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
         let options = Options::new(&args[0]).args(["--program"]).args(&args[2..]);
         let signal = record(&options, &mut Vec::new()).map_or(1, |o| o.status.signal().unwrap_or(0) as u8);
         return Some(std::process::ExitCode::from(signal));
+    }
+    if let Some(mode) = args.get(1).filter(|a| *a == "--record-deaf" || *a == "--record-timeless") {
+        if mode == "--record-deaf" {
+            raw::block_signals()
+        } else {
+            raw::no_timers()
+        }
+        let outcome = record(&Options::new(&args[0]).args(["--program", "helped"]), &mut Vec::new());
+        let code = outcome.map(|o| if o.counters.differences == 0 { o.status.code().unwrap_or(1) as u8 } else { 2 });
+        return Some(std::process::ExitCode::from(code.unwrap_or(3)));
     }
     if args.get(1).is_some_and(|a| a == "--record-any") {
         let outcome = record(&Options::new(&args[2]).args(&args[3..]), &mut Vec::new());
@@ -173,6 +185,24 @@ fn stops_itself() -> Result<(), Failed> {
     expect(&format!("stopped each time: {typed}"), count("was 147") == 1 && count("was 148") == 1)?;
     expect(&format!("continued each time: {typed}"), count("went on") == 2)?;
     expect("the shell's own exit code", code == Some(5))
+}
+
+/// A recorder that cannot be woken by its timer lets a call go on that another one waits for, all the same.
+fn helped(how: &str) -> Result<(), Failed> {
+    let mut recorder = std::process::Command::new(std::env::current_exe()?).arg(how).spawn()?;
+    for _ in 0..1000 {
+        if let Some(status) = recorder.try_wait()? {
+            if status.code() == Some(7) {
+                println!("skipped: {how}: no userfaultfd here");
+                return Ok(());
+            }
+            return expect(&format!("recorded: {status}"), status.success());
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    recorder.kill()?;
+    recorder.wait()?;
+    Err("the program and its recorder wait for one another".into())
 }
 
 /// The program inherits what the recorder was started with: an ignored SIGPIPE, a closed standard input; or neither.

@@ -1,0 +1,50 @@
+//! A file that gets its contents when the program has ended, and is as it was where the program does not run.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// An open file that has not been touched yet.
+pub(crate) struct Target {
+    path: PathBuf,
+    file: File,
+    /// It was not there before.
+    made: bool,
+}
+
+impl Target {
+    /// Opens it, so that a wrong name is told early.
+    pub(crate) fn open(path: &Path) -> io::Result<Target> {
+        let made = !path.exists();
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        Ok(Target { path: path.to_owned(), file, made })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether what is written to `path` would get in its way: the same file, and not a device such as `/dev/null`.
+    pub(crate) fn is(&self, path: &Path) -> bool {
+        let id = |m: &Metadata| (m.dev(), m.ino());
+        let Ok(ours) = self.file.metadata() else { return false };
+        !ours.file_type().is_char_device() && path.metadata().is_ok_and(|theirs| id(&theirs) == id(&ours))
+    }
+
+    /// Replaces what it holds.
+    pub(crate) fn write(mut self, text: &str) -> io::Result<()> {
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(text.as_bytes())
+    }
+
+    /// Leaves everything as it was.
+    pub(crate) fn discard(self) {
+        if self.made {
+            // It stays as an empty file if it cannot be removed; a symbolic link to it stays anyhow.
+            let _ = self.path.canonicalize().and_then(std::fs::remove_file);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Ends: of calls that are cut off, of tasks, and of the spaces that go with their last task.
+//!
+//! A space can be compared with the kernel's for the last time while a task of it stands at its exit event. Which task is the
+//! last to get there cannot be told from the order: SIGKILL has a thread pass that event unseen, also where it is the end of
+//! the process that kills it. So a task that is not the only one of its space waits there (`Tracer::ending`) until all that
+//! can be heard has been heard. If another will run on, the space does, and the task is let go; if the others stand at their
+//! exit events too, or are past them, the space is compared; if one is still on its way, its report is waited for.
+//!
+//! - I1: a task waits only while every other one of its space waits too, has passed its exit event, or has to end; and
+//!   not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that the space was not compared is told.
+
+use super::*;
+use crate::kernel::Fate;
+
+/// How long a task waits at its exit event for others that have to end, in nanoseconds.
+const WAIT_LIMIT_NS: u64 = 2_000_000_000;
+
+/// What becomes of the space of a task that is about to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Another task will use it further.
+    Used,
+    /// Another task was killed and may still change it.
+    Ending,
+    /// No other task will use it any more.
+    Unused,
+}
+
+impl Tracer<'_> {
+    /// A task is about to end; its space is still there.
+    pub(super) fn leaving(&mut self, tid: Tid) {
+        if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
+            // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
+            // preset (ENOSYS) does.
+            match sys::register(tid, arch::RESULT_OFFSET) {
+                Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
+                Ok(_) => self.forget_flight(tid),
+                Err(_) => self.lose_flight(tid),
+            }
+        }
+        self.pair.end();
+        let users = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?)).map_or(0, |(_, t)| t.users);
+        if users > 1 {
+            self.mark_dying(tid);
+            return self.ending.push((tid, sys::now_ns()));
+        }
+        self.compare(tid);
+        self.let_end(tid);
+    }
+
+    /// The whole process ends with a thread that does not end by `exit`. Exceptions: a seccomp filter may kill one thread by
+    /// SIGSYS, and a program that one thread loads kills the others.
+    fn mark_dying(&mut self, tid: Tid) {
+        let filtered = sys::event_message(tid).is_ok_and(|code| libc::WTERMSIG(code as i32) == libc::SIGSYS);
+        let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
+        let ends_alone = filtered || exits;
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
+        let loads = |t: &Task| t.tgid == tgid && t.flight.is_some_and(|f| f.decoded.call.execs());
+        if !ends_alone && !self.tasks.values().any(loads) {
+            self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.dying = true);
+        }
+    }
+
+    /// Everything that could be heard was heard: looks at the tasks that wait at their exit events.
+    pub(super) fn end_tasks(&mut self) {
+        let now = sys::now_ns();
+        for (tid, since) in self.ending.clone() {
+            if !self.ending.iter().any(|(t, _)| *t == tid) {
+                continue; // it went with another one
+            }
+            let Some(id) = self.tasks.get(&tid).and_then(|t| t.space) else {
+                self.ending.retain(|(t, _)| *t != tid);
+                continue;
+            };
+            let rest = self.rest(tid, id);
+            if rest == Rest::Ending && now.saturating_sub(since) < WAIT_LIMIT_NS {
+                // A leader that becomes a zombie does not say so: look again.
+                self.signals.tick(HOLD_LIMIT_NS / 2);
+                continue;
+            }
+            if rest == Rest::Unused {
+                self.compare(tid);
+            }
+            let of_space = |(t, _): &(Tid, u64)| self.tasks.get(t).and_then(|t| t.space) == Some(id);
+            let (go, stay): (Vec<_>, _) = std::mem::take(&mut self.ending).into_iter().partition(of_space);
+            self.ending = stay;
+            go.into_iter().for_each(|(tid, _)| self.let_end(tid));
+        }
+    }
+
+    /// What the tasks of the space `id` will do that do not wait with `tid`.
+    fn rest(&mut self, tid: Tid, id: SpaceId) -> Rest {
+        let leader = self.tasks.get(&tid).map_or(tid, |t| t.tgid);
+        let waits: std::collections::HashSet<Tid> = self.ending.iter().map(|(t, _)| *t).collect();
+        let mut others: Vec<Tid> = self
+            .tasks
+            .iter()
+            .filter(|(t, task)| task.space == Some(id) && !waits.contains(t))
+            .map(|(t, _)| *t)
+            .collect();
+        // The leader lives longest, as a rule.
+        others.sort_unstable_by_key(|t| *t != leader);
+        let mut rest = Rest::Unused;
+        for other in others {
+            let Some(task) = self.tasks.get_mut(&other) else { continue };
+            // A thread says so itself when it has ended; its leader does not before all others have.
+            if !task.dying || other == task.tgid {
+                match kernel::fate(other) {
+                    Fate::Ended if other == task.tgid => continue,
+                    Fate::Runs if !task.dying => return Rest::Used,
+                    _ => task.dying = true,
+                }
+            }
+            rest = Rest::Ending;
+        }
+        rest
+    }
+
+    /// Compares the space of a task that stands at its exit event, and that no other task will change any more.
+    fn compare(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get(&tid)
+            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
+        {
+            let now = sys::now_ns();
+            space.finish(Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now }, &mut self.journal);
+        }
+    }
+
+    /// Lets a task go on from its exit event.
+    fn let_end(&mut self, tid: Tid) {
+        self.leave(tid, true);
+        self.go(tid, Go::Cont, 0);
+    }
+
+    /// A call whose end was not seen, because its task was killed and left without a stop.
+    fn lose_flight(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get(&tid)
+            && let Some(flight) = task.flight.filter(|f| !f.held && !f.decoded.stays_out())
+            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
+        {
+            space.lost(flight.decoded);
+        }
+        self.forget_flight(tid);
+    }
+
+    /// A call that never ran.
+    fn forget_flight(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        task.flight = None;
+        if let Some(id) = task.space
+            && let Some((_, traffic)) = self.spaces.get_mut(&id)
+        {
+            traffic.flying.retain(|t| *t != tid);
+            traffic.held.retain(|t| *t != tid);
+            self.release(id);
+        }
+    }
+
+    /// A task uses its space no more: it `ends`, or has loaded a program.
+    pub(super) fn leave(&mut self, tid: Tid, ends: bool) {
+        self.forget_flight(tid);
+        let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
+        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return };
+        traffic.users = traffic.users.saturating_sub(1);
+        if traffic.users == 0
+            && let Some((space, _)) = self.spaces.remove(&id)
+        {
+            space.close(ends, &mut self.journal);
+        }
+    }
+
+    /// A task has ended.
+    pub(super) fn gone(&mut self, tid: Tid, status: i32) {
+        if !self.tasks.contains_key(&tid) {
+            self.early.insert(tid, status);
+            return;
+        }
+        self.ending.retain(|(t, _)| *t != tid);
+        self.pair.gone(tid);
+        self.lose_flight(tid);
+        self.leave(tid, true);
+        let Some(task) = self.tasks.remove(&tid) else { return };
+        if task.tgid != tid {
+            return;
+        }
+        let now = sys::now_ns();
+        if tid == self.root {
+            self.status = Some(ExitStatus::from_raw(status));
+            self.root_end_ns = now;
+            if task.last_space == 0 && self.failed.is_none() {
+                let failed = self.started.report().into_iter().find_map(|r| match r {
+                    Report::NoExec(error) => Some(error),
+                    Report::NoFilter(_) => None,
+                });
+                self.failed = failed;
+            }
+            if task.last_space == 0 {
+                return;
+            }
+        }
+        let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
+        let mut event = self.journal.blank(EventKind::Exit, task.last_space, who);
+        event.result = i64::from(status);
+        self.journal.write(event);
+    }
+}
