@@ -95,11 +95,21 @@ pub(crate) fn same_entry<V: Value, K: TestKey>(
 }
 
 /// Walks `got` and the list `want` alike; `each` is given what was met, and compares it.
-fn walk<T, W: Copy + fmt::Debug>(
+pub(crate) fn walk<T, W: Copy + fmt::Debug>(
     walk: Walk,
     mut got: impl DoubleEndedIterator<Item = T>,
     want: &[W],
     mut each: impl FnMut(T, W) -> Outcome,
+) -> Outcome {
+    // Compiled once for each kind of item, not for each iterator.
+    walk_any(walk, &mut got, want, &mut each)
+}
+
+fn walk_any<T, W: Copy + fmt::Debug>(
+    walk: Walk,
+    got: &mut dyn DoubleEndedIterator<Item = T>,
+    want: &[W],
+    each: &mut dyn FnMut(T, W) -> Outcome,
 ) -> Outcome {
     let mut want = want.iter().copied();
     for step in 0..u32::from(walk.steps) {
@@ -132,7 +142,7 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
         self.id
     }
 
-    fn observed(
+    pub(crate) fn observed(
         &mut self,
         got: Result<(), StoreError<K>>,
         pieces: &[(Piece<K>, V)],
@@ -150,7 +160,7 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
     }
 
     /// Compares all of the map with the oracle, and the map with its own rules.
-    fn compare(&self) -> Outcome {
+    pub(crate) fn compare(&self) -> Outcome {
         self.map.check().map_err(|violation| format!("check(): {violation:?}"))?;
         same("len", &self.map.len(), &self.naive.entries.len())?;
         same("is_empty", &self.map.is_empty(), &self.naive.entries.is_empty())?;
@@ -192,7 +202,10 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
             Op::Release => self.map.release(),
             Op::Cursor(key, steps) => self.walk_cursor(*key, steps)?,
             Op::CursorMut(key, steps) => self.edit_by_cursor(*key, steps)?,
-            Op::Reserve(stores) => self.map.reserve(usize::from(*stores)).map_err(|e| e.to_string())?,
+            Op::Reserve(stores) => {
+                self.map.reserve(usize::from(*stores)).map_err(|e| e.to_string())?;
+            }
+            Op::Verb(verb) => self.verb(verb)?,
         }
         same("len", &self.map.len(), &self.naive.entries.len())
     }

@@ -1,6 +1,16 @@
 //! Keys that tests can make and measure. Knows nothing of maps.
 
-use samara::Key;
+use samara::{Key, key_newtype};
+
+key_newtype! {
+    /// A newtype of the fastest key.
+    pub struct Frame(pub u64);
+}
+
+key_newtype! {
+    /// A newtype of a small key.
+    pub struct Small(pub u32);
+}
 
 /// A key type that converts to and from `u128`, in which the oracle calculates.
 pub trait TestKey: Key {
@@ -24,3 +34,18 @@ macro_rules! test_key {
 }
 
 test_key!(u32, u64, usize, u128);
+
+macro_rules! test_newtype {
+    ($($t:ident($raw:ty)),*) => {$(
+        impl TestKey for $t {
+            fn from_u128(n: u128) -> Self {
+                $t(n as $raw)
+            }
+            fn to_u128(self) -> u128 {
+                u128::from(self.0)
+            }
+        }
+    )*};
+}
+
+test_newtype!(Frame(u64), Small(u32));

@@ -28,11 +28,12 @@ mod oracle;
 mod tracked;
 mod universe;
 mod value;
+mod verbs;
 
 pub use campaign::{Campaign, campaign, ops_wanted, seed_wanted};
 pub use driver::{Difference, Stats, run};
-pub use key::TestKey;
-pub use op::{Op, Step, Walk, script, script_from_bytes};
+pub use key::{Frame, Small, TestKey};
+pub use op::{EntryStep, Kept, Op, Step, Verb, Walk, script, script_from_bytes};
 pub use oracle::{Naive, Piece};
 pub use tracked::{Ledger, Tracked};
 pub use universe::Universe;

@@ -58,6 +58,101 @@ pub enum Op<K> {
     /// Makes a mutable cursor at a key, and goes these steps with it.
     CursorMut(K, Vec<Step<K>>),
     Clear,
+    Verb(Verb<K>),
+}
+
+/// A verb that is built upon the others.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Verb<K> {
+    /// Stores; says this of the entry that touches below, and of the one above.
+    InsertMerging(Span<K>, bool, bool),
+    MergeAt(K, bool),
+    Entry(K, EntryStep<K>),
+    /// Keeps the entries whose bit is set, in their order, again from the lowest bit after the highest.
+    Retain(u32),
+    /// Takes out the entries whose bit is set, as many at most.
+    ExtractIf(Span<K>, u32, u16),
+    Drain(Span<K>, Walk),
+    /// Owned iteration; goes on with a copy.
+    IntoIter(Walk),
+    /// Ranges and values, shared, mutable and owned.
+    Views(Walk),
+    SplitOff(K, Kept),
+    /// Stores these ranges, the empty ones too, one by one or as a map that is appended.
+    Extend {
+        spans: Vec<Span<K>>,
+        by_append: bool,
+    },
+    /// Stores by turns through a reservation.
+    Reserved(Vec<Span<K>>),
+    Ends {
+        pop_first: bool,
+        pop_last: bool,
+    },
+    /// What is occupied and what is free in a window, and at a key.
+    Cover(Span<K>, K),
+}
+
+/// What is done with one entry; `OrInsert` and `SetSpan` insert where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum EntryStep<K> {
+    Replace,
+    Remove,
+    SetSpan(Span<K>),
+    SplitAt(K),
+    OrInsert(Span<K>),
+}
+
+/// What is gone on with where a map was split in two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Kept {
+    Low,
+    High,
+    /// The high one is appended to the low one again.
+    Both,
+}
+
+impl<K: TestKey> Verb<K> {
+    fn arbitrary(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Self> {
+        Ok(match u.int_in_range(0..=63_u8)? {
+            0..=13 => Verb::InsertMerging(universe.span(u)?, u.arbitrary()?, u.arbitrary()?),
+            14..=19 => Verb::MergeAt(universe.key(u)?, u.arbitrary()?),
+            20..=31 => Verb::Entry(
+                universe.key(u)?,
+                match u.int_in_range(0..=7_u8)? {
+                    0 => EntryStep::Replace,
+                    1 => EntryStep::Remove,
+                    2..=4 => EntryStep::SetSpan(universe.span(u)?),
+                    5 => EntryStep::SplitAt(universe.key(u)?),
+                    _ => EntryStep::OrInsert(universe.span(u)?),
+                },
+            ),
+            // Mostly most of them stay, or a map would never grow tall.
+            32 => {
+                let (some, others) = (u.arbitrary::<u32>()?, u.arbitrary::<u32>()?);
+                Verb::Retain(if u.int_in_range(0..=3_u8)? == 0 { some & others } else { some | others })
+            }
+            33..=35 => Verb::ExtractIf(universe.span(u)?, u.arbitrary()?, u.int_in_range(0..=9)?),
+            36..=41 => Verb::Drain(universe.span(u)?, Walk::arbitrary(u)?),
+            42..=43 => Verb::IntoIter(Walk::arbitrary(u)?),
+            44..=45 => Verb::Views(Walk::arbitrary(u)?),
+            46..=48 => Verb::SplitOff(
+                universe.key(u)?,
+                match u.int_in_range(0..=15_u8)? {
+                    0 => Kept::Low,
+                    1 => Kept::High,
+                    _ => Kept::Both,
+                },
+            ),
+            49..=50 => Verb::Extend { spans: spans(u, universe)?, by_append: u.arbitrary()? },
+            51..=52 => Verb::Reserved(spans(u, universe)?),
+            53..=56 => Verb::Ends { pop_first: u.arbitrary()?, pop_last: u.arbitrary()? },
+            _ => Verb::Cover(universe.span(u)?, universe.key(u)?),
+        })
+    }
 }
 
 /// What a cursor does.
@@ -113,7 +208,8 @@ impl<K: TestKey> Op<K> {
     /// As [`Unstructured`]'s methods.
     pub fn arbitrary(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Self> {
         Ok(match u.int_in_range(0..=255_u8)? {
-            0..=49 => Op::Insert(universe.span(u)?),
+            0..=36 => Op::Insert(universe.span(u)?),
+            37..=49 => Op::Verb(Verb::arbitrary(u, universe)?),
             50..=84 => Op::Replace(universe.span(u)?),
             85..=106 => Op::ClearRange(universe.span(u)?),
             107..=129 => Op::Remove(universe.key(u)?),

@@ -99,6 +99,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
         unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
     }
 
+    /// The value of the entry that it stands on.
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
         Some(place.leaf.value(place.slot))
@@ -199,6 +200,28 @@ impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
 
 /// A place in a map, to walk from and to edit at: see [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
 ///
+/// # Where it stands after an edit
+/// After [`store`](Self::store) on the new entry, wherever that is; after [`erase`](Self::erase) on the whole gap that is left;
+/// after [`set_first`](Self::set_first) and [`set_last`](Self::set_last) on the entry, as it is now. After an error where it stood.
+/// Where the drop of a displaced value panics, on what holds the first key of what it stood on.
+///
+/// # Complexity
+/// A step is O(1) amortised, an edit O(log n). So a loop that edits while it walks goes over each entry once: n steps with k edits are
+/// O(n + k log n), and no edit makes it start over.
+///
+/// ```
+/// # use samara::RangeMap;
+/// # let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+/// let mut cursor = map.cursor_mut(0);
+/// while cursor.next().is_some() {
+///     if cursor.current().is_some_and(|(_, value)| value % 2 == 1) {
+///         cursor.erase(); // stands on the gap: `next` goes to the entry behind it
+///     }
+/// }
+/// assert_eq!(map.len(), 50);
+/// ```
+///
+/// # Examples
 /// ```
 /// use samara::{RangeMap, Span};
 /// let mut map = RangeMap::new();
@@ -227,6 +250,12 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
     /// The value of the entry that the cursor stands on.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         // SAFETY: C1: the value is in the tree, which the cursor borrows mutably.
+        self.stand.value().map(|value| unsafe { &mut *value })
+    }
+
+    /// The value, for as long as the map was borrowed for.
+    pub(crate) fn into_value(self) -> Option<&'a mut V> {
+        // SAFETY: as for `value_mut`; the cursor, the only one with a borrow of the tree, ends here.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
@@ -274,7 +303,7 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         self.set_bounds(Span::new(self.stand.span.first, last))
     }
 
-    fn set_bounds(&mut self, to: Span<K>) -> Result<(), BoundError<K>> {
+    pub(crate) fn set_bounds(&mut self, to: Span<K>) -> Result<(), BoundError<K>> {
         if !self.stand.entry {
             return Err(BoundError::NoEntry(self.stand.span.first));
         }

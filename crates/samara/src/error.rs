@@ -44,6 +44,66 @@ impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
 
+/// Why a store through a [`Reservation`](crate::Reservation) did not happen. The map is as it was before the call.
+///
+/// Lack of memory is not among the reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservedError<K = u64> {
+    /// The range holds no key: its first key lies after its last.
+    EmptyRange(Span<K>),
+    /// As many stores have been made as were reserved.
+    UsedUp,
+}
+
+impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReservedError::EmptyRange(s) => {
+                write!(f, "the range {s} holds no key: its first key must not lie after its last")
+            }
+            ReservedError::UsedUp => f.write_str("as many stores were made as had been reserved: reserve more of them"),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for ReservedError<K> {}
+
+/// Why an entry was not put into a gap. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryError<K = u64> {
+    /// The range holds no key: its first key lies after its last.
+    EmptyRange(Span<K>),
+    /// The range is not within the gap.
+    OutsideGap {
+        /// The range asked for.
+        span: Span<K>,
+        /// The gap.
+        gap: Span<K>,
+    },
+    /// Memory could not be allocated.
+    Alloc,
+}
+
+impl<K: fmt::LowerHex> fmt::Display for EntryError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EntryError::EmptyRange(s) => {
+                write!(f, "the range {s} holds no key: its first key must not lie after its last")
+            }
+            EntryError::OutsideGap { span, gap } => {
+                write!(
+                    f,
+                    "{span} is not within the gap {gap}: ask for less, or insert into the map, over what is there"
+                )
+            }
+            EntryError::Alloc => fmt::Display::fmt(&AllocError, f),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for EntryError<K> {}
+
 /// Why a map could not be built from an iterator. Nothing is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -124,3 +184,9 @@ impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
 }
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
+
+/// The end, where there is no memory and the caller has no `Result` to look at.
+#[cold]
+pub(crate) fn out_of_memory() -> ! {
+    alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>())
+}

@@ -1,21 +1,32 @@
 //! Keys: the unsigned integers that a map can be keyed by.
 //!
-//! Knows how to step, to measure a distance, and which search a key type may use. Knows nothing of nodes.
+//! Knows how to step, to measure a distance, and which search a key type may use. Knows nothing of nodes. Newtypes are
+//! made keys in `newtype`.
 
 use core::fmt::{Debug, LowerHex};
 use core::hash::Hash;
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for u32 {}
-    impl Sealed for u64 {}
-    impl Sealed for usize {}
-    impl Sealed for u128 {}
+/// What seals [`Key`]. Public for [`key_newtype`](crate::key_newtype) alone, which keeps its promise.
+#[doc(hidden)]
+pub mod sealed {
+    /// # Safety
+    /// Order and arithmetic are those of an unsigned integer, and `Key::IS_U64` is true only where the type has the
+    /// representation and the order of `u64`.
+    pub unsafe trait Sealed {}
+    // SAFETY: an unsigned integer.
+    unsafe impl Sealed for u32 {}
+    // SAFETY: as above.
+    unsafe impl Sealed for u64 {}
+    // SAFETY: as above.
+    unsafe impl Sealed for usize {}
+    // SAFETY: as above.
+    unsafe impl Sealed for u128 {}
 }
 
-/// An unsigned integer that ranges are made of: `u32`, `u64`, `usize` or `u128`.
+/// An unsigned integer that ranges are made of: `u32`, `u64`, `usize` or `u128`, or a newtype of one of them.
 ///
-/// Sealed: the tree relies on the order and on the arithmetic of these types. `u64` is the fastest.
+/// Sealed: the tree relies on the order and on the arithmetic of these types. A type of your own (page numbers, guest
+/// addresses) becomes a key by [`key_newtype!`](crate::key_newtype). `u64` and its newtypes are the fastest.
 pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
     /// The lowest key, an ordinary key like every other.
     const MIN: Self;

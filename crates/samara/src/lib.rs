@@ -20,50 +20,117 @@
 //! ```
 //!
 //! # Coming from other maps
-//! | `BTreeMap`, `rangemap` | here |
+//! | `BTreeMap`, `rangemap`, `nodit` | here |
 //! |---|---|
 //! | `insert(a..b, v)` | `insert(a..=b - 1, v)`, or [`Span::with_len`]: ranges are inclusive, so that the last key is an ordinary one |
-//! | rangemap joins equal neighbours | two touching ranges stay two |
+//! | rangemap joins equal neighbours; `insert_merge_touching_if_values_equal` | [`RangeMap::insert_merging`], with the predicate of your choice; `insert` joins nothing |
+//! | `insert_strict` (refuses to overwrite) | [`RangeMap::entry`], then [`VacantEntry::insert`]; or [`RangeMap::is_free`] first |
 //! | `range(..=k).next_back()`, then look at the end | [`RangeMap::get`]; [`RangeMap::at_or_before`] |
-//! | `remove(range)` of rangemap | [`RangeMap::clear_range`]; [`RangeMap::remove`] takes one whole entry |
-//! | `overlapping(range)` | [`RangeMap::range`] |
+//! | `remove(range)` of rangemap, `cut` of nodit | [`RangeMap::clear_range`], [`RangeMap::drain`]; [`RangeMap::remove`] takes one whole entry |
+//! | `overlapping(range)` | [`RangeMap::range`]; [`RangeMap::overlaps`] for yes or no |
 //! | `gaps(range)`, then look for a wide one | [`RangeMap::find_gap`], in O(log n) |
-//! | `collect()` | [`RangeMap::from_sorted`] |
+//! | `first_key_value`, `pop_first`, `retain`, `extract_if`, `append`, `split_off` | `first`, `pop_first`, `retain`, `extract_if`, `append`, `split_off` |
+//! | `entry(k).or_insert(v)` | `entry(k).or_insert(range, v)` |
+//! | `keys()` | [`RangeMap::spans`] |
+//! | `map[&k]` | `map[k]` |
+//! | `collect()` | `collect()`: later entries win; [`RangeMap::from_sorted`] where they ascend, in O(n) |
 //!
 //! Stores return a `Result` (an empty range, no memory) and ask for `V: Clone`: a range that is cut in two keeps its value on both sides.
-//! Not there yet: owned iteration, `retain`, `first` and `last` (`iter().next()` and `next_back()` serve).
+//!
+//! # Consistency
+//! - A store is one replacement, however many entries its range meets: there is no state in between, not for an observer, not
+//!   after an error, not after a panic in the value's `clone` or in a closure. [`RangeMap`] says what holds for each of them.
+//! - Ranges of a map never overlap and never are empty. Two that touch stay two until a call asks to join them.
+//! - A verb that fails for want of memory leaves the entries as they were. Verbs that need none say so; those that do have a
+//!   form that returns an error: `insert` and its kin, `try_clone`, `try_extend`, `try_from_iter`, `append`, `split_off`. Only the traits that
+//!   cannot (`Clone`, `Extend`, `FromIterator`) end the program instead. [`RangeMap::reserve`] takes the memory first.
+//! - An iterator that takes entries out, dropped early, leaves what it says; leaked, it may lose entries and never shows one
+//!   twice.
+//! - Lookups and stores are for one owner at a time (`&`, `&mut`): a map is `Send` and `Sync` as its values are.
+//!
+//! # Complexity
+//! For n entries, of which the call meets k:
+//!
+//! | | |
+//! |---|---|
+//! | `get`, `at_or_after`, `at_or_before`, `first`, `last`, `entry`, a cursor's `walk` | O(log n) |
+//! | `find_gap` without alignment, `covers`, `is_free`, `overlaps`, `gap_at` | O(log n), whatever k is |
+//! | `insert`, `insert_merging`, `replace`, `clear_range`, `drain`, `split_off` | O(log n + k), amortised |
+//! | `remove`, `split_at`, `merge_at`, moving a boundary, an entry that `extract_if` takes out | O(log n) |
+//! | a step of an iterator or a cursor | O(1) amortised |
+//! | `iter`, `into_iter`, `clone`, `from_sorted`, `clear`, drop | O(n) |
+//! | `retain` | O(n), with one descent for every leaf |
+//! | `append` of m entries | O(m log n) |
+//! | `len`, `is_empty` | O(1) |
+//!
+//! A node that is not at an edge of its level is a quarter full at least, whatever was done to the map; ascending and descending fills,
+//! and `from_sorted`, leave full ones.
+//!
+//! # Compared with
+//! - A `BTreeMap` from first key to (last key, value) is what one writes by hand. A replacement is then a lookup, one or two trims, a
+//!   removal for each entry that is met and an insertion, with every state in between visible to a panic; a gap is found by looking at
+//!   all of them. It is the better choice for keys that are no integers, and it does not ask for `V: Clone`.
+//! - rangemap has half-open ranges as well as inclusive ones, over any ordered key, and joins equal neighbours always: the better choice where
+//!   that is what is wanted and speed is not. It does not tell what an insertion displaced, and finds gaps by walking over them.
+//! - nodit has intervals over discrete keys, with strict, overwriting and merging insertions, and gives out what is cut. It finds gaps by walking
+//!   too, and panics on an empty interval where this crate returns an error.
+//! - None of them reserves memory before a store, or returns an error where memory runs out.
+//!
+//! Figures against these and others, and how to repeat them, are in the project's benchmarks.
+//!
+//! Not there yet: snapshots that share nodes, and readers beside a writer.
 //!
 //! # Features
+//! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for [`RangeMap`], as the ascending sequence of
+//!   `(first, last, value)`. What is read is checked. Still without `std`.
 //! - `testing`: a map with nodes of three slots and a switch for the search path, for the crate's own tests.
 #![no_std]
 
 extern crate alloc;
 
+mod append;
 mod bounds;
 mod build;
+mod cast;
 mod check;
 mod clone;
+mod collect;
+mod cover;
 mod cursor;
 mod displaced;
+mod drain;
+mod ends;
+mod entry;
 mod error;
 mod find_gap;
 mod gap;
 mod gaps;
+mod into_iter;
 mod iter;
 mod key;
+mod leaving;
 mod map;
 mod mend;
+mod merge;
+mod newtype;
 mod node;
 mod reap;
 mod remove;
+mod reservation;
+mod retain;
 mod search;
+#[cfg(feature = "serde")]
+mod serde_impl;
 mod shape;
+mod sorted;
 mod span;
 mod spare;
 mod split;
 mod store;
 mod sync;
+mod traits;
 mod tree;
+mod whole;
 
 #[cfg(test)]
 mod tests;
@@ -71,14 +138,22 @@ mod tests;
 pub use check::{Stats, Violation};
 pub use cursor::{Cursor, CursorMut};
 pub use displaced::{Displaced, Remains};
-pub use error::{AllocError, BoundError, BuildError, StoreError};
+pub use drain::Drain;
+pub use entry::{Entry, OccupiedEntry, VacantEntry};
+pub use error::{AllocError, BoundError, BuildError, EntryError, ReservedError, StoreError};
 pub use gap::{End, GapQuery};
 pub use gaps::Gaps;
+pub use into_iter::{IntoIter, IntoValues};
 pub use iter::{Range, RangeMut};
 pub use key::Key;
+#[doc(hidden)]
+pub use key::sealed as __sealed;
 pub use map::RangeMap;
+pub use reservation::Reservation;
+pub use retain::ExtractIf;
 pub use shape::{Normal, Shape};
 pub use span::Span;
+pub use whole::{Iter, IterMut, Spans, Values, ValuesMut};
 
 /// For the crate's own tests and benchmarks; no part of its promises.
 #[cfg(feature = "testing")]

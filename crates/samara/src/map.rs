@@ -1,10 +1,9 @@
 //! The public face: [`RangeMap`]. Knows the tree's verbs, and nothing of nodes.
 
-use crate::build::Builder;
 use crate::check::{Stats, Violation};
 use crate::cursor::{Cursor, CursorMut};
 use crate::displaced::Displaced;
-use crate::error::{AllocError, BuildError, StoreError};
+use crate::error::{AllocError, StoreError};
 use crate::gap::GapQuery;
 use crate::gaps::Gaps;
 use crate::iter::{Range, RangeMut};
@@ -13,7 +12,6 @@ use crate::node::{Inner, Leaf};
 use crate::shape::{Normal, Shape};
 use crate::span::Span;
 use crate::tree::Tree;
-use core::fmt;
 use core::marker::PhantomData;
 
 /// A map from disjoint, inclusive ranges of keys to values.
@@ -30,7 +28,8 @@ use core::marker::PhantomData;
 /// # Complexity
 /// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf, [`remove`](Self::remove), and
 /// [`find_gap`](Self::find_gap) without alignment O(log n); a store that meets k entries O(k + log n) amortised; a step of an
-/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n).
+/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n). The
+/// [crate's page](crate#complexity) has them all.
 /// About 25 bytes an entry with `u64` keys and 8-byte values where leaves are full.
 ///
 /// # Examples
@@ -47,7 +46,7 @@ use core::marker::PhantomData;
 /// # Ok::<(), samara::StoreError>(())
 /// ```
 pub struct RangeMap<V, K: Key = u64, S: Shape = Normal> {
-    tree: Tree<V, K, S>,
+    pub(crate) tree: Tree<V, K, S>,
 }
 
 impl<V> RangeMap<V> {
@@ -113,13 +112,15 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// The entry that holds `key`, or the first one above it. O(log n).
     #[must_use]
     pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
-        self.range(Span::new(key, K::MAX)).next()
+        let mut cursor = self.cursor(key);
+        cursor.current().or_else(|| cursor.next())
     }
 
     /// The entry that holds `key`, or the last one below it. O(log n).
     #[must_use]
     pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
-        self.range(Span::new(K::MIN, key)).next_back()
+        let mut cursor = self.cursor(key);
+        cursor.current().or_else(|| cursor.prev())
     }
 
     /// Stores `value` over `span`, whatever stood there: entries inside go, entries at the edges are trimmed, an entry that
@@ -213,31 +214,6 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(true)
     }
 
-    /// Sets memory aside: the next `stores` stores ([`insert`](Self::insert), [`replace`](Self::replace),
-    /// [`clear_range`](Self::clear_range), [`split_at`](Self::split_at)), wherever they go, then neither allocate nor fail for lack
-    /// of memory. What they do not use stays set aside until [`release`](Self::release) or the map's end.
-    ///
-    /// # Errors
-    /// [`AllocError`]; the entries are as before.
-    pub fn reserve(&mut self, stores: usize) -> Result<(), AllocError> {
-        self.tree.plan_stores(stores)
-    }
-
-    /// Gives back what [`reserve`](Self::reserve) set aside.
-    pub fn release(&mut self) {
-        self.tree.release();
-    }
-
-    /// All entries, ascending; from both ends. O(1) amortised a step.
-    pub fn iter(&self) -> Range<'_, V, K, S> {
-        self.tree.range(Span::FULL)
-    }
-
-    /// All entries, ascending, with their values to change.
-    pub fn iter_mut(&mut self) -> RangeMut<'_, V, K, S> {
-        self.range_mut(Span::FULL)
-    }
-
     /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the
     /// window holds no key. O(log n), then O(1) amortised a step.
     pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, V, K, S> {
@@ -272,35 +248,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         CursorMut::new(&mut self.tree, key)
     }
 
-    /// The map of these entries, which come in ascending order and do not overlap; its leaves are full. O(n).
-    ///
-    /// # Errors
-    /// [`BuildError`], with the place of the item that does not fit. All items so far are dropped.
-    ///
-    /// # Examples
-    /// ```
-    /// use samara::{BuildError, RangeMap};
-    /// let map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 4, i)))?;
-    /// assert_eq!(map.len(), 1000);
-    /// assert!(RangeMap::<_>::from_sorted([(0..=9, 'a'), (5..=6, 'b')]).is_err());
-    /// # Ok::<(), BuildError>(())
-    /// ```
-    pub fn from_sorted<R: Into<Span<K>>>(items: impl IntoIterator<Item = (R, V)>) -> Result<Self, BuildError<K>> {
-        let mut builder = Builder::new();
-        for (index, (span, value)) in items.into_iter().enumerate() {
-            let span = span.into();
-            if span.is_empty() {
-                return Err(BuildError::EmptyRange { index, span });
-            }
-            if builder.last().is_some_and(|last| last >= span.first) {
-                return Err(BuildError::NotAscending { index, span });
-            }
-            builder.push(span, value)?;
-        }
-        Ok(RangeMap { tree: builder.finish()? })
-    }
-
-    /// A copy in the same shape, node by node. O(n).
+    /// A copy in the same shape, node by node: the fallible form of `clone`. O(n).
     ///
     /// # Errors
     /// [`AllocError`]; what was copied is dropped.
@@ -325,45 +273,5 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// As for [`check`](Self::check).
     pub fn stats(&self) -> Result<Stats, Violation> {
         self.tree.check()
-    }
-}
-
-impl<V: Clone, K: Key, S: Shape> Clone for RangeMap<V, K, S> {
-    /// [`RangeMap::try_clone`], where lack of memory ends the program as it does for `Box`.
-    fn clone(&self) -> Self {
-        match self.try_clone() {
-            Ok(copy) => copy,
-            Err(AllocError) => alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>()),
-        }
-    }
-}
-
-impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for RangeMap<V, K, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
-    }
-}
-
-impl<V: PartialEq, K: Key, S: Shape> PartialEq for RangeMap<V, K, S> {
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().eq(other.iter())
-    }
-}
-
-impl<V: Eq, K: Key, S: Shape> Eq for RangeMap<V, K, S> {}
-
-impl<'a, V, K: Key, S: Shape> IntoIterator for &'a RangeMap<V, K, S> {
-    type Item = (Span<K>, &'a V);
-    type IntoIter = Range<'a, V, K, S>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
-impl<'a, V, K: Key, S: Shape> IntoIterator for &'a mut RangeMap<V, K, S> {
-    type Item = (Span<K>, &'a mut V);
-    type IntoIter = RangeMut<'a, V, K, S>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter_mut()
     }
 }

@@ -6,7 +6,7 @@
 
 use samara::Normal;
 use samara::testing::Tiny;
-use samara_testkit::{Campaign, Ledger, Tracked, Universe, campaign, ops_wanted};
+use samara_testkit::{Campaign, Frame, Ledger, Small, Tracked, Universe, campaign, ops_wanted};
 
 /// One test a line: `name: shape, value, key, universe, operations, operations of one script`.
 macro_rules! properties {
@@ -38,6 +38,8 @@ properties! {
     real_usize_both: Normal, u32, usize, Universe::Both(100), 200_000, 2_000;
     real_u128_high: Normal, u64, u128, Universe::High(200), 200_000, 2_000;
     real_u128_whole: Normal, u64, u128, Universe::Whole, 200_000, 2_000;
+    real_newtype_low: Normal, u64, Frame, Universe::Low(255), 200_000, 2_000;
+    real_newtype_high: Normal, u32, Small, Universe::High(255), 200_000, 2_000;
     real_no_value: Normal, (), u64, Universe::Low(200), 200_000, 2_000;
     real_large_value: Normal, [u64; 12], u64, Universe::Low(255), 200_000, 2_000;
     real_huge_value: Normal, [u64; 40], u64, Universe::Low(255), 100_000, 2_000;
@@ -51,6 +53,8 @@ properties! {
     tiny_u32_both: Tiny, u32, u32, Universe::Both(100), 200_000, 2_000;
     tiny_usize_low: Tiny, u32, usize, Universe::Low(100), 200_000, 2_000;
     tiny_u128_high: Tiny, u64, u128, Universe::High(200), 200_000, 2_000;
+    tiny_newtype_whole: Tiny, u64, Frame, Universe::Whole, 200_000, 2_000;
+    tiny_newtype_both: Tiny, u32, Small, Universe::Both(100), 200_000, 2_000;
     tiny_no_value: Tiny, (), u64, Universe::Low(200), 200_000, 2_000;
     tiny_large_value: Tiny, [u64; 12], u64, Universe::Low(255), 200_000, 2_000;
     tiny_boxed_value: Tiny, Box<u64>, u64, Universe::High(255), 200_000, 2_000;

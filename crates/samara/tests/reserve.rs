@@ -124,11 +124,11 @@ fn an_adversary() {
 #[test]
 fn a_reservation_that_fails_keeps_nothing() {
     let mut map: RangeMap<u64> = full(100);
-    let (got, asked) = fail_after(30, || map.reserve(10_000));
+    let (got, asked) = fail_after(30, || map.reserve(10_000).map(drop));
     assert!(got.is_err() && asked == 31);
-    let (got, asked) = fail_after(0, || map.reserve(20));
+    let (got, asked) = fail_after(0, || map.reserve(20).map(drop));
     assert!(got.is_err() && asked == 1, "nodes of the failed reservation were kept");
-    let (got, asked) = fail_after(0, || map.reserve(usize::MAX));
+    let (got, asked) = fail_after(0, || map.reserve(usize::MAX).map(drop));
     assert!(got.is_err() && asked == 0, "more than memory can hold was asked for");
 }
 

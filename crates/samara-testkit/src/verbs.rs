@@ -1,0 +1,372 @@
+//! The verbs of a map that are built upon its stores, lookups and cursors: on the map and on the oracle.
+//!
+//! Knows the public face of the map only.
+
+use crate::driver::{Outcome, Run, same, same_entry, walk};
+use crate::key::TestKey;
+use crate::op::{EntryStep, Kept, Verb, Walk};
+use crate::oracle::Naive;
+use crate::value::Value;
+use samara::{BoundError, Entry, EntryError, RangeMap, ReservedError, Shape, Span, StoreError};
+
+const ALL: Walk = Walk { turns: 0, steps: u16::MAX };
+
+fn pair<V, K: Copy>(entry: &Option<(Span<K>, V)>) -> Option<(Span<K>, &V)> {
+    entry.as_ref().map(|(span, value)| (*span, value))
+}
+
+fn nth(mask: u32, index: usize) -> bool {
+    mask >> (index % 32) & 1 == 1
+}
+
+impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
+    pub(crate) fn verb(&mut self, verb: &Verb<K>) -> Outcome {
+        match verb {
+            Verb::InsertMerging(span, left, right) => self.insert_merging(*span, (*left, *right)),
+            Verb::MergeAt(key, joins) => self.merge_at(*key, *joins),
+            Verb::Entry(key, step) => self.entry(*key, *step),
+            Verb::Retain(mask) => self.retain(*mask),
+            Verb::ExtractIf(window, mask, steps) => self.extract_if(*window, *mask, usize::from(*steps)),
+            Verb::Drain(window, turns) => self.drain(*window, *turns),
+            Verb::IntoIter(turns) => self.owned(*turns),
+            Verb::Views(turns) => self.views(*turns),
+            Verb::SplitOff(key, kept) => self.split_off(*key, *kept),
+            Verb::Extend { spans, by_append } => self.extend(spans, *by_append),
+            Verb::Reserved(spans) => self.reserved(spans),
+            Verb::Ends { pop_first, pop_last } => self.ends(*pop_first, *pop_last),
+            Verb::Cover(window, key) => self.cover(*window, *key),
+        }
+    }
+
+    fn insert_merging(&mut self, span: Span<K>, says: (bool, bool)) -> Outcome {
+        let id = self.next_id();
+        // What touches, and what is asked about it.
+        let mut whole = span;
+        let (mut asked, mut questions) = (Vec::new(), Vec::new());
+        if !span.is_empty() {
+            if let Some(below) = span.first.checked_sub(K::ONE)
+                && let Some((left, value)) = self.naive.get(below)
+            {
+                asked.push((Span::new(left.first, below), value, whole, id));
+                whole.first = if says.0 { left.first } else { whole.first };
+            }
+            if let Some(above) = span.last.checked_add(K::ONE)
+                && let Some((right, value)) = self.naive.get(above)
+            {
+                asked.push((whole, id, Span::new(above, right.last), value));
+                whole.last = if says.1 { right.last } else { whole.last };
+            }
+        }
+        let mut pieces = Vec::new();
+        let got = self.map.replace_merging(
+            span,
+            V::make(id),
+            |left, right| {
+                questions.push((left.0, left.1.clone(), right.0, right.1.clone()));
+                if left.0.last < span.first { says.0 } else { says.1 }
+            },
+            |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone())),
+        );
+        let right = questions.len() == asked.len()
+            && questions
+                .iter()
+                .zip(&asked)
+                .all(|(got, want)| (got.0, got.2) == (want.0, want.2) && got.1.is(want.1) && got.3.is(want.3));
+        if !right {
+            return Err(format!("asked {questions:?}, should ask {asked:?}"));
+        }
+        same("range", &got, &if span.is_empty() { Err(StoreError::EmptyRange(span)) } else { Ok(whole) })?;
+        let want = self.naive.clone().store(span, Some(id));
+        if want.is_ok() {
+            let _ = self.naive.store(whole, Some(id));
+        }
+        self.observed(got.map(|_| ()), &pieces, want)
+    }
+
+    fn merge_at(&mut self, key: K, joins: bool) -> Outcome {
+        let touch = key.checked_sub(K::ONE).and_then(|below| {
+            let (left, right) = (self.naive.get(below)?, self.naive.get(key)?);
+            (left.0 != right.0).then_some((left, right))
+        });
+        let mut asked = None;
+        let got = self.map.merge_at(key, |left, right| {
+            asked = Some((left.0, left.1.clone(), right.0, right.1.clone()));
+            joins
+        });
+        same("the two that are asked about", &asked.as_ref().map(|a| (a.0, a.2)), &touch.map(|(l, r)| (l.0, r.0)))?;
+        let right = match (&asked, &touch) {
+            (Some(asked), Some((left, right))) => asked.1.is(left.1) && asked.3.is(right.1),
+            _ => true,
+        };
+        same("the values that are asked about are theirs", &right, &true)?;
+        let want = touch.filter(|_| joins).map(|(left, right)| {
+            self.naive.remove(key);
+            self.naive.entries.iter_mut().filter(|(span, _)| *span == left.0).for_each(|(s, _)| s.last = right.0.last);
+            right.1
+        });
+        match (&got, want) {
+            (None, None) => Ok(()),
+            (Some(value), Some(id)) if value.is(id) => Ok(()),
+            _ => Err(format!("merge_at: got {got:?}, want {want:?}")),
+        }
+    }
+
+    fn entry(&mut self, key: K, step: EntryStep<K>) -> Outcome {
+        let id = self.next_id();
+        let held = self.naive.get(key);
+        let naive = &mut self.naive;
+        match (self.map.entry(key), held) {
+            (Entry::Occupied(mut entry), Some((span, number))) => {
+                same_entry("entry", Some((entry.span(), entry.get())), held)?;
+                match step {
+                    EntryStep::Replace => {
+                        same("the old value comes back", &entry.insert(V::make(id)).is(number), &true)?;
+                        naive.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(_, number)| *number = id);
+                    }
+                    EntryStep::Remove => {
+                        naive.remove(key);
+                        same_entry("remove", pair(&Some(entry.remove())), held)?;
+                    }
+                    EntryStep::SetSpan(to) => {
+                        let free = naive.range(to).iter().all(|(other, _)| *other == span);
+                        let fits = !to.is_empty() && span.intersect(&to).is_some() && free;
+                        let got = entry.set_span(to);
+                        same("set_span", &got.is_ok(), &fits)?;
+                        if let Err(BoundError::Occupied(key)) = got {
+                            same(
+                                "the key named is another's",
+                                &(naive.get(key).is_some() && !span.contains(key)),
+                                &true,
+                            )?;
+                        }
+                        if fits {
+                            naive.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(s, _)| *s = to);
+                        }
+                        same("span", &entry.span(), if fits { &to } else { &span })?;
+                    }
+                    EntryStep::SplitAt(at) => {
+                        let cut = span.first < at && at <= span.last;
+                        same("split_at", &entry.split_at(at), &Ok(cut))?;
+                        if cut {
+                            naive.split_at(at);
+                        }
+                        same_entry("the lower part", Some((entry.span(), entry.get())), naive.get(span.first))?;
+                    }
+                    EntryStep::OrInsert(to) => {
+                        let entry = Entry::Occupied(entry).and_modify(|value| *value = V::make(id));
+                        let value = entry.or_insert_with(to, || V::make(0)).map_err(|e| e.to_string())?;
+                        same("or_insert gives what is there", &value.is(id), &true)?;
+                        naive.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(_, number)| *number = id);
+                    }
+                }
+                Ok(())
+            }
+            (Entry::Vacant(gap), None) => {
+                let free = naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
+                same("gap", &Some(gap.span()), &free)?;
+                same("key", &gap.key(), &key)?;
+                let (EntryStep::OrInsert(to) | EntryStep::SetSpan(to)) = step else { return Ok(()) };
+                let fits = naive.range(to).is_empty() && to.intersect(&gap.span()) == Some(to);
+                match gap.insert(to, V::make(id)) {
+                    Ok(entry) => {
+                        same_entry("the new entry", Some((entry.span(), entry.get())), Some((to, id)))?;
+                        let _ = naive.store(to, Some(id));
+                        same("a range outside of the gap is refused", &fits, &true)
+                    }
+                    Err(EntryError::EmptyRange(_)) => same("is empty", &to.is_empty(), &true),
+                    Err(EntryError::OutsideGap { .. }) => same("is outside", &(!fits && !to.is_empty()), &true),
+                    Err(error) => Err(error.to_string()),
+                }
+            }
+            (got, want) => Err(format!("entry: got {got:?}, want {want:?}")),
+        }
+    }
+
+    fn retain(&mut self, mask: u32) -> Outcome {
+        let mut asked = Vec::new();
+        self.map.retain(|span, value| {
+            asked.push((span, value.clone()));
+            nth(mask, asked.len() - 1)
+        });
+        let want = &self.naive.entries;
+        same("how many are asked about", &asked.len(), &want.len())?;
+        for (got, want) in asked.iter().zip(want) {
+            same_entry("asked about", Some((got.0, &got.1)), Some(*want))?;
+        }
+        let mut index = 0..;
+        self.naive.entries.retain(|_| index.next().is_some_and(|index| nth(mask, index)));
+        self.compare()
+    }
+
+    fn extract_if(&mut self, window: Span<K>, mask: u32, steps: usize) -> Outcome {
+        let want: Vec<_> = self.naive.range(window);
+        let mut asked = 0;
+        let got: Vec<_> = self
+            .map
+            .extract_if(window, |_, _| {
+                asked += 1;
+                nth(mask, asked - 1)
+            })
+            .take(steps)
+            .collect();
+        let out: Vec<_> = (0..want.len()).filter(|index| nth(mask, *index)).map(|index| want[index]).collect();
+        let out = &out[..out.len().min(steps)];
+        same("how many are taken out", &got.len(), &out.len())?;
+        for (got, want) in got.into_iter().zip(out) {
+            same_entry("taken out", pair(&Some(got)), Some(*want))?;
+        }
+        self.naive.entries.retain(|entry| !out.contains(entry));
+        self.compare()
+    }
+
+    fn drain(&mut self, window: Span<K>, turns: Walk) -> Outcome {
+        match (self.map.drain(window), self.naive.store(window, None)) {
+            (Ok(drain), Ok(pieces)) => {
+                let want: Vec<_> = pieces.iter().map(|piece| (piece.0, piece.2)).collect();
+                walk(turns, drain, &want, |got, want| same_entry("drained", pair(&Some(got)), Some(want)))?;
+            }
+            (Err(got), Err(want)) => same("drain", &got, &want)?,
+            (got, want) => return Err(format!("drain: got {:?}, want {want:?}", got.err())),
+        }
+        self.compare()
+    }
+
+    fn owned(&mut self, turns: Walk) -> Outcome {
+        let copy = self.map.try_clone().map_err(|e| e.to_string())?;
+        let map = std::mem::replace(&mut self.map, copy);
+        let want = &self.naive.entries;
+        let owned = map.into_iter();
+        same("exact length", &owned.len(), &want.len())?;
+        walk(turns, owned, want, |got, want| same_entry("into_iter", pair(&Some(got)), Some(want)))?;
+        self.compare()
+    }
+
+    fn views(&mut self, turns: Walk) -> Outcome {
+        let want = &self.naive.entries;
+        let is = |what: &str, got: &V, want: u64| same(what, &got.is(want), &true);
+        same("exact length", &(self.map.iter().len(), self.map.values_mut().len()), &(want.len(), want.len()))?;
+        walk(turns, self.map.spans(), want, |got, want| same("spans", &got, &want.0))?;
+        walk(turns, self.map.values(), want, |got, want| is("values", got, want.1))?;
+        walk(turns, self.map.values_mut(), want, |got, want| is("values_mut", got, want.1))?;
+        let copy = self.map.try_clone().map_err(|e| e.to_string())?;
+        walk(turns, copy.into_values(), want, |got, want| is("into_values", &got, want.1))
+    }
+
+    fn split_off(&mut self, key: K, kept: Kept) -> Outcome {
+        let mut high = self.map.split_off(key).map_err(|e| e.to_string())?;
+        high.check().map_err(|violation| format!("check() of what was split off: {violation:?}"))?;
+        self.naive.split_at(key);
+        let at = self.naive.entries.partition_point(|(span, _)| span.first < key);
+        let above = self.naive.entries.split_off(at);
+        walk(ALL, high.iter(), &above, |got, want| same_entry("split off", Some(got), Some(want)))?;
+        self.compare()?;
+        match kept {
+            Kept::Low => {}
+            Kept::High => (self.map, self.naive.entries) = (high, above),
+            Kept::Both => {
+                self.map.append(&mut high).map_err(|e| e.to_string())?;
+                same("what was appended is empty", &high.is_empty(), &true)?;
+                self.naive.entries.extend(above);
+            }
+        }
+        self.compare()
+    }
+
+    fn extend(&mut self, spans: &[Span<K>], by_append: bool) -> Outcome {
+        let first = self.id + 1;
+        self.id += spans.len() as u64;
+        let entries = || spans.iter().zip(first..).map(|(span, id)| (*span, V::make(id)));
+        let mut other = Naive { entries: Vec::new() };
+        for (span, id) in spans.iter().zip(first..) {
+            let _ = other.store(*span, Some(id));
+        }
+        if by_append {
+            let mut map: RangeMap<V, K, S> = entries().collect();
+            self.map.append(&mut map).map_err(|e| e.to_string())?;
+            same("what was appended is empty", &map.is_empty(), &true)?;
+            for (span, id) in other.entries {
+                let _ = self.naive.store(span, Some(id));
+            }
+        } else {
+            self.map.extend(entries());
+            for (span, id) in spans.iter().zip(first..) {
+                let _ = self.naive.store(*span, Some(id));
+            }
+            let built = RangeMap::<V, K, S>::try_from_iter(entries());
+            match (built, spans.iter().find(|span| span.is_empty())) {
+                (Err(got), Some(span)) => same("try_from_iter", &got, &StoreError::EmptyRange(*span))?,
+                (Ok(map), None) => {
+                    let entry = |got, want| same_entry("try_from_iter", Some(got), Some(want));
+                    walk(ALL, map.iter(), &other.entries, entry)?;
+                }
+                (got, want) => return Err(format!("try_from_iter: got {got:?}, want {want:?}")),
+            }
+        }
+        self.compare()
+    }
+
+    /// Stores, splits and clears by turns, one more than reserved.
+    fn reserved(&mut self, spans: &[Span<K>]) -> Outcome {
+        let first = self.id + 1;
+        self.id += spans.len() as u64 + 1;
+        let mut commit = self.map.reserve(spans.len()).map_err(|e| e.to_string())?;
+        let mut left = spans.len();
+        for (span, id) in spans.iter().zip(first..) {
+            let (got, want) = match id % 4 {
+                0 => (commit.clear_range(*span, |_| ()), self.naive.store(*span, None)),
+                1 => (commit.replace(*span, V::make(id), |_| ()), self.naive.store(*span, Some(id))),
+                2 => (
+                    commit.insert_merging(*span, V::make(id), |_, _| false).map(|_| ()),
+                    self.naive.store(*span, Some(id)),
+                ),
+                _ => (commit.insert(*span, V::make(id)), self.naive.store(*span, Some(id))),
+            };
+            left -= usize::from(want.is_ok());
+            let want = want.map(|_| ()).map_err(|_| ReservedError::EmptyRange(*span));
+            same("a reserved store", &got, &want)?;
+            same("remaining", &commit.remaining(), &left)?;
+        }
+        while left > 0 {
+            same("a reserved split", &commit.split_at(K::MIN), &Ok(false))?;
+            left -= 1;
+        }
+        same("one too many", &commit.insert(Span::FULL, V::make(0)), &Err(ReservedError::UsedUp))?;
+        self.map.release();
+        self.compare()
+    }
+
+    fn ends(&mut self, pop_first: bool, pop_last: bool) -> Outcome {
+        let entries = &mut self.naive.entries;
+        same_entry("first", self.map.first(), entries.first().copied())?;
+        same_entry("last", self.map.last(), entries.last().copied())?;
+        if pop_first {
+            let want = (!entries.is_empty()).then(|| entries.remove(0));
+            same_entry("pop_first", pair(&self.map.pop_first()), want)?;
+        }
+        if pop_last {
+            same_entry("pop_last", pair(&self.map.pop_last()), entries.pop())?;
+        }
+        Ok(())
+    }
+
+    fn cover(&self, window: Span<K>, key: K) -> Outcome {
+        let (met, gaps) = (self.naive.range(window), self.naive.gaps(window));
+        same("covers", &self.map.covers(window), &gaps.is_empty())?;
+        same("is_free", &self.map.is_free(window), &met.is_empty())?;
+        same("overlaps", &self.map.overlaps(window), &!met.is_empty())?;
+        let gap = self.naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
+        same("gap_at", &self.map.gap_at(key), &gap)?;
+        let mut sum = Some(0u128);
+        for span in met.iter().filter_map(|(span, _)| span.intersect(&window)) {
+            let len = (span.last.to_u128() - span.first.to_u128()).checked_add(1);
+            sum = sum.zip(len).and_then(|(sum, len)| sum.checked_add(len));
+        }
+        let want = sum.filter(|sum| *sum <= K::MAX.to_u128()).map(K::from_u128);
+        same("covered_len", &self.map.covered_len(window), &want)?;
+        if let Some((span, id)) = self.naive.get(key) {
+            same("index", &self.map[key].is(id), &true)?;
+            same("a covered range has no gap", &self.map.covers(span), &true)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! Two maps out of one, one out of two. Both move the values.
+
+use crate::build::Builder;
+use crate::error::{AllocError, StoreError};
+use crate::key::Key;
+use crate::map::RangeMap;
+use crate::shape::Shape;
+use crate::span::Span;
+use core::mem::{self, MaybeUninit};
+
+impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// Moves every entry of `other` into this map, over what stands there; `other` is empty then. O(m log n) for m entries of
+    /// `other`; O(1) where this map is empty and neither has memory set aside.
+    ///
+    /// # Errors
+    /// [`AllocError`]: the lower entries have been moved, each whole, the others are still in `other`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut low = RangeMap::<char>::from_sorted([(0..=9, 'a')]).unwrap();
+    /// let mut high = RangeMap::from_sorted([(5..=14, 'b')]).unwrap();
+    /// low.append(&mut high).unwrap();
+    /// assert!(high.is_empty());
+    /// assert!(low.iter().eq([(Span::new(0, 4), &'a'), (Span::new(5, 14), &'b')]));
+    /// ```
+    pub fn append(&mut self, other: &mut Self) -> Result<(), AllocError> {
+        let had = self.has_spares();
+        if self.is_empty() && !had && !other.has_spares() {
+            mem::swap(self, other);
+            return Ok(());
+        }
+        let moved = self.append_each(other);
+        if !had {
+            self.release();
+        }
+        moved
+    }
+
+    fn append_each(&mut self, other: &mut Self) -> Result<(), AllocError> {
+        while !other.is_empty() {
+            // Before the entry is taken out, so that it is not lost.
+            self.tree.plan_stores(1)?;
+            let Some((span, value)) = other.pop_first() else { break };
+            self.insert(span, value).map_err(|_| AllocError)?;
+        }
+        Ok(())
+    }
+
+    fn has_spares(&self) -> bool {
+        self.tree.leaves.len() + self.tree.inners.len() > 0
+    }
+
+    /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key` and the key before it is cut
+    /// there, and its value cloned. O(log n + entries taken out).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut low = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let high = low.split_off(5)?;
+    /// assert!(low.iter().eq([(Span::new(0, 4), &'a')]));
+    /// assert!(high.iter().eq([(Span::new(5, 9), &'a'), (Span::new(20, 29), &'b')]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
+        let window = Span::new(key, K::MAX);
+        // All memory first, then the values, which nothing can stop.
+        let mut builder = Builder::<MaybeUninit<V>, K, S>::new();
+        for (span, _) in self.range(window) {
+            builder.push(Span::new(span.first.max(key), span.last), MaybeUninit::uninit())?;
+        }
+        let mut high = RangeMap { tree: builder.finish()? };
+        let mut places = high.values_mut();
+        for (_, value) in self.drain(window)? {
+            // Both walk over the same ranges: were it not so, no value could be trusted any more.
+            places.next().expect("there is a place for every value").write(value);
+        }
+        assert!(places.next().is_none(), "there is a value for every place");
+        // SAFETY: every place has been written.
+        Ok(RangeMap { tree: unsafe { high.tree.move_as::<V>() } })
+    }
+}

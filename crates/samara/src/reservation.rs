@@ -1,0 +1,182 @@
+//! Reservations: memory is set aside first, then stores are committed that neither allocate nor fail for lack of it.
+//!
+//! Counts stores. How much memory they may take is the tree's affair (`split`).
+
+use crate::displaced::Displaced;
+use crate::error::{AllocError, ReservedError, StoreError};
+use crate::key::Key;
+use crate::map::RangeMap;
+use crate::shape::{Normal, Shape};
+use crate::span::Span;
+use core::fmt;
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert), [`replace`](Self::replace), their merging
+    /// forms, [`clear_range`](Self::clear_range), [`split_at`](Self::split_at). These then neither allocate nor fail for lack of
+    /// memory. (What the value's own `clone` does, where an entry is cut in two, is its affair.)
+    ///
+    /// Through the [`Reservation`] the stores are counted, and their errors say so: there is none for memory. Whoever counts
+    /// for himself may let go of it and call the map's own verbs. Either way what is not used stays set aside until
+    /// [`release`](Self::release) or the map's end, and a later `reserve` counts it in.
+    ///
+    /// # Complexity
+    /// O(stores + height) allocations at most, none where enough is set aside already; a leaf for every store, for each may split
+    /// one.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the entries are as before, and no more is set aside than was before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, ReservedError};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=99, 'a').unwrap();
+    /// let mut commit = map.reserve(2).unwrap();
+    /// commit.insert(10..=19, 'b').unwrap();
+    /// commit.clear_range(40..=49, |_| ()).unwrap();
+    /// assert_eq!(commit.insert(0..=9, 'c'), Err(ReservedError::UsedUp));
+    /// assert_eq!(map.len(), 4);
+    /// ```
+    pub fn reserve(&mut self, stores: usize) -> Result<Reservation<'_, V, K, S>, AllocError> {
+        self.tree.plan_stores(stores)?;
+        Ok(Reservation { map: self, left: stores })
+    }
+
+    /// Gives back what [`reserve`](Self::reserve) set aside.
+    pub fn release(&mut self) {
+        self.tree.release();
+    }
+}
+
+/// Memory set aside for a number of stores, which are committed through it: see [`RangeMap::reserve`].
+///
+/// Every store that happens counts as one, whatever it met and also where it needed no memory; one that is refused counts for
+/// nothing. Removals need no memory and are not counted.
+pub struct Reservation<'a, V, K: Key = u64, S: Shape = Normal> {
+    map: &'a mut RangeMap<V, K, S>,
+    left: usize,
+}
+
+impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
+    /// How many stores can still be made.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.left
+    }
+
+    /// The map as it is.
+    #[must_use]
+    pub fn map(&self) -> &RangeMap<V, K, S> {
+        self.map
+    }
+
+    /// The value of the entry that holds `key`, to change. O(log n).
+    pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        self.map.get_mut(key)
+    }
+
+    fn commit<T>(
+        &mut self,
+        store: impl FnOnce(&mut RangeMap<V, K, S>) -> Result<T, StoreError<K>>,
+    ) -> Result<T, ReservedError<K>> {
+        if self.left == 0 {
+            return Err(ReservedError::UsedUp);
+        }
+        match store(self.map) {
+            Ok(done) => {
+                self.left -= 1;
+                Ok(done)
+            }
+            Err(StoreError::EmptyRange(span)) => Err(ReservedError::EmptyRange(span)),
+            Err(error) => {
+                debug_assert!(false, "a reserved store failed: {error:?}");
+                Err(ReservedError::UsedUp)
+            }
+        }
+    }
+
+    /// [`RangeMap::insert`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before.
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), ReservedError<K>>
+    where
+        V: Clone,
+    {
+        self.commit(|map| map.insert(span, value))
+    }
+
+    /// [`RangeMap::insert_merging`], from what is set aside: one store, however much is joined.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before.
+    pub fn insert_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Span<K>, ReservedError<K>>
+    where
+        V: Clone,
+    {
+        self.commit(|map| map.insert_merging(span, value, joins))
+    }
+
+    /// [`RangeMap::replace`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before, and nothing is told.
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), ReservedError<K>>
+    where
+        V: Clone,
+    {
+        self.commit(|map| map.replace(span, value, observe))
+    }
+
+    /// [`RangeMap::clear_range`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before, and nothing is told.
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), ReservedError<K>>
+    where
+        V: Clone,
+    {
+        self.commit(|map| map.clear_range(span, observe))
+    }
+
+    /// [`RangeMap::split_at`], from what is set aside. Counts as a store also where there is nothing to split.
+    ///
+    /// # Errors
+    /// [`ReservedError::UsedUp`]; the map is as before.
+    pub fn split_at(&mut self, key: K) -> Result<bool, ReservedError<K>>
+    where
+        V: Clone,
+    {
+        self.commit(|map| map.split_at(key))
+    }
+
+    /// [`RangeMap::remove`]. Needs no memory, and is not counted.
+    pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
+        self.map.remove(key)
+    }
+
+    /// Gives back what has not been used, now: [`RangeMap::release`].
+    pub fn release(self) {
+        self.map.release();
+    }
+}
+
+impl<V, K: Key, S: Shape> fmt::Debug for Reservation<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reservation").field("remaining", &self.left).finish_non_exhaustive()
+    }
+}

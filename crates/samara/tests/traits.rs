@@ -1,0 +1,149 @@
+//! The traits of a collection, and what they promise.
+
+use samara::{Key, RangeMap, Span, key_newtype};
+use std::collections::{BTreeMap, HashMap};
+
+key_newtype! {
+    /// A page number.
+    #[derive(Default)]
+    pub struct Page(pub u64);
+}
+
+key_newtype! {
+    struct Wrapped(Page);
+}
+
+#[test]
+fn newtypes_of_u64_are_searched_like_u64() {
+    // A function, so that what is compared is not a constant.
+    fn is_u64<K: Key>() -> bool {
+        K::IS_U64
+    }
+    assert!(is_u64::<u64>() && is_u64::<Page>() && is_u64::<Wrapped>());
+    assert!(!is_u64::<u32>() && !is_u64::<u128>());
+    assert_eq!(is_u64::<usize>(), usize::BITS == 64);
+}
+
+#[test]
+fn a_newtype_is_a_key_in_every_way() {
+    assert_eq!(Page::MAX.checked_add(Page::ONE), None);
+    assert_eq!(Page::MIN.checked_sub(Page(1)), None);
+    assert_eq!(Page(7).wrapping_sub(Page(8)), Page::MAX);
+    assert_eq!(Page::MAX.wrapping_add(Page(3)), Page(2));
+    assert_eq!((Page(12).and(Page(10)), Page(8).is_power_of_two(), Page(9).is_power_of_two()), (Page(8), true, false));
+    assert_eq!((Page::from(5), u64::from(Page(5)), Page::default()), (Page(5), 5, Page(0)));
+    assert_eq!(Span::new(Page(16), Page(31)).to_string(), "0x10..=0x1f");
+    let map: RangeMap<char, Wrapped> = [(Wrapped(Page(0))..=Wrapped(Page(9)), 'a')].into();
+    assert_eq!(map[Wrapped(Page(5))], 'a');
+}
+
+#[test]
+fn later_entries_win_and_empty_ranges_store_nothing() {
+    let entries = [(Span::new(10, 29), 'a'), (Span::new(20, 39), 'b'), (Span::new(9, 3), 'c'), (Span::new(0, 12), 'd')];
+    let want = [(Span::new(0, 12), 'd'), (Span::new(13, 19), 'a'), (Span::new(20, 39), 'b')];
+    let map: RangeMap<char> = entries.into_iter().collect();
+    assert!(map.iter().map(|(span, value)| (span, *value)).eq(want));
+    assert_eq!(map, RangeMap::from(entries));
+    let mut extended = RangeMap::new();
+    extended.extend(entries);
+    assert_eq!(map, extended);
+    let error = RangeMap::<char>::try_from_iter(entries).unwrap_err();
+    assert_eq!(error, samara::StoreError::EmptyRange(Span::new(9, 3)));
+}
+
+#[test]
+fn order_and_hash_are_those_of_the_entries() {
+    let maps: Vec<RangeMap<u32>> = vec![
+        RangeMap::new(),
+        [(0..=9, 1)].into(),
+        [(0..=9, 1), (10..=19, 1)].into(),
+        [(0..=9, 2)].into(),
+        [(0..=19, 1)].into(),
+        [(1..=9, 1)].into(),
+    ];
+    let lists: Vec<Vec<(Span, u32)>> =
+        maps.iter().map(|map| map.iter().map(|(span, value)| (span, *value)).collect()).collect();
+    for (map, list) in maps.iter().zip(&lists) {
+        for (other, other_list) in maps.iter().zip(&lists) {
+            assert_eq!(map.cmp(other), list.cmp(other_list));
+            assert_eq!(map.partial_cmp(other), list.partial_cmp(other_list));
+            assert_eq!(map == other, list == other_list);
+        }
+    }
+    let index: HashMap<RangeMap<u32>, usize> = maps.iter().cloned().zip(0..).collect();
+    assert_eq!(index.len(), maps.len());
+    for (place, map) in maps.iter().enumerate() {
+        // Another way to the same entries, in other nodes.
+        let again: RangeMap<u32> = map.iter().rev().map(|(span, value)| (span, *value)).collect();
+        assert_eq!(index[&again], place);
+    }
+}
+
+#[test]
+fn debug_shows_the_entries() {
+    let map: RangeMap<char> = [(0..=9, 'a')].into();
+    assert_eq!(format!("{map:?}"), "{Span { first: 0, last: 9 }: 'a'}");
+    assert_eq!(format!("{:?}", map.iter()), "Iter { left: 1, .. }");
+    assert_eq!(format!("{:?}", map.clone().into_iter()), "IntoIter { left: 1, .. }");
+    let mut map = map;
+    assert_eq!(
+        format!("{:?}", map.entry(10)),
+        "VacantEntry { span: Span { first: 10, last: 18446744073709551615 }, key: 10 }"
+    );
+    assert_eq!(format!("{:?}", map.entry(9)), "OccupiedEntry { span: Span { first: 0, last: 9 }, value: 'a' }");
+    assert_eq!(format!("{:?}", map.reserve(3).unwrap()), "Reservation { remaining: 3, .. }");
+}
+
+#[test]
+#[should_panic(expected = "no entry holds 0x14: ask with `get`")]
+fn an_index_without_an_entry_panics() {
+    let map: RangeMap<char> = [(0..=9, 'a')].into();
+    let _ = map[20];
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    use samara::{Entry, EntryError, ReservedError};
+    let mut map: RangeMap<char> = [(16..=31, 'a')].into();
+    let Entry::Vacant(gap) = map.entry(8) else { panic!("8 is free") };
+    let error = gap.insert(8..=16, 'b').unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "0x8..=0x10 is not within the gap 0x0..=0xf: ask for less, or insert into the map, over what is there"
+    );
+    assert_eq!(EntryError::<u64>::Alloc.to_string(), samara::AllocError.to_string());
+    let error = map.reserve(0).unwrap().insert(0..=0, 'c').unwrap_err();
+    assert_eq!(error.to_string(), "as many stores were made as had been reserved: reserve more of them");
+    assert_eq!(
+        ReservedError::EmptyRange(Span::new(2u64, 1)).to_string(),
+        samara::StoreError::EmptyRange(Span::new(2u64, 1)).to_string()
+    );
+}
+
+/// What holds entries, or borrows them, can go where they can.
+#[test]
+fn send_and_sync() {
+    fn both<T: Send + Sync>() {}
+    both::<RangeMap<u64>>();
+    both::<samara::IntoIter<u64>>();
+    both::<samara::IntoValues<u64>>();
+    both::<samara::Drain<'_, u64>>();
+    both::<samara::ExtractIf<'_, u64, fn(Span, &mut u64) -> bool>>();
+    both::<samara::Entry<'_, u64>>();
+    both::<samara::Reservation<'_, u64>>();
+    both::<samara::Iter<'_, u64>>();
+    both::<samara::ValuesMut<'_, u64>>();
+}
+
+/// A counter of pages, as one would write it with a `BTreeMap`.
+#[test]
+fn entries_count_like_a_btree_map() {
+    let (mut map, mut model) = (RangeMap::<u32, Page>::default(), BTreeMap::new());
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..if cfg!(miri) { 100 } else { 2000 } {
+        let page = random.u64(0..100);
+        *map.entry(Page(page)).or_insert(Page(page)..=Page(page), 0).unwrap() += 1;
+        *model.entry(page).or_insert(0) += 1;
+    }
+    assert!(map.iter().map(|(span, count)| (span.first.0, *count)).eq(model.into_iter()));
+}
