@@ -101,7 +101,8 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
 
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
-        Some(place.leaf.value(place.slot))
+        // SAFETY: C1.
+        Some(unsafe { place.leaf.value(place.slot) })
     }
 }
 

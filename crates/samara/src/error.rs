@@ -106,6 +106,14 @@ pub enum BoundError<K = u64> {
         /// The bounds asked for.
         wanted: Span<K>,
     },
+    /// Memory could not be allocated: the boundary goes so far that its leaf has to be split.
+    Alloc,
+}
+
+impl<K> From<AllocError> for BoundError<K> {
+    fn from(_: AllocError) -> Self {
+        BoundError::Alloc
+    }
 }
 
 impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
@@ -119,6 +127,7 @@ impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
             BoundError::Elsewhere { entry, wanted } => {
                 write!(f, "{wanted} shares no key with the entry's {entry}: remove the entry and insert it there")
             }
+            BoundError::Alloc => f.write_str("out of memory: no node could be allocated"),
         }
     }
 }

@@ -8,8 +8,9 @@
 //! - **W2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`, where `back.slot` is the
 //!   slot behind the last entry to come.
 
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf};
+use crate::leaf::Leaf;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};

@@ -7,9 +7,10 @@ use crate::displaced::Displaced;
 use crate::error::{AllocError, BuildError, StoreError};
 use crate::gap::GapQuery;
 use crate::gaps::Gaps;
+use crate::inner::Inner;
 use crate::iter::{Range, RangeMut};
 use crate::key::Key;
-use crate::node::{Inner, Leaf};
+use crate::leaf::Leaf;
 use crate::shape::{Normal, Shape};
 use crate::span::Span;
 use crate::tree::Tree;
@@ -92,7 +93,31 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
-        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)) })
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
+        }
+    }
+
+    /// The value at `key`, or `default` where no entry holds it. O(log n).
+    ///
+    /// Which of the two it is is chosen without a branch, so that a mixture of hits and misses, which no processor can
+    /// foresee, costs no more than hits alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map = RangeMap::new();
+    /// map.insert(0x41..=0x5a, "upper case")?;
+    /// assert_eq!((*map.get_or(0x4b, &"other"), *map.get_or(0x3f, &"other")), ("upper case", "other"));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
+        let Some((leaf, slot)) = self.tree.find(key) else { return default };
+        // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
+        unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
     }
 
     /// [`get`](Self::get), with the value to change.
@@ -100,14 +125,17 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: as for `get`; the map is borrowed mutably.
-        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &mut *leaf.value(slot)) })
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
+        }
     }
 
     /// Whether an entry holds `key`. O(log n).
     #[must_use]
     #[inline]
     pub fn contains_key(&self, key: K) -> bool {
-        self.tree.find(key).is_some()
+        self.get(key).is_some()
     }
 
     /// The entry that holds `key`, or the first one above it. O(log n).

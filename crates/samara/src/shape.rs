@@ -32,12 +32,12 @@ pub enum Tiny {}
 
 impl Shape for Normal {
     const INNER: usize = 31;
-    const LEAF: [usize; 3] = [31, 15, 7];
+    const LEAF: [usize; 3] = [29, 13, 5];
 }
 
 impl Shape for Tiny {
     const INNER: usize = 3;
-    const LEAF: [usize; 3] = [3, 3, 3];
+    const LEAF: [usize; 3] = [5, 5, 5];
 }
 
 /// Slots of a leaf of `S` whose values have `bytes` bytes.
