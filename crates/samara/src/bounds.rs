@@ -14,6 +14,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
+        self.own(Span::new(key.min(to.first), key.max(to.last)))?;
         let mut path = Path::new();
         let (leaf, slot) = self.seek(key, &mut path).ok_or(BoundError::NoEntry(key))?;
         // SAFETY: the path is fresh; slots below `len` are read. The neighbours are looked at before anything is written.

@@ -18,6 +18,7 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
             // SAFETY: T4.
             copy.root = Some(unsafe { copy_node::<V, K, S>(root, self.height)? });
             (copy.height, copy.len) = (self.height, self.len);
+            copy.thinned = self.thinned;
         }
         Ok(copy)
     }

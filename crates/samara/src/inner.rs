@@ -1,7 +1,7 @@
 //! Inner nodes as bytes: where each word stands, and how to read and write it.
 //!
 //! ```text
-//!   | pivot: K * slots | header: len | gap: K * slots | child * slots |
+//!   | pivot: K * slots | header: len | gap: K * slots | refs | child * slots |
 //! ```
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
@@ -17,6 +17,7 @@ use crate::key::Key;
 use crate::node::{LINE, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
+use crate::sync::AtomicU32;
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -39,8 +40,6 @@ impl<K, S> Copy for Inner<K, S> {}
 #[repr(C)]
 struct Header {
     len: u16,
-    /// Room for what sharing needs.
-    _reserved: [u16; 3],
 }
 
 impl<K: Key, S: Shape> Inner<K, S> {
@@ -50,7 +49,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
     const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), align_of::<K>());
-    const ITEMS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<Raw>());
+    const REFS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<AtomicU32>());
+    const ITEMS: usize = up(Self::REFS + size_of::<AtomicU32>(), align_of::<Raw>());
     const ALIGN: usize = max(LINE, max(align_of::<K>(), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
 
@@ -106,6 +106,16 @@ impl<K: Key, S: Shape> Inner<K, S> {
         debug_assert!(len <= Self::SLOTS);
         // SAFETY: N1.
         unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16 }
+    }
+
+    /// The count of its owners (Q1).
+    ///
+    /// # Safety
+    /// The node is live, for as long as the count is used.
+    #[inline(always)]
+    pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
+        // SAFETY: N1.
+        unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
     }
 
     /// The key of slot `i`: a leaf's last key, an inner node's pivot.
@@ -323,7 +333,9 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     unsafe fn init(self) {
         // SAFETY: N1: the bytes written are within the allocation; this is what N2 and N3 ask of an empty node.
         unsafe {
-            self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0, _reserved: [0; 3] });
+            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (N4)
+            self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
+            self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
             for i in 0..Self::SLOTS {
                 self.keys().add(i).write(K::MAX);
                 self.gaps().add(i).write(K::ZERO);

@@ -16,7 +16,7 @@
 //! - **L3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
 //!   them (`Parked` in `store`).
 //! - **L4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
-//! - **L5** In a packed leaf whole vectors of 16 initialised words are readable and writable from the start of each key array; in
+//! - **L5** In a packed leaf whole vectors of 16 initialised words are writable, by its only owner, from the start of each key array; in
 //!   a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8 bytes whole vectors of those
 //!   are as well.
 //! - **L6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
@@ -26,6 +26,7 @@ use crate::key::Key;
 use crate::node::{LINE, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::{Shape, leaf_slots};
+use crate::sync::AtomicU32;
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -54,8 +55,8 @@ impl<V, K, S> PartialEq for Leaf<V, K, S> {
 struct Header {
     /// The upper half of a packed leaf's keys.
     high: u32,
-    /// Room for what sharing needs.
-    _refs: u32,
+    /// Owners beyond the first (Q1).
+    refs: AtomicU32,
     len: u16,
     /// 0: packed.
     wide: u16,
@@ -162,6 +163,16 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         // SAFETY: the caller's promise.
         let offset = if unsafe { self.is_wide() } { Self::WIDE_ITEMS } else { Self::PACKED_ITEMS };
         self.byte(offset).cast()
+    }
+
+    /// The count of its owners (Q1).
+    ///
+    /// # Safety
+    /// The leaf is live, for as long as the count is used.
+    #[inline(always)]
+    pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
+        // SAFETY: L1.
+        unsafe { &(*self.header()).refs }
     }
 
     /// How many slots the leaf has in its form.
@@ -365,9 +376,9 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As there.
     #[cold]
     pub(crate) unsafe fn reform(self, low: K, high: K, slots: usize) -> bool {
-        debug_assert!(unsafe { slots >= self.len() });
         // SAFETY: the caller's promise; the form has as many slots as are asked for, and words for all keys.
         unsafe {
+            debug_assert!(slots >= self.len());
             if Self::packs(low, high) && slots <= Self::PACKED {
                 self.pack(low.high());
             } else if slots <= Self::WIDE {
@@ -396,11 +407,12 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             (*self.header()).high = high;
             ptr::copy(items, self.items(), len);
             let (lasts, firsts) = self.words();
-            for i in 0..Self::PACKED {
-                lasts.add(i).write(if i < len { keys[i].0 } else { u32::MAX });
+            for (i, (last, first)) in keys.iter().enumerate().take(Self::PACKED) {
+                lasts.add(i).write(if i < len { *last } else { u32::MAX });
+                firsts.add(i).write(*first);
             }
-            for i in 0..Self::KEYS / 4 {
-                firsts.add(i).write(if i < len { keys[i].1 } else { 0 });
+            for i in Self::PACKED..Self::KEYS / 4 {
+                firsts.add(i).write(0); // L5
             }
         }
     }
@@ -547,11 +559,17 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// # Safety
     /// Both leaves are live and different, and this one is empty.
     pub(crate) unsafe fn copy_keys(self, from: Self) {
-        // SAFETY: the caller's promise; header and words stand before the values, in both forms.
+        // SAFETY: the caller's promise. Not the header as a whole: other owners may be counting there (Q1).
         unsafe {
-            let bytes = if from.is_wide() { Self::WIDE_ITEMS } else { 2 * Self::KEYS };
-            ptr::copy_nonoverlapping(from.at.as_ptr(), self.at.as_ptr(), bytes);
-            (*self.header()).len = 0;
+            self.take_form(from);
+            if from.is_wide() {
+                let keys = Self::WIDE_ITEMS - Self::KEYS;
+                ptr::copy_nonoverlapping(from.byte(Self::KEYS), self.byte(Self::KEYS), keys);
+            } else {
+                let (mine, theirs) = (self.words(), from.words());
+                ptr::copy_nonoverlapping(theirs.0, mine.0, Self::PACKED);
+                ptr::copy_nonoverlapping(theirs.1, mine.1, Self::PACKED);
+            }
         }
     }
 
@@ -630,7 +648,7 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
                     firsts.add(i).write(K::ZERO);
                 }
             }
-            self.header().write(Header { high: 0, _refs: 0, len: 0, wide: 0 });
+            self.header().write(Header { high: 0, refs: AtomicU32::new(0), len: 0, wide: 0 });
         }
     }
 

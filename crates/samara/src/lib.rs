@@ -60,6 +60,7 @@ mod reap;
 mod remove;
 mod search;
 mod shape;
+mod share;
 mod span;
 mod spare;
 mod split;

@@ -4,7 +4,7 @@ use crate::build::Builder;
 use crate::check::{Stats, Violation};
 use crate::cursor::{Cursor, CursorMut};
 use crate::displaced::Displaced;
-use crate::error::{AllocError, BuildError, StoreError};
+use crate::error::{AllocError, BuildError, StoreError, or_abort};
 use crate::gap::GapQuery;
 use crate::gaps::Gaps;
 use crate::inner::Inner;
@@ -123,6 +123,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// [`get`](Self::get), with the value to change.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        or_abort(self.tree.own(Span::new(key, key)));
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: as for `get`; the map is borrowed mutably.
         unsafe {
@@ -274,7 +275,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// [`range`](Self::range) with the values to change.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
-        RangeMut { walk: self.tree.walk(window.into()), borrow: PhantomData }
+        let window = window.into();
+        or_abort(self.tree.own(window));
+        RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 
     /// The maximal free runs inside `window`, cut off at its ends, ascending; from both ends.
@@ -339,6 +342,46 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: self.tree.try_clone()? })
     }
 
+    /// A map of the same entries, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
+    ///
+    /// # Consistency
+    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the other. They may be used, and dropped, in
+    /// any order and by different threads.
+    ///
+    /// # Complexity
+    /// A write to either map first copies the nodes that it changes and still shares: a path of O(log n) nodes, and values of one leaf
+    /// or two, which are cloned. So every writing call on a map that shares nodes may need memory, also where it says that it needs none
+    /// otherwise; calls that return no error end the program then, as `Box` does, and have a `try_` form. [`reserve`](Self::reserve)
+    /// unshares all of the map: O(n). What is copied stays copied.
+    ///
+    /// # Errors
+    /// [`AllocError`] at more than two thousand million snapshots of one map.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
+    /// let before = map.try_snapshot()?;
+    /// map.clear_range(5..=999_994, |_| ())?;
+    /// assert_eq!((map.len(), before.len()), (2, 100_000));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn try_snapshot(&self) -> Result<Self, AllocError>
+    where
+        V: Clone + Send + Sync,
+    {
+        Ok(RangeMap { tree: self.tree.snapshot()? })
+    }
+
+    /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.
+    #[must_use]
+    pub fn snapshot(&self) -> Self
+    where
+        V: Clone + Send + Sync,
+    {
+        or_abort(self.try_snapshot())
+    }
+
     /// Looks at every node. O(n).
     ///
     /// # Errors
@@ -359,10 +402,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 impl<V: Clone, K: Key, S: Shape> Clone for RangeMap<V, K, S> {
     /// [`RangeMap::try_clone`], where lack of memory ends the program as it does for `Box`.
     fn clone(&self) -> Self {
-        match self.try_clone() {
-            Ok(copy) => copy,
-            Err(AllocError) => alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>()),
-        }
+        or_abort(self.try_clone())
     }
 }
 

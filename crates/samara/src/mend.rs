@@ -7,6 +7,7 @@ use crate::leaf::Leaf;
 use crate::node::{Raw, Unit};
 use crate::search::Portable;
 use crate::shape::Shape;
+use crate::share::{is_own, refs};
 use crate::tree::{Path, Step, Tree};
 
 /// Whether a node of `len` items should be looked at. At half, a neighbour is looked at once on the way down, so that two
@@ -116,7 +117,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
-            if parent.len() < 2 {
+            if !self.has_neighbour(path, 0) {
                 return;
             }
             let (s, left, right) = Self::pair::<Leaf<V, K, S>>(parent, slot, |at| Leaf::from_raw(at));
@@ -250,7 +251,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
-            if parent.len() < 2 {
+            if !self.has_neighbour(path, level) {
                 return;
             }
             let (s, left, right) = Self::pair::<Inner<K, S>>(parent, slot, |at| Inner::from_raw(at));
@@ -323,19 +324,40 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether the node at `level` of `path` is below the minimum and has a neighbour under its parent.
+    /// Whether the node at `level` of `path` is below the minimum and has a neighbour to be mended with.
     ///
     /// # Safety
     /// `path` is of this tree as it is, and `level` is below the root's.
-    unsafe fn is_thin(&self, path: &Path, level: usize) -> bool {
+    unsafe fn is_thin(&mut self, path: &Path, level: usize) -> bool {
         // SAFETY: path nodes are live.
         unsafe {
             let at = path.at(level).node;
             let thin = match level {
+                // An empty one goes, and needs no neighbour for it.
+                0 if Leaf::<V, K, S>::from_raw(at).len() == 0 => return true,
                 0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
                 _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
             };
-            thin && Inner::<K, S>::from_raw(path.at(level + 1).node).len() > 1
+            thin && self.has_neighbour(path, level)
+        }
+    }
+
+    /// Whether the node at `level` of `path` has a neighbour under its parent, to be mended with: neither of them shared.
+    ///
+    /// # Safety
+    /// As for [`Tree::is_thin`].
+    unsafe fn has_neighbour(&mut self, path: &Path, level: usize) -> bool {
+        // SAFETY: path nodes are live.
+        unsafe {
+            let Step { node, slot } = path.at(level + 1);
+            let parent = Inner::<K, S>::from_raw(node);
+            if parent.len() < 2 || !self.may_share() {
+                return parent.len() > 1;
+            }
+            let (_, left, right) = Self::pair(parent, slot, |at| at);
+            let own = [left, right].into_iter().all(|at| is_own(refs::<V, K, S>(at, level)));
+            self.thinned |= !own;
+            own
         }
     }
 }

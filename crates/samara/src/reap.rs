@@ -8,6 +8,7 @@ use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::node::{Raw, Unit};
 use crate::shape::Shape;
+use crate::share::{let_go, refs};
 use crate::tree::Tree;
 use core::marker::PhantomData;
 use core::mem;
@@ -73,7 +74,7 @@ impl<V, K: Key, S: Shape> Drop for Chain<V, K, S> {
     }
 }
 
-/// A subtree to be freed.
+/// A subtree to be given up: what nobody else owns is freed.
 pub(crate) struct Subtree<V, K: Key, S: Shape> {
     at: Raw,
     level: usize,
@@ -91,6 +92,10 @@ impl<V, K: Key, S: Shape> Subtree<V, K, S> {
 
 impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
     fn drop(&mut self) {
+        // SAFETY: the caller of `new` has given up the node, of which it was an owner.
+        if self.slot == 0 && !let_go(unsafe { refs::<V, K, S>(self.at, self.level) }) {
+            return;
+        }
         // SAFETY: T4: live nodes, inner above level 0; every child is counted off before it is dropped. While a child's
         // drop unwinds, `rest` goes on with its siblings and then frees the node.
         unsafe {

@@ -1,5 +1,6 @@
-//! Removing one whole entry, by a key in it. Needs no memory and cannot fail.
+//! Removing one whole entry, by a key in it. Needs no memory but where the tree shares nodes.
 
+use crate::error::{AllocError, or_abort};
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::mend::thin;
@@ -12,8 +13,15 @@ use core::ptr;
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Takes the entry that holds `key` out.
     #[inline]
+    pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+        self.own(Span::new(key, key))?;
+        Ok(dispatch::<K, _>(Remove { tree: self, key }))
+    }
+
+    /// [`Tree::try_remove`], where lack of memory, which only a tree that shares nodes asks for, ends the program.
+    #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
-        dispatch::<K, _>(Remove { tree: self, key })
+        or_abort(self.try_remove(key))
     }
 }
 

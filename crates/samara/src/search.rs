@@ -267,11 +267,13 @@ pub(crate) mod x86 {
                 let mut below = 0u64;
                 let mut at = 0;
                 while at < slots {
-                    let some = _mm512_loadu_si512(words.add(at).cast());
-                    below |= u64::from(_mm512_cmplt_epu32_mask(some, sought)) << at;
+                    // No more than the words: what stands behind them may be changing.
+                    let lanes = ((1u64 << (slots - at)) - 1) as u16;
+                    let some = _mm512_maskz_loadu_epi32(lanes, words.add(at).cast());
+                    below |= u64::from(_mm512_mask_cmplt_epu32_mask(lanes, some, sought)) << at;
                     at += 16;
                 }
-                (below & ((1 << slots) - 1)).count_ones() as usize
+                below.count_ones() as usize
             }
         }
 
@@ -480,6 +482,19 @@ pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
     }
     // SAFETY: the portable search uses nothing.
     unsafe { job.run::<Portable>() }
+}
+
+/// Asks for the line of a word, to write to it.
+#[inline(always)]
+pub(crate) fn prefetch_write(word: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a hint, that touches nothing.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(word.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = word;
 }
 
 /// Asks for the lines of a node of so many bytes, before a search in it has said which of them are wanted.

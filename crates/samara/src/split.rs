@@ -11,6 +11,7 @@ use crate::leaf::Leaf;
 use crate::node::Raw;
 use crate::search::Portable;
 use crate::shape::Shape;
+use crate::span::Span;
 use crate::tree::{MAX_HEIGHT, Path, Step, Tree};
 
 /// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on move to the new node.
@@ -61,6 +62,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
     /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
     pub(crate) fn plan_stores(&mut self, stores: usize) -> Result<(), AllocError> {
+        self.own(Span::FULL)?; // where the stores will go is not known
+
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);
         // New levels: the first may come with the first store. For another one the root has to fill up, and for each

@@ -120,6 +120,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
+        self.own(span)?;
         dispatch::<K, _>(Store { tree: self, span, value, observe })
     }
 

@@ -12,7 +12,7 @@ fn node_sizes_are_pinned() {
         (Leaf::<V, K, S>::BYTES, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::WIDE)
     }
     assert_eq!(leaf::<u64, u64, Normal>(), (512, 29, 16));
-    assert_eq!((Inner::<u64, Normal>::BYTES, Inner::<u64, Normal>::SLOTS), (752, 31));
+    assert_eq!((Inner::<u64, Normal>::BYTES, Inner::<u64, Normal>::SLOTS), (760, 31));
     assert_eq!(leaf::<(), u64, Normal>(), (384, 29, 16));
     assert_eq!(leaf::<[u64; 2], u64, Normal>(), (768, 29, 20));
     assert_eq!(leaf::<[u64; 5], u64, Normal>(), (680, 13, 11));

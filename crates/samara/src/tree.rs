@@ -10,7 +10,8 @@
 //!   entry of the map belongs to no region.
 //! - **T4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
 //!   inner root has two children at least.
-//! - **T5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least.
+//! - **T5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where its neighbour
+//!   was shared with a snapshot when it grew thin (`thinned`).
 //! - **T6** `len` is the number of entries.
 //!
 //! Does not know which verb is at work: those are in their own files (`store`, `split`, `mend`, ...).
@@ -22,6 +23,7 @@ use crate::leaf::Leaf;
 use crate::node::Raw;
 use crate::search::{Job, Portable, Search, dispatch};
 use crate::shape::Shape;
+use crate::share::Cloner;
 use crate::spare::Spare;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -36,6 +38,10 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) len: usize,
     pub(crate) leaves: Spare<Leaf<V, K, S>>,
     pub(crate) inners: Spare<Inner<K, S>>,
+    /// Set while nodes may be shared (Q3).
+    pub(crate) cloner: Cloner<V>,
+    /// Whether mending has left a thin node beside a shared one (T5).
+    pub(crate) thinned: bool,
     pub(crate) owns: PhantomData<(V, K)>,
 }
 
@@ -82,7 +88,16 @@ impl Path {
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) const fn new() -> Self {
-        Tree { root: None, height: 0, len: 0, leaves: Spare::new(), inners: Spare::new(), owns: PhantomData }
+        Tree {
+            root: None,
+            height: 0,
+            len: 0,
+            leaves: Spare::new(),
+            inners: Spare::new(),
+            cloner: Cloner::none(),
+            thinned: false,
+            owns: PhantomData,
+        }
     }
 
     /// The first entry whose last key is not below `key`: its leaf and slot.
