@@ -26,6 +26,7 @@ use crate::key::Key;
 use crate::node::{LINE, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::{Shape, leaf_slots};
+use crate::span::Span;
 use crate::sync::AtomicU32;
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
@@ -279,6 +280,38 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             debug_assert!(i < self.slots());
             self.items().add(i)
         }
+    }
+
+    /// Folds over the entries of the slots `from..to`: what form the leaf has is looked at once.
+    ///
+    /// # Safety
+    /// The leaf is live and stays as it is, and `to` is not above its length.
+    #[inline(always)]
+    pub(crate) unsafe fn fold<B>(
+        self,
+        from: usize,
+        to: usize,
+        init: B,
+        mut f: impl FnMut(B, Span<K>, *mut V) -> B,
+    ) -> B {
+        let mut so_far = init;
+        // SAFETY: L2, L3.
+        unsafe {
+            let items = self.items();
+            if self.is_wide() {
+                let (lasts, firsts) = self.keys();
+                for i in from..to {
+                    so_far = f(so_far, Span::new(*firsts.add(i), *lasts.add(i)), items.add(i));
+                }
+            } else {
+                let (high, (lasts, firsts)) = (self.high(), self.words());
+                for i in from..to {
+                    let span = Span::new(K::join(high, *firsts.add(i)), K::join(high, *lasts.add(i)));
+                    so_far = f(so_far, span, items.add(i));
+                }
+            }
+        }
+        so_far
     }
 
     /// The number of last keys below `key`.

@@ -236,14 +236,6 @@ pub(crate) mod x86 {
             // SAFETY: S1: words of 64 bits are readable, whole vectors of eight; the caller vouches for AVX-512.
             unsafe {
                 let sought = _mm512_set1_epi64(bits(key));
-                if slots == 31 {
-                    // Which vector, by the last key of each of the first three: less work than to compare all four.
-                    let below = |i: usize| usize::from(*keys.add(i) < key);
-                    let at = 8 * (below(7) + below(15) + below(23));
-                    let some = _mm512_loadu_si512(keys.add(at).cast());
-                    let below = u32::from(_mm512_cmplt_epu64_mask(some, sought)) & (0x7fff_ffff >> at);
-                    return at + below.count_ones() as usize;
-                }
                 let mut below = 0u64;
                 let mut at = 0;
                 while at < slots {
