@@ -27,6 +27,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     }
 
     /// The last key so far.
+    #[inline]
     pub(crate) fn last(&self) -> Option<K> {
         let leaf = Leaf::<V, K, S>::from_raw(self.open[0]?);
         // SAFETY: an open leaf is live and not empty.
@@ -34,6 +35,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     }
 
     /// Puts an entry behind all others. The caller has seen to it that it belongs there.
+    #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
         // SAFETY: open nodes are live, and their slots up to `len` filled.
         unsafe {

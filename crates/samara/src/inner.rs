@@ -272,7 +272,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live and `i < len`.
     #[inline(always)]
     pub(crate) unsafe fn child(self, i: usize) -> Raw {
-        debug_assert!(i < Self::SLOTS);
+        // SAFETY: N2.
+        debug_assert!(i < unsafe { self.len() });
         // SAFETY: N3.
         unsafe { *self.items().add(i) }
     }

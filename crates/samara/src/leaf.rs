@@ -487,6 +487,9 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         unsafe {
             let len = self.len();
             let tail = len - i;
+            if tail == 0 {
+                return self.set_len(len + n);
+            }
             if self.is_wide() {
                 let (lasts, firsts) = self.keys();
                 ptr::copy(lasts.add(i), lasts.add(i + n), tail);

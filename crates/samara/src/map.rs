@@ -360,7 +360,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
+    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
     /// let before = map.try_snapshot()?;
     /// map.clear_range(5..=999_994, |_| ())?;
     /// assert_eq!((map.len(), before.len()), (2, 100_000));

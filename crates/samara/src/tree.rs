@@ -120,14 +120,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
         let mut at = self.root?;
-        // SAFETY: as in `Find`; a rank behind the last child (the key is above everything) is brought back onto it. A leaf's rank
-        // is its length at most (S2).
+        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length at most (S2).
         unsafe {
+            if self.is_above(at, key) {
+                return Some(self.seek_end(at, path));
+            }
             for level in (1..=self.height).rev() {
                 let node = Inner::<K, S>::from_raw(at);
-                let rank = node.rank::<F>(key);
-                let last = node.len() - 1;
-                let slot = if rank > last { last } else { rank };
+                let slot = node.rank::<F>(key);
                 path.set(level, at, slot);
                 at = node.child(slot);
             }
@@ -136,6 +136,44 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let slot = leaf.rank::<F>(key);
             path.set(0, at, slot);
             Some((leaf, slot))
+        }
+    }
+
+    /// Whether `key` is above the last entry.
+    ///
+    /// # Safety
+    /// `root` is the tree's.
+    #[inline(always)]
+    unsafe fn is_above(&self, root: Raw, key: K) -> bool {
+        // SAFETY: T4: the root is not empty. (A leaf may be for the time within a store.)
+        unsafe {
+            if self.height > 0 {
+                let node = Inner::<K, S>::from_raw(root);
+                node.key(node.len() - 1) < key
+            } else {
+                let leaf = Leaf::<V, K, S>::from_raw(root);
+                leaf.len() == 0 || leaf.key(leaf.len() - 1) < key
+            }
+        }
+    }
+
+    /// Comes down to the slot behind the last entry: no search, so that entries that come in order wait for nothing.
+    ///
+    /// # Safety
+    /// `root` is the tree's.
+    unsafe fn seek_end(&self, root: Raw, path: &mut Path) -> (Leaf<V, K, S>, usize) {
+        let mut at = root;
+        // SAFETY: T4: inner nodes above level 0, none of them empty.
+        unsafe {
+            for level in (1..=self.height).rev() {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = node.len() - 1;
+                path.set(level, at, slot);
+                at = node.child(slot);
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            path.set(0, at, leaf.len());
+            (leaf, leaf.len())
         }
     }
 
