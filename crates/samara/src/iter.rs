@@ -19,7 +19,7 @@ use core::iter::FusedIterator;
 use core::marker::PhantomData;
 
 /// So many leaves ahead are asked for while one is gone over: what memory takes for one is what several take to go over.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// A slot of a leaf, and where the leaf hangs.
 pub(crate) struct Place<V, K: Key, S: Shape> {

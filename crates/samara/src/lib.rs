@@ -34,7 +34,7 @@
 //! Not there yet: owned iteration, `retain`, `first` and `last` (`iter().next()` and `next_back()` serve).
 //!
 //! # Features
-//! - `testing`: a map with nodes of three slots and a switch for the search path, for the crate's own tests.
+//! - `testing`: a map with nodes of three and five slots and a switch for the search path, for the crate's own tests.
 #![no_std]
 
 extern crate alloc;
@@ -90,7 +90,7 @@ pub mod testing {
     pub use crate::search::Level;
     pub use crate::shape::Tiny;
 
-    /// A map whose nodes have three slots.
+    /// A map whose nodes have three and five slots.
     pub type TinyMap<V, K = u64> = crate::RangeMap<V, K, Tiny>;
 
     /// Puts a search path in force for the whole process, or the best one below it that there is; says which.

@@ -19,7 +19,7 @@ use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::node::{Raw, Unit};
 use crate::reap::Subtree;
-use crate::search::Portable;
+use crate::search::{Job, Portable, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, fence};
@@ -120,6 +120,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     #[cold]
     fn own_shared(&mut self, span: Span<K>, clone: fn(&V) -> V) -> Result<(), AllocError> {
+        if dispatch::<K, _>(Within { tree: self, span }) {
+            return Ok(());
+        }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
             let mut own = Own::<V, K, S> { clone, kind: PhantomData };
             // SAFETY: T4; the tree is borrowed mutably, so the root is one of the caller's nodes.
@@ -129,6 +132,35 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             self.cloner = Cloner::none(); // all nodes are its own now
         }
         Ok(())
+    }
+}
+
+/// Whether a change of what `span` meets stays within one leaf and leaves its pivot alone, and the way there is the tree's own:
+/// then there is nothing to make its own. Most changes are so, once their place has been written to.
+struct Within<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    span: Span<K>,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
+    type Out = bool;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> bool {
+        let Some(mut at) = self.tree.root else { return true };
+        // SAFETY: T4; a rank behind the last child ends the way.
+        unsafe {
+            for _ in 0..self.tree.height {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = node.rank::<F>(self.span.first);
+                if slot >= node.len() || !is_own(node.refs()) {
+                    return false;
+                }
+                at = node.child(slot);
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            is_own(leaf.refs()) && leaf.rank::<F>(self.span.last) + 1 < leaf.len()
+        }
     }
 }
 
