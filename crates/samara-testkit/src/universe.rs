@@ -17,6 +17,8 @@ pub enum Universe {
     Both(u32),
     /// Bounds at multiples of 4096, this many pages from key 0.
     Pages(u32),
+    /// Around key 2^32, where the upper half of a 64-bit key changes, this many. (Of narrower keys, around the middle.)
+    Middle(u32),
     /// Any key.
     Whole,
 }
@@ -27,11 +29,12 @@ impl Universe {
     /// # Errors
     /// As [`Unstructured`]'s methods.
     pub fn arbitrary(u: &mut Unstructured<'_>) -> Result<Self> {
-        Ok(match u.int_in_range(0..=4)? {
+        Ok(match u.int_in_range(0..=5)? {
             0 => Universe::Low(u.int_in_range(2..=255)?),
             1 => Universe::High(u.int_in_range(2..=255)?),
             2 => Universe::Both(u.int_in_range(1..=100)?),
             3 => Universe::Pages(u.int_in_range(2..=4096)?),
+            4 => Universe::Middle(u.int_in_range(4..=4096)?),
             _ => Universe::Whole,
         })
     }
@@ -52,6 +55,10 @@ impl Universe {
             Universe::Pages(n) => {
                 let page = u128::from(u.int_in_range(0..=n)?) << 12;
                 K::from_u128(page + u128::from(u.int_in_range(0..=4095_u32)?))
+            }
+            Universe::Middle(n) => {
+                let middle = if max >> 33 == 0 { max / 2 } else { 1 << 32 };
+                K::from_u128(middle - u128::from(n / 2) + u128::from(u.int_in_range(0..=n)?))
             }
             Universe::Whole => match u.int_in_range(0..=15_u8)? {
                 0 => K::MIN,
@@ -85,7 +92,9 @@ impl Universe {
         // One in eight goes over several entries.
         let far = if shape % 8 == 7 { 8 } else { 1 };
         let longest: u128 = match self {
-            Universe::Low(_) | Universe::High(_) | Universe::Both(_) => far * u128::from(u.int_in_range(1..=4_u8)?),
+            Universe::Low(_) | Universe::High(_) | Universe::Both(_) | Universe::Middle(_) => {
+                far * u128::from(u.int_in_range(1..=4_u8)?)
+            }
             Universe::Pages(_) => {
                 first = K::from_u128(first.to_u128() & !0xfff);
                 (far * 4) << 12

@@ -1,8 +1,9 @@
-//! Moving one boundary of an entry in place: no memory, no failure once it is checked.
+//! Moving one boundary of an entry in place: no memory, but where a leaf has no words for a boundary that is far away.
 
 use crate::error::BoundError;
 use crate::key::Key;
-use crate::node::Leaf;
+use crate::leaf::Leaf;
+use crate::search::Portable;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Tree};
@@ -13,6 +14,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
+        self.own(Span::new(key.min(to.first), key.max(to.last)))?;
         let mut path = Path::new();
         let (leaf, slot) = self.seek(key, &mut path).ok_or(BoundError::NoEntry(key))?;
         // SAFETY: the path is fresh; slots below `len` are read. The neighbours are looked at before anything is written.
@@ -36,9 +38,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if to.first > was.last || to.last < was.first {
                 return Err(BoundError::Elsewhere { entry: was, wanted: to });
             }
-            leaf.set_one(slot, to.first);
+            let len = leaf.len();
+            if !leaf.admit(leaf.first(0).min(to.first), leaf.key(len - 1).max(to.last), len) {
+                self.plan_split(&path)?;
+                self.halve(&path);
+                return self.resize(key, to); // half a leaf takes anything
+            }
+            leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
-            self.refresh(&path);
+            self.refresh::<Portable>(&path);
             Ok(was)
         }
     }

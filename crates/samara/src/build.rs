@@ -1,8 +1,10 @@
 //! Bulk building: entries that come in order fill one leaf after the other, and the nodes above as leaves are done.
 
 use crate::error::AllocError;
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf, Raw};
+use crate::leaf::Leaf;
+use crate::node::Raw;
 use crate::reap::Subtree;
 use crate::shape::Shape;
 use crate::span::Span;
@@ -25,6 +27,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     }
 
     /// The last key so far.
+    #[inline]
     pub(crate) fn last(&self) -> Option<K> {
         let leaf = Leaf::<V, K, S>::from_raw(self.open[0]?);
         // SAFETY: an open leaf is live and not empty.
@@ -32,11 +35,12 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     }
 
     /// Puts an entry behind all others. The caller has seen to it that it belongs there.
+    #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
         // SAFETY: open nodes are live, and their slots up to `len` filled.
         unsafe {
             let leaf = match self.open[0].map(Leaf::<V, K, S>::from_raw) {
-                Some(leaf) if leaf.len() < Leaf::<V, K, S>::SLOTS => leaf,
+                Some(leaf) if leaf.admit(leaf.first(0), span.last, leaf.len() + 1) => leaf,
                 full => {
                     self.plan()?;
                     if let Some(full) = full {
@@ -46,12 +50,13 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
                         self.start = pivot.wrapping_add(K::ONE);
                     }
                     let leaf = self.tree.leaves.take();
+                    leaf.admit(span.first, span.last, 1);
                     self.open[0] = Some(leaf.raw());
                     leaf
                 }
             };
             let slot = leaf.len();
-            leaf.open(slot, 1);
+            leaf.set_len(slot + 1);
             leaf.fill(slot, span.last, span.first, value);
             self.tree.len += 1;
         }

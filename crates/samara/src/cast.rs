@@ -18,6 +18,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
         debug_assert!(to.root.is_none());
         (to.root, to.height, to.len) = (self.root.take(), mem::take(&mut self.height), mem::take(&mut self.len));
+        to.thinned = self.thinned;
         mem::swap(&mut to.inners, &mut self.inners);
     }
 

@@ -1,7 +1,9 @@
 //! The validator: looks at every node and says which invariant does not hold. Tests end in it.
 
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Kind, Leaf, Node, Raw};
+use crate::leaf::Leaf;
+use crate::node::Raw;
 use crate::shape::Shape;
 use crate::tree::Tree;
 use core::fmt;
@@ -42,6 +44,8 @@ pub struct Stats {
     pub inners: usize,
     /// Bytes of all those nodes.
     pub bytes: usize,
+    /// Those of the leaves whose keys lie too far apart to be kept as 32-bit offsets.
+    pub wide: usize,
     /// Slots of a leaf.
     pub leaf_slots: usize,
     /// Slots of an inner node.
@@ -50,25 +54,6 @@ pub struct Stats {
 
 fn fail(invariant: &'static str, what: &'static str, level: usize) -> Result<(), Violation> {
     Err(Violation { invariant, what, level })
-}
-
-/// N2 for one node.
-///
-/// # Safety
-/// A live node.
-unsafe fn check_blanks<K: Key, N: Kind<K>>(node: Node<K, N>, level: usize, zeroes: bool) -> Result<(), Violation> {
-    // SAFETY: the caller's promise; N2: every word is initialised.
-    unsafe {
-        for i in node.len()..N::SLOTS {
-            if node.key(i) != K::MAX {
-                fail("N2", "a key behind the length is not MAX", level)?;
-            }
-            if zeroes && node.one(i) != K::ZERO {
-                fail("N2", "a gap behind the length is not zero", level)?;
-            }
-        }
-        Ok(())
-    }
 }
 
 struct Seen<K> {
@@ -99,11 +84,15 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
             }
             self.stats.inners += 1;
             self.stats.bytes += Inner::<K, S>::BYTES;
-            check_blanks(node, level, true)?;
+            for i in len..Inner::<K, S>::SLOTS {
+                if node.key(i) != K::MAX || node.gap(i) != K::ZERO {
+                    fail("N2", "a slot behind the length is not blank", level)?;
+                }
+            }
             if len < if level == self.tree.height { 2 } else { 1 } {
                 fail("T4", "an inner node has too few children", level)?;
             }
-            if len < Inner::<K, S>::MIN && !first && !last {
+            if len < Inner::<K, S>::MIN && !first && !last && !self.tree.thinned {
                 fail("T5", "an inner node is thin", level)?;
             }
             let (mut start, mut gap) = (start, K::ZERO);
@@ -112,7 +101,7 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
                 if seen.pivot != node.key(i) {
                     fail("T2", "a pivot is not the last key below it", level)?;
                 }
-                if seen.gap != node.one(i) {
+                if seen.gap != node.gap(i) {
                     fail("T3", "a gap word is not the widest gap below it", level)?;
                 }
                 gap = gap.max(seen.gap);
@@ -134,17 +123,20 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
         // SAFETY: the caller's promise.
         unsafe {
             let len = leaf.len();
-            if len > Leaf::<V, K, S>::SLOTS {
-                fail("N3", "a leaf's length is beyond its slots", 0)?;
+            if len > leaf.slots() {
+                fail("L3", "a leaf's length is beyond its slots", 0)?;
             }
             self.stats.leaves += 1;
             self.stats.bytes += Leaf::<V, K, S>::BYTES;
             self.stats.entries += len;
-            check_blanks(leaf, 0, false)?;
+            self.stats.wide += usize::from(K::IS_U64 && leaf.is_wide());
+            if !leaf.is_blank() {
+                fail("L2", "a slot behind the length is not blank", 0)?;
+            }
             if len == 0 {
                 fail("T4", "a leaf is empty", 0)?;
             }
-            if len < Leaf::<V, K, S>::MIN && !first && !last {
+            if len < Leaf::<V, K, S>::MIN && !first && !last && !self.tree.thinned {
                 fail("T5", "a leaf is thin", 0)?;
             }
             let (mut start, mut gap) = (Some(start), K::ZERO);
@@ -167,7 +159,7 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn check(&self) -> Result<Stats, Violation> {
         let stats = Stats {
-            leaf_slots: Leaf::<V, K, S>::SLOTS,
+            leaf_slots: Leaf::<V, K, S>::PACKED,
             inner_slots: Inner::<K, S>::SLOTS,
             levels: self.root.map_or(0, |_| self.height + 1),
             ..Stats::default()

@@ -1,8 +1,10 @@
 //! Structural copy: node by node, in the same shape, in O(n).
 
 use crate::error::AllocError;
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf, Raw};
+use crate::leaf::Leaf;
+use crate::node::{Raw, Unit};
 use crate::reap::Subtree;
 use crate::shape::Shape;
 use crate::tree::Tree;
@@ -16,6 +18,7 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
             // SAFETY: T4.
             copy.root = Some(unsafe { copy_node::<V, K, S>(root, self.height)? });
             (copy.height, copy.len) = (self.height, self.len);
+            copy.thinned = self.thinned;
         }
         Ok(copy)
     }
@@ -31,7 +34,7 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize) -> Result
         if level == 0 {
             let (from, to) = (Leaf::<V, K, S>::from_raw(at), Leaf::<V, K, S>::alloc()?);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);
-            to.copy_words(from);
+            to.copy_keys(from);
             for i in 0..from.len() {
                 to.value(i).write((*from.value(i)).clone());
                 to.set_len(i + 1);

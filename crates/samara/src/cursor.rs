@@ -2,7 +2,7 @@
 //!
 //! - **C1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
 
-use crate::error::{BoundError, StoreError};
+use crate::error::{BoundError, StoreError, or_abort};
 use crate::iter::Place;
 use crate::key::Key;
 use crate::shape::{Normal, Shape};
@@ -102,7 +102,8 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     /// The value of the entry that it stands on.
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
-        Some(place.leaf.value(place.slot))
+        // SAFETY: C1.
+        Some(unsafe { place.leaf.value(place.slot) })
     }
 }
 
@@ -249,6 +250,10 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
 
     /// The value of the entry that the cursor stands on.
     pub fn value_mut(&mut self) -> Option<&mut V> {
+        if self.stand.entry && self.tree.may_share() {
+            or_abort(self.tree.own(self.stand.span));
+            self.stand = Stand::at(self.tree, self.stand.span.first);
+        }
         // SAFETY: C1: the value is in the tree, which the cursor borrows mutably.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
@@ -308,7 +313,7 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
             return Err(BoundError::NoEntry(self.stand.span.first));
         }
         self.tree.resize(self.stand.span.first, to)?;
-        self.stand.span = to;
+        self.stand = Stand::at(self.tree, to.first);
         Ok(())
     }
 }

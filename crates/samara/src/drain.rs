@@ -41,6 +41,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         if window.is_empty() {
             return Err(StoreError::EmptyRange(window));
         }
+        self.tree.own(Span::FULL)?;
         let piece = |key: K, sticks_out: fn(Span<K>, Span<K>) -> bool| {
             let (span, value) = self.get(key).filter(|(span, _)| sticks_out(*span, window))?;
             Some((span, value.clone()))

@@ -166,6 +166,14 @@ pub enum BoundError<K = u64> {
         /// The bounds asked for.
         wanted: Span<K>,
     },
+    /// Memory could not be allocated: the boundary goes so far that its leaf has to be split.
+    Alloc,
+}
+
+impl<K> From<AllocError> for BoundError<K> {
+    fn from(_: AllocError) -> Self {
+        BoundError::Alloc
+    }
 }
 
 impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
@@ -179,6 +187,7 @@ impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
             BoundError::Elsewhere { entry, wanted } => {
                 write!(f, "{wanted} shares no key with the entry's {entry}: remove the entry and insert it there")
             }
+            BoundError::Alloc => f.write_str("out of memory: no node could be allocated"),
         }
     }
 }
@@ -189,4 +198,13 @@ impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
 #[cold]
 pub(crate) fn out_of_memory() -> ! {
     alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>())
+}
+
+/// What a call that cannot say so does where there is no memory: what `Box` does.
+#[inline]
+pub(crate) fn or_abort<T>(result: Result<T, AllocError>) -> T {
+    match result {
+        Ok(done) => done,
+        Err(AllocError) => out_of_memory(),
+    }
 }

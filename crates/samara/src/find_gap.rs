@@ -4,8 +4,9 @@
 //! run: O(log n) without alignment, and with it one more step for each such gap on the way.
 
 use crate::gap::{End, GapQuery};
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf};
+use crate::leaf::Leaf;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
@@ -85,7 +86,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: the caller's promise; the slots looked at are below `len`.
         unsafe {
             let wide = |node: Inner<K, S>, slots: core::ops::Range<usize>| {
-                let fits = |&i: &usize| node.one(i) >= query.len;
+                let fits = |&i: &usize| node.gap(i) >= query.len;
                 if up { slots.clone().find(fits) } else { slots.rev().find(fits) }
             };
             let mut level = 1;

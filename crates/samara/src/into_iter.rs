@@ -1,5 +1,6 @@
 //! Owned iteration: values are moved out where they stand, and the nodes freed at the end.
 
+use crate::error::or_abort;
 use crate::key::Key;
 use crate::leaving::Leaving;
 use crate::map::RangeMap;
@@ -14,6 +15,7 @@ impl<V, K: Key, S: Shape> IntoIterator for RangeMap<V, K, S> {
 
     /// The entries, owned, in ascending order. O(n) for all of them.
     fn into_iter(mut self) -> Self::IntoIter {
+        or_abort(self.tree.own(Span::FULL));
         let left = self.len();
         // SAFETY: all entries meet the full range, and the map owns its nodes alone.
         IntoIter(unsafe { Leaving::new(&mut self.tree, Span::FULL, left) })

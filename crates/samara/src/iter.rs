@@ -8,14 +8,18 @@
 //! - **W2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`, where `back.slot` is the
 //!   slot behind the last entry to come.
 
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf};
+use crate::leaf::Leaf;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
+
+/// So many leaves ahead are asked for while one is gone over: what memory takes for one is what several take to go over.
+const AHEAD: usize = 8;
 
 /// A slot of a leaf, and where the leaf hangs.
 pub(crate) struct Place<V, K: Key, S: Shape> {
@@ -62,8 +66,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         unsafe {
             let (node, slot) = place.parent?;
             if forwards && slot + 1 < node.len() {
-                if slot + 2 < node.len() {
-                    Leaf::<V, K, S>::from_raw(node.child(slot + 2)).prefetch();
+                if slot + 1 + AHEAD < node.len() {
+                    Leaf::<V, K, S>::from_raw(node.child(slot + 1 + AHEAD)).prefetch();
                 }
                 return Some(Place {
                     leaf: Leaf::from_raw(node.child(slot + 1)),
@@ -72,8 +76,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 });
             }
             if !forwards && slot > 0 {
-                if slot > 1 {
-                    Leaf::<V, K, S>::from_raw(node.child(slot - 2)).prefetch();
+                if slot > AHEAD {
+                    Leaf::<V, K, S>::from_raw(node.child(slot - 1 - AHEAD)).prefetch();
                 }
                 let leaf = Leaf::<V, K, S>::from_raw(node.child(slot - 1));
                 return Some(Place { leaf, slot: leaf.len(), parent: Some((node, slot - 1)) });
@@ -98,10 +102,29 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 if slot < Inner::<K, S>::from_raw(node).len() {
                     path.set(level, node, slot);
                     let leaf = self.come_down(&mut path, level, !forwards);
+                    self.prefetch_siblings(&path, forwards);
                     return Some(self.place_on(&path, leaf, if forwards { 0 } else { leaf.len() }));
                 }
             }
             None
+        }
+    }
+
+    /// Asks for the leaves beside that of `path`.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, which has inner nodes.
+    unsafe fn prefetch_siblings(&self, path: &Path, forwards: bool) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let Step { node, slot } = path.at(1);
+            let node = Inner::<K, S>::from_raw(node);
+            for away in 1..=AHEAD {
+                let sibling = if forwards { slot + away } else { slot.wrapping_sub(away) };
+                if sibling < node.len() {
+                    Leaf::<V, K, S>::from_raw(node.child(sibling)).prefetch();
+                }
+            }
         }
     }
 
@@ -189,6 +212,17 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
         }
     }
 
+    /// The next entries that are in one leaf: the leaf, their first slot, and the slot behind the last one.
+    #[inline]
+    fn next_run(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
+        let (leaf, slot) = self.next()?;
+        let (front, back) = self.ends.as_mut()?;
+        // SAFETY: W1, W2: `front` is in the leaf that it has just given an entry of.
+        let stop = if front.leaf == back.leaf { back.slot } else { unsafe { front.leaf.len() } };
+        front.slot = stop;
+        Some((leaf, slot, stop))
+    }
+
     #[inline(always)]
     fn next_back(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
@@ -236,6 +270,16 @@ macro_rules! iterator {
                 let (leaf, slot) = self.walk.next()?;
                 // SAFETY: the walk gives every entry's slot once; W1: the borrow of the map lasts as long as `'a`.
                 Some(unsafe { (span_of(leaf, slot), $to_ref(leaf.value(slot))) })
+            }
+
+            #[inline]
+            fn fold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut f: F) -> B {
+                let mut so_far = init;
+                while let Some((leaf, from, to)) = self.walk.next_run() {
+                    // SAFETY: as for `next`.
+                    so_far = unsafe { leaf.fold(from, to, so_far, |b, span, value| f(b, (span, $to_ref(value)))) };
+                }
+                so_far
             }
         }
 

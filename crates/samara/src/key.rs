@@ -53,6 +53,16 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// Whether exactly one bit is set.
     fn is_power_of_two(self) -> bool;
 
+    /// The upper half of a 64-bit key. (Other keys are never taken apart: 0.)
+    #[doc(hidden)]
+    fn high(self) -> u32;
+    /// How far a 64-bit key is above those with this upper half, as a word: 0 where it is not, the highest word where it is too far.
+    #[doc(hidden)]
+    fn above(self, high: u32) -> u32;
+    /// The 64-bit key of these halves.
+    #[doc(hidden)]
+    fn join(high: u32, low: u32) -> Self;
+
     /// The key after this one.
     #[inline]
     fn succ(self) -> Option<Self> {
@@ -88,6 +98,18 @@ macro_rules! key {
             #[inline]
             fn wrapping_sub(self, n: Self) -> Self {
                 <$t>::wrapping_sub(self, n)
+            }
+            #[inline(always)]
+            fn high(self) -> u32 {
+                if $is_u64 { (self as u64 >> 32) as u32 } else { 0 }
+            }
+            #[inline(always)]
+            fn above(self, high: u32) -> u32 {
+                (self as u64).saturating_sub(u64::from(high) << 32).min(u64::from(u32::MAX)) as u32
+            }
+            #[inline(always)]
+            fn join(high: u32, low: u32) -> Self {
+                (u64::from(high) << 32 | u64::from(low)) as $t
             }
             #[inline]
             fn and(self, mask: Self) -> Self {

@@ -46,7 +46,8 @@
 //!   cannot (`Clone`, `Extend`, `FromIterator`) end the program instead. [`RangeMap::reserve`] takes the memory first.
 //! - An iterator that takes entries out, dropped early, leaves what it says; leaked, it may lose entries and never shows one
 //!   twice.
-//! - Lookups and stores are for one owner at a time (`&`, `&mut`): a map is `Send` and `Sync` as its values are.
+//! - Lookups and stores are for one owner at a time (`&`, `&mut`): a map is `Send` and `Sync` as its values are. A snapshot is a map of
+//!   its own, for another thread if need be.
 //!
 //! # Complexity
 //! For n entries, of which the call meets k:
@@ -61,9 +62,9 @@
 //! | `iter`, `into_iter`, `clone`, `from_sorted`, `clear`, drop | O(n) |
 //! | `retain` | O(n), with one descent for every leaf |
 //! | `append` of m entries | O(m log n) |
-//! | `len`, `is_empty` | O(1) |
+//! | `len`, `is_empty`, `snapshot` | O(1) |
 //!
-//! A node that is not at an edge of its level is a quarter full at least, whatever was done to the map; ascending and descending fills,
+//! A node that is not at an edge of its level is a quarter full at least, whatever was done to a map without snapshots; ascending and descending fills,
 //! and `from_sorted`, leave full ones.
 //!
 //! # Compared with
@@ -74,16 +75,16 @@
 //!   that is what is wanted and speed is not. It does not tell what an insertion displaced, and finds gaps by walking over them.
 //! - nodit has intervals over discrete keys, with strict, overwriting and merging insertions, and gives out what is cut. It finds gaps by walking
 //!   too, and panics on an empty interval where this crate returns an error.
-//! - None of them reserves memory before a store, or returns an error where memory runs out.
+//! - None of them reserves memory before a store, returns an error where memory runs out, or takes a snapshot in O(1).
 //!
 //! Figures against these and others, and how to repeat them, are in the project's benchmarks.
 //!
-//! Not there yet: snapshots that share nodes, and readers beside a writer.
+//! Not there yet: readers beside a writer.
 //!
 //! # Features
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for [`RangeMap`], as the ascending sequence of
 //!   `(first, last, value)`. What is read is checked. Still without `std`.
-//! - `testing`: a map with nodes of three slots and a switch for the search path, for the crate's own tests.
+//! - `testing`: a map with nodes of three and five slots and a switch for the search path, for the crate's own tests.
 #![no_std]
 
 extern crate alloc;
@@ -105,9 +106,11 @@ mod error;
 mod find_gap;
 mod gap;
 mod gaps;
+mod inner;
 mod into_iter;
 mod iter;
 mod key;
+mod leaf;
 mod leaving;
 mod map;
 mod mend;
@@ -122,6 +125,7 @@ mod search;
 #[cfg(feature = "serde")]
 mod serde_impl;
 mod shape;
+mod share;
 mod sorted;
 mod span;
 mod spare;
@@ -162,7 +166,7 @@ pub mod testing {
     pub use crate::search::Level;
     pub use crate::shape::Tiny;
 
-    /// A map whose nodes have three slots.
+    /// A map whose nodes have three and five slots.
     pub type TinyMap<V, K = u64> = crate::RangeMap<V, K, Tiny>;
 
     /// Puts a search path in force for the whole process, or the best one below it that there is; says which.

@@ -3,12 +3,13 @@
 use crate::check::{Stats, Violation};
 use crate::cursor::{Cursor, CursorMut};
 use crate::displaced::Displaced;
-use crate::error::{AllocError, StoreError};
+use crate::error::{AllocError, StoreError, or_abort};
 use crate::gap::GapQuery;
 use crate::gaps::Gaps;
+use crate::inner::Inner;
 use crate::iter::{Range, RangeMut};
 use crate::key::Key;
-use crate::node::{Inner, Leaf};
+use crate::leaf::Leaf;
 use crate::shape::{Normal, Shape};
 use crate::span::Span;
 use crate::tree::Tree;
@@ -16,7 +17,7 @@ use core::marker::PhantomData;
 
 /// A map from disjoint, inclusive ranges of keys to values.
 ///
-/// A wide B-tree: entries stand in leaves of 31 slots, and inner nodes know the widest free run below each child.
+/// A wide B-tree: entries stand in leaves of 29 slots, and inner nodes know the widest free run below each child.
 /// Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal values stay two: what becomes one is the
 /// caller's decision.
 ///
@@ -28,9 +29,9 @@ use core::marker::PhantomData;
 /// # Complexity
 /// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf, [`remove`](Self::remove), and
 /// [`find_gap`](Self::find_gap) without alignment O(log n); a store that meets k entries O(k + log n) amortised; a step of an
-/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n). The
-/// [crate's page](crate#complexity) has them all.
-/// About 25 bytes an entry with `u64` keys and 8-byte values where leaves are full.
+/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
+/// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) has them all.
+/// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random stores.
 ///
 /// # Examples
 /// ```
@@ -91,22 +92,50 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
-        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)) })
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
+        }
+    }
+
+    /// The value at `key`, or `default` where no entry holds it. O(log n).
+    ///
+    /// Which of the two it is is chosen without a branch, so that a mixture of hits and misses, which no processor can
+    /// foresee, costs no more than hits alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map = RangeMap::new();
+    /// map.insert(0x41..=0x5a, "upper case")?;
+    /// assert_eq!((*map.get_or(0x4b, &"other"), *map.get_or(0x3f, &"other")), ("upper case", "other"));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
+        let Some((leaf, slot)) = self.tree.find(key) else { return default };
+        // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
+        unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
     }
 
     /// [`get`](Self::get), with the value to change.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        or_abort(self.tree.own(Span::new(key, key)));
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: as for `get`; the map is borrowed mutably.
-        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &mut *leaf.value(slot)) })
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
+        }
     }
 
     /// Whether an entry holds `key`. O(log n).
     #[must_use]
     #[inline]
     pub fn contains_key(&self, key: K) -> bool {
-        self.tree.find(key).is_some()
+        self.get(key).is_some()
     }
 
     /// The entry that holds `key`, or the first one above it. O(log n).
@@ -222,7 +251,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// [`range`](Self::range) with the values to change.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
-        RangeMut { walk: self.tree.walk(window.into()), borrow: PhantomData }
+        let window = window.into();
+        or_abort(self.tree.own(window));
+        RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 
     /// The maximal free runs inside `window`, cut off at its ends, ascending; from both ends.
@@ -257,6 +288,46 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         V: Clone,
     {
         Ok(RangeMap { tree: self.tree.try_clone()? })
+    }
+
+    /// A map of the same entries, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
+    ///
+    /// # Consistency
+    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the other. They may be used, and dropped, in
+    /// any order and by different threads.
+    ///
+    /// # Complexity
+    /// A write to either map first copies the nodes that it changes and still shares: a path of O(log n) nodes, and values of one leaf
+    /// or two, which are cloned. So every writing call on a map that shares nodes may need memory, also where it says that it needs none
+    /// otherwise; calls that return no error end the program then, as `Box` does, and have a `try_` form. [`reserve`](Self::reserve)
+    /// unshares all of the map: O(n). What is copied stays copied.
+    ///
+    /// # Errors
+    /// [`AllocError`] at more than two thousand million snapshots of one map.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
+    /// let before = map.try_snapshot()?;
+    /// map.clear_range(5..=999_994, |_| ())?;
+    /// assert_eq!((map.len(), before.len()), (2, 100_000));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn try_snapshot(&self) -> Result<Self, AllocError>
+    where
+        V: Clone + Send + Sync,
+    {
+        Ok(RangeMap { tree: self.tree.snapshot()? })
+    }
+
+    /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.
+    #[must_use]
+    pub fn snapshot(&self) -> Self
+    where
+        V: Clone + Send + Sync,
+    {
+        or_abort(self.try_snapshot())
     }
 
     /// Looks at every node. O(n).

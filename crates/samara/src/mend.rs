@@ -1,16 +1,20 @@
 //! Mending: nodes that a removal left empty or thin are unlinked, merged with a neighbour, or filled up from it.
 //! No user code runs here, nothing allocates, nothing fails.
 
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Kind, Leaf, Node, Raw};
+use crate::leaf::Leaf;
+use crate::node::{Raw, Unit};
+use crate::search::Portable;
 use crate::shape::Shape;
+use crate::share::{is_own, refs};
 use crate::tree::{Path, Step, Tree};
 
-/// Whether a node of `len` slots should be looked at. At half, a neighbour is looked at once on the way down, so that two
+/// Whether a node of `len` items should be looked at. At half, a neighbour is looked at once on the way down, so that two
 /// thin ones meet early; below the minimum, at every removal.
 #[inline(always)]
-pub(crate) fn thin<K: Key, N: Kind<K>>(len: usize) -> bool {
-    len < Node::<K, N>::MIN || len == N::SLOTS / 2
+pub(crate) fn thin(len: usize, slots: usize, min: usize) -> bool {
+    len < min || len == slots / 2
 }
 
 /// What to do about a thin node and its neighbour.
@@ -21,9 +25,9 @@ enum Cure {
     Share,
 }
 
-fn cure<K: Key, N: Kind<K>>(len: usize, neighbour: usize) -> Cure {
-    let (both, slots, min) = (len + neighbour, N::SLOTS, Node::<K, N>::MIN);
-    if both <= if len < min { slots } else { slots - slots / 4 } {
+/// `slots`: how many one node has for what both hold.
+fn cure(len: usize, neighbour: usize, slots: usize, min: usize) -> Cure {
+    if len + neighbour <= if len < min { slots } else { slots - slots / 4 } {
         Cure::Merge
     } else if len < min {
         Cure::Share
@@ -32,11 +36,11 @@ fn cure<K: Key, N: Kind<K>>(len: usize, neighbour: usize) -> Cure {
     }
 }
 
-/// Moves slots between two neighbours until the left one has `want`.
+/// Moves children between two neighbours until the left one has `want`.
 ///
 /// # Safety
 /// Both are live, and both will hold what they are to have.
-unsafe fn share<K: Key, N: Kind<K>>(left: Node<K, N>, right: Node<K, N>, want: usize) {
+unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: usize) {
     // SAFETY: the caller's promise: the slots named are initialised, and the places they go to are free.
     unsafe {
         let (l, r) = (left.len(), right.len());
@@ -51,6 +55,40 @@ unsafe fn share<K: Key, N: Kind<K>>(left: Node<K, N>, right: Node<K, N>, want: u
             left.transfer(want, n, right, 0);
             left.blank(want, l);
             left.set_len(want);
+        }
+        debug_assert_eq!(left.len() + right.len(), l + r);
+    }
+}
+
+/// Evens out two neighbour leaves of which one is thin, as far as that one has words for what it takes.
+///
+/// # Safety
+/// Both are live, and hold too many entries for one leaf of their keys.
+unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, K, S>) {
+    // SAFETY: the slots named are initialised, and the places they go to are free. The thin one takes on a form for what it takes, which
+    // may be a wide one: then it takes no more than that has slots for, and still leaves the other with more than the minimum.
+    unsafe {
+        let (l, r) = (left.len(), right.len());
+        let (low, high) = (left.first(0), right.key(r - 1));
+        if l < r {
+            let mut n = (r - l).div_ceil(2);
+            if !left.admit(low, right.key(n - 1), l + n) {
+                n = Leaf::<V, K, S>::WIDE - l;
+                left.admit(low, right.key(n - 1), l + n);
+            }
+            right.transfer(0, n, left, l);
+            left.set_len(l + n);
+            right.close::<Portable>(0, n);
+        } else {
+            let mut n = (l - r).div_ceil(2);
+            if !right.admit(left.first(l - n), high, r + n) {
+                n = Leaf::<V, K, S>::WIDE - r;
+                right.admit(left.first(l - n), high, r + n);
+            }
+            right.open::<Portable>(0, n);
+            left.transfer(l - n, n, right, 0);
+            left.blank(l - n, l);
+            left.set_len(l - n);
         }
         debug_assert_eq!(left.len() + right.len(), l + r);
     }
@@ -79,31 +117,34 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
-            if parent.len() < 2 {
+            if !self.has_neighbour(path, 0) {
                 return;
             }
             let (s, left, right) = Self::pair::<Leaf<V, K, S>>(parent, slot, |at| Leaf::from_raw(at));
             let neighbour = if s == slot { right.len() } else { left.len() };
-            match cure::<K, crate::node::LeafKind<V, S>>(leaf.len(), neighbour) {
+            let (low, high) = (left.first(0), right.key(right.len() - 1));
+            match cure(leaf.len(), neighbour, Leaf::<V, K, S>::slots_for(low, high), Leaf::<V, K, S>::MIN) {
                 Cure::Nothing => {}
                 Cure::Merge => {
                     let (l, r) = (left.len(), right.len());
+                    let fits = left.admit(low, high, l + r);
+                    debug_assert!(fits);
                     right.transfer(0, r, left, l);
                     left.set_len(l + r);
                     right.free();
                     self.merged(path, 1, s);
                 }
                 Cure::Share => {
-                    share(left, right, (left.len() + right.len()) / 2);
+                    share_leaves(left, right);
                     let start = match s {
                         0 => self.region_start(path, 1),
                         _ => parent.key(s - 1).wrapping_add(K::ONE),
                     };
                     let pivot = left.key(left.len() - 1);
                     parent.set_key(s, pivot);
-                    parent.set_one(s, left.widest(start));
-                    parent.set_one(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
-                    self.refresh_above(path, 1);
+                    parent.set_gap(s, left.widest(start));
+                    parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
+                    self.refresh_above::<Portable>(path, 1);
                 }
             }
         }
@@ -131,7 +172,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         unsafe {
             let node = Inner::<K, S>::from_raw(path.at(level).node);
             node.set_key(s, node.key(s + 1));
-            node.set_one(s, node.one(s).max(node.one(s + 1)));
+            node.set_gap(s, node.gap(s).max(node.gap(s + 1)));
             node.close(s + 1, 1);
             self.mend_inner(path, level);
         }
@@ -173,7 +214,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 self.inners.give(node);
                 level += 1;
             }
-            self.refresh_above(path, level);
+            self.refresh_above::<Portable>(path, level);
             (level, gone)
         }
     }
@@ -187,7 +228,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: a fresh path, of a tree whose leaves are not empty.
         unsafe {
             if self.seek(gone, &mut path).is_some() {
-                self.refresh(&path);
+                self.refresh::<Portable>(&path);
             }
         }
     }
@@ -204,18 +245,18 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 self.lower();
                 return;
             }
-            self.refresh_above(path, level);
-            if !thin::<K, crate::node::InnerKind<S>>(inner.len()) {
+            self.refresh_above::<Portable>(path, level);
+            if !thin(inner.len(), Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
                 return;
             }
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
-            if parent.len() < 2 {
+            if !self.has_neighbour(path, level) {
                 return;
             }
             let (s, left, right) = Self::pair::<Inner<K, S>>(parent, slot, |at| Inner::from_raw(at));
             let neighbour = if s == slot { right.len() } else { left.len() };
-            match cure::<K, crate::node::InnerKind<S>>(inner.len(), neighbour) {
+            match cure(inner.len(), neighbour, Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
                 Cure::Nothing => {}
                 Cure::Merge => {
                     let (l, r) = (left.len(), right.len());
@@ -227,9 +268,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 Cure::Share => {
                     share(left, right, (left.len() + right.len()) / 2);
                     parent.set_key(s, left.key(left.len() - 1));
-                    parent.set_one(s, left.widest());
-                    parent.set_one(s + 1, right.widest());
-                    self.refresh_above(path, level + 1);
+                    parent.set_gap(s, left.widest());
+                    parent.set_gap(s + 1, right.widest());
+                    self.refresh_above::<Portable>(path, level + 1);
                 }
             }
         }
@@ -283,19 +324,40 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether the node at `level` of `path` is below the minimum and has a neighbour under its parent.
+    /// Whether the node at `level` of `path` is below the minimum and has a neighbour to be mended with.
     ///
     /// # Safety
     /// `path` is of this tree as it is, and `level` is below the root's.
-    unsafe fn is_thin(&self, path: &Path, level: usize) -> bool {
+    unsafe fn is_thin(&mut self, path: &Path, level: usize) -> bool {
         // SAFETY: path nodes are live.
         unsafe {
             let at = path.at(level).node;
             let thin = match level {
+                // An empty one goes, and needs no neighbour for it.
+                0 if Leaf::<V, K, S>::from_raw(at).len() == 0 => return true,
                 0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
                 _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
             };
-            thin && Inner::<K, S>::from_raw(path.at(level + 1).node).len() > 1
+            thin && self.has_neighbour(path, level)
+        }
+    }
+
+    /// Whether the node at `level` of `path` has a neighbour under its parent, to be mended with: neither of them shared.
+    ///
+    /// # Safety
+    /// As for [`Tree::is_thin`].
+    unsafe fn has_neighbour(&mut self, path: &Path, level: usize) -> bool {
+        // SAFETY: path nodes are live.
+        unsafe {
+            let Step { node, slot } = path.at(level + 1);
+            let parent = Inner::<K, S>::from_raw(node);
+            if parent.len() < 2 || !self.may_share() {
+                return parent.len() > 1;
+            }
+            let (_, left, right) = Self::pair(parent, slot, |at| at);
+            let own = [left, right].into_iter().all(|at| is_own(refs::<V, K, S>(at, level)));
+            self.thinned |= !own;
+            own
         }
     }
 }

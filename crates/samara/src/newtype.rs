@@ -88,6 +88,18 @@ macro_rules! key_newtype {
             fn wrapping_sub(self, n: Self) -> Self {
                 $name(<$raw as $crate::Key>::wrapping_sub(self.0, n.0))
             }
+            #[inline(always)]
+            fn high(self) -> u32 {
+                <$raw as $crate::Key>::high(self.0)
+            }
+            #[inline(always)]
+            fn above(self, high: u32) -> u32 {
+                <$raw as $crate::Key>::above(self.0, high)
+            }
+            #[inline(always)]
+            fn join(high: u32, low: u32) -> Self {
+                $name(<$raw as $crate::Key>::join(high, low))
+            }
             #[inline]
             fn and(self, mask: Self) -> Self {
                 $name(<$raw as $crate::Key>::and(self.0, mask.0))

@@ -3,9 +3,12 @@
 //! A drop that panics does not stop the others: the rest is dropped while the panic goes on. (A second one aborts, as
 //! everywhere in Rust.)
 
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf, Raw};
+use crate::leaf::Leaf;
+use crate::node::{Raw, Unit};
 use crate::shape::Shape;
+use crate::share::{let_go, refs};
 use crate::tree::Tree;
 use core::marker::PhantomData;
 use core::mem;
@@ -39,8 +42,8 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
 /// # Safety
 /// The leaf is live and nobody else's. Its keys are lost.
 pub(crate) unsafe fn chain<V, K: Key, S: Shape>(head: &mut Option<Raw>, leaf: Leaf<V, K, S>) {
-    // SAFETY: the link goes over the first keys: three of four bytes at least stand before the header.
-    unsafe { leaf.raw().cast::<Option<Raw>>().write(*head) };
+    // SAFETY: the link goes over the first keys, behind the header, which is needed to the end.
+    unsafe { leaf.link().write_unaligned(*head) };
     *head = Some(leaf.raw());
 }
 
@@ -61,7 +64,7 @@ impl<V, K: Key, S: Shape> Drop for Chain<V, K, S> {
         while let Some(head) = self.head {
             // SAFETY: linked by `chain`; out of the chain before its values are dropped.
             unsafe {
-                self.head = head.cast::<Option<Raw>>().read();
+                self.head = Leaf::<V, K, S>::from_raw(head).link().read_unaligned();
                 let rest = Chain::<V, K, S> { head: self.head.take(), kind: PhantomData };
                 drop(Dying::<V, K, S>(Leaf::from_raw(head)));
                 self.head = rest.head;
@@ -71,7 +74,7 @@ impl<V, K: Key, S: Shape> Drop for Chain<V, K, S> {
     }
 }
 
-/// A subtree to be freed.
+/// A subtree to be given up: what nobody else owns is freed.
 pub(crate) struct Subtree<V, K: Key, S: Shape> {
     at: Raw,
     level: usize,
@@ -89,6 +92,10 @@ impl<V, K: Key, S: Shape> Subtree<V, K, S> {
 
 impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
     fn drop(&mut self) {
+        // SAFETY: the caller of `new` has given up the node, of which it was an owner.
+        if self.slot == 0 && !let_go(unsafe { refs::<V, K, S>(self.at, self.level) }) {
+            return;
+        }
         // SAFETY: T4: live nodes, inner above level 0; every child is counted off before it is dropped. While a child's
         // drop unwinds, `rest` goes on with its siblings and then frees the node.
         unsafe {

@@ -1,8 +1,10 @@
-//! Removing one whole entry, by a key in it. Needs no memory and cannot fail.
+//! Removing one whole entry, by a key in it. Needs no memory but where the tree shares nodes.
 
+use crate::error::{AllocError, or_abort};
 use crate::key::Key;
+use crate::leaf::Leaf;
 use crate::mend::thin;
-use crate::node::LeafKind;
+use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Tree};
@@ -11,28 +13,50 @@ use core::ptr;
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Takes the entry that holds `key` out.
     #[inline]
+    pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+        self.own(Span::new(key, key))?;
+        Ok(dispatch::<K, _>(Remove { tree: self, key }))
+    }
+
+    /// [`Tree::try_remove`], where lack of memory, which only a tree that shares nodes asks for, ends the program.
+    #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
+        or_abort(self.try_remove(key))
+    }
+}
+
+struct Remove<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    key: K,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
+    type Out = Option<(Span<K>, V)>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let Remove { tree, key } = self;
         let mut path = Path::new();
-        let (leaf, slot) = self.seek(key, &mut path)?;
         // SAFETY: the path is fresh; the slot is read only if it is an entry's. Its value is moved out before the slot goes.
         unsafe {
+            let (leaf, slot) = tree.seek_by::<F>(key, &mut path)?;
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return None;
             }
             let span = Span::new(leaf.first(slot), leaf.key(slot));
             let value = ptr::read(leaf.value(slot));
-            leaf.close(slot, 1);
-            self.len -= 1;
+            leaf.close::<F>(slot, 1);
+            tree.len -= 1;
             let len = leaf.len();
             if slot < len {
                 let start =
-                    if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
-                self.regap(&path, K::ZERO, leaf.first(slot).wrapping_sub(start)); // wider than what it is made of
+                    if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { tree.region_start(&path, 0) };
+                tree.regap::<F>(&path, K::ZERO, leaf.first(slot).wrapping_sub(start)); // wider than what it is made of
             } else if len > 0 {
-                self.refresh(&path);
+                tree.refresh::<F>(&path);
             }
-            if thin::<K, LeafKind<V, S>>(len) {
-                self.mend(&path);
+            if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+                tree.mend(&path);
             }
             Some((span, value))
         }

@@ -1,10 +1,12 @@
 //! Taking entries out by a predicate, while walking once over them.
 
 use crate::cursor::CursorMut;
+use crate::error::or_abort;
 use crate::key::Key;
+use crate::leaf::Leaf;
 use crate::map::RangeMap;
 use crate::mend::thin;
-use crate::node::{Leaf, LeafKind};
+use crate::search::Portable;
 use crate::shape::{Normal, Shape};
 use crate::span::Span;
 use crate::tree::{Path, Tree};
@@ -29,9 +31,9 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
         unsafe {
             let len = Leaf::<V, K, S>::from_raw(self.path.at(0).node).len();
             if len > 0 {
-                self.tree.refresh(self.path);
+                self.tree.refresh::<Portable>(self.path);
             }
-            if thin::<K, LeafKind<V, S>>(len) {
+            if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
                 self.tree.mend(self.path);
             }
         }
@@ -41,6 +43,7 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Keeps the entries of which `keep` says so: leaf by leaf, each mended once.
     fn retain(&mut self, mut keep: impl FnMut(Span<K>, &mut V) -> bool) {
+        or_abort(self.own(Span::FULL));
         let mut next = Some(K::MIN);
         while let Some(key) = next {
             let mut path = Path::new();
@@ -60,7 +63,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                         continue;
                     }
                     let value = ptr::read(leaf.value(slot));
-                    leaf.close(slot, 1);
+                    leaf.close::<Portable>(slot, 1);
                     sifted.tree.len -= 1;
                     sifted.lost = true;
                     drop(value);

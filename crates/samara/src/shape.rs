@@ -1,7 +1,7 @@
 //! Shapes: how many slots a node has. Knows sizes, and nothing of what stands in a node.
 //!
-//! - **H1** Every capacity is `2^k - 1`, from 3 to 63: the portable search halves it without a remainder, a vector search
-//!   has a bit for every slot, and a full node that takes two more entries falls apart into two legal ones.
+//! - **H1** Every capacity is from 3 to 63: a search by vectors has a bit for every slot, and a full node that takes two more entries
+//!   falls apart into two legal ones.
 
 /// How large the nodes of a map are. Sealed: [`Normal`] is the shape that is measured and the default; another one,
 /// with nodes of three slots, forces splits in tests.
@@ -20,24 +20,24 @@ mod sealed {
     impl Sealed for super::Tiny {}
 }
 
-/// Nodes of 31 slots, 752 bytes with `u64` keys and 8-byte values. Leaves of values over 32 bytes have 15 slots, over
-/// 256 bytes 7, so that a shift within a leaf stays short.
+/// Inner nodes of 31 slots, leaves of 29: 512 bytes with `u64` keys and 8-byte values. Leaves of values over 32 bytes have 13
+/// slots, over 256 bytes 5, so that a shift within a leaf stays short. Keys and header fill whole cache lines.
 #[derive(Clone, Copy, Debug)]
 pub enum Normal {}
 
-/// Nodes of 3 slots, so that a handful of entries makes a tall tree. For tests.
+/// Inner nodes of 3 slots and leaves of 5, so that a handful of entries makes a tall tree. For tests.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
 pub enum Tiny {}
 
 impl Shape for Normal {
     const INNER: usize = 31;
-    const LEAF: [usize; 3] = [31, 15, 7];
+    const LEAF: [usize; 3] = [29, 13, 5];
 }
 
 impl Shape for Tiny {
     const INNER: usize = 3;
-    const LEAF: [usize; 3] = [3, 3, 3];
+    const LEAF: [usize; 3] = [5, 5, 5];
 }
 
 /// Slots of a leaf of `S` whose values have `bytes` bytes.

@@ -3,20 +3,19 @@
 //! - **P1** A chained node is live and holds no item; its first word links to the next one, its other bytes are anything.
 
 use crate::error::AllocError;
-use crate::key::Key;
-use crate::node::{Kind, Node, Raw};
+use crate::node::{Raw, Unit};
 use core::marker::PhantomData;
 
 /// A chain of nodes of one kind.
-pub(crate) struct Spare<K, N> {
+pub(crate) struct Spare<N> {
     head: Option<Raw>,
     len: usize,
     /// Whether nodes that fall free are kept: from a reservation on, until `release`.
     keeps: bool,
-    kind: PhantomData<(K, *const N)>,
+    kind: PhantomData<*const N>,
 }
 
-impl<K: Key, N: Kind<K>> Spare<K, N> {
+impl<N: Unit> Spare<N> {
     pub(crate) const fn new() -> Self {
         Spare { head: None, len: 0, keeps: false, kind: PhantomData }
     }
@@ -28,12 +27,12 @@ impl<K: Key, N: Kind<K>> Spare<K, N> {
     /// Sees to it that `n` nodes are there; where that fails, there are as many as before.
     pub(crate) fn ensure(&mut self, n: usize) -> Result<(), AllocError> {
         // More than there can ever be is refused before anything is taken.
-        if n.checked_mul(Node::<K, N>::BYTES).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        if n.checked_mul(N::BYTES).is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(AllocError);
         }
         let had = self.len;
         while self.len < n {
-            match Node::<K, N>::alloc() {
+            match N::alloc() {
                 // SAFETY: a fresh node.
                 Ok(node) => unsafe { self.put(node) },
                 Err(error) => {
@@ -54,14 +53,14 @@ impl<K: Key, N: Kind<K>> Spare<K, N> {
     ///
     /// # Safety
     /// The node is live, holds no item, and is nobody else's.
-    pub(crate) unsafe fn give(&mut self, node: Node<K, N>) {
+    pub(crate) unsafe fn give(&mut self, node: N) {
         // SAFETY: the caller's promise.
         unsafe { if self.keeps { self.put(node) } else { node.free() } }
     }
 
     /// # Safety
     /// As for [`Spare::give`].
-    unsafe fn put(&mut self, node: Node<K, N>) {
+    unsafe fn put(&mut self, node: N) {
         // SAFETY: P1; every node is larger than a pointer, and aligned to a cache line.
         unsafe { node.raw().cast::<Option<Raw>>().write(self.head) };
         self.head = Some(node.raw());
@@ -69,19 +68,19 @@ impl<K: Key, N: Kind<K>> Spare<K, N> {
     }
 
     /// The first node of the chain, as it was put there.
-    fn pop(&mut self) -> Option<Node<K, N>> {
+    fn pop(&mut self) -> Option<N> {
         let head = self.head?;
         // SAFETY: P1.
         self.head = unsafe { head.cast::<Option<Raw>>().read() };
         self.len -= 1;
-        Some(Node::from_raw(head))
+        Some(N::from_raw(head))
     }
 
     /// An empty node from the chain.
     ///
     /// # Panics
     /// If there is none: the plan of a store asked for too few, and going on would corrupt the tree.
-    pub(crate) fn take(&mut self) -> Node<K, N> {
+    pub(crate) fn take(&mut self) -> N {
         let node = self.pop().expect("a store was planned with too few nodes");
         // SAFETY: P1.
         unsafe { node.init() };

@@ -5,9 +5,13 @@
 //! Memory has been set aside before ([`Tree::plan_split`]): nothing here fails.
 
 use crate::error::AllocError;
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, Leaf, Raw};
+use crate::leaf::Leaf;
+use crate::node::Raw;
+use crate::search::Portable;
 use crate::shape::Shape;
+use crate::span::Span;
 use crate::tree::{MAX_HEIGHT, Path, Step, Tree};
 
 /// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on move to the new node.
@@ -19,13 +23,13 @@ fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -
     if first && at == 0 {
         return (0, true);
     }
+    // With the new slots on the left `stay >= at` slots stay there, on the right `stay <= at`. The more even one is taken.
     let half = (len + n) / 2;
-    // Left: `cut >= at` slots stay and `n` come. Right: `cut <= at` slots stay. In the smallest nodes only one may fit.
-    if at + n / 2 < half || at + slots < len + n {
-        ((half - n).max(at).min(slots - n), true)
-    } else {
-        (half.min(at).max(len + n - slots), false)
-    }
+    let left = half.saturating_sub(n).max(at).min(slots - n);
+    let right = half.min(at).max((len + n).saturating_sub(slots));
+    let thinner = |left: usize| left.min(len + n - left);
+    let goes_left = left >= at && (right > at || thinner(left + n) >= thinner(right));
+    if goes_left { (left, true) } else { (right, false) }
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
@@ -58,6 +62,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
     /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
     pub(crate) fn plan_stores(&mut self, stores: usize) -> Result<(), AllocError> {
+        self.own(Span::FULL)?; // where the stores will go is not known
+
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);
         // New levels: the first may come with the first store. For another one the root has to fill up, and for each
@@ -108,20 +114,47 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         at: usize,
         n: usize,
     ) -> (Leaf<V, K, S>, usize, Leaf<V, K, S>) {
-        let right = self.leaves.take();
-        // SAFETY: the caller's promise; `cut` gives a place where both halves hold what they are to take (H1).
+        // SAFETY: the caller's promise; `cut` gives a place where both halves hold what they are to take.
         unsafe {
             let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
-            let len = left.len();
             let (first, last) = self.edges(path, 0);
-            let (cut, goes_left) = cut(Leaf::<V, K, S>::SLOTS, len, at, n, first, last);
+            let (cut, goes_left) = cut(left.slots(), left.len(), at, n, first, last);
+            let right = self.cut_leaf(left, cut);
+            let (half, at) = if goes_left { (left, at) } else { (right, at - cut) };
+            half.open::<Portable>(at, n);
+            (half, at, right)
+        }
+    }
+
+    /// Moves the slots of `left` from `cut` on to a leaf that is set aside, of the same form.
+    ///
+    /// # Safety
+    /// The leaf is live, nothing is parked in it, `cut` is not above its length, and one leaf is set aside.
+    unsafe fn cut_leaf(&mut self, left: Leaf<V, K, S>, cut: usize) -> Leaf<V, K, S> {
+        let right = self.leaves.take();
+        // SAFETY: the caller's promise: what is moved fits in a leaf of the same form.
+        unsafe {
+            let len = left.len();
+            right.take_form(left);
             left.transfer(cut, len - cut, right, 0);
             right.set_len(len - cut);
             left.blank(cut, len);
             left.set_len(cut);
-            let (half, at) = if goes_left { (left, at) } else { (right, at - cut) };
-            half.open(at, n);
-            (half, at, right)
+        }
+        right
+    }
+
+    /// Splits the leaf of `path`, which has two entries at least, in halves.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, nothing is parked, and memory is set aside as [`Tree::plan_split`] does. The path is used up.
+    #[cold]
+    pub(crate) unsafe fn halve(&mut self, path: &Path) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let right = self.cut_leaf(left, left.len() / 2);
+            self.adopt_leaf(&mut path.clone(), right);
         }
     }
 
@@ -171,12 +204,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let Step { node, slot } = path.at(level + 1);
             let node = Inner::<K, S>::from_raw(node);
             node.set_key(slot, left.0);
-            node.set_one(slot, left.1);
+            node.set_gap(slot, left.1);
             let (len, at) = (node.len(), slot + 1);
             if len < Inner::<K, S>::SLOTS {
                 node.open(at, 1);
                 node.fill(at, pivot, gap, child);
-                self.refresh_above(path, level + 1);
+                self.refresh_above::<Portable>(path, level + 1);
                 return;
             }
             let other = self.inners.take();

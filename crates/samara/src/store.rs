@@ -10,17 +10,50 @@
 //! - **R2** Between the commit and the mending, leaves may be thin or empty, but nobody looks: the tree is borrowed.
 
 use crate::displaced::Displaced;
-use crate::error::StoreError;
+use crate::error::{AllocError, StoreError};
 use crate::key::Key;
+use crate::leaf::Leaf;
 use crate::mend::thin;
-use crate::node::{Leaf, LeafKind, Raw};
+use crate::node::Raw;
 use crate::reap;
+use crate::search::{Job, Portable, Search, dispatch};
 use crate::shape::Shape;
+use crate::share::{is_own, refs};
 use crate::span::Span;
 use crate::tree::{Path, Tree};
 use core::mem::needs_drop;
 use core::ptr;
 use core::slice;
+
+/// What a leaf has for a store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// Slots enough.
+    There,
+    /// Not enough slots: it is to be split, for which memory is set aside.
+    Split,
+    /// No words for the new keys beside so many others: it has been halved, and the way down is to be gone again.
+    Again,
+    /// No words for the new keys, and they stand before all others: the leaf before it has words for them.
+    Before,
+}
+
+struct Store<'a, V, K: Key, S: Shape, O> {
+    tree: &'a mut Tree<V, K, S>,
+    span: Span<K>,
+    value: Option<V>,
+    observe: O,
+}
+
+impl<V: Clone, K: Key, S: Shape, O: FnMut(Displaced<'_, V, K>)> Job<K> for Store<'_, V, K, S, O> {
+    type Out = Result<(), StoreError<K>>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: the caller's promise.
+        unsafe { self.tree.store_by::<F, O>(self.span, self.value, self.observe) }
+    }
+}
 
 /// Values that wait for their drop (R1).
 struct Parked<V> {
@@ -47,7 +80,7 @@ impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
         // SAFETY: R2: nothing has changed since the commit, and what was parked has been dropped: guards drop in reverse order.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.path.at(0).node);
-            if thin::<K, LeafKind<V, S>>(leaf.len()) {
+            if thin(leaf.len(), Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
                 self.tree.mend(self.path);
             }
         }
@@ -57,11 +90,11 @@ impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
 /// Takes the `n` entries at `at` out of `leaf`; their values stay parked behind its length.
 ///
 /// # Safety
-/// The leaf is live, `at + n <= len`, and nothing is parked in it.
+/// The leaf is live, `at + n <= len`, nothing is parked in it, and the processor has what `F` uses.
 #[inline(always)]
-unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
+unsafe fn park<F: Search, V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
     if n == 0 {
-        return Parked { at: leaf.items(), n: 0 };
+        return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
     }
     // SAFETY: the caller's promise. Rotated, the values taken out stand behind those that stay, where `close` leaves them
     // alone: what it copies down are the slots behind the hole, of which there are none then.
@@ -70,10 +103,10 @@ unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) ->
         if needs_drop::<V>() {
             let tail = slice::from_raw_parts_mut(leaf.value(at).cast::<core::mem::MaybeUninit<V>>(), len - at);
             tail.rotate_left(n);
-            leaf.close_words(at, n);
+            leaf.close_keys::<F>(at, n);
             Parked { at: leaf.items().add(len - n), n }
         } else {
-            leaf.close(at, n);
+            leaf.close::<F>(at, n);
             Parked { at: leaf.items(), n: 0 }
         }
     }
@@ -82,7 +115,7 @@ unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) ->
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Replaces what stands in `span` by `value`, or by nothing.
     #[inline]
-    pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, mut observe: O) -> Result<(), StoreError<K>>
+    pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
         O: FnMut(Displaced<'_, V, K>),
@@ -90,8 +123,28 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
+        self.own(span)?;
+        dispatch::<K, _>(Store { tree: self, span, value, observe })
+    }
+
+    /// [`Tree::store`] of a span that is not empty.
+    ///
+    /// # Safety
+    /// The processor has what `F` uses.
+    #[inline(always)]
+    unsafe fn store_by<F: Search, O>(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        mut observe: O,
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
         let mut path = Path::new();
-        let Some((leaf, from)) = self.seek(span.first, &mut path) else {
+        // SAFETY: the caller's promise.
+        let Some((leaf, from)) = (unsafe { self.seek_by::<F>(span.first, &mut path) }) else {
             return self.store_first(span, value);
         };
         // SAFETY: the path is fresh. Slots below `len` are read.
@@ -117,10 +170,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return Ok(());
             }
             // Reserve.
-            let split = new > gone && len + new - gone > Leaf::<V, K, S>::SLOTS;
-            if split {
-                self.plan_split(&path)?;
+            let room = self.make_room(&path, span, value.is_some(), new, gone)?;
+            if matches!(room, Room::Again | Room::Before) {
+                drop(upper);
+                return match value {
+                    Some(value) if room == Room::Before => self.store_before(&path, span, value),
+                    value => self.store_again(span, value, observe),
+                };
             }
+            let split = room == Room::Split;
             // Tell.
             for i in from..to {
                 let entry = Span::new(leaf.first(i), leaf.key(i));
@@ -133,7 +191,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 leaf.set_key(from, span.first.wrapping_sub(K::ONE));
             }
             if tail && !inside {
-                leaf.set_one(to - 1, span.last.wrapping_add(K::ONE));
+                leaf.set_first(to - 1, span.last.wrapping_add(K::ONE));
             }
             self.len = self.len + new - gone;
             if from == to && !split {
@@ -141,12 +199,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let Some(value) = value else { return Ok(()) };
                 let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
                 let below = span.first.wrapping_sub(start);
-                leaf.open(at, 1);
+                leaf.open::<F>(at, 1);
                 leaf.fill(at, span.last, span.first, value);
                 if at < len {
                     let next = leaf.first(at + 1);
                     let above = next.wrapping_sub(span.last).wrapping_sub(K::ONE);
-                    self.regap(&path, next.wrapping_sub(start), below.max(above));
+                    self.regap::<F>(&path, next.wrapping_sub(start), below.max(above));
                 } else {
                     self.extend(&path, span.last, below);
                 }
@@ -157,7 +215,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     let (half, at, right) = self.split_leaf(&path, at, new);
                     (half, at, Some(right))
                 } else {
-                    leaf.open(at, new);
+                    leaf.open::<F>(at, new);
                     (leaf, at, None)
                 };
                 let mut slot = at;
@@ -170,7 +228,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 match right {
                     Some(right) => self.adopt_leaf(&mut path, right),
-                    None => self.refresh(&path),
+                    None => self.refresh::<F>(&path),
                 }
                 return Ok(());
             }
@@ -181,7 +239,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     leaf.fill(at, span.last, span.first, value);
                     if gone == 1 {
                         if !same {
-                            self.refresh(&path);
+                            self.refresh::<F>(&path);
                         }
                         drop(old);
                         return Ok(());
@@ -190,9 +248,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 None => (None, 0),
             };
-            let parked = park(leaf, at + kept, gone - kept);
+            let parked = park::<F, _, _, _>(leaf, at + kept, gone - kept);
             if leaf.len() > 0 {
-                self.refresh(&path);
+                self.refresh::<F>(&path);
             }
             let _mend = Mend { tree: self, path: &path };
             let _parked = parked;
@@ -209,11 +267,133 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         let leaf = self.leaves.take();
         // SAFETY: a fresh leaf.
         unsafe {
-            leaf.open(0, 1);
+            leaf.admit(span.first, span.last, 1);
+            leaf.open::<Portable>(0, 1);
             leaf.fill(0, span.last, span.first, value);
         }
         (self.root, self.height, self.len) = (Some(leaf.raw()), 0, 1);
         Ok(())
+    }
+
+    /// Sees to it that the leaf of `path` can take `new` entries for `gone` that go, of which one has the bounds `span` if `stores`.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and nothing is parked.
+    #[inline(always)]
+    unsafe fn make_room(
+        &mut self,
+        path: &Path,
+        span: Span<K>,
+        stores: bool,
+        new: usize,
+        gone: usize,
+    ) -> Result<Room, StoreError<K>> {
+        // SAFETY: the caller's promise; the leaf is not empty.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let admits = !stores || leaf.admits(span.first, span.last);
+            // In front of all others of a wide leaf: its place may rather be with its like.
+            let stranger = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
+            if admits && !stranger && leaf.len() + new - gone <= leaf.slots() {
+                return Ok(Room::There);
+            }
+            self.find_room(path, span, admits, new, gone)
+        }
+    }
+
+    /// [`Tree::make_room`] where there is none.
+    #[cold]
+    unsafe fn find_room(
+        &mut self,
+        path: &Path,
+        span: Span<K>,
+        admits: bool,
+        new: usize,
+        gone: usize,
+    ) -> Result<Room, StoreError<K>> {
+        // SAFETY: the caller's promise; the leaf is not empty.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let len = leaf.len();
+            let gap = gone == 0 && leaf.first(0) > span.last && leaf.first(0).high() != span.last.high();
+            if gap && self.before(path, span)?.is_some() {
+                return Ok(Room::Before);
+            }
+            if admits && len + new - gone <= leaf.slots() {
+                return Ok(Room::There);
+            }
+            let (low, high) = (leaf.first(0).min(span.first), leaf.key(len - 1).max(span.last));
+            if leaf.reform(low, high, len.max(len + new - gone)) {
+                return Ok(Room::There);
+            }
+            self.plan_split(path)?;
+            if admits {
+                return Ok(Room::Split);
+            }
+            // Half the leaf can be wide, and then takes anything (L6).
+            self.halve(path);
+            Ok(Room::Again)
+        }
+    }
+
+    /// The way to the last entry of the leaf before that of `path`, if `span` fits behind it: the leaf has words for it, and a slot or
+    /// memory for a split set aside.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    unsafe fn before(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let Some(last) = self.region_start(path, 0).pred() else { return Ok(None) };
+            let mut way = Path::new();
+            let Some((leaf, _)) = self.seek(last, &mut way) else { return Ok(None) };
+            let own =
+                !self.may_share() || (0..=self.height).all(|level| is_own(refs::<V, K, S>(way.at(level).node, level)));
+            if !own || !leaf.pack_with(span.last) {
+                return Ok(None);
+            }
+            if leaf.len() == leaf.slots() {
+                self.plan_split(&way)?;
+            }
+            Ok(Some(way))
+        }
+    }
+
+    /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it. So each of two far places that
+    /// grow towards each other, as heaps and stacks do, keeps to leaves of its own.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and [`Tree::before`] has found that it can be done.
+    #[cold]
+    unsafe fn store_before(&mut self, path: &Path, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
+        // SAFETY: the caller's promise: memory is set aside where it is needed.
+        unsafe {
+            let Some(mut way) = self.before(path, span)? else { return Err(StoreError::Alloc) };
+            let leaf = Leaf::<V, K, S>::from_raw(way.at(0).node);
+            let at = leaf.len();
+            self.len += 1;
+            if at < leaf.slots() {
+                leaf.open::<Portable>(at, 1);
+                leaf.fill(at, span.last, span.first, value);
+                self.refresh::<Portable>(&way);
+            } else {
+                let (half, at, right) = self.split_leaf(&way, at, 1);
+                half.fill(at, span.last, span.first, value);
+                self.adopt_leaf(&mut way, right);
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Tree::store`] once more, after the leaf has been halved.
+    #[cold]
+    fn store_again<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        // SAFETY: the portable search uses nothing.
+        unsafe { self.store_by::<Portable, O>(span, value, observe) }
     }
 
     /// Whether an entry behind the leaf of `path` starts at or before `last`.
@@ -246,6 +426,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         path: &mut Path,
     ) -> Result<(), StoreError<K>>
     where
+        V: Clone,
         O: FnMut(Displaced<'_, V, K>),
     {
         // SAFETY: the caller's promise: `path` is fresh. The leaves behind are sought by key, and nothing on `path` moves
@@ -255,8 +436,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let (from, len) = (path.at(0).slot, leaf.len());
             // Plan, reserve. The leaf may lose nothing but the end of its last entry, and be full.
             let head = leaf.first(from) < span.first;
-            if value.is_some() && len == Leaf::<V, K, S>::SLOTS && from + usize::from(head) == len {
-                self.plan_split(path)?;
+            let at = from + usize::from(head);
+            let gone = len - at;
+            let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), gone)?;
+            if room == Room::Again {
+                return self.store_again(span, value, observe);
             }
             // Tell.
             for (entry, value) in self.range(span) {
@@ -267,7 +451,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let pivot = leaf.key(len - 1);
             let behind = pivot.wrapping_add(K::ONE);
             let mut whole: Option<Raw> = None;
-            let mut parked_behind = Parked { at: leaf.items(), n: 0 };
+            let mut parked_behind = Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
             let mut next = Path::new();
             while let Some((other, 0)) = self.seek(behind, &mut next) {
                 let n = other.len();
@@ -277,11 +461,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 if to > 0 && other.key(to - 1) > span.last {
                     to -= 1;
-                    other.set_one(to, span.last.wrapping_add(K::ONE));
+                    other.set_first(to, span.last.wrapping_add(K::ONE));
                 }
                 self.len -= to;
                 if to < n {
-                    parked_behind = park(other, 0, to);
+                    parked_behind = park::<Portable, _, _, _>(other, 0, to);
                     break;
                 }
                 self.detach(&next);
@@ -291,35 +475,33 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if head {
                 leaf.set_key(from, span.first.wrapping_sub(K::ONE));
             }
-            let at = from + usize::from(head);
-            let gone = len - at;
             let mut old = None;
-            let mut parked = Parked { at: leaf.items(), n: 0 };
+            let mut parked = Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
             match value {
                 Some(value) if gone > 0 => {
                     old = Some(ptr::read(leaf.value(at)));
                     leaf.fill(at, span.last, span.first, value);
-                    parked = park(leaf, at + 1, gone - 1);
+                    parked = park::<Portable, _, _, _>(leaf, at + 1, gone - 1);
                     self.len = self.len + 1 - gone;
-                    self.refresh(path);
+                    self.refresh::<Portable>(path);
                 }
                 Some(value) => {
                     self.len += 1;
-                    if len == Leaf::<V, K, S>::SLOTS {
+                    if room == Room::Split {
                         let (half, at, right) = self.split_leaf(path, at, 1);
                         half.fill(at, span.last, span.first, value);
                         self.adopt_leaf(path, right);
                     } else {
-                        leaf.open(at, 1);
+                        leaf.open::<Portable>(at, 1);
                         leaf.fill(at, span.last, span.first, value);
-                        self.refresh(path);
+                        self.refresh::<Portable>(path);
                     }
                 }
                 None => {
-                    parked = park(leaf, at, gone);
+                    parked = park::<Portable, _, _, _>(leaf, at, gone);
                     self.len -= gone;
                     if leaf.len() > 0 {
-                        self.refresh(path);
+                        self.refresh::<Portable>(path);
                     }
                 }
             }
@@ -354,7 +536,7 @@ impl<V, K: Key, S: Shape> Drop for Settle<'_, V, K, S> {
             if let Some(behind) = self.behind
                 && self.tree.seek(behind, &mut path).is_some()
             {
-                self.tree.refresh(&path);
+                self.tree.refresh::<Portable>(&path);
                 self.tree.settle(behind);
             }
         }

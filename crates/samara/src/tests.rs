@@ -1,40 +1,46 @@
 //! What no test from outside can see: sizes, the search paths side by side.
 
-use crate::node::{Inner, Leaf};
+use crate::inner::Inner;
+use crate::key::Key;
+use crate::leaf::Leaf;
 use crate::search::{Portable, Search};
-use crate::shape::{Normal, Tiny};
+use crate::shape::{Normal, Shape, Tiny};
 
 #[test]
 fn node_sizes_are_pinned() {
-    assert_eq!((Leaf::<u64, u64, Normal>::BYTES, Leaf::<u64, u64, Normal>::SLOTS), (752, 31));
-    assert_eq!((Inner::<u64, Normal>::BYTES, Inner::<u64, Normal>::SLOTS), (752, 31));
-    assert_eq!((Leaf::<(), u64, Normal>::BYTES, Leaf::<(), u64, Normal>::SLOTS), (504, 31));
-    assert_eq!((Leaf::<[u64; 5], u64, Normal>::BYTES, Leaf::<[u64; 5], u64, Normal>::SLOTS), (848, 15));
-    assert_eq!((Leaf::<u64, u32, Normal>::BYTES, Leaf::<u64, u128, Normal>::BYTES), (504, 1256));
-    assert_eq!((Leaf::<u64, u64, Tiny>::SLOTS, Inner::<u64, Tiny>::SLOTS), (3, 3));
+    fn leaf<V, K: Key, S: Shape>() -> (usize, usize, usize) {
+        (Leaf::<V, K, S>::BYTES, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::WIDE)
+    }
+    assert_eq!(leaf::<u64, u64, Normal>(), (512, 29, 16));
+    assert_eq!((Inner::<u64, Normal>::BYTES, Inner::<u64, Normal>::SLOTS), (760, 31));
+    assert_eq!(leaf::<(), u64, Normal>(), (384, 29, 16));
+    assert_eq!(leaf::<[u64; 2], u64, Normal>(), (768, 29, 20));
+    assert_eq!(leaf::<[u64; 5], u64, Normal>(), (680, 13, 11));
+    assert_eq!((leaf::<u64, u32, Normal>(), leaf::<u64, u128, Normal>()), ((480, 29, 29), (1176, 29, 29)));
+    assert_eq!((leaf::<u64, u64, Tiny>(), Inner::<u64, Tiny>::SLOTS), ((128, 5, 4), 3));
 }
 
 /// Every rank in every fill of a node, with keys at both ends of the number line, against the definition.
 fn ranks<F: Search>(search: F) {
     let _ = search;
-    let all: &[usize] = if cfg!(miri) { &[3, 7] } else { &[3, 7, 15, 31, 63] };
+    let all: &[usize] = if cfg!(miri) { &[3, 5, 7] } else { &[3, 5, 7, 13, 15, 16, 20, 29, 31, 63] };
     for &slots in all {
         for len in 0..=slots {
             for base in [0u64, 1 << 63, u64::MAX - 3 * slots as u64 + 1] {
-                let mut keys = [u64::MAX; 64];
-                keys[slots] = 5; // the header: anything
-                for (i, key) in keys.iter_mut().enumerate().take(len) {
-                    *key = base + 3 * i as u64 + 1;
+                // What stands behind the slots is anything.
+                let mut keys = [5; 80];
+                for (i, key) in keys.iter_mut().enumerate().take(slots) {
+                    *key = if i < len { base + 3 * i as u64 + 1 } else { u64::MAX };
                 }
                 for sought in (0..=3 * len as u64 + 2).map(|i| base.saturating_add(i)).chain([0, u64::MAX]) {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
                     // SAFETY: S1; the callers have asked for the instructions.
                     assert_eq!(unsafe { F::rank(keys.as_ptr(), slots, sought) }, expected, "{slots} {len} {sought:#x}");
                 }
-                let (first, last) = ([7u64; 64].map(|x| x.wrapping_add(base)), keys);
+                let (first, last) = ([7u64; 80].map(|x| x.wrapping_add(base)), keys);
                 let gap = |i: usize| first[i].wrapping_sub(last[i - 1]).wrapping_sub(1);
                 let expected = (1..len).map(gap).max().unwrap_or(0);
-                // SAFETY: 64 words in each array.
+                // SAFETY: 80 words in each array.
                 assert_eq!(unsafe { F::widest(first.as_ptr(), last.as_ptr(), len) }, expected);
                 // SAFETY: as above.
                 assert_eq!(unsafe { F::greatest(keys.as_ptr(), len) }, keys[..len].iter().copied().max().unwrap_or(0));
@@ -43,9 +49,72 @@ fn ranks<F: Search>(search: F) {
     }
 }
 
+/// The same for words of 32 bits, and every shift of them and of values.
+fn words<F: Search>(search: F) {
+    let _ = search;
+    let all: &[usize] = if cfg!(miri) { &[5] } else { &[5, 13, 29, 32] };
+    for &slots in all {
+        for len in 0..=slots {
+            for base in [0u32, 1 << 31, u32::MAX - 3 * slots as u32 - 1] {
+                // Two readable words before them, as a node has.
+                let mut all = [5u32; 80];
+                for i in 0..slots {
+                    all[16 + i] = if i < len { base + 3 * i as u32 + 1 } else { u32::MAX };
+                }
+                let keys = &all[16..];
+                for sought in (0..=3 * len as u32 + 2).map(|i| base.saturating_add(i)).chain([0, u32::MAX]) {
+                    let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
+                    // SAFETY: S1; the callers have asked for the instructions.
+                    let rank = unsafe { F::rank_words(keys.as_ptr(), slots, sought) };
+                    assert_eq!(rank, expected, "{slots} {len} {sought:#x}");
+                }
+                let first = [7u32; 64].map(|x| x.wrapping_add(base));
+                let gap = |i: usize| first[i].wrapping_sub(keys[i - 1]).wrapping_sub(1);
+                // SAFETY: 64 words in each array.
+                let widest = unsafe { F::widest_words(first.as_ptr(), keys.as_ptr(), len) };
+                assert_eq!(widest, (1..len).map(gap).max().unwrap_or(0));
+                for (at, n) in (0..=len).flat_map(|at| [(at, 1), (at, 2), (at, len - at)]) {
+                    let values = all.map(u64::from);
+                    if len + n <= slots {
+                        let (mut opened, mut moved) = (all, values);
+                        // SAFETY: within the arrays.
+                        unsafe { F::open_words(opened[16..].as_mut_ptr(), slots, len, at, n) };
+                        assert_eq!(opened[16 + at + n..16 + len + n], all[16 + at..16 + len]);
+                        assert_eq!((&opened[..16 + at], &opened[16 + slots..]), (&all[..16 + at], &all[16 + slots..]));
+                        // SAFETY: as above.
+                        if unsafe { F::open_values(moved[16..].as_mut_ptr(), slots, at, n) } {
+                            assert_eq!(moved[16 + at + n..16 + len + n], values[16 + at..16 + len]);
+                            assert_eq!(
+                                (&moved[..16 + at], &moved[16 + slots..]),
+                                (&values[..16 + at], &values[16 + slots..])
+                            );
+                        }
+                    }
+                    if at + n <= len {
+                        let (mut closed, mut moved) = (all, values);
+                        // SAFETY: within the arrays.
+                        unsafe { F::close_words(closed[16..].as_mut_ptr(), slots, len, at, n) };
+                        assert_eq!(closed[16 + at..16 + len - n], all[16 + at + n..16 + len]);
+                        assert_eq!((&closed[..16 + at], &closed[16 + slots..]), (&all[..16 + at], &all[16 + slots..]));
+                        // SAFETY: as above.
+                        if unsafe { F::close_values(moved[16..].as_mut_ptr(), slots, len, at, n) } {
+                            assert_eq!(moved[16 + at..16 + len - n], values[16 + at + n..16 + len]);
+                            assert_eq!(
+                                (&moved[..16 + at], &moved[16 + slots..]),
+                                (&values[..16 + at], &values[16 + slots..])
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn portable_search_is_the_definition() {
     ranks(Portable);
+    words(Portable);
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -54,6 +123,7 @@ fn vector_search_is_the_definition() {
     extern crate std;
     if std::is_x86_feature_detected!("avx512f") {
         ranks(crate::search::x86::Avx512);
+        words(crate::search::x86::Avx512);
     } else {
         std::eprintln!("skipped: no AVX-512");
     }

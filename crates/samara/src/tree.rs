@@ -10,16 +10,20 @@
 //!   entry of the map belongs to no region.
 //! - **T4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
 //!   inner root has two children at least.
-//! - **T5** A node that is neither the first nor the last of its level is filled to `Node::MIN` at least.
+//! - **T5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where its neighbour
+//!   was shared with a snapshot when it grew thin (`thinned`).
 //! - **T6** `len` is the number of entries.
 //!
 //! Does not know which verb is at work: those are in their own files (`store`, `split`, `mend`, ...).
 
 use crate::error::AllocError;
+use crate::inner::Inner;
 use crate::key::Key;
-use crate::node::{Inner, InnerKind, Leaf, LeafKind, Raw};
-use crate::search::{Job, Search, dispatch};
+use crate::leaf::Leaf;
+use crate::node::Raw;
+use crate::search::{Job, Portable, Search, dispatch};
 use crate::shape::Shape;
+use crate::share::Cloner;
 use crate::spare::Spare;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -32,8 +36,12 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) root: Option<Raw>,
     pub(crate) height: usize,
     pub(crate) len: usize,
-    pub(crate) leaves: Spare<K, LeafKind<V, S>>,
-    pub(crate) inners: Spare<K, InnerKind<S>>,
+    pub(crate) leaves: Spare<Leaf<V, K, S>>,
+    pub(crate) inners: Spare<Inner<K, S>>,
+    /// Set while nodes may be shared (Q3).
+    pub(crate) cloner: Cloner<V>,
+    /// Whether mending has left a thin node beside a shared one (T5).
+    pub(crate) thinned: bool,
     pub(crate) owns: PhantomData<(V, K)>,
 }
 
@@ -50,6 +58,7 @@ pub(crate) struct Step {
 }
 
 /// The way from the root to a slot of a leaf. Steps `0..=height` are initialised by [`Tree::seek`].
+#[derive(Clone, Copy)]
 pub(crate) struct Path {
     steps: [MaybeUninit<Step>; MAX_HEIGHT],
 }
@@ -79,10 +88,19 @@ impl Path {
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) const fn new() -> Self {
-        Tree { root: None, height: 0, len: 0, leaves: Spare::new(), inners: Spare::new(), owns: PhantomData }
+        Tree {
+            root: None,
+            height: 0,
+            len: 0,
+            leaves: Spare::new(),
+            inners: Spare::new(),
+            cloner: Cloner::none(),
+            thinned: false,
+            owns: PhantomData,
+        }
     }
 
-    /// The leaf and slot of the entry that holds `key`.
+    /// The first entry whose last key is not below `key`: its leaf and slot.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
         dispatch::<K, _>(Find { tree: self, key })
@@ -92,8 +110,71 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// entry. Returns the leaf and the slot, which `path` holds too. `None`: the tree is empty.
     #[inline]
     pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
-        let root = self.root?;
-        Some(dispatch::<K, _>(Seek { tree: self, root, key, path }))
+        dispatch::<K, _>(Seek { tree: self, key, path })
+    }
+
+    /// [`Tree::seek`] with a search that the caller has.
+    ///
+    /// # Safety
+    /// The processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
+        let mut at = self.root?;
+        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length at most (S2).
+        unsafe {
+            if self.is_above(at, key) {
+                return Some(self.seek_end(at, path));
+            }
+            for level in (1..=self.height).rev() {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = node.rank::<F>(key);
+                path.set(level, at, slot);
+                at = node.child(slot);
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            leaf.prefetch();
+            let slot = leaf.rank::<F>(key);
+            path.set(0, at, slot);
+            Some((leaf, slot))
+        }
+    }
+
+    /// Whether `key` is above the last entry.
+    ///
+    /// # Safety
+    /// `root` is the tree's.
+    #[inline(always)]
+    unsafe fn is_above(&self, root: Raw, key: K) -> bool {
+        // SAFETY: T4: the root is not empty. (A leaf may be for the time within a store.)
+        unsafe {
+            if self.height > 0 {
+                let node = Inner::<K, S>::from_raw(root);
+                node.key(node.len() - 1) < key
+            } else {
+                let leaf = Leaf::<V, K, S>::from_raw(root);
+                leaf.len() == 0 || leaf.key(leaf.len() - 1) < key
+            }
+        }
+    }
+
+    /// Comes down to the slot behind the last entry: no search, so that entries that come in order wait for nothing.
+    ///
+    /// # Safety
+    /// `root` is the tree's.
+    unsafe fn seek_end(&self, root: Raw, path: &mut Path) -> (Leaf<V, K, S>, usize) {
+        let mut at = root;
+        // SAFETY: T4: inner nodes above level 0, none of them empty.
+        unsafe {
+            for level in (1..=self.height).rev() {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = node.len() - 1;
+                path.set(level, at, slot);
+                at = node.child(slot);
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            path.set(0, at, leaf.len());
+            (leaf, leaf.len())
+        }
     }
 
     /// Comes down to the first or the last entry.
@@ -141,8 +222,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot and gap obeys T2 and T3.
-    #[inline]
-    pub(crate) unsafe fn refresh(&mut self, path: &Path) {
+    #[inline(always)]
+    pub(crate) unsafe fn refresh<F: Search>(&mut self, path: &Path) {
         if self.height == 0 {
             return;
         }
@@ -152,13 +233,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let parent = path.at(1);
             let (node, slot) = (Inner::<K, S>::from_raw(parent.node), parent.slot);
             let (before, pivot) = (node.key(slot), leaf.key(leaf.len() - 1));
-            let widest = leaf.widest(self.region_start(path, 0));
-            if before == pivot && node.one(slot) == widest {
+            let widest = leaf.widest_by::<F>(self.region_start(path, 0));
+            if before == pivot && node.gap(slot) == widest {
                 return;
             }
             node.set_key(slot, pivot);
-            node.set_one(slot, widest);
-            self.refresh_above(path, 1);
+            node.set_gap(slot, widest);
+            self.refresh_above::<F>(path, 1);
             if before != pivot && !self.edges(path, 0).1 {
                 self.refresh_behind(pivot);
             }
@@ -170,23 +251,23 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap obeys T2 and T3.
-    #[inline]
-    pub(crate) unsafe fn regap(&mut self, path: &Path, vanished: K, appeared: K) {
+    #[inline(always)]
+    pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
         for level in 1..=self.height {
             // SAFETY: the caller's promise; path nodes are live.
             unsafe {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
-                let word = node.one(slot);
+                let word = node.gap(slot);
                 let new = if appeared >= word {
                     appeared
                 } else if vanished == word {
                     let below = path.at(level - 1).node;
                     if level == 1 {
-                        Leaf::<V, K, S>::from_raw(below).widest(self.region_start(path, 0))
+                        Leaf::<V, K, S>::from_raw(below).widest_by::<F>(self.region_start(path, 0))
                     } else {
-                        Inner::<K, S>::from_raw(below).widest()
+                        Inner::<K, S>::from_raw(below).widest_by::<F>()
                     }
                 } else {
                     return;
@@ -194,7 +275,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 if new == word {
                     return;
                 }
-                node.set_one(slot, new);
+                node.set_gap(slot, new);
                 (vanished, appeared) = (word, new);
             }
         }
@@ -212,7 +293,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
                 node.set_key(slot, pivot);
-                node.set_one(slot, node.one(slot).max(gap));
+                node.set_gap(slot, node.gap(slot).max(gap));
             }
         }
     }
@@ -221,19 +302,20 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// As for [`Tree::refresh`]: that node's own words are right, and it is not empty.
-    pub(crate) unsafe fn refresh_above(&mut self, path: &Path, level: usize) {
+    #[inline(always)]
+    pub(crate) unsafe fn refresh_above<F: Search>(&mut self, path: &Path, level: usize) {
         for below in level..self.height {
             // SAFETY: the caller's promise; path nodes are live.
             unsafe {
                 let node = Inner::<K, S>::from_raw(path.at(below).node);
                 let parent = path.at(below + 1);
                 let (above, slot) = (Inner::<K, S>::from_raw(parent.node), parent.slot);
-                let (pivot, widest) = (node.key(node.len() - 1), node.widest());
-                if above.key(slot) == pivot && above.one(slot) == widest {
+                let (pivot, widest) = (node.key(node.len() - 1), node.widest_by::<F>());
+                if above.key(slot) == pivot && above.gap(slot) == widest {
                     return;
                 }
                 above.set_key(slot, pivot);
-                above.set_one(slot, widest);
+                above.set_gap(slot, widest);
             }
         }
     }
@@ -249,7 +331,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: a fresh path; its leaf's pivot is right already, so this goes no further.
         unsafe {
             if self.seek(next, &mut path).is_some() {
-                self.refresh(&path);
+                self.refresh::<Portable>(&path);
             }
         }
     }
@@ -279,61 +361,47 @@ impl<V, K: Key, S: Shape> Job<K> for Find<'_, V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let mut at = self.tree.root?;
-        // SAFETY: T4: the nodes from the root down are live, inner above level 0. N4 is S1. A key that is not above the
-        // root's last pivot is above no last pivot further down (T2), so every rank there is the slot of a child.
+        // SAFETY: T4: the nodes from the root down are live, inner above level 0. A key that is not above the root's last pivot is
+        // above no last pivot further down (T2), so every rank there is the slot of a child.
         unsafe {
             let height = self.tree.height;
             if height > 0 {
                 let root = Inner::<K, S>::from_raw(at);
-                let slot = F::rank(root.keys(), Inner::<K, S>::SLOTS, self.key);
+                let slot = root.rank::<F>(self.key);
                 if slot >= root.len() {
                     return None;
                 }
                 at = root.child(slot);
                 for _ in 1..height {
                     let node = Inner::<K, S>::from_raw(at);
-                    at = node.child(F::rank(node.keys(), Inner::<K, S>::SLOTS, self.key));
+                    at = node.child(node.rank::<F>(self.key));
                 }
             }
             let leaf = Leaf::<V, K, S>::from_raw(at);
-            let slot = F::rank(leaf.keys(), Leaf::<V, K, S>::SLOTS, self.key);
-            if slot >= leaf.len() || leaf.first(slot) > self.key {
-                return None;
+            if height > FAR {
+                leaf.prefetch();
             }
-            Some((leaf, slot))
+            let slot = leaf.rank::<F>(self.key);
+            (slot < leaf.len()).then_some((leaf, slot))
         }
     }
 }
 
+/// Trees that are taller have leaves that are in no cache, more often than not: lookups ask for all lines of one at once.
+const FAR: usize = 3;
+
 struct Seek<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
-    root: Raw,
     key: K,
     path: &'a mut Path,
 }
 
 impl<V, K: Key, S: Shape> Job<K> for Seek<'_, V, K, S> {
-    type Out = (Leaf<V, K, S>, usize);
+    type Out = Option<(Leaf<V, K, S>, usize)>;
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        let mut at = self.root;
-        // SAFETY: as in `Find`; a rank behind the last child (the key is above everything) is brought back onto it. A leaf's rank
-        // is its length at most (S2).
-        unsafe {
-            for level in (1..=self.tree.height).rev() {
-                let node = Inner::<K, S>::from_raw(at);
-                let rank = F::rank(node.keys(), Inner::<K, S>::SLOTS, self.key);
-                let last = node.len() - 1;
-                let slot = if rank > last { last } else { rank };
-                self.path.set(level, at, slot);
-                at = node.child(slot);
-            }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
-            leaf.prefetch();
-            let slot = F::rank(leaf.keys(), Leaf::<V, K, S>::SLOTS, self.key);
-            self.path.set(0, at, slot);
-            (leaf, slot)
-        }
+        // SAFETY: the caller's promise.
+        unsafe { self.tree.seek_by::<F>(self.key, self.path) }
     }
 }

@@ -32,6 +32,7 @@ properties! {
     real_u64_high: Normal, u64, u64, Universe::High(255), 300_000, 2_000;
     real_u64_both: Normal, u32, u64, Universe::Both(100), 300_000, 2_000;
     real_u64_pages: Normal, u64, u64, Universe::Pages(32768), 100_000, 50_000;
+    real_u64_middle: Normal, u32, u64, Universe::Middle(400), 300_000, 2_000;
     real_u64_whole: Normal, u64, u64, Universe::Whole, 600_000, 2_000;
     real_u32_low: Normal, u32, u32, Universe::Low(255), 200_000, 2_000;
     real_u32_whole: Normal, u32, u32, Universe::Whole, 200_000, 2_000;
@@ -46,6 +47,7 @@ properties! {
     real_boxed_value: Normal, Box<u64>, u64, Universe::High(255), 200_000, 2_000;
     tiny_u64_low: Tiny, u32, u64, Universe::Low(255), 900_000, 2_000;
     tiny_u64_high: Tiny, u64, u64, Universe::High(255), 600_000, 2_000;
+    tiny_u64_middle: Tiny, u32, u64, Universe::Middle(60), 300_000, 2_000;
     tiny_u64_both: Tiny, u32, u64, Universe::Both(100), 600_000, 2_000;
     tiny_u64_few_keys: Tiny, u32, u64, Universe::Low(9), 300_000, 500;
     tiny_u64_pages: Tiny, u64, u64, Universe::Pages(32768), 100_000, 50_000;

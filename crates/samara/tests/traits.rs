@@ -70,6 +70,8 @@ fn order_and_hash_are_those_of_the_entries() {
             assert_eq!(map == other, list == other_list);
         }
     }
+    // What is mutable inside is no part of what is hashed and compared.
+    #[allow(clippy::mutable_key_type)]
     let index: HashMap<RangeMap<u32>, usize> = maps.iter().cloned().zip(0..).collect();
     assert_eq!(index.len(), maps.len());
     for (place, map) in maps.iter().enumerate() {

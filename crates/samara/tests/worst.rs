@@ -57,7 +57,7 @@ fn descending<S: Shape>() {
     for n in (0..N).rev() {
         map.insert(one(2 * n), n).unwrap();
     }
-    at_least(&map, if stats(&map).leaf_slots == 3 { 60 } else { 90 });
+    at_least(&map, if stats(&map).inner_slots == 3 { 60 } else { 90 });
 }
 
 /// Ascending, then descending from the top of the key space, then both taken down again from the wrong end.

@@ -1,0 +1,359 @@
+//! Inner nodes as bytes: where each word stands, and how to read and write it.
+//!
+//! ```text
+//!   | pivot: K * slots | header: len | gap: K * slots | refs | child * slots |
+//! ```
+//!
+//! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
+//!
+//! - **N1** A node is one allocation of [`Inner::layout`], aligned to a cache line; a handle is live from [`Unit::alloc`] to
+//!   [`Unit::free`].
+//! - **N2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
+//! - **N3** Exactly the first `len` children are initialised.
+//! - **N4** The header is the word that search S1 allows to be read behind the pivots.
+
+use crate::error::AllocError;
+use crate::key::Key;
+use crate::node::{LINE, Raw, Unit, max, up};
+use crate::search::{Job, Search, dispatch};
+use crate::shape::Shape;
+use crate::sync::AtomicU32;
+use alloc::alloc::{alloc, dealloc};
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::{align_of, size_of};
+use core::ptr::{self, NonNull};
+
+/// A handle on an inner node. Copying it copies a pointer; it owns nothing.
+pub(crate) struct Inner<K, S> {
+    at: Raw,
+    kind: PhantomData<(*const K, *const S)>,
+}
+
+impl<K, S> Clone for Inner<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<K, S> Copy for Inner<K, S> {}
+
+#[repr(C)]
+struct Header {
+    len: u16,
+}
+
+impl<K: Key, S: Shape> Inner<K, S> {
+    pub(crate) const SLOTS: usize = S::INNER;
+    /// The fewest children of a node that is neither the first nor the last of its level. One would be a level for nothing.
+    pub(crate) const MIN: usize = max(2, S::INNER.div_ceil(4));
+
+    const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
+    const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), align_of::<K>());
+    const REFS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<AtomicU32>());
+    const ITEMS: usize = up(Self::REFS + size_of::<AtomicU32>(), align_of::<Raw>());
+    const ALIGN: usize = max(LINE, max(align_of::<K>(), align_of::<Raw>()));
+    pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
+
+    const fn layout() -> Layout {
+        match Layout::from_size_align(Self::BYTES, Self::ALIGN) {
+            Ok(layout) => layout,
+            Err(_) => panic!("a value too large for a node of three"),
+        }
+    }
+
+    /// The handle for `at`, an inner node. It does nothing by itself: whoever reads through it vouches that the node is live.
+    #[inline(always)]
+    pub(crate) const fn from_raw(at: Raw) -> Self {
+        Self { at, kind: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn raw(self) -> Raw {
+        self.at
+    }
+
+    /// The last keys (pivots).
+    #[inline(always)]
+    pub(crate) fn keys(self) -> *mut K {
+        self.at.as_ptr().cast()
+    }
+
+    #[inline(always)]
+    fn gaps(self) -> *mut K {
+        // SAFETY: N1: within the allocation.
+        unsafe { self.at.as_ptr().add(Self::ONE).cast() }
+    }
+
+    #[inline(always)]
+    pub(crate) fn items(self) -> *mut Raw {
+        // SAFETY: N1: within the allocation.
+        unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
+    }
+
+    /// # Safety
+    /// The node is live.
+    #[inline(always)]
+    pub(crate) unsafe fn len(self) -> usize {
+        // SAFETY: N1, N2.
+        let len = unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len };
+        len as usize
+    }
+
+    /// # Safety
+    /// The node is live, `len <= SLOTS`, and the caller keeps N2 and N3.
+    #[inline(always)]
+    pub(crate) unsafe fn set_len(self, len: usize) {
+        debug_assert!(len <= Self::SLOTS);
+        // SAFETY: N1.
+        unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16 }
+    }
+
+    /// The count of its owners (Q1).
+    ///
+    /// # Safety
+    /// The node is live, for as long as the count is used.
+    #[inline(always)]
+    pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
+        // SAFETY: N1.
+        unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
+    }
+
+    /// The key of slot `i`: a leaf's last key, an inner node's pivot.
+    ///
+    /// # Safety
+    /// The node is live and `i < SLOTS`.
+    #[inline(always)]
+    pub(crate) unsafe fn key(self, i: usize) -> K {
+        debug_assert!(i < Self::SLOTS);
+        // SAFETY: N2.
+        unsafe { *self.keys().add(i) }
+    }
+
+    /// # Safety
+    /// As for [`Node::key`]; the caller keeps the keys in order.
+    #[inline(always)]
+    pub(crate) unsafe fn set_key(self, i: usize, key: K) {
+        debug_assert!(i < Self::SLOTS);
+        // SAFETY: N1.
+        unsafe { *self.keys().add(i) = key }
+    }
+
+    /// The second word of slot `i`: a leaf's first key, an inner node's gap.
+    ///
+    /// # Safety
+    /// The node is live and `i < SLOTS`.
+    #[inline(always)]
+    pub(crate) unsafe fn gap(self, i: usize) -> K {
+        debug_assert!(i < Self::SLOTS);
+        // SAFETY: N2.
+        unsafe { *self.gaps().add(i) }
+    }
+
+    /// # Safety
+    /// As for [`Node::one`].
+    #[inline(always)]
+    pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
+        debug_assert!(i < Self::SLOTS);
+        // SAFETY: N1.
+        unsafe { *self.gaps().add(i) = gap }
+    }
+
+    /// Opens a hole of `n` slots at `i`; `len` grows by `n`. The caller fills the hole at once.
+    ///
+    /// # Safety
+    /// The node is live, `i <= len`, `len + n <= SLOTS`, and nothing is parked.
+    #[inline(always)]
+    pub(crate) unsafe fn open(self, i: usize, n: usize) {
+        // SAFETY: the caller's promise keeps every range within the arrays.
+        unsafe {
+            let len = self.len();
+            let tail = len - i;
+            if tail > 0 {
+                ptr::copy(self.keys().add(i), self.keys().add(i + n), tail);
+                ptr::copy(self.gaps().add(i), self.gaps().add(i + n), tail);
+                ptr::copy(self.items().add(i), self.items().add(i + n), tail);
+            }
+            self.set_len(len + n);
+        }
+    }
+
+    /// Fills slot `i` of a hole.
+    ///
+    /// # Safety
+    /// The node is live and slot `i` is in a hole (its item is not initialised).
+    #[inline(always)]
+    pub(crate) unsafe fn fill(self, i: usize, pivot: K, gap: K, child: Raw) {
+        // SAFETY: the caller's promise; N1.
+        unsafe {
+            self.set_key(i, pivot);
+            self.set_gap(i, gap);
+            self.items().add(i).write(child);
+        }
+    }
+
+    /// Closes the hole of `n` slots at `i`, whose items have been moved out; `len` shrinks by `n`.
+    ///
+    /// # Safety
+    /// The node is live and `i + n <= len`.
+    #[inline(always)]
+    pub(crate) unsafe fn close(self, i: usize, n: usize) {
+        // SAFETY: the caller's promise keeps the range within the array.
+        unsafe {
+            let tail = self.len() - i - n;
+            ptr::copy(self.items().add(i + n), self.items().add(i), tail);
+            self.close_words(i, n);
+        }
+    }
+
+    /// [`Node::close`] for keys and second words alone: where the items are, the caller knows.
+    ///
+    /// # Safety
+    /// As for [`Node::close`].
+    #[inline(always)]
+    pub(crate) unsafe fn close_words(self, i: usize, n: usize) {
+        // SAFETY: the caller's promise keeps every range within the arrays; N2 is restored for the slots that fall free.
+        unsafe {
+            let len = self.len();
+            let tail = len - i - n;
+            ptr::copy(self.keys().add(i + n), self.keys().add(i), tail);
+            ptr::copy(self.gaps().add(i + n), self.gaps().add(i), tail);
+            self.blank(len - n, len);
+            self.set_len(len - n);
+        }
+    }
+
+    /// Restores N2 for the slots `from..to`.
+    ///
+    /// # Safety
+    /// The node is live and `to <= SLOTS`.
+    #[inline(always)]
+    pub(crate) unsafe fn blank(self, from: usize, to: usize) {
+        for i in from..to {
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.set_key(i, K::MAX);
+                self.set_gap(i, K::ZERO);
+            }
+        }
+    }
+
+    /// Takes over the keys and second words of `from`; no item, and no length.
+    ///
+    /// # Safety
+    /// Both nodes are live and different.
+    pub(crate) unsafe fn copy_words(self, from: Self) {
+        // SAFETY: the caller's promise; N2.
+        unsafe {
+            ptr::copy_nonoverlapping(from.keys(), self.keys(), Self::SLOTS);
+            ptr::copy_nonoverlapping(from.gaps(), self.gaps(), Self::SLOTS);
+        }
+    }
+
+    /// Moves the slots `from..from + n` of this node to slot `at` of `other`, where they overwrite what is uninitialised.
+    /// Lengths and blanks are the caller's.
+    ///
+    /// # Safety
+    /// Both nodes are live and different; the slots are initialised here and their items moved out there.
+    pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
+        debug_assert!(from + n <= Self::SLOTS && at + n <= Self::SLOTS);
+        // SAFETY: the caller's promise: both ranges are within their arrays, and the nodes do not overlap.
+        unsafe {
+            ptr::copy_nonoverlapping(self.keys().add(from), other.keys().add(at), n);
+            ptr::copy_nonoverlapping(self.gaps().add(from), other.gaps().add(at), n);
+            ptr::copy_nonoverlapping(self.items().add(from), other.items().add(at), n);
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Inner<K, S> {
+    /// Child `i`.
+    ///
+    /// # Safety
+    /// The node is live and `i < len`.
+    #[inline(always)]
+    pub(crate) unsafe fn child(self, i: usize) -> Raw {
+        // SAFETY: N2.
+        debug_assert!(i < unsafe { self.len() });
+        // SAFETY: N3.
+        unsafe { *self.items().add(i) }
+    }
+
+    /// The number of pivots below `key`.
+    ///
+    /// # Safety
+    /// The node is live, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
+        // SAFETY: N2, N4.
+        unsafe { F::rank(self.keys(), Self::SLOTS, key) }
+    }
+
+    /// [`Inner::widest`] with a search that the caller has.
+    ///
+    /// # Safety
+    /// The node is live, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn widest_by<F: Search>(self) -> K {
+        // SAFETY: N2: every word is initialised.
+        unsafe { F::greatest(self.gaps(), Self::SLOTS) }
+    }
+
+    /// The widest gap below this node (N2: blanks count as zero).
+    ///
+    /// # Safety
+    /// The node is live.
+    #[inline(always)]
+    pub(crate) unsafe fn widest(self) -> K {
+        struct Greatest<K>(*const K, usize);
+        impl<K: Key> Job<K> for Greatest<K> {
+            type Out = K;
+            #[inline(always)]
+            unsafe fn run<F: Search>(self) -> K {
+                // SAFETY: N2: every word is initialised.
+                unsafe { F::greatest(self.0, self.1) }
+            }
+        }
+        dispatch::<K, _>(Greatest(self.gaps().cast_const(), Self::SLOTS))
+    }
+}
+
+impl<K: Key, S: Shape> Unit for Inner<K, S> {
+    const BYTES: usize = Self::BYTES;
+
+    fn alloc() -> Result<Self, AllocError> {
+        const { assert!(3 <= Self::SLOTS && Self::SLOTS <= 63) };
+        let layout = const { Self::layout() };
+        // SAFETY: the layout is not of size zero: there are keys in it.
+        let at = NonNull::new(unsafe { alloc(layout) }).ok_or(AllocError)?;
+        let node = Self::from_raw(at);
+        // SAFETY: a fresh allocation of this layout.
+        unsafe { node.init() };
+        Ok(node)
+    }
+
+    unsafe fn init(self) {
+        // SAFETY: N1: the bytes written are within the allocation; this is what N2 and N3 ask of an empty node.
+        unsafe {
+            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (N4)
+            self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
+            self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
+            for i in 0..Self::SLOTS {
+                self.keys().add(i).write(K::MAX);
+                self.gaps().add(i).write(K::ZERO);
+            }
+        }
+    }
+
+    unsafe fn free(self) {
+        // SAFETY: N1: allocated by `alloc` with this layout, and live by the caller's promise.
+        unsafe { dealloc(self.at.as_ptr(), const { Self::layout() }) }
+    }
+
+    fn raw(self) -> Raw {
+        self.at
+    }
+
+    fn from_raw(at: Raw) -> Self {
+        Self::from_raw(at)
+    }
+}
