@@ -1,6 +1,6 @@
 //! Programs that a benchmark runs, built by cargo when they are wanted. Knows nothing of what they do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Builds the program `bin` of `package` in release mode; where it lies.
@@ -8,20 +8,37 @@ use std::process::{Command, Stdio};
 /// # Errors
 /// Where cargo cannot be run, or fails.
 pub fn program(package: &str, bin: &str) -> Result<PathBuf, String> {
-    // `cargo run` says which cargo it is.
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--release", "--package", package, "--bin", bin])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .stdin(Stdio::null())
-        .status()
-        .map_err(|error| format!("cargo cannot be run, to build {bin}: {error}"))?;
-    if !status.success() {
-        return Err(format!("{bin} of {package} cannot be built: see above"));
-    }
+    built(bin, &["--quiet", "--package", package, "--bin", bin], Path::new(env!("CARGO_MANIFEST_DIR")))
+}
+
+/// Builds all programs of the workspace in `dir` in release mode, telling of it on standard error; where `bin` lies.
+///
+/// # Errors
+/// Where cargo cannot be run, or fails.
+pub fn apart(dir: &Path, bin: &str) -> Result<PathBuf, String> {
+    built(bin, &["--bins"], dir)
+}
+
+fn built(bin: &str, args: &[&str], dir: &Path) -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     // This program lies in target/PROFILE.
     let target = here.parent().and_then(|dir| dir.parent()).ok_or("this program does not lie where cargo puts it")?;
+    // `cargo run` says which cargo it is.
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--target-dir"])
+        .arg(target)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|error| format!("cargo cannot be run, to build {bin}: {error}"))?;
+    if !status.success() {
+        return Err(format!(
+            "{bin} cannot be built: see above (what it depends on must have been fetched, or there must be a network)"
+        ));
+    }
     let path = target.join("release").join(bin);
     if path.exists() { Ok(path) } else { Err(format!("cargo built {bin}, but not where it was expected")) }
 }

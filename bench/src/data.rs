@@ -4,8 +4,6 @@
 //!     average. So half of all random addresses hit a range, and no hole between ranges is as long as a slot.
 //! I2. Range `i` has the value `i + 1`: a lookup's right answer is computed, not looked up.
 
-use std::cell::OnceCell;
-
 /// A range and its value: first key, last key, value.
 pub type Item = (u64, u64, u64);
 
@@ -23,26 +21,6 @@ pub struct Data {
     pub items: Vec<Item>,
     /// The same, in random order.
     pub shuffled: Vec<Item>,
-    /// Where `munmap_mmap` starts, once that case is run.
-    pub aged: OnceCell<Aged>,
-}
-
-/// Ranges after many pairs of munmap and mmap.
-#[derive(Clone, Debug)]
-pub struct Aged {
-    /// The ranges.
-    pub live: Vec<Item>,
-    /// What chooses the next pairs.
-    pub rng: fastrand::Rng,
-    /// The next value.
-    pub next: u64,
-    /// The ranges after [`Aged::PAIRS`] pairs more.
-    pub later: Vec<Item>,
-}
-
-impl Aged {
-    /// How many pairs `later` is later.
-    pub const PAIRS: usize = 8;
 }
 
 impl Data {
@@ -51,7 +29,7 @@ impl Data {
         let items: Vec<Item> = (0..n as u64).map(|i| (first(i), first(i) + len(i) - 1, i + 1)).collect();
         let mut shuffled = items.clone();
         fastrand::Rng::with_seed(0x5a3a).shuffle(&mut shuffled);
-        Data { items, shuffled, aged: OnceCell::new() }
+        Data { items, shuffled }
     }
 
     /// How many ranges.
@@ -66,6 +44,14 @@ impl Data {
         let keys: Vec<u64> = (0..count).map(|_| BASE + rng.u64(0..span)).collect();
         let sum = keys.iter().map(|key| self.answer(*key)).fold(0_u64, u64::wrapping_add);
         (keys, sum)
+    }
+
+    /// `count` random addresses in ranges, and the sum of the values they hit.
+    pub fn hits(&self, round: u64, count: usize) -> (Vec<u64>, u64) {
+        let mut rng = fastrand::Rng::with_seed(0x417 + round);
+        let picks = self.picks(round, count);
+        let keys = picks.iter().map(|&(first, last, _)| rng.u64(first..=last)).collect();
+        (keys, picks.iter().fold(0, |sum: u64, item| sum.wrapping_add(item.2)))
     }
 
     /// `count` random ranges.

@@ -4,9 +4,8 @@
 //! Knows the record (`bench/instructions.txt`: a case and its count a line) and callgrind's summary. Each case is run in a
 //! process of its own, [`CountArgs`]; callgrind counts in the functions called `counted_*` only.
 
-use crate::data::{BASE, Data, SLOT};
-use crate::maps::Map;
-use samara::{End, RangeMap};
+use crate::data::{BASE, Data, Item, SLOT};
+use samara::{End, GapQuery, RangeMap};
 use std::fmt::Write;
 use std::hint::black_box;
 use std::path::Path;
@@ -81,43 +80,49 @@ const CASES: [(&str, Count); 9] = [
     }),
 ];
 
+#[inline]
+fn store(tree: &mut Tree, (first, last, value): Item) {
+    tree.insert(first..=last, value).expect("memory for a store");
+}
+
 // No closures in these: callgrind would take a closure's name, which holds theirs, for one of them.
 #[inline(never)]
 fn counted_lookup(tree: &Tree, keys: &[u64]) -> u64 {
     let mut sum = 0;
     for key in keys {
-        sum += Map::get(tree, black_box(*key)).unwrap_or(0);
+        sum += tree.get(black_box(*key)).map_or(0, |(_, value)| *value);
     }
     sum
 }
 
 #[inline(never)]
-fn counted_replace(tree: &mut Tree, picks: &[crate::data::Item]) -> u64 {
+fn counted_replace(tree: &mut Tree, picks: &[Item]) -> u64 {
     let mut sum = 0;
     for item in picks {
-        sum += tree.erase(*item).unwrap_or(0);
-        tree.store(*item);
+        sum += tree.remove(item.0).map_or(0, |(_, value)| value);
+        store(tree, *item);
     }
     sum
 }
 
 #[inline(never)]
-fn counted_fill(items: &[crate::data::Item]) -> Tree {
+fn counted_fill(items: &[Item]) -> Tree {
     let mut tree = Tree::new();
     for item in items {
-        tree.store(*item);
+        store(&mut tree, *item);
     }
     tree
 }
 
 #[inline(never)]
 fn counted_bulk(data: &Data) -> Tree {
-    Tree::bulk(&data.items)
+    Tree::from_sorted(data.items.iter().map(|&(first, last, value)| (first..=last, value))).expect("ascending items")
 }
 
 #[inline(never)]
 fn counted_sum(tree: &Tree) -> (usize, u64) {
-    tree.sum()
+    tree.iter()
+        .fold((0, 0), |(count, sum), (span, value)| (count + 1, sum.wrapping_add(span.last).wrapping_add(*value)))
 }
 
 #[inline(never)]
@@ -128,7 +133,8 @@ fn counted_clone(tree: &Tree) -> Tree {
 #[inline(never)]
 fn counted_gap(tree: &Tree, low: u64, high: u64, end: End) {
     for _ in 0..OPS {
-        assert!(black_box(tree).gap(black_box(SLOT), low, high, end).is_some());
+        let query = GapQuery::new(black_box(SLOT)).within(low..=high).from(end);
+        assert!(black_box(tree).find_gap(&query).is_some());
     }
 }
 
@@ -141,7 +147,7 @@ pub fn count(args: &CountArgs) -> Result<(), String> {
         CASES.iter().find(|(name, _)| *name == args.case).ok_or_else(|| format!("no case {}", args.case))?;
     let data = Data::new(N);
     let mut tree = Tree::new();
-    data.shuffled.iter().for_each(|item| tree.store(*item));
+    data.shuffled.iter().for_each(|item| store(&mut tree, *item));
     println!("{}", case(&data, &mut tree));
     Ok(())
 }

@@ -5,11 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
-pub mod cases;
-pub mod counts;
 pub mod data;
-pub mod index;
 pub mod instructions;
-pub mod maps;
 pub mod overhead;
+pub mod progress;
+pub mod rivals;
 pub mod stats;

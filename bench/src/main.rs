@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use samara_bench::{index, instructions, overhead};
+use samara_bench::{instructions, overhead, rivals};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
@@ -15,7 +15,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Range maps against one another: medians of interleaved rounds in one process.
-    Index(index::Args),
+    Index(rivals::Args),
+    /// Draws cost against size from the JSON lines of `index --json`.
+    Plot(rivals::Args),
     /// What recording costs a program, against strace.
     Overhead(overhead::Args),
     /// Instructions of each operation of the tree, counted by valgrind and compared with the record.
@@ -27,13 +29,14 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
-        Command::Index(args) => index::run(&args),
-        Command::Overhead(args) => overhead::run(&args),
-        Command::Instructions(args) => instructions::run(&args),
-        Command::Count(args) => instructions::count(&args),
+        Command::Index(args) => rivals::run("index", &args),
+        Command::Plot(args) => rivals::run("plot", &args),
+        Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Instructions(args) => instructions::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Count(args) => instructions::count(&args).map(|()| ExitCode::SUCCESS),
     };
     match done {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(why) => {
             eprintln!("samara-bench: {why}");
             ExitCode::FAILURE

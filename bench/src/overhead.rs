@@ -4,7 +4,7 @@
 //! strace, beginning with another one each time.
 
 use crate::build;
-use crate::index::progress;
+use crate::progress::progress;
 use crate::stats::{Row, Sample, table};
 use std::ffi::OsString;
 use std::path::Path;
@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> Result<(), String> {
             suite: "overhead",
             case: (*name).to_owned(),
             n: *n,
-            subject: way,
+            subject: (*way).to_owned(),
             sample: Sample::new(times),
             unit: "ms",
         }));

@@ -44,7 +44,7 @@ pub struct Row {
     /// How many ranges or calls.
     pub n: usize,
     /// What was measured.
-    pub subject: &'static str,
+    pub subject: String,
     /// The rounds.
     pub sample: Sample,
     /// Of one operation or entry: `ns`, `ms`, `bytes`.

@@ -15,7 +15,7 @@ fn json_is_one_documented_line() {
         suite: "index",
         case: "lookup".into(),
         n: 1000,
-        subject: "samara",
+        subject: "samara".into(),
         sample: Sample::new(vec![23.1, 22.8, 125.0]),
         unit: "ns",
     };

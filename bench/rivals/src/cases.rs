@@ -1,0 +1,112 @@
+//! The cases by name, and what each does to the map that it is given. Knows nothing of maps.
+
+use clap::ValueEnum;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Case {
+    /// The value at a random address; half of them hit.
+    Lookup,
+    /// The value at a random address that is mapped.
+    LookupHit,
+    /// Erase a random range, and store it again.
+    Replace,
+    /// Store over a window that cuts two ranges and covers two between them.
+    Overwrite,
+    /// Store inside a range, which becomes three.
+    Split,
+    /// Store all ranges, ascending, into an empty map; of each range.
+    Append,
+    /// Store all ranges, in random order, into an empty map; of each range.
+    RandomFill,
+    /// Build a map from all ranges at once; of each range.
+    BulkBuild,
+    /// Walk over all ranges, after the fill; of each range.
+    Iterate,
+    /// The same after 10 n random replaces.
+    IterateChurned,
+    /// Walk over all ranges from the last to the first; of each range.
+    IterateRev,
+    /// Copy the map, after the fill; of each range.
+    Clone,
+    /// The same after 10 n random replaces.
+    CloneChurned,
+    /// Take a snapshot.
+    Snapshot,
+    /// Replace a range's value where a snapshot has just been taken.
+    FirstWriteAfterSnapshot,
+    /// The lowest gap that fits; only the highest does.
+    GapLow,
+    /// The highest gap that fits; only the lowest does.
+    GapHigh,
+    /// The lowest aligned gap that fits; only the highest is wide enough.
+    GapAligned,
+    /// The lowest aligned gap that fits; two of three are wide enough, but only the highest fits.
+    GapMisaligned,
+    /// Erase a random range, find the highest gap that fits another, store it.
+    MunmapMmap,
+    /// Bytes asked of the allocator, of each range.
+    BytesPerRange,
+    /// The same after 10 n random replaces.
+    BytesPerRangeChurned,
+}
+
+/// In which order cases are run, so that each finds the map as its name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Reads the map as it was filled.
+    Filled,
+    /// Uses maps of its own.
+    Apart,
+    /// Writes, and leaves the ranges as they were.
+    Written,
+    /// Reads the map after 10 n random replaces.
+    Churned,
+    /// Counts bytes, in a process of its own.
+    Counted,
+}
+
+impl Stage {
+    /// All of them, in this order.
+    pub const ALL: [Self; 5] = [Self::Filled, Self::Apart, Self::Written, Self::Churned, Self::Counted];
+}
+
+impl Case {
+    /// When it is run.
+    pub fn stage(self) -> Stage {
+        match self {
+            Case::Lookup
+            | Case::LookupHit
+            | Case::Iterate
+            | Case::IterateRev
+            | Case::Clone
+            | Case::Snapshot
+            | Case::GapLow
+            | Case::GapHigh
+            | Case::GapAligned
+            | Case::GapMisaligned => Stage::Filled,
+            Case::Append | Case::RandomFill | Case::BulkBuild | Case::MunmapMmap => Stage::Apart,
+            Case::Replace | Case::Overwrite | Case::Split | Case::FirstWriteAfterSnapshot => Stage::Written,
+            Case::IterateChurned | Case::CloneChurned => Stage::Churned,
+            Case::BytesPerRange | Case::BytesPerRangeChurned => Stage::Counted,
+        }
+    }
+
+    /// Its name in tables and JSON lines.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Operations, or ranges gone over, of one round.
+    pub fn effort(self, quick: bool) -> usize {
+        let effort = match self {
+            Case::Lookup | Case::LookupHit | Case::Replace => 200_000,
+            Case::Iterate | Case::IterateChurned | Case::IterateRev => 2_000_000,
+            Case::Overwrite | Case::Split => 8_000,
+            Case::Snapshot | Case::FirstWriteAfterSnapshot => 10_000,
+            _ => 400_000,
+        };
+        if quick { effort / 8 } else { effort }
+    }
+}

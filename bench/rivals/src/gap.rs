@@ -1,0 +1,90 @@
+//! A search for free keys, and the linear scan that users of a map without one write. Knows maps by their trait.
+
+use crate::map::Map;
+use samara::End;
+
+/// What is sought.
+#[derive(Clone, Copy, Debug)]
+pub struct Gap {
+    /// How many keys.
+    pub len: u64,
+    /// The first key is a multiple of this power of two.
+    pub align: u64,
+    /// The run starts here or later.
+    pub low: u64,
+    /// The run ends here or before; below the largest key.
+    pub high: u64,
+    /// From which end.
+    pub end: End,
+}
+
+impl Gap {
+    /// The fit in the free run `from..=to`, nearest to the wanted end.
+    #[inline]
+    pub fn fit(&self, from: u64, to: u64) -> Option<u64> {
+        let (from, to) = (from.max(self.low), to.min(self.high));
+        if from > to || to - from < self.len - 1 {
+            return None;
+        }
+        match self.end {
+            End::Lowest => {
+                let first = from.checked_next_multiple_of(self.align)?;
+                (first <= to && to - first >= self.len - 1).then_some(first)
+            }
+            End::Highest => {
+                let first = (to - (self.len - 1)) & !(self.align - 1);
+                (first >= from).then_some(first)
+            }
+        }
+    }
+
+    /// The fit in `map`, range by range.
+    #[inline]
+    pub fn scan<M: Map>(&self, map: &M) -> Option<u64> {
+        match self.end {
+            End::Lowest => self.upwards(map),
+            End::Highest => self.downwards(map),
+        }
+    }
+
+    fn upwards<M: Map>(&self, map: &M) -> Option<u64> {
+        let (mut at, mut found) = (self.low, None);
+        map.walk(self.low, |first, last| {
+            if first > at {
+                found = self.fit(at, first - 1);
+            }
+            at = at.max(last + 1);
+            found.is_none() && at <= self.high
+        });
+        found.or_else(|| self.fit(at, self.high))
+    }
+
+    fn downwards<M: Map>(&self, map: &M) -> Option<u64> {
+        // One beyond the top of the free run.
+        let (mut top, mut found) = (self.high + 1, None);
+        let walked = map.walk_rev(self.high, |first, last| {
+            if last + 1 < top {
+                found = self.fit(last + 1, top - 1);
+            }
+            top = top.min(first);
+            found.is_none() && top > self.low
+        });
+        if !walked {
+            return self.last_of_all(map);
+        }
+        found.or_else(|| if top > self.low { self.fit(self.low, top - 1) } else { None })
+    }
+
+    /// Upwards over everything, for a map that cannot go down.
+    fn last_of_all<M: Map>(&self, map: &M) -> Option<u64> {
+        let (mut at, mut found) = (self.low, None);
+        map.walk(self.low, |first, last| {
+            if first > at {
+                found = self.fit(at, first - 1).or(found);
+            }
+            at = at.max(last + 1);
+            at <= self.high
+        });
+        if at <= self.high { self.fit(at, self.high).or(found) } else { found }
+    }
+}

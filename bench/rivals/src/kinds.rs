@@ -1,0 +1,109 @@
+//! The maps that are measured, by name.
+
+use crate::cases::{Case, Stage};
+use crate::loaded::{Built, Loaded, Scene, Subject};
+use crate::map::Map;
+use crate::{churn, subjects};
+use clap::ValueEnum;
+
+/// A map, and how it is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Kind {
+    /// `samara::RangeMap`, built by insert.
+    Samara,
+    /// `samara::RangeMap`, bulk built.
+    SamaraBulk,
+    /// std's `BTreeMap`, built by insert.
+    Btreemap,
+    /// std's `BTreeMap`, bulk built.
+    BtreemapBulk,
+    /// `rangemap::RangeMap`.
+    Rangemap,
+    /// `rangemap::RangeInclusiveMap`.
+    RangemapInclusive,
+    /// `nodit::NoditMap`.
+    Nodit,
+    /// `range_set_blaze::RangeMapBlaze`.
+    RangeSetBlaze,
+    /// `iset::IntervalMap`.
+    Iset,
+    /// `imbl::OrdMap`.
+    Imbl,
+    /// `brie_tree::BTree`.
+    BrieTree,
+    /// `bbtree::unsync::BBTreeMap`.
+    Bbtree,
+    /// `scc::TreeIndex`.
+    Scc,
+    /// `crossbeam_skiplist::SkipMap`.
+    CrossbeamSkiplist,
+    /// `congee::Congee`.
+    Congee,
+}
+
+/// Runs `$body` with `$map` as the map's type.
+macro_rules! with_map {
+    ($kind:expr, $map:ident => $body:expr) => {
+        match $kind {
+            Kind::Samara | Kind::SamaraBulk => with_map!(@ $map, samara::RangeMap<u64>, $body),
+            Kind::Btreemap | Kind::BtreemapBulk => with_map!(@ $map, subjects::btreemap::Tree, $body),
+            Kind::Rangemap => with_map!(@ $map, rangemap::RangeMap<u64, u64>, $body),
+            Kind::RangemapInclusive => with_map!(@ $map, rangemap::RangeInclusiveMap<u64, u64>, $body),
+            Kind::Nodit => with_map!(@ $map, subjects::nodit::Tree, $body),
+            Kind::RangeSetBlaze => with_map!(@ $map, range_set_blaze::RangeMapBlaze<u64, u64>, $body),
+            Kind::Iset => with_map!(@ $map, iset::IntervalMap<u64, u64>, $body),
+            Kind::Imbl => with_map!(@ $map, subjects::imbl::Tree, $body),
+            Kind::BrieTree => with_map!(@ $map, subjects::brie_tree::Tree, $body),
+            Kind::Bbtree => with_map!(@ $map, subjects::bbtree::Tree, $body),
+            Kind::Scc => with_map!(@ $map, subjects::scc::Tree, $body),
+            Kind::CrossbeamSkiplist => with_map!(@ $map, subjects::crossbeam_skiplist::Tree, $body),
+            Kind::Congee => with_map!(@ $map, subjects::congee::Tree, $body),
+        }
+    };
+    (@ $map:ident, $type:ty, $body:expr) => {{
+        type $map = $type;
+        $body
+    }};
+}
+
+impl Kind {
+    /// Its name in tables and JSON lines.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// How its map is built.
+    pub fn built(self) -> Built {
+        if matches!(self, Kind::SamaraBulk | Kind::BtreemapBulk) { Built::Bulk } else { Built::Insert }
+    }
+
+    /// Whether the map can do this, and is not another subject's once more: where the case builds the map, or has worn it,
+    /// it does not matter how the subject's was built.
+    pub fn does(self, case: Case) -> bool {
+        let worn = case.stage() == Stage::Churned || case == Case::BytesPerRangeChurned;
+        let builds = matches!(case, Case::Append | Case::RandomFill | Case::BulkBuild);
+        if self.built() == Built::Bulk && (worn || builds) {
+            return false;
+        }
+        with_map!(self, M => !M::LACKS.contains(&case))
+    }
+
+    /// Its map, filled.
+    pub fn load(self, scene: &Scene) -> Box<dyn Subject> {
+        with_map!(self, M => Box::new(Loaded::<M>::new(scene, self.built())))
+    }
+
+    /// The bytes that filling the map, and then `churns` random replaces, ask of the allocator and keep, of each range, as
+    /// `measure` counts them.
+    pub fn bytes(self, scene: &Scene, churns: usize, mut measure: impl FnMut(&mut dyn FnMut()) -> i64) -> [f64; 2] {
+        with_map!(self, M => {
+            let mut map = None;
+            let filled = measure(&mut || map = Some(self.built().build::<M>(scene)));
+            let mut map = map.expect("the map was built");
+            let churned = filled + measure(&mut || churn::replaces(&mut map, scene, churns));
+            map.assert_holds(&scene.data.items);
+            [filled, churned].map(|bytes| bytes as f64 / scene.data.n() as f64)
+        })
+    }
+}

@@ -1,0 +1,18 @@
+//! `samara::RangeMap` against the maps that one would use instead: what `samara-bench index` and `samara-bench plot` run.
+//!
+//! [`map`] is what a map must be able to do, [`subjects`] has one file for each of them; [`cases`] names what is measured,
+//! [`loaded`] does it, [`index`] runs everything against everything. docs/benchmarks.md says how, and has the figures.
+
+pub mod cases;
+pub mod churn;
+pub mod counts;
+pub mod gap;
+pub mod index;
+pub mod kinds;
+pub mod loaded;
+pub mod map;
+pub mod plot;
+pub mod points;
+pub mod subjects;
+pub mod table;
+pub mod writes;

@@ -1,0 +1,38 @@
+//! The command line; `samara-bench` hands its arguments on to it.
+
+use clap::{Parser, Subcommand};
+use samara_rivals::{index, plot};
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "samara-bench",
+    bin_name = "samara-bench",
+    about = "samara::RangeMap against the maps that one would use instead"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Range maps against one another: medians of interleaved rounds in one process.
+    Index(index::Args),
+    /// Draws cost against size from the JSON lines of `index --json`.
+    Plot(plot::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Index(args) => index::run(&args),
+        Command::Plot(args) => plot::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("samara-bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

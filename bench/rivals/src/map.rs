@@ -1,0 +1,104 @@
+//! What a map of ranges to `u64`s must be able to do to be measured. Knows nothing of timing.
+
+use crate::cases::Case;
+use crate::gap::Gap;
+use samara_bench::data::Item;
+use std::hint::select_unpredictable;
+
+/// How many ranges, and the sum of their last keys and values.
+pub type Sum = (usize, u64);
+
+/// The value found, or 0. Half of all lookups hit, and nothing foretells which: a branch would be mispredicted every other
+/// time, and its cost is none of the maps'.
+#[inline(always)]
+pub fn found(value: Option<&u64>) -> u64 {
+    *select_unpredictable(value.is_some(), value.unwrap_or(&0), &0)
+}
+
+/// The value of a range that may hold the key, or 0: the same for maps of points.
+#[inline(always)]
+pub fn found_if(holds: bool, value: u64) -> u64 {
+    select_unpredictable(holds, value, 0)
+}
+
+/// A map of ranges to `u64`s, or a map of points that is used as one.
+pub trait Map: Sized {
+    /// The cases that this map has no operation for. It is not measured there, and what they need is not called.
+    const LACKS: &'static [Case] = &[];
+
+    /// An empty map.
+    fn empty() -> Self;
+
+    /// A map of ascending items, by the constructor that the crate has for that.
+    fn bulk(_items: &[Item]) -> Option<Self> {
+        None
+    }
+
+    /// The sum of the values at these keys. A guard, where the crate has guards, is held over all of them.
+    fn lookups(&self, keys: &[u64]) -> u64;
+
+    /// Stores a range where there is none.
+    fn store(&mut self, item: Item);
+
+    /// Takes away the range that starts at `item`'s first key and ends at its last; its value.
+    fn erase(&mut self, item: Item) -> Option<u64>;
+
+    /// Stores a range over whatever stands there: what lies inside goes, what is cut keeps its rest.
+    fn overwrite(&mut self, item: Item);
+
+    /// Visits all ranges, ascending.
+    fn each(&self, visit: impl FnMut(Item));
+
+    /// Visits all ranges, descending.
+    fn each_rev(&self, _visit: impl FnMut(Item)) {}
+
+    /// Visits the first and last key of the ranges that do not end before `from`, ascending, until told `false`.
+    fn walk(&self, from: u64, visit: impl FnMut(u64, u64) -> bool);
+
+    /// The same for ranges that do not start after `from`, descending. `false` where the map cannot.
+    fn walk_rev(&self, _from: u64, _visit: impl FnMut(u64, u64) -> bool) -> bool {
+        false
+    }
+
+    /// The first key of the wanted run of free keys: a linear search, where the crate has no better.
+    #[inline]
+    fn gap(&self, want: &Gap) -> Option<u64> {
+        want.scan(self)
+    }
+
+    /// A copy.
+    fn copy(&self) -> Option<Self> {
+        None
+    }
+
+    /// A copy in O(1) that shares what it can.
+    fn snapshot(&self) -> Option<Self> {
+        None
+    }
+
+    /// How many ranges, and the sum of their last keys and values.
+    #[inline]
+    fn sum(&self) -> Sum {
+        let mut sum = (0, 0_u64);
+        self.each(|(_, last, value)| sum = (sum.0 + 1, sum.1.wrapping_add(last).wrapping_add(value)));
+        sum
+    }
+
+    /// The same, descending.
+    #[inline]
+    fn sum_rev(&self) -> Sum {
+        let mut sum = (0, 0_u64);
+        self.each_rev(|(_, last, value)| sum = (sum.0 + 1, sum.1.wrapping_add(last).wrapping_add(value)));
+        sum
+    }
+
+    /// Fails unless the map holds these ranges in this order, and no others.
+    fn assert_holds(&self, items: &[Item]) {
+        let mut met = 0;
+        self.each(|item| {
+            assert_eq!(items.get(met), Some(&item), "range {met} is another one");
+            met += 1;
+        });
+        assert_eq!(met, items.len(), "ranges are missing");
+    }
+}

@@ -1,0 +1,14 @@
+//! The maps, one file each: how each does an operation best. They know nothing of timing.
+
+pub mod bbtree;
+pub mod brie_tree;
+pub mod btreemap;
+pub mod congee;
+pub mod crossbeam_skiplist;
+pub mod imbl;
+pub mod iset;
+pub mod nodit;
+pub mod range_set_blaze;
+pub mod rangemap;
+pub mod samara;
+pub mod scc;

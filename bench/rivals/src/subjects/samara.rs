@@ -1,0 +1,58 @@
+//! `samara::RangeMap`: all of it is one call each.
+
+use crate::cases::Case;
+use crate::gap::Gap;
+use crate::map::{Map, found};
+use samara::{GapQuery, RangeMap, Span};
+use samara_bench::data::Item;
+use std::hint::black_box;
+
+impl Map for RangeMap<u64> {
+    const LACKS: &'static [Case] = &[];
+
+    fn empty() -> Self {
+        Self::new()
+    }
+    fn bulk(items: &[Item]) -> Option<Self> {
+        Self::from_sorted(items.iter().map(|&(first, last, value)| (first..=last, value))).ok()
+    }
+    #[inline]
+    fn lookups(&self, keys: &[u64]) -> u64 {
+        keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(found(self.get(black_box(*key)).map(|(_, value)| value))))
+    }
+    #[inline]
+    fn store(&mut self, (first, last, value): Item) {
+        self.insert(first..=last, value).expect("memory for a store");
+    }
+    #[inline]
+    fn erase(&mut self, (first, ..): Item) -> Option<u64> {
+        self.remove(first).map(|(_, value)| value)
+    }
+    #[inline]
+    fn overwrite(&mut self, item: Item) {
+        self.store(item);
+    }
+    #[inline]
+    fn each(&self, mut visit: impl FnMut(Item)) {
+        self.iter().for_each(|(span, value)| visit((span.first, span.last, *value)));
+    }
+    #[inline]
+    fn each_rev(&self, mut visit: impl FnMut(Item)) {
+        self.iter().rev().for_each(|(span, value)| visit((span.first, span.last, *value)));
+    }
+    #[inline]
+    fn walk(&self, from: u64, mut visit: impl FnMut(u64, u64) -> bool) {
+        self.range(Span::new(from, u64::MAX)).all(|(span, _)| visit(span.first, span.last));
+    }
+    #[inline]
+    fn gap(&self, want: &Gap) -> Option<u64> {
+        let query = GapQuery::new(want.len).within(want.low..=want.high).aligned(want.align).from(want.end);
+        self.find_gap(&query).map(|span| span.first)
+    }
+    fn snapshot(&self) -> Option<Self> {
+        self.try_snapshot().ok()
+    }
+    fn copy(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+}
