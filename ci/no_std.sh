@@ -6,5 +6,6 @@ cd "$(dirname "$0")/.."
 for target in x86_64-unknown-none thumbv7em-none-eabi; do
     rustup target list --installed | grep -qx "$target" || rustup target add "$target"
     cargo build --target "$target" --package samara --package samara-mm --lib
+    cargo build --target "$target" --package samara --features serde --lib
     echo "no_std: builds for $target"
 done

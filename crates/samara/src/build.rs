@@ -26,20 +26,13 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         Builder { tree: Tree::new(), open: [None; MAX_HEIGHT], start: K::MIN }
     }
 
-    /// The last key so far.
-    #[inline]
-    pub(crate) fn last(&self) -> Option<K> {
-        let leaf = Leaf::<V, K, S>::from_raw(self.open[0]?);
-        // SAFETY: an open leaf is live and not empty.
-        Some(unsafe { leaf.key(leaf.len() - 1) })
-    }
-
     /// Puts an entry behind all others. The caller has seen to it that it belongs there.
     #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
         // SAFETY: open nodes are live, and their slots up to `len` filled.
         unsafe {
             let leaf = match self.open[0].map(Leaf::<V, K, S>::from_raw) {
+                Some(leaf) if leaf.len() < leaf.slots() && leaf.admits(span.first, span.last) => leaf,
                 Some(leaf) if leaf.admit(leaf.first(0), span.last, leaf.len() + 1) => leaf,
                 full => {
                     self.plan()?;

@@ -6,7 +6,7 @@
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
 //!
-//! - **N1** A node is one allocation of [`Inner::layout`], aligned to a cache line; a handle is live from [`Unit::alloc`] to
+//! - **N1** A node is one allocation of [`Inner::layout`], aligned to [`ALIGN`]; a handle is live from [`Unit::alloc`] to
 //!   [`Unit::free`].
 //! - **N2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
 //! - **N3** Exactly the first `len` children are initialised.
@@ -14,7 +14,7 @@
 
 use crate::error::AllocError;
 use crate::key::Key;
-use crate::node::{LINE, Raw, Unit, max, up};
+use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::sync::AtomicU32;
@@ -51,7 +51,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), align_of::<K>());
     const REFS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<AtomicU32>());
     const ITEMS: usize = up(Self::REFS + size_of::<AtomicU32>(), align_of::<Raw>());
-    const ALIGN: usize = max(LINE, max(align_of::<K>(), align_of::<Raw>()));
+    const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
 
     const fn layout() -> Layout {

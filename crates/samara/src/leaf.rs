@@ -10,7 +10,7 @@
 //! whole keys. Both have the same size, so a leaf changes its form in place. Only 64-bit keys are packed; leaves of
 //! other keys are always wide. This module does not know what order or fill a leaf has to have (`tree`), nor who owns it.
 //!
-//! - **L1** A leaf is one allocation of [`Leaf::layout`], aligned to a cache line; a handle is live from [`Unit::alloc`] to
+//! - **L1** A leaf is one allocation of [`Leaf::layout`], aligned to [`ALIGN`]; a handle is live from [`Unit::alloc`] to
 //!   [`Unit::free`].
 //! - **L2** Every word of the two key arrays of the leaf's form is initialised. Last keys from `len` on are the highest word.
 //! - **L3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
@@ -23,7 +23,7 @@
 
 use crate::error::AllocError;
 use crate::key::Key;
-use crate::node::{LINE, Raw, Unit, max, up};
+use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::{Shape, leaf_slots};
 use crate::span::Span;
@@ -78,7 +78,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         if K::IS_U64 {
             let packed = Self::PACKED_ITEMS + Self::PACKED * size_of::<V>();
             let mut slots = (Self::PACKED + 1).div_ceil(2) + 1;
-            while slots < Self::PACKED && Self::wide_bytes(slots + 1) <= up(packed, LINE) {
+            while slots < Self::PACKED && Self::wide_bytes(slots + 1) <= up(packed, 64) {
                 slots += 1;
             }
             slots
@@ -88,7 +88,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     };
     const WIDE_FIRST: usize = Self::KEYS + Self::WIDE * size_of::<K>();
     const WIDE_ITEMS: usize = up(Self::WIDE_FIRST + Self::WIDE * size_of::<K>(), align_of::<V>());
-    const ALIGN: usize = max(LINE, max(align_of::<K>(), align_of::<V>()));
+    const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<V>()));
     pub(crate) const BYTES: usize = {
         let wide = Self::wide_bytes(Self::WIDE);
         if K::IS_U64 {

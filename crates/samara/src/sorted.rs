@@ -12,24 +12,28 @@ pub(crate) struct Sorted<V, K: Key, S: Shape> {
     builder: Builder<V, K, S>,
     /// The next item's place.
     index: usize,
+    /// The last key so far.
+    last: Option<K>,
 }
 
 impl<V, K: Key, S: Shape> Sorted<V, K, S> {
     pub(crate) fn new() -> Self {
-        Sorted { builder: Builder::new(), index: 0 }
+        Sorted { builder: Builder::new(), index: 0, last: None }
     }
 
     /// Puts an entry behind all others.
+    #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), BuildError<K>> {
         let index = self.index;
         if span.is_empty() {
             return Err(BuildError::EmptyRange { index, span });
         }
-        if self.builder.last().is_some_and(|last| last >= span.first) {
+        if self.last.is_some_and(|last| last >= span.first) {
             return Err(BuildError::NotAscending { index, span });
         }
         self.builder.push(span, value)?;
         self.index += 1;
+        self.last = Some(span.last);
         Ok(())
     }
 

@@ -61,7 +61,7 @@ impl<N: Unit> Spare<N> {
     /// # Safety
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
-        // SAFETY: P1; every node is larger than a pointer, and aligned to a cache line.
+        // SAFETY: P1; every node is larger than a pointer, and aligned for one.
         unsafe { node.raw().cast::<Option<Raw>>().write(self.head) };
         self.head = Some(node.raw());
         self.len += 1;

@@ -79,6 +79,10 @@ macro_rules! counted {
                 self.left -= usize::from(item.is_some());
                 item
             }
+            #[inline]
+            fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, f: F) -> B {
+                self.entries.fold(init, f)
+            }
             fn size_hint(&self) -> (usize, Option<usize>) {
                 (self.left, Some(self.left))
             }
@@ -115,6 +119,10 @@ macro_rules! projected {
             #[inline]
             fn next(&mut self) -> Option<Self::Item> {
                 self.entries.next().map($pick)
+            }
+            #[inline]
+            fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+                self.entries.fold(init, |so_far, entry| f(so_far, $pick(entry)))
             }
             fn size_hint(&self) -> (usize, Option<usize>) {
                 self.entries.size_hint()
