@@ -1,30 +1,60 @@
 //! Moving one boundary of an entry in place: no memory, but where a leaf has no words for a boundary that is far away.
 
-use crate::error::BoundError;
+use crate::error::{BoundError, or_abort};
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::search::Portable;
 use crate::shape::Shape;
 use crate::span::Span;
-use crate::tree::{Path, Tree};
+use crate::tree::{Path, Step, Tree};
+use core::mem;
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Gives the entry that holds `key` the bounds `to`, which must leave it a key and meet no other entry.
     pub(crate) fn resize(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
+        if self.may_share() {
+            self.movable(key, to, &mut Path::new())?; // what is refused copies nothing
+            self.own(Span::new(key.min(to.first), key.max(to.last)))?;
+        }
+        self.resize_own(key, to)
+    }
+
+    /// [`Tree::resize`] where what the change meets is the tree's own.
+    pub(crate) fn resize_own(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
+        let mut path = Path::new();
+        self.movable(key, to, &mut path)?;
+        // SAFETY: the path is fresh, and the slot an entry's.
+        unsafe {
+            let Step { node, slot } = path.at(0);
+            let leaf = Leaf::<V, K, S>::from_raw(node);
+            let was = Span::new(leaf.first(slot), leaf.key(slot));
+            let len = leaf.len();
+            if !leaf.admit(leaf.first(0).min(to.first), leaf.key(len - 1).max(to.last), len) {
+                self.plan_split(&path)?;
+                self.halve(&path);
+                return self.resize_own(key, to); // half a leaf takes anything
+            }
+            leaf.set_first(slot, to.first);
+            leaf.set_key(slot, to.last);
+            self.refresh::<Portable>(&path);
+            Ok(was)
+        }
+    }
+
+    /// The entry that holds `key`, if it may have the bounds `to`; `path` leads to it.
+    fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        self.own(Span::new(key.min(to.first), key.max(to.last)))?;
-        let mut path = Path::new();
-        let (leaf, slot) = self.seek(key, &mut path).ok_or(BoundError::NoEntry(key))?;
-        // SAFETY: the path is fresh; slots below `len` are read. The neighbours are looked at before anything is written.
+        let (leaf, slot) = self.seek(key, path).ok_or(BoundError::NoEntry(key))?;
+        // SAFETY: the path is fresh; slots below `len` are read.
         unsafe {
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return Err(BoundError::NoEntry(key));
             }
             let was = Span::new(leaf.first(slot), leaf.key(slot));
             if to.first < was.first {
-                let below = if slot > 0 { Some(leaf.key(slot - 1)) } else { self.region_start(&path, 0).pred() };
+                let below = if slot > 0 { Some(leaf.key(slot - 1)) } else { self.region_start(path, 0).pred() };
                 if let Some(last) = below.filter(|&last| last >= to.first) {
                     return Err(BoundError::Occupied(last));
                 }
@@ -38,17 +68,30 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if to.first > was.last || to.last < was.first {
                 return Err(BoundError::Elsewhere { entry: was, wanted: to });
             }
-            let len = leaf.len();
-            if !leaf.admit(leaf.first(0).min(to.first), leaf.key(len - 1).max(to.last), len) {
-                self.plan_split(&path)?;
-                self.halve(&path);
-                return self.resize(key, to); // half a leaf takes anything
-            }
-            leaf.set_first(slot, to.first);
-            leaf.set_key(slot, to.last);
-            self.refresh::<Portable>(&path);
-            Ok(was)
+            Ok(())
         }
+    }
+
+    /// Makes two entries that touch one, with the value of the lower one; returns that of the upper one. Needs no memory, but to make
+    /// shared nodes its own.
+    ///
+    /// Of two that touch, and have no words in one packed leaf, one has none by itself (L4): a last key in one 2^32 and a first key in the
+    /// next cannot both be packed. The leaf of that one is wide whatever becomes of the other, and takes any bounds.
+    pub(crate) fn merge(&mut self, left: Span<K>, right: Span<K>) -> Option<V> {
+        let whole = Span::new(left.first, right.last);
+        or_abort(self.own(whole)); // before anything changes
+        let packs = |span: Span<K>| Leaf::<V, K, S>::packs(span.first, span.last);
+        let (goes, stays) = if packs(whole) || !packs(left) { (right, left) } else { (left, right) };
+        let (_, mut value) = self.remove(goes.first)?;
+        let grown = self.resize_own(stays.first, whole);
+        debug_assert!(grown.is_ok(), "the keys beside the entry have just fallen free, and it has words for them");
+        if goes == left
+            && let Some((leaf, slot)) = self.find(right.first)
+        {
+            // SAFETY: the entry that stays, in a leaf that is the tree's own.
+            mem::swap(&mut value, unsafe { &mut *leaf.value(slot) });
+        }
+        Some(value)
     }
 
     /// The first key of the entry behind `leaf`.

@@ -250,16 +250,24 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
 
     /// The value of the entry that the cursor stands on.
     pub fn value_mut(&mut self) -> Option<&mut V> {
-        if self.stand.entry && self.tree.may_share() {
-            or_abort(self.tree.own(self.stand.span));
-            self.stand = Stand::at(self.tree, self.stand.span.first);
-        }
-        // SAFETY: C1: the value is in the tree, which the cursor borrows mutably.
+        self.own();
+        // SAFETY: C1: the value is in the tree, which the cursor borrows mutably; Q2: its leaf is the tree's own.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
+    /// Makes the nodes of the entry that the cursor stands on the tree's own, so that its value may be written to.
+    #[inline]
+    fn own(&mut self) {
+        if self.stand.entry && self.tree.may_share() {
+            let span = self.stand.span;
+            let restand = Restand { key: span.first, cursor: self };
+            or_abort(restand.cursor.tree.own(span));
+        }
+    }
+
     /// The value, for as long as the map was borrowed for.
-    pub(crate) fn into_value(self) -> Option<&'a mut V> {
+    pub(crate) fn into_value(mut self) -> Option<&'a mut V> {
+        self.own();
         // SAFETY: as for `value_mut`; the cursor, the only one with a borrow of the tree, ends here.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
@@ -274,7 +282,7 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         V: Clone,
     {
         let span = span.into();
-        // The stand must not outlive a change that a panicking drop cuts short (C1).
+        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared node, cuts short (C1).
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
         restand.cursor.tree.store(span, Some(value), |_| ())?;
@@ -287,9 +295,9 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         if !self.stand.entry {
             return None;
         }
-        let erased = self.tree.remove(self.stand.span.first);
-        self.stand = Stand::at(self.tree, self.stand.span.first);
-        erased
+        let key = self.stand.span.first;
+        let restand = Restand { cursor: self, key };
+        restand.cursor.tree.remove(key)
     }
 
     /// Makes the entry that the cursor stands on start at `first`: shrinks it, or grows it into free keys. O(log n), in place.
@@ -312,8 +320,11 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         if !self.stand.entry {
             return Err(BoundError::NoEntry(self.stand.span.first));
         }
-        self.tree.resize(self.stand.span.first, to)?;
-        self.stand = Stand::at(self.tree, to.first);
+        // Nodes may have been made the tree's own also where the bounds are refused.
+        let key = self.stand.span.first;
+        let mut restand = Restand { cursor: self, key };
+        restand.cursor.tree.resize(key, to)?;
+        restand.key = to.first;
         Ok(())
     }
 }

@@ -46,13 +46,15 @@ impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
 
 /// Why a store through a [`Reservation`](crate::Reservation) did not happen. The map is as it was before the call.
 ///
-/// Lack of memory is not among the reasons.
+/// Lack of memory is not among the reasons, but where a snapshot was taken through the reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedError<K = u64> {
     /// The range holds no key: its first key lies after its last.
     EmptyRange(Span<K>),
     /// As many stores have been made as were reserved.
     UsedUp,
+    /// There was no memory to copy what the map shares with a snapshot that was taken after the reservation.
+    Shared,
 }
 
 impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
@@ -61,6 +63,9 @@ impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
             ReservedError::EmptyRange(s) => {
                 write!(f, "the range {s} holds no key: its first key must not lie after its last")
             }
+            ReservedError::Shared => f.write_str(
+                "no memory to copy what is shared with a snapshot: take it before the reservation, or after the stores",
+            ),
             ReservedError::UsedUp => f.write_str("as many stores were made as had been reserved: reserve more of them"),
         }
     }

@@ -383,7 +383,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
 
     /// Whether keys from `low` to `high` can be packed.
     #[inline]
-    fn packs(low: K, high: K) -> bool {
+    pub(crate) fn packs(low: K, high: K) -> bool {
         K::IS_U64 && high.above(low.high()) < u32::MAX
     }
 

@@ -4,7 +4,7 @@
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
-use crate::node::{Raw, Unit};
+use crate::node::Unit;
 use crate::search::Portable;
 use crate::shape::Shape;
 use crate::share::{is_own, refs};
@@ -117,10 +117,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
-            if !self.has_neighbour(path, 0) {
-                return;
-            }
-            let (s, left, right) = Self::pair::<Leaf<V, K, S>>(parent, slot, |at| Leaf::from_raw(at));
+            let Some(s) = self.neighbours(path, 0) else { return };
+            let (left, right) = (Leaf::<V, K, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
             let (low, high) = (left.first(0), right.key(right.len() - 1));
             match cure(leaf.len(), neighbour, Leaf::<V, K, S>::slots_for(low, high), Leaf::<V, K, S>::MIN) {
@@ -147,18 +145,6 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     self.refresh_above::<Portable>(path, 1);
                 }
             }
-        }
-    }
-
-    /// The neighbours of which one is in `slot`: the left one's slot and both nodes.
-    ///
-    /// # Safety
-    /// The parent is live and has two children at least.
-    unsafe fn pair<T>(parent: Inner<K, S>, slot: usize, node: impl Fn(Raw) -> T) -> (usize, T, T) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let s = if slot + 1 < parent.len() { slot } else { slot - 1 };
-            (s, node(parent.child(s)), node(parent.child(s + 1)))
         }
     }
 
@@ -251,10 +237,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
-            if !self.has_neighbour(path, level) {
-                return;
-            }
-            let (s, left, right) = Self::pair::<Inner<K, S>>(parent, slot, |at| Inner::from_raw(at));
+            let Some(s) = self.neighbours(path, level) else { return };
+            let (left, right) = (Inner::<K, S>::from_raw(parent.child(s)), Inner::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
             match cure(inner.len(), neighbour, Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
                 Cure::Nothing => {}
@@ -338,26 +322,28 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
                 _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
             };
-            thin && self.has_neighbour(path, level)
+            thin && self.neighbours(path, level).is_some()
         }
     }
 
-    /// Whether the node at `level` of `path` has a neighbour under its parent, to be mended with: neither of them shared.
+    /// The node at `level` of `path` and a neighbour under its parent that it can be mended with, neither of them shared: the slot of the
+    /// left one of the two. The right neighbour, where it will do.
     ///
     /// # Safety
     /// As for [`Tree::is_thin`].
-    unsafe fn has_neighbour(&mut self, path: &Path, level: usize) -> bool {
+    unsafe fn neighbours(&mut self, path: &Path, level: usize) -> Option<usize> {
         // SAFETY: path nodes are live.
         unsafe {
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
-            if parent.len() < 2 || !self.may_share() {
-                return parent.len() > 1;
-            }
-            let (_, left, right) = Self::pair(parent, slot, |at| at);
-            let own = [left, right].into_iter().all(|at| is_own(refs::<V, K, S>(at, level)));
-            self.thinned |= !own;
-            own
+            let own = |s: &usize| {
+                let is_own = |s: usize| is_own(refs::<V, K, S>(parent.child(s), level));
+                !self.may_share() || (is_own(*s) && is_own(*s + 1))
+            };
+            let sides = [(slot + 1 < parent.len()).then_some(slot), slot.checked_sub(1)];
+            let found = sides.into_iter().flatten().find(own);
+            self.thinned |= found.is_none() && parent.len() > 1;
+            found
         }
     }
 }

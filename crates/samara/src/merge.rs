@@ -116,13 +116,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn merge_at(&mut self, key: K, joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool) -> Option<V> {
         let left = self.get(key.pred()?).filter(|(span, _)| span.last < key)?;
         let right = self.get(key)?;
-        let (from, whole) = (left.0.first, Span::new(left.0.first, right.0.last));
-        if !joins(left, right) {
-            return None;
-        }
-        let (_, value) = self.tree.remove(key)?;
-        let grown = self.tree.resize(from, whole);
-        debug_assert!(grown.is_ok(), "the keys above the lower entry have just fallen free");
-        Some(value)
+        let (lower, upper) = (left.0, right.0);
+        if joins(left, right) { self.tree.merge(lower, upper) } else { None }
     }
 }

@@ -64,7 +64,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.left
     }
 
-    /// The map as it is.
+    /// The map as it is. After a snapshot that is taken of it here, stores need memory again: see [`ReservedError::Shared`].
     #[must_use]
     pub fn map(&self) -> &RangeMap<V, K, S> {
         self.map
@@ -82,17 +82,18 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         if self.left == 0 {
             return Err(ReservedError::UsedUp);
         }
-        match store(self.map) {
-            Ok(done) => {
-                self.left -= 1;
-                Ok(done)
+        // First, for an observer or a clone that panics may leave nodes used.
+        self.left -= 1;
+        store(self.map).map_err(|error| {
+            self.left += 1;
+            match error {
+                StoreError::EmptyRange(span) => ReservedError::EmptyRange(span),
+                StoreError::Alloc => {
+                    debug_assert!(self.map.tree.may_share(), "a reserved store failed");
+                    ReservedError::Shared
+                }
             }
-            Err(StoreError::EmptyRange(span)) => Err(ReservedError::EmptyRange(span)),
-            Err(error) => {
-                debug_assert!(false, "a reserved store failed: {error:?}");
-                Err(ReservedError::UsedUp)
-            }
-        }
+        })
     }
 
     /// [`RangeMap::insert`], from what is set aside.

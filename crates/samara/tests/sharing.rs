@@ -1,0 +1,222 @@
+//! Maps that share nodes, where it is easy to forget: edits through cursors and entries, refused and panicking calls, merging and
+//! reservations without memory, thin nodes.
+use samara::{BoundError, Entry, RangeMap, Span};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+#[path = "support/alloc.rs"]
+mod alloc;
+use alloc::{Failing, fail_after};
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+
+fn map(n: u64) -> RangeMap<u64> {
+    RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap()
+}
+
+// 1
+#[test]
+fn f1_into_mut_writes_to_the_snapshot_too() {
+    let mut a = map(3);
+    let b = a.snapshot();
+    *a.entry(0).or_insert(0..=0, 7).unwrap() = 99;
+    assert_eq!((a.get(0).unwrap().1, b.get(0).unwrap().1), (&99, &0));
+}
+
+// 2
+#[test]
+fn f2_a_refused_bound_leaves_the_cursor_in_the_other_map() {
+    let mut a = map(3);
+    let b = a.snapshot();
+    let Entry::Occupied(mut entry) = a.entry(0) else { panic!() };
+    assert_eq!(entry.set_span(0..=u64::MAX), Err(BoundError::Occupied(10)));
+    *entry.get_mut() = 99;
+    assert_eq!((a.get(0).unwrap().1, b.get(0).unwrap().1), (&99, &0));
+}
+
+#[test]
+fn f2b_use_after_free() {
+    let mut a: RangeMap<String> = RangeMap::from_sorted(
+        (0..3u64).map(|i| (10 * i..=10 * i + 3, format!("a long string that is on the heap {i}"))),
+    )
+    .unwrap();
+    let b = a.snapshot();
+    let mut cursor = a.cursor_mut(0);
+    assert!(cursor.set_last(25).is_err());
+    drop(b);
+    assert!(cursor.current().unwrap().1.ends_with("heap 0"));
+}
+
+#[derive(Debug)]
+struct Bomb(u64);
+thread_local!(static FUSE: std::cell::Cell<i64> = const { std::cell::Cell::new(-1) });
+impl Clone for Bomb {
+    fn clone(&self) -> Self {
+        let n = FUSE.get();
+        if n >= 0 {
+            FUSE.set(n - 1);
+            assert!(n != 0, "a clone that panics");
+        }
+        Bomb(self.0)
+    }
+}
+
+// 3: a clone that panics while a path is being copied.
+#[test]
+fn f3_a_clone_that_panics_leaves_the_cursor_in_the_other_map() {
+    for what in 0..3 {
+        let mut a: RangeMap<Bomb> = RangeMap::from_sorted((0..100u64).map(|i| (10 * i..=10 * i + 3, Bomb(i)))).unwrap();
+        let b = a.snapshot();
+        let mut cursor = a.cursor_mut(0);
+        FUSE.set(3);
+        let got = catch_unwind(AssertUnwindSafe(|| match what {
+            0 => drop(cursor.erase()),
+            1 => drop(cursor.value_mut().map(|v| v.0)),
+            _ => drop(cursor.set_last(5)),
+        }));
+        FUSE.set(-1);
+        assert!(got.is_err());
+        drop(b); // frees the root that the cursor's place still names
+        for i in 1..100 {
+            assert_eq!(cursor.next().map(|(_, v)| v.0), Some(i));
+        }
+    }
+}
+
+// 4: merge_at "needs no memory", and loses keys where there is none.
+#[test]
+fn f4_merge_at_without_memory() {
+    let mut spans: Vec<Span> = (0..28u64).map(|i| Span::new(10 * i, 10 * i + 3)).collect();
+    spans.push(Span::new(0x8000_0000, 0xffff_fffe));
+    spans.push(Span::new(0xffff_ffff, 1 << 40));
+    let mut a: RangeMap<u64> = RangeMap::from_sorted(spans.into_iter().zip(0..)).unwrap();
+    // (With debug assertions the failure is a panic, which itself needs memory.)
+    let (got, asked) = fail_after(if cfg!(debug_assertions) { 99 } else { 0 }, || a.merge_at(0xffff_ffff, |_, _| true));
+    a.check().unwrap();
+    assert_eq!(got, Some(29));
+    assert_eq!(a.get(1 << 39), Some((Span::new(0x8000_0000, 1 << 40), &28)), "keys lost");
+    assert_eq!(asked, 0);
+}
+
+// 4b: the same where one leaf is packed again once the far entry has gone.
+#[test]
+fn f4b_merge_at_where_mending_packs() {
+    for n in 1..=29u64 {
+        for m in 0..=29u64 {
+            // A wide leaf that ends in the pair, between others.
+            let mut a: RangeMap<u64> = RangeMap::new();
+            for i in 0..n {
+                a.insert(10 * i..=10 * i + 3, i).unwrap();
+            }
+            a.insert(1 << 31..=(1 << 31) + 5, 100).unwrap();
+            a.insert((1 << 31) + 6..=1 << 40, 101).unwrap();
+            for i in 0..m {
+                a.insert((1 << 41) + 10 * i..=(1 << 41) + 10 * i + 3, i).unwrap();
+            }
+            let b = a.try_clone().unwrap();
+            let (got, asked) = fail_after(99, || a.merge_at((1 << 31) + 6, |_, _| true));
+            a.check().unwrap();
+            assert_eq!((got, asked), (Some(101), 0), "{n} {m}");
+            assert_eq!(a.get(1 << 39), Some((Span::new(1 << 31, 1 << 40), &100)));
+            assert_eq!(a.len() + 1, b.len());
+        }
+    }
+}
+
+// 5: a snapshot taken through a reservation.
+#[test]
+fn f5_reservation_that_shares() {
+    let mut a = map(1000);
+    let mut commit = a.reserve(2).unwrap();
+    let b = commit.map().snapshot();
+    // (With debug assertions the failure is a panic, which itself needs memory, without the fix.)
+    let (got, asked) = fail_after(0, || commit.insert(2..=2, 5));
+    assert!(asked > 0 && got.is_err());
+    assert_ne!(got, Err(samara::ReservedError::UsedUp), "two were reserved");
+    drop(b);
+}
+
+// 6: an observer that panics after the leaf has been halved uses a reserved leaf up.
+#[test]
+fn f6_refused_store_uses_up() {
+    // Three full leaves; the store meets the last entry of the last one and goes far beyond.
+    let mut a: RangeMap<u64> = RangeMap::from_sorted((0..87u64).map(|i| (10 * i..=10 * i + 5, i))).unwrap();
+    let mut commit = a.reserve(1).unwrap();
+    let got = catch_unwind(AssertUnwindSafe(|| commit.replace(863..=1 << 40, 5, |_| panic!("observer"))));
+    assert!(got.is_err());
+    println!("remaining {}", commit.remaining());
+    if commit.remaining() == 1 {
+        // The first leaf is full: an entry in it is cut in two.
+        let (got, asked) = fail_after(99, || commit.insert(2..=2, 9));
+        assert_eq!((got, asked), (Ok(()), 0));
+    }
+}
+
+// 7: thin leaves.
+#[test]
+fn f7_thin() {
+    for down in [false, true] {
+        let mut a = map(100_000);
+        let b = a.snapshot();
+        let keys: Vec<u64> = if down { (0..100_000).rev().collect() } else { (0..100_000).collect() };
+        for i in keys {
+            if i % 29 != 0 {
+                a.remove(10 * i).unwrap();
+            }
+        }
+        println!("down {down}: {:?}", a.stats().unwrap());
+        drop(b);
+    }
+}
+
+// 8: memory that runs out anywhere in the copying.
+#[test]
+fn f8_every_allocation_of_a_copy() {
+    use std::sync::Arc;
+    let marker = Arc::new(());
+    let mut a: RangeMap<Arc<()>, u64, samara::testing::Tiny> =
+        RangeMap::from_sorted((0..200u64).map(|i| (10 * i..=10 * i + 3, marker.clone()))).unwrap();
+    let mut random = fastrand::Rng::with_seed(4);
+    for round in 0..300 {
+        let b = a.snapshot();
+        let spans: Vec<Span> = a.spans().collect();
+        let first = random.u64(0..2000);
+        let span = Span::new(first, first + random.u64(0..200));
+        for n in 0.. {
+            let (got, asked) = fail_after(n, || match round % 2 {
+                0 => a.insert(span, marker.clone()).is_ok(),
+                _ => a.clear_range(span, |_| ()).is_ok(),
+            });
+            a.check().unwrap();
+            b.check().unwrap();
+            assert!(b.spans().eq(spans.iter().copied()));
+            if got {
+                assert!(asked <= n);
+                break;
+            }
+            assert!(a.spans().eq(spans.iter().copied()));
+        }
+        if round % 2 == 0 {
+            drop(std::mem::replace(&mut a, b));
+        }
+    }
+    drop(a);
+    assert_eq!(Arc::strong_count(&marker), 1);
+}
+
+// 9: interior mutability shows through.
+#[test]
+fn f9_interior_mutability() {
+    let a: RangeMap<std::sync::OnceLock<u64>> = RangeMap::from_sorted([(0..=9u64, Default::default())]).unwrap();
+    let b = a.snapshot();
+    a.get(0).unwrap().1.set(5).unwrap();
+    println!("in the snapshot: {:?}; in a clone it would be None", b.get(0).unwrap().1.get());
+}
+// 10: a refused bound copies everything on the way.
+#[test]
+fn f10_refused_bound() {
+    let mut a = map(100_000);
+    let _b = a.snapshot();
+    let (got, asked) = fail_after(1 << 40, || a.cursor_mut(0).set_last(u64::MAX - 1));
+    println!("f10: {got:?} asked {asked}");
+    assert!(asked < 100);
+}
