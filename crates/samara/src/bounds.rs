@@ -3,7 +3,6 @@
 use crate::error::{BoundError, or_abort};
 use crate::key::Key;
 use crate::leaf::Leaf;
-use crate::search::Portable;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
@@ -36,7 +35,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
-            self.refresh::<Portable>(&path);
+            self.refresh_cold(&path);
             Ok(was)
         }
     }

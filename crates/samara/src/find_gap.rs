@@ -7,6 +7,7 @@ use crate::gap::{End, GapQuery};
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
+use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
@@ -26,96 +27,107 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// The fit that lies before the last entry.
     fn find_inside(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        dispatch::<K, _>(FindGap { tree: self, query })
+    }
+}
+
+struct FindGap<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    query: &'a GapQuery<K>,
+}
+
+/// The bits of `some` for the slots before `slot`.
+fn before(some: u64, slot: usize) -> u64 {
+    some & ((1 << slot) - 1)
+}
+
+/// The bits of `some` for the slots from `slot` on.
+fn from_on(some: u64, slot: usize) -> u64 {
+    some >> slot << slot
+}
+
+/// The lowest or the highest slot of which there is a bit.
+fn end(some: u64, up: bool) -> Option<usize> {
+    (some != 0).then(|| if up { some.trailing_zeros() } else { 63 - some.leading_zeros() } as usize)
+}
+
+impl<V, K: Key, S: Shape> Job<K> for FindGap<'_, V, K, S> {
+    type Out = Option<Span<K>>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Option<Span<K>> {
+        let FindGap { tree, query } = self;
         let mut path = Path::new();
         let (up, from) = match query.end {
             End::Lowest => (true, query.window.first),
             End::Highest => (false, query.window.last),
         };
-        let (mut leaf, mut slot) = self.seek(from, &mut path)?;
         // SAFETY: the path is fresh, and is kept so on the way from leaf to leaf; slots below `len` are read.
         unsafe {
+            let (mut leaf, slot) = tree.seek_by::<F>(from, &mut path)?;
+            let mut start = tree.region_start(&path, 0);
+            let mut wide = leaf.wide_gaps::<F>(start, query.len);
+            wide = if up { from_on(wide, slot) } else { before(wide, leaf.len().min(slot + 1)) };
             loop {
-                if let Some(fit) = self.fit_in_leaf(query, &path, leaf, slot, up) {
-                    return Some(fit);
+                while let Some(i) = end(wide, up) {
+                    // As wide as that, the gap ends before an entry: its last key is there.
+                    let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
+                    if let Some(fit) = query.fit(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
+                        return Some(fit);
+                    }
+                    wide &= !(1 << i);
                 }
-                leaf = self.next_wide_leaf(query, &mut path, up)?;
+                leaf = next_wide_leaf::<F, V, K, S>(tree, query, &mut path, up)?;
+                start = tree.region_start(&path, 0);
                 // Beyond the window there is nothing to find.
-                let beyond = if up {
-                    self.region_start(&path, 0) > query.window.last
-                } else {
-                    leaf.key(leaf.len() - 1) < query.window.first
-                };
+                let beyond = if up { start > query.window.last } else { leaf.key(leaf.len() - 1) < query.window.first };
                 if beyond {
                     return None;
                 }
-                slot = if up { 0 } else { leaf.len() - 1 };
+                wide = leaf.wide_gaps::<F>(start, query.len);
             }
         }
     }
+}
 
-    /// The fit in the gaps of `leaf` before the entries from `slot` on, upwards or downwards.
-    ///
-    /// # Safety
-    /// `path` is of this tree as it is, and leads to `leaf`.
-    unsafe fn fit_in_leaf(
-        &self,
-        query: &GapQuery<K>,
-        path: &Path,
-        leaf: Leaf<V, K, S>,
-        slot: usize,
-        up: bool,
-    ) -> Option<Span<K>> {
-        // SAFETY: the caller's promise; slots below `len` are read.
-        unsafe {
-            let start = self.region_start(path, 0);
-            let fit = |i: usize| {
-                let from = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
-                let width = leaf.first(i).wrapping_sub(from);
-                // As wide as that, the gap ends before an entry: its last key is there.
-                if width < query.len { None } else { query.fit(Span::new(from, leaf.first(i).wrapping_sub(K::ONE))) }
-            };
-            if up { (slot..leaf.len()).find_map(fit) } else { (0..leaf.len().min(slot + 1)).rev().find_map(fit) }
+/// Takes `path` on to the next leaf, upwards or downwards, that has a gap as wide as what is sought.
+///
+/// # Safety
+/// `path` is of this tree as it is, and the processor has what `F` uses.
+#[inline(always)]
+unsafe fn next_wide_leaf<F: Search, V, K: Key, S: Shape>(
+    tree: &Tree<V, K, S>,
+    query: &GapQuery<K>,
+    path: &mut Path,
+    up: bool,
+) -> Option<Leaf<V, K, S>> {
+    // SAFETY: the caller's promise; the slots found are below `len`.
+    unsafe {
+        let mut level = 1;
+        loop {
+            if level > tree.height {
+                return None;
+            }
+            let Step { node, slot } = path.at(level);
+            let wide = Inner::<K, S>::from_raw(node).wide_gaps::<F>(query.len);
+            let siblings = if up { from_on(wide, slot + 1) } else { before(wide, slot) };
+            if let Some(found) = end(siblings, up) {
+                path.set(level, node, found);
+                break;
+            }
+            level += 1;
         }
-    }
-
-    /// Takes `path` on to the next leaf, upwards or downwards, that has a gap as wide as what is sought.
-    ///
-    /// # Safety
-    /// `path` is of this tree as it is.
-    unsafe fn next_wide_leaf(&self, query: &GapQuery<K>, path: &mut Path, up: bool) -> Option<Leaf<V, K, S>> {
-        // SAFETY: the caller's promise; the slots looked at are below `len`.
-        unsafe {
-            let wide = |node: Inner<K, S>, slots: core::ops::Range<usize>| {
-                let fits = |&i: &usize| node.gap(i) >= query.len;
-                if up { slots.clone().find(fits) } else { slots.rev().find(fits) }
-            };
-            let mut level = 1;
-            loop {
-                if level > self.height {
-                    return None;
-                }
-                let Step { node, slot } = path.at(level);
-                let inner = Inner::<K, S>::from_raw(node);
-                let siblings = if up { slot + 1..inner.len() } else { 0..slot };
-                if let Some(found) = wide(inner, siblings) {
-                    path.set(level, node, found);
-                    break;
-                }
-                level += 1;
+        loop {
+            let Step { node, slot } = path.at(level);
+            let child = Inner::<K, S>::from_raw(node).child(slot);
+            level -= 1;
+            if level == 0 {
+                path.set(0, child, 0);
+                return Some(Leaf::from_raw(child));
             }
-            loop {
-                let Step { node, slot } = path.at(level);
-                let child = Inner::<K, S>::from_raw(node).child(slot);
-                level -= 1;
-                if level == 0 {
-                    path.set(0, child, 0);
-                    return Some(Leaf::from_raw(child));
-                }
-                let inner = Inner::<K, S>::from_raw(child);
-                // T3: the parent's word says that one of them is as wide.
-                let found = wide(inner, 0..inner.len())?;
-                path.set(level, child, found);
-            }
+            // T3: the parent's word says that one of them is as wide.
+            let found = end(Inner::<K, S>::from_raw(child).wide_gaps::<F>(query.len), up)?;
+            path.set(level, child, found);
         }
     }
 }

@@ -298,6 +298,16 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { F::greatest(self.gaps(), Self::SLOTS) }
     }
 
+    /// Below which children there is a gap `least` wide or wider: a bit for each.
+    ///
+    /// # Safety
+    /// The node is live, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn wide_gaps<F: Search>(self, least: K) -> u64 {
+        // SAFETY: N2: every word is initialised.
+        unsafe { F::at_least(self.gaps(), self.len(), least) }
+    }
+
     /// The widest gap below this node (N2: blanks count as zero).
     ///
     /// # Safety

@@ -347,6 +347,28 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
+    /// Which gaps of a leaf whose region starts at `start` are `least` wide or wider, which is not nothing: bit `i` for the gap before entry `i`.
+    ///
+    /// # Safety
+    /// The leaf is live and not empty, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn wide_gaps<F: Search>(self, start: K, least: K) -> u64 {
+        // SAFETY: L2.
+        unsafe {
+            let within = if self.is_wide() {
+                (1..self.len()).fold(0, |bits, i| {
+                    let gap = self.first(i).wrapping_sub(self.key(i - 1)).wrapping_sub(K::ONE);
+                    bits | u64::from(gap >= least) << i
+                })
+            } else if least.high() != 0 {
+                0
+            } else {
+                F::wide_words(self.words().1, self.words().0, self.len(), least.above(0))
+            };
+            within | u64::from(self.first(0).wrapping_sub(start) >= least)
+        }
+    }
+
     /// [`Leaf::widest_by`] with the search in force.
     ///
     /// # Safety

@@ -142,7 +142,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     parent.set_key(s, pivot);
                     parent.set_gap(s, left.widest(start));
                     parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
-                    self.refresh_above::<Portable>(path, 1);
+                    self.refresh_above_cold(path, 1);
                 }
             }
         }
@@ -200,7 +200,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 self.inners.give(node);
                 level += 1;
             }
-            self.refresh_above::<Portable>(path, level);
+            self.refresh_above_cold(path, level);
             (level, gone)
         }
     }
@@ -214,7 +214,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: a fresh path, of a tree whose leaves are not empty.
         unsafe {
             if self.seek(gone, &mut path).is_some() {
-                self.refresh::<Portable>(&path);
+                self.refresh_cold(&path);
             }
         }
     }
@@ -231,7 +231,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 self.lower();
                 return;
             }
-            self.refresh_above::<Portable>(path, level);
+            self.refresh_above_cold(path, level);
             if !thin(inner.len(), Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
                 return;
             }
@@ -254,7 +254,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     parent.set_key(s, left.key(left.len() - 1));
                     parent.set_gap(s, left.widest());
                     parent.set_gap(s + 1, right.widest());
-                    self.refresh_above::<Portable>(path, level + 1);
+                    self.refresh_above_cold(path, level + 1);
                 }
             }
         }

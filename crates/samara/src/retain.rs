@@ -31,7 +31,7 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
         unsafe {
             let len = Leaf::<V, K, S>::from_raw(self.path.at(0).node).len();
             if len > 0 {
-                self.tree.refresh::<Portable>(self.path);
+                self.tree.refresh_cold(self.path);
             }
             if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
                 self.tree.mend(self.path);

@@ -72,6 +72,29 @@ pub(crate) trait Search: Copy {
         widest[0].max(widest[1])
     }
 
+    /// Which of `n` words, 63 at most, are `least` or more: a bit for each.
+    ///
+    /// # Safety
+    /// `n` words are readable, and the processor has what the implementation uses.
+    #[inline(always)]
+    unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
+        // SAFETY: the caller's promise.
+        (0..n).fold(0, |bits, i| bits | u64::from(unsafe { *words.add(i) } >= least) << i)
+    }
+
+    /// Which of the gaps between `n` entries, 63 at most, are `least` wide or wider: bit `i` for the gap before entry `i`, from 1 on.
+    ///
+    /// # Safety
+    /// As for [`Search::widest_words`].
+    #[inline(always)]
+    unsafe fn wide_words(first: *const u32, last: *const u32, n: usize, least: u32) -> u64 {
+        (1..n).fold(0, |bits, i| {
+            // SAFETY: the caller's promise.
+            let gap = unsafe { (*first.add(i)).wrapping_sub(*last.add(i - 1)).wrapping_sub(1) };
+            bits | u64::from(gap >= least) << i
+        })
+    }
+
     /// Moves the words `at..len` of `slots` up by `n` slots; what stands in the hole then is anything.
     ///
     /// # Safety
@@ -282,6 +305,40 @@ pub(crate) mod x86 {
                     widest = _mm512_max_epu32(widest, gap);
                 }
                 _mm512_reduce_max_epu32(widest)
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
+            if !K::IS_U64 {
+                // SAFETY: the caller's promise.
+                return unsafe { Portable::at_least(words, n, least) };
+            }
+            // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
+            unsafe {
+                let (mut wide, least) = (0, _mm512_set1_epi64(bits(least)));
+                for at in (0..n).step_by(8) {
+                    let lanes = lanes(n - at);
+                    let some = _mm512_maskz_loadu_epi64(lanes, words.add(at).cast());
+                    wide |= u64::from(_mm512_mask_cmpge_epu64_mask(lanes, some, least)) << at;
+                }
+                wide
+            }
+        }
+
+        #[inline(always)]
+        unsafe fn wide_words(first: *const u32, last: *const u32, n: usize, least: u32) -> u64 {
+            // SAFETY: as above.
+            unsafe {
+                let (mut wide, one, least) = (0, _mm512_set1_epi32(1), _mm512_set1_epi32(least as i32));
+                for at in (1..n).step_by(16) {
+                    let lanes = (below((n - at).min(16)) & 0xffff) as u16;
+                    let first = _mm512_maskz_loadu_epi32(lanes, first.add(at).cast());
+                    let last = _mm512_maskz_loadu_epi32(lanes, last.add(at - 1).cast());
+                    let gap = _mm512_sub_epi32(_mm512_sub_epi32(first, last), one);
+                    wide |= u64::from(_mm512_mask_cmpge_epu32_mask(lanes, gap, least)) << at;
+                }
+                wide
             }
         }
 

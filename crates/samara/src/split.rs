@@ -209,7 +209,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if len < Inner::<K, S>::SLOTS {
                 node.open(at, 1);
                 node.fill(at, pivot, gap, child);
-                self.refresh_above::<Portable>(path, level + 1);
+                self.refresh_above_cold(path, level + 1);
                 return;
             }
             let other = self.inners.take();

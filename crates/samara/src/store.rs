@@ -375,7 +375,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if at < leaf.slots() {
                 leaf.open::<Portable>(at, 1);
                 leaf.fill(at, span.last, span.first, value);
-                self.refresh::<Portable>(&way);
+                self.refresh_cold(&way);
             } else {
                 let (half, at, right) = self.split_leaf(&way, at, 1);
                 half.fill(at, span.last, span.first, value);
@@ -387,13 +387,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// [`Tree::store`] once more, after the leaf has been halved.
     #[cold]
+    #[inline(never)]
     fn store_again<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
         O: FnMut(Displaced<'_, V, K>),
     {
-        // SAFETY: the portable search uses nothing.
-        unsafe { self.store_by::<Portable, O>(span, value, observe) }
+        self.store(span, value, observe)
     }
 
     /// Whether an entry behind the leaf of `path` starts at or before `last`.
@@ -483,7 +483,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     leaf.fill(at, span.last, span.first, value);
                     parked = park::<Portable, _, _, _>(leaf, at + 1, gone - 1);
                     self.len = self.len + 1 - gone;
-                    self.refresh::<Portable>(path);
+                    self.refresh_cold(path);
                 }
                 Some(value) => {
                     self.len += 1;
@@ -494,14 +494,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     } else {
                         leaf.open::<Portable>(at, 1);
                         leaf.fill(at, span.last, span.first, value);
-                        self.refresh::<Portable>(path);
+                        self.refresh_cold(path);
                     }
                 }
                 None => {
                     parked = park::<Portable, _, _, _>(leaf, at, gone);
                     self.len -= gone;
                     if leaf.len() > 0 {
-                        self.refresh::<Portable>(path);
+                        self.refresh_cold(path);
                     }
                 }
             }
@@ -536,7 +536,7 @@ impl<V, K: Key, S: Shape> Drop for Settle<'_, V, K, S> {
             if let Some(behind) = self.behind
                 && self.tree.seek(behind, &mut path).is_some()
             {
-                self.tree.refresh::<Portable>(&path);
+                self.tree.refresh_cold(&path);
                 self.tree.settle(behind);
             }
         }

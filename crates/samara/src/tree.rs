@@ -320,6 +320,28 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
+    /// [`Tree::refresh`] where it is not worth a copy of its own.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn refresh_cold(&mut self, path: &Path) {
+        // SAFETY: the caller's promise; the portable search uses nothing.
+        unsafe { self.refresh::<Portable>(path) }
+    }
+
+    /// [`Tree::refresh_above`] where it is not worth a copy of its own.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn refresh_above_cold(&mut self, path: &Path, level: usize) {
+        // SAFETY: as above.
+        unsafe { self.refresh_above::<Portable>(path, level) }
+    }
+
     /// Sees to the gap of the leaf whose region starts behind `pivot`, if there is one.
     ///
     /// # Safety
@@ -331,7 +353,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: a fresh path; its leaf's pivot is right already, so this goes no further.
         unsafe {
             if self.seek(next, &mut path).is_some() {
-                self.refresh::<Portable>(&path);
+                self.refresh_cold(&path);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::cases::Case;
 use crate::gap::Gap;
-use crate::map::{Map, found};
+use crate::map::Map;
 use samara::{GapQuery, RangeMap, Span};
 use samara_bench::data::Item;
 use std::hint::black_box;
@@ -18,7 +18,7 @@ impl Map for RangeMap<u64> {
     }
     #[inline]
     fn lookups(&self, keys: &[u64]) -> u64 {
-        keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(found(self.get(black_box(*key)).map(|(_, value)| value))))
+        keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(*self.get_or(black_box(*key), &0)))
     }
     #[inline]
     fn store(&mut self, (first, last, value): Item) {
