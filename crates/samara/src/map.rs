@@ -293,14 +293,15 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// A map of the same entries, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
     ///
     /// # Consistency
-    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the other. They may be used, and dropped, in
+    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the other. (Values with interior mutability
+    /// are shared like the nodes they stand in, until those are copied: what is done within a value through `&` does show.) They may be used, and dropped, in
     /// any order and by different threads.
     ///
     /// # Complexity
     /// A write to either map first copies the nodes that it changes and still shares: a path of O(log n) nodes, and values of one leaf
     /// or two, which are cloned. So every writing call on a map that shares nodes may need memory, also where it says that it needs none
-    /// otherwise; calls that return no error end the program then, as `Box` does, and have a `try_` form. [`reserve`](Self::reserve)
-    /// unshares all of the map: O(n). What is copied stays copied.
+    /// otherwise; calls that return no error end the program then, as `Box` does. A `clone` that panics there leaves the entries as they were. [`reserve`](Self::reserve)
+    /// unshares all of the map, as do `drain`, `split_off`, `retain` and owned iteration: O(n). What is copied stays copied.
     ///
     /// # Errors
     /// [`AllocError`] at more than two thousand million snapshots of one map.
