@@ -9,6 +9,9 @@ use alloc::{Failing, fail_after};
 #[global_allocator]
 static ALLOCATOR: Failing = Failing;
 
+/// Entries of a large map.
+const MANY: u64 = if cfg!(miri) { 600 } else { 100_000 };
+
 fn map(n: u64) -> RangeMap<u64> {
     RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap()
 }
@@ -100,8 +103,9 @@ fn f4_merge_at_without_memory() {
 // 4b: the same where one leaf is packed again once the far entry has gone.
 #[test]
 fn f4b_merge_at_where_mending_packs() {
-    for n in 1..=29u64 {
-        for m in 0..=29u64 {
+    let step = if cfg!(miri) { 14 } else { 1 };
+    for n in (1..=29u64).step_by(step) {
+        for m in (0..=29u64).step_by(step) {
             // A wide leaf that ends in the pair, between others.
             let mut a: RangeMap<u64> = RangeMap::new();
             for i in 0..n {
@@ -143,7 +147,6 @@ fn f6_refused_store_uses_up() {
     let mut commit = a.reserve(1).unwrap();
     let got = catch_unwind(AssertUnwindSafe(|| commit.replace(863..=1 << 40, 5, |_| panic!("observer"))));
     assert!(got.is_err());
-    println!("remaining {}", commit.remaining());
     if commit.remaining() == 1 {
         // The first leaf is full: an entry in it is cut in two.
         let (got, asked) = fail_after(99, || commit.insert(2..=2, 9));
@@ -155,15 +158,16 @@ fn f6_refused_store_uses_up() {
 #[test]
 fn f7_thin() {
     for down in [false, true] {
-        let mut a = map(100_000);
+        let mut a = map(MANY);
         let b = a.snapshot();
-        let keys: Vec<u64> = if down { (0..100_000).rev().collect() } else { (0..100_000).collect() };
+        let keys: Vec<u64> = if down { (0..MANY).rev().collect() } else { (0..MANY).collect() };
         for i in keys {
             if i % 29 != 0 {
                 a.remove(10 * i).unwrap();
             }
         }
-        println!("down {down}: {:?}", a.stats().unwrap());
+        let stats = a.stats().unwrap();
+        assert!(stats.leaves as u64 <= MANY / 29 / 12 + 3, "down {down}: {stats:?}");
         drop(b);
     }
 }
@@ -176,7 +180,7 @@ fn f8_every_allocation_of_a_copy() {
     let mut a: RangeMap<Arc<()>, u64, samara::testing::Tiny> =
         RangeMap::from_sorted((0..200u64).map(|i| (10 * i..=10 * i + 3, marker.clone()))).unwrap();
     let mut random = fastrand::Rng::with_seed(4);
-    for round in 0..300 {
+    for round in 0..if cfg!(miri) { 4 } else { 300 } {
         let b = a.snapshot();
         let spans: Vec<Span> = a.spans().collect();
         let first = random.u64(0..2000);
@@ -209,14 +213,14 @@ fn f9_interior_mutability() {
     let a: RangeMap<std::sync::OnceLock<u64>> = RangeMap::from_sorted([(0..=9u64, Default::default())]).unwrap();
     let b = a.snapshot();
     a.get(0).unwrap().1.set(5).unwrap();
-    println!("in the snapshot: {:?}; in a clone it would be None", b.get(0).unwrap().1.get());
+    // Shared like the node that it stands in; in a clone it would not be there.
+    assert_eq!(b.get(0).unwrap().1.get(), Some(&5));
 }
 // 10: a refused bound copies everything on the way.
 #[test]
 fn f10_refused_bound() {
-    let mut a = map(100_000);
+    let mut a = map(MANY);
     let _b = a.snapshot();
     let (got, asked) = fail_after(1 << 40, || a.cursor_mut(0).set_last(u64::MAX - 1));
-    println!("f10: {got:?} asked {asked}");
-    assert!(asked < 100);
+    assert!(got.is_err() && asked < 100, "{got:?}, {asked} asked");
 }
