@@ -159,7 +159,7 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
     }
 
     /// Gives the entry the range `to`, which must meet its own and no other entry: trims it, or grows it into free keys, at both
-    /// ends at once. In place, without memory. O(log n).
+    /// ends at once. In place; needs memory only where a boundary goes so far that its leaf is split. O(log n).
     ///
     /// # Errors
     /// [`BoundError`]; the entry is as before.
