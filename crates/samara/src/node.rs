@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 /// An untyped node: what a child pointer and a path hold. Whether it is a leaf, its level says.
 pub(crate) type Raw = NonNull<u8>;
 
-/// What nodes are aligned to. Allocators give it unasked; for whole cache lines they take a slower way and more memory, which
+/// What nodes are aligned to. Allocators give it unasked; for whole cache lines they take a slower way, which
 /// copies and builds pay for: more than searches across nine lines instead of eight do.
 pub(crate) const ALIGN: usize = 16;
 

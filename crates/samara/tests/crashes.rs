@@ -3,6 +3,10 @@
 //! After each panic the map passes `check()`; no value is dropped twice, and none is lost. A panic in a clone or in an
 //! observer leaves the map as it was.
 
+#[path = "support/panics.rs"]
+mod panics;
+
+use panics::{fuses, quiet};
 use samara::testing::Tiny;
 use samara::{Normal, RangeMap, Shape, Span};
 use samara_testkit::{Ledger, Tracked};
@@ -70,27 +74,6 @@ fn acts<S: Shape>() -> Vec<Act<S>> {
         ("assign through get_mut", |m| *m.get_mut(103).unwrap().1 = Tracked::new(1)),
         ("many inserts into entries", |m| (0..ENTRIES).for_each(|n| store(m, n * 10 + 2, n * 10 + 3))),
     ]
-}
-
-/// Every n that is not too many, and then some.
-fn fuses() -> impl Iterator<Item = u64> {
-    let dense = if cfg!(miri) { 2 } else { 70 };
-    (0..dense).chain((dense..20_000).step_by(if cfg!(miri) { 53 } else { 61 }))
-}
-
-/// Shows only panics that nobody asked for.
-fn quiet(test: fn()) {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let hook = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let asked = info.payload().downcast_ref::<&str>().is_some_and(|text| text.contains("asked to panic"));
-            if !asked {
-                hook(info);
-            }
-        }));
-    });
-    test();
 }
 
 fn panics_in_clone<S: Shape>() {
