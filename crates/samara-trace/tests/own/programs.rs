@@ -14,6 +14,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "nothing" => {}
         "threads" => threads(),
         "forks" => forks(),
+        "siblings" => siblings(),
         "spawn" => spawn(),
         "exec-from-thread" => exec_from_thread(),
         "daemon" => daemon(&args[0]),
@@ -97,6 +98,25 @@ fn forks() {
         }
     }
     tree(3);
+}
+
+/// Eight children that are all there at once.
+fn siblings() {
+    let children: Vec<i32> = (0..8)
+        .map(|_| {
+            let child = fork();
+            if child == 0 {
+                loop {
+                    call(libc::SYS_pause, [0; 6]);
+                }
+            }
+            child
+        })
+        .collect();
+    for child in children {
+        kill(child, libc::SIGKILL);
+        assert_eq!(wait(child, 0), libc::SIGKILL);
+    }
 }
 
 /// Children that ask not to be traced: their calls work, and nobody sees that the flag was taken out for the call.

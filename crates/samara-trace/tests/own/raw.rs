@@ -221,3 +221,20 @@ pub(crate) fn no_new_privileges() {
     // SAFETY: numbers only.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
 }
+
+/// The command begins with its three standard files alone, and may open files below a limit.
+pub(crate) fn with_files_up_to(command: &mut std::process::Command, limit: u64) -> &mut std::process::Command {
+    let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+    // SAFETY: two system calls, which a child of a process with threads may make. The descriptors are marked, not closed: the
+    // one by which the standard library tells a failed start must last until the program begins.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || {
+            libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);
+            if libc::setrlimit(libc::RLIMIT_NOFILE, &limit) == 0 {
+                Ok(())
+            } else {
+                Err(std::io::Error::last_os_error())
+            }
+        })
+    }
+}
