@@ -22,6 +22,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn resize_own(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         let mut path = Path::new();
         self.movable(key, to, &mut path)?;
+        self.hole.forget();
         // SAFETY: the path is fresh, and the slot an entry's.
         unsafe {
             let Step { node, slot } = path.at(0);

@@ -19,6 +19,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         debug_assert!(to.root.is_none());
         (to.root, to.height, to.len) = (self.root.take(), mem::take(&mut self.height), mem::take(&mut self.len));
         to.thinned = self.thinned;
+        self.hole.forget();
         mem::swap(&mut to.inners, &mut self.inners);
     }
 

@@ -171,6 +171,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         } else if self.height != 0 {
             fail("T4", "an empty tree has a height", self.height)?;
         }
+        self.check_hole()?;
         if checker.stats.entries != self.len {
             fail("T6", "the length is not the number of entries", 0)?;
         }

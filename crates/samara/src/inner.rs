@@ -266,6 +266,18 @@ impl<K: Key, S: Shape> Inner<K, S> {
 }
 
 impl<K: Key, S: Shape> Inner<K, S> {
+    /// Asks for the lines of the child pointers.
+    #[inline(always)]
+    pub(crate) fn prefetch_items(self) {
+        // SAFETY: N1: within the allocation.
+        let at = unsafe { self.at.add(Self::ITEMS) };
+        crate::search::prefetch(at, Self::SLOTS * size_of::<Raw>());
+    }
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        crate::search::prefetch(self.at, Self::BYTES);
+    }
+
     /// Child `i`.
     ///
     /// # Safety

@@ -59,6 +59,9 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// How far a 64-bit key is above those with this upper half, as a word: 0 where it is not, the highest word where it is too far.
     #[doc(hidden)]
     fn above(self, high: u32) -> u32;
+    /// The lower half of a 64-bit key.
+    #[doc(hidden)]
+    fn low(self) -> u32;
     /// The 64-bit key of these halves.
     #[doc(hidden)]
     fn join(high: u32, low: u32) -> Self;
@@ -106,6 +109,10 @@ macro_rules! key {
             #[inline(always)]
             fn above(self, high: u32) -> u32 {
                 (self as u64).saturating_sub(u64::from(high) << 32).min(u64::from(u32::MAX)) as u32
+            }
+            #[inline(always)]
+            fn low(self) -> u32 {
+                self as u32
             }
             #[inline(always)]
             fn join(high: u32, low: u32) -> Self {

@@ -520,29 +520,90 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Opens a hole of `n` slots at `i`; `len` grows by `n`. The caller fills the hole at once.
     ///
     /// # Safety
-    /// The leaf is live, `i <= len`, `len + n` is not above its slots, nothing is parked, and the processor has what `F` uses.
+    /// The leaf is live, `i <= len`, `len + n` is not above its slots, and nothing is parked.
     #[inline(always)]
-    pub(crate) unsafe fn open<F: Search>(self, i: usize, n: usize) {
+    pub(crate) unsafe fn open(self, i: usize, n: usize) {
         // SAFETY: the caller's promise keeps every range within the arrays.
         unsafe {
             let len = self.len();
-            let tail = len - i;
-            if tail == 0 {
-                return self.set_len(len + n);
-            }
-            if self.is_wide() {
-                let (lasts, firsts) = self.keys();
-                ptr::copy(lasts.add(i), lasts.add(i + n), tail);
-                ptr::copy(firsts.add(i), firsts.add(i + n), tail);
-            } else {
-                let (lasts, firsts) = self.words();
-                F::open_words(lasts, Self::PACKED, len, i, n);
-                F::open_words(firsts, Self::PACKED, len, i, n);
-            }
-            if !F::open_values(self.items(), self.slots(), i, n) {
-                ptr::copy(self.items().add(i), self.items().add(i + n), tail);
+            if i < len {
+                self.move_keys(i, i + n, len - i);
+                ptr::copy(self.items().add(i), self.items().add(i + n), len - i);
             }
             self.set_len(len + n);
+        }
+    }
+
+    /// Moves the keys of the `n` slots at `from` to `to`.
+    ///
+    /// # Safety
+    /// The leaf is live, and both places are within its slots.
+    #[inline(always)]
+    unsafe fn move_keys(self, from: usize, to: usize, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_wide() {
+                let (lasts, firsts) = self.keys();
+                ptr::copy(lasts.add(from), lasts.add(to), n);
+                ptr::copy(firsts.add(from), firsts.add(to), n);
+            } else {
+                let (lasts, firsts) = self.words();
+                ptr::copy(lasts.add(from), lasts.add(to), n);
+                ptr::copy(firsts.add(from), firsts.add(to), n);
+            }
+        }
+    }
+
+    /// Puts an entry into slot `i` of a packed leaf, before what stands there.
+    ///
+    /// # Safety
+    /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
+        // SAFETY: the caller's promise keeps every range within the arrays.
+        unsafe {
+            let (lasts, firsts) = self.words();
+            let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
+            F::insert_word(lasts, Self::PACKED, i, span.last.low());
+            F::insert_word(firsts, Self::PACKED, i, span.first.low());
+            F::open_value(items, Self::PACKED, len, i);
+            items.add(i).write(value);
+            self.set_len(len + 1);
+        }
+    }
+
+    /// Takes the entry in slot `i` out of a packed leaf.
+    ///
+    /// # Safety
+    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
+        // SAFETY: the caller's promise keeps every range within the arrays; L2 is restored by closing.
+        unsafe {
+            let (lasts, firsts) = self.words();
+            let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
+            let value = ptr::read(items.add(i));
+            F::close_value(items, Self::PACKED, len, i);
+            F::remove_word(lasts, Self::PACKED, len, i);
+            F::remove_word(firsts, Self::PACKED, len, i);
+            self.set_len(len - 1);
+            value
+        }
+    }
+
+    /// The upper half of a packed leaf's keys, and its words: last keys, first keys.
+    ///
+    /// # Safety
+    /// The leaf is live. `None`: it is a wide one.
+    #[inline(always)]
+    pub(crate) unsafe fn packed(self) -> Option<(u32, *const u32, *const u32)> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_wide() {
+                return None;
+            }
+            let (lasts, firsts) = self.words();
+            Some((self.high(), lasts, firsts))
         }
     }
 
@@ -563,16 +624,13 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Closes the hole of `n` slots at `i`, whose values have been moved out; `len` shrinks by `n`.
     ///
     /// # Safety
-    /// The leaf is live, `i + n <= len`, and the processor has what `F` uses.
+    /// The leaf is live, and `i + n <= len`.
     #[inline(always)]
-    pub(crate) unsafe fn close<F: Search>(self, i: usize, n: usize) {
+    pub(crate) unsafe fn close(self, i: usize, n: usize) {
         // SAFETY: the caller's promise keeps the range within the array.
         unsafe {
-            let tail = self.len() - i - n;
-            if !F::close_values(self.items(), self.slots(), self.len(), i, n) {
-                ptr::copy(self.items().add(i + n), self.items().add(i), tail);
-            }
-            self.close_keys::<F>(i, n);
+            ptr::copy(self.items().add(i + n), self.items().add(i), self.len() - i - n);
+            self.close_keys(i, n);
         }
     }
 
@@ -581,19 +639,11 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// # Safety
     /// As for [`Leaf::close`].
     #[inline(always)]
-    pub(crate) unsafe fn close_keys<F: Search>(self, i: usize, n: usize) {
+    pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
         // SAFETY: the caller's promise keeps every range within the arrays; L2 is restored for the slots that fall free.
         unsafe {
             let len = self.len();
-            if self.is_wide() {
-                let (lasts, firsts) = self.keys();
-                ptr::copy(lasts.add(i + n), lasts.add(i), len - i - n);
-                ptr::copy(firsts.add(i + n), firsts.add(i), len - i - n);
-            } else {
-                let (lasts, firsts) = self.words();
-                F::close_words(lasts, Self::PACKED, len, i, n);
-                F::close_words(firsts, Self::PACKED, len, i, n);
-            }
+            self.move_keys(i + n, i, len - i - n);
             self.blank(len - n, len);
             self.set_len(len - n);
         }

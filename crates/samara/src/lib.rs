@@ -90,6 +90,8 @@
 extern crate alloc;
 
 mod append;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512;
 mod bounds;
 mod build;
 mod cast;
@@ -106,6 +108,7 @@ mod error;
 mod find_gap;
 mod gap;
 mod gaps;
+mod hole;
 mod inner;
 mod into_iter;
 mod iter;

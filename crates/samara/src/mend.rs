@@ -5,7 +5,6 @@ use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::node::Unit;
-use crate::search::Portable;
 use crate::shape::Shape;
 use crate::share::{is_own, refs};
 use crate::tree::{Path, Step, Tree};
@@ -78,14 +77,14 @@ unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, 
             }
             right.transfer(0, n, left, l);
             left.set_len(l + n);
-            right.close::<Portable>(0, n);
+            right.close(0, n);
         } else {
             let mut n = (l - r).div_ceil(2);
             if !right.admit(left.first(l - n), high, r + n) {
                 n = Leaf::<V, K, S>::WIDE - r;
                 right.admit(left.first(l - n), high, r + n);
             }
-            right.open::<Portable>(0, n);
+            right.open(0, n);
             left.transfer(l - n, n, right, 0);
             left.blank(l - n, l);
             left.set_len(l - n);

@@ -97,6 +97,10 @@ macro_rules! key_newtype {
                 <$raw as $crate::Key>::above(self.0, high)
             }
             #[inline(always)]
+            fn low(self) -> u32 {
+                <$raw as $crate::Key>::low(self.0)
+            }
+            #[inline(always)]
             fn join(high: u32, low: u32) -> Self {
                 $name(<$raw as $crate::Key>::join(high, low))
             }

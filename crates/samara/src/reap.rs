@@ -121,6 +121,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn clear(&mut self) {
         let (root, level) = (self.root.take(), mem::take(&mut self.height));
         self.len = 0;
+        self.hole.forget();
         if let Some(at) = root {
             drop(Subtree::<V, K, S>::new(at, level));
         }

@@ -14,7 +14,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Takes the entry that holds `key` out.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        self.own(Span::new(key, key))?;
+        self.own(Span::new(key, key))?; // and forgets the hole
         Ok(dispatch::<K, _>(Remove { tree: self, key }))
     }
 
@@ -43,16 +43,33 @@ impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return None;
             }
+            let len = leaf.len();
+            if let Some((high, lasts, firsts)) = leaf.packed()
+                && slot + 1 < len
+            {
+                // Not the last of its leaf, which is packed: by far the most are so.
+                let span = Span::new(K::join(high, *firsts.add(slot)), K::join(high, *lasts.add(slot)));
+                let start = if slot > 0 {
+                    K::join(high, *lasts.add(slot - 1)).wrapping_add(K::ONE)
+                } else {
+                    tree.region_start(&path, 0)
+                };
+                let next = K::join(high, *firsts.add(slot + 1));
+                let value = leaf.remove_words::<F>(slot);
+                tree.len -= 1;
+                tree.tear(&path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
+                if thin(len - 1, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+                    tree.hole.forget();
+                    tree.mend(&path);
+                }
+                return Some((span, value));
+            }
             let span = Span::new(leaf.first(slot), leaf.key(slot));
             let value = ptr::read(leaf.value(slot));
-            leaf.close::<F>(slot, 1);
+            leaf.close(slot, 1);
             tree.len -= 1;
             let len = leaf.len();
-            if slot < len {
-                let start =
-                    if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { tree.region_start(&path, 0) };
-                tree.regap::<F>(&path, K::ZERO, leaf.first(slot).wrapping_sub(start)); // wider than what it is made of
-            } else if len > 0 {
+            if len > 0 {
                 tree.refresh::<F>(&path);
             }
             if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {

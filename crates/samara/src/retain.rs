@@ -6,7 +6,6 @@ use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::map::RangeMap;
 use crate::mend::thin;
-use crate::search::Portable;
 use crate::shape::{Normal, Shape};
 use crate::span::Span;
 use crate::tree::{Path, Tree};
@@ -63,7 +62,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                         continue;
                     }
                     let value = ptr::read(leaf.value(slot));
-                    leaf.close::<Portable>(slot, 1);
+                    leaf.close(slot, 1);
                     sifted.tree.len -= 1;
                     sifted.lost = true;
                     drop(value);

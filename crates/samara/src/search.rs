@@ -8,6 +8,8 @@
 //!
 //! The vector paths are for 64-bit keys; which one runs is found out once. `force` sets it for tests.
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::avx512;
 use crate::key::Key;
 use crate::node::Raw;
 use crate::sync::{AtomicU8, Ordering};
@@ -95,43 +97,51 @@ pub(crate) trait Search: Copy {
         })
     }
 
-    /// Moves the words `at..len` of `slots` up by `n` slots; what stands in the hole then is anything.
+    /// Moves the words `at..slots - 1` of `slots` up by one slot, and puts `word` before them.
     ///
     /// # Safety
-    /// `slots` words are there, `at <= len`, `len + n <= slots`, two words before them are readable and initialised, and the
-    /// processor has what the implementation uses.
+    /// `slots` words are there, whole vectors of 16 of them writable (L5), `at < slots`, and the processor has what the implementation uses.
     #[inline(always)]
-    unsafe fn open_words(words: *mut u32, _slots: usize, len: usize, at: usize, n: usize) {
+    unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         // SAFETY: the caller's promise.
-        unsafe { ptr::copy(words.add(at), words.add(at + n), len - at) }
+        unsafe {
+            ptr::copy(words.add(at), words.add(at + 1), slots - 1 - at);
+            words.add(at).write(word);
+        }
     }
 
-    /// Moves the values `at..slots` of a packed leaf up by `n` slots, if it can at one stroke. (`false`: nothing has been done.)
+    /// Moves the words `at + 1..len` of `slots` down by one slot, and puts the highest word behind them.
     ///
     /// # Safety
-    /// As for [`Search::open_words`], of a leaf of so many slots (L5).
+    /// As for [`Search::insert_word`]; `at < len <= slots`.
     #[inline(always)]
-    unsafe fn open_values<V>(_values: *mut V, _slots: usize, _at: usize, _n: usize) -> bool {
-        false
-    }
-
-    /// Moves the values `at + n..len` of a packed leaf down by `n` slots, if it can at one stroke.
-    ///
-    /// # Safety
-    /// As for [`Search::close_words`], of a leaf of so many slots (L5).
-    #[inline(always)]
-    unsafe fn close_values<V>(_values: *mut V, _slots: usize, _len: usize, _at: usize, _n: usize) -> bool {
-        false
-    }
-
-    /// Moves the words `at + n..len` of `slots` down by `n` slots; what stands behind them then is anything.
-    ///
-    /// # Safety
-    /// `slots` words are there, `at + n <= len <= slots`, and the processor has what the implementation uses.
-    #[inline(always)]
-    unsafe fn close_words(words: *mut u32, _slots: usize, len: usize, at: usize, n: usize) {
+    unsafe fn remove_word(words: *mut u32, _slots: usize, len: usize, at: usize) {
         // SAFETY: the caller's promise.
-        unsafe { ptr::copy(words.add(at + n), words.add(at), len - at - n) }
+        unsafe {
+            ptr::copy(words.add(at + 1), words.add(at), len - 1 - at);
+            words.add(len - 1).write(u32::MAX);
+        }
+    }
+
+    /// Moves the values `at..len` of `slots`, which are more, up by one slot.
+    ///
+    /// # Safety
+    /// `slots` values are there, of 8 bytes whole vectors of 8 writable (L5), `at <= len < slots`, and the processor has what the
+    /// implementation uses.
+    #[inline(always)]
+    unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy(values.add(at), values.add(at + 1), len - at) }
+    }
+
+    /// Moves the values `at + 1..len` of `slots` down by one slot.
+    ///
+    /// # Safety
+    /// As for [`Search::open_value`]; `at < len <= slots`.
+    #[inline(always)]
+    unsafe fn close_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { ptr::copy(values.add(at + 1), values.add(at), len - 1 - at) }
     }
 }
 
@@ -191,8 +201,8 @@ static LEVEL: AtomicU8 = AtomicU8::new(0);
 #[inline(always)]
 pub(crate) fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
-        1 => Level::Portable,
         2 => Level::Avx512,
+        1 => Level::Portable,
         _ => detect(),
     }
 }
@@ -220,291 +230,10 @@ fn best() -> Level {
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn best() -> Level {
-    cpufeatures::new!(has_avx512, "avx512f", "avx2", "fma", "popcnt", "bmi1", "bmi2");
+    cpufeatures::new!(
+        has_avx512, "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "popcnt", "bmi1", "bmi2"
+    );
     if has_avx512::get() { Level::Avx512 } else { Level::Portable }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) mod x86 {
-    use super::{Job, Key, Portable, Search};
-    use core::arch::x86_64::*;
-    use core::mem::size_of;
-
-    /// # Safety
-    /// The processor has AVX-512F.
-    #[target_feature(enable = "avx512f,popcnt,bmi1,bmi2")]
-    pub(super) unsafe fn run_avx512<K, J: Job<K>>(job: J) -> J::Out {
-        // SAFETY: the caller's promise.
-        unsafe { job.run::<Avx512>() }
-    }
-
-    /// `key`'s bits, where the type is a 64-bit integer.
-    #[inline(always)]
-    fn bits<K: Key>(key: K) -> i64 {
-        // SAFETY: only called where `K::IS_U64`: the type has the representation of u64.
-        unsafe { core::mem::transmute_copy::<K, i64>(&key) }
-    }
-
-    /// Keys compared eight at a time.
-    #[derive(Clone, Copy)]
-    pub(crate) struct Avx512;
-
-    impl Search for Avx512 {
-        #[inline(always)]
-        unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
-            if !K::IS_U64 || slots < 8 {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::rank(keys, slots, key) };
-            }
-            // SAFETY: S1: words of 64 bits are readable, whole vectors of eight; the caller vouches for AVX-512.
-            unsafe {
-                let sought = _mm512_set1_epi64(bits(key));
-                let mut below = 0u64;
-                let mut at = 0;
-                while at < slots {
-                    let some = _mm512_loadu_si512(keys.add(at).cast());
-                    below |= u64::from(_mm512_cmplt_epu64_mask(some, sought)) << at;
-                    at += 8;
-                }
-                (below & ((1 << slots) - 1)).count_ones() as usize
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
-            if slots < 13 {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::rank_words(words, slots, word) };
-            }
-            // SAFETY: as above: whole vectors of sixteen.
-            unsafe {
-                let sought = _mm512_set1_epi32(word as i32);
-                let mut below = 0u64;
-                let mut at = 0;
-                while at < slots {
-                    // No more than the words: what stands behind them may be changing.
-                    let lanes = ((1u64 << (slots - at)) - 1) as u16;
-                    let some = _mm512_maskz_loadu_epi32(lanes, words.add(at).cast());
-                    below |= u64::from(_mm512_mask_cmplt_epu32_mask(lanes, some, sought)) << at;
-                    at += 16;
-                }
-                below.count_ones() as usize
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn widest_words(first: *const u32, last: *const u32, n: usize) -> u32 {
-            // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
-            unsafe {
-                let (mut widest, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
-                for at in (1..n).step_by(16) {
-                    let lanes = (below(n - at) & 0xffff) as u16;
-                    let first = _mm512_maskz_loadu_epi32(lanes, first.add(at).cast());
-                    let last = _mm512_maskz_loadu_epi32(lanes, last.add(at - 1).cast());
-                    let gap = _mm512_maskz_sub_epi32(lanes, _mm512_sub_epi32(first, last), one);
-                    widest = _mm512_max_epu32(widest, gap);
-                }
-                _mm512_reduce_max_epu32(widest)
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
-            if !K::IS_U64 {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::at_least(words, n, least) };
-            }
-            // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
-            unsafe {
-                let (mut wide, least) = (0, _mm512_set1_epi64(bits(least)));
-                for at in (0..n).step_by(8) {
-                    let lanes = lanes(n - at);
-                    let some = _mm512_maskz_loadu_epi64(lanes, words.add(at).cast());
-                    wide |= u64::from(_mm512_mask_cmpge_epu64_mask(lanes, some, least)) << at;
-                }
-                wide
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn wide_words(first: *const u32, last: *const u32, n: usize, least: u32) -> u64 {
-            // SAFETY: as above.
-            unsafe {
-                let (mut wide, one, least) = (0, _mm512_set1_epi32(1), _mm512_set1_epi32(least as i32));
-                for at in (1..n).step_by(16) {
-                    let lanes = (below((n - at).min(16)) & 0xffff) as u16;
-                    let first = _mm512_maskz_loadu_epi32(lanes, first.add(at).cast());
-                    let last = _mm512_maskz_loadu_epi32(lanes, last.add(at - 1).cast());
-                    let gap = _mm512_sub_epi32(_mm512_sub_epi32(first, last), one);
-                    wide |= u64::from(_mm512_mask_cmpge_epu32_mask(lanes, gap, least)) << at;
-                }
-                wide
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn open_words(words: *mut u32, slots: usize, len: usize, at: usize, n: usize) {
-            if !(13..=32).contains(&slots) {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::open_words(words, slots, len, at, n) };
-            }
-            // SAFETY: only the lanes `at + n..slots` take words from `n` further down, others keep theirs.
-            unsafe { shift(words, slots, below(slots) & !below(at + n), words.wrapping_sub(n)) }
-        }
-
-        #[inline(always)]
-        unsafe fn close_words(words: *mut u32, slots: usize, len: usize, at: usize, n: usize) {
-            if !(13..=32).contains(&slots) {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::close_words(words, slots, len, at, n) };
-            }
-            // SAFETY: only the lanes `at..len - n` take words from `n` further up, others keep theirs.
-            unsafe { shift(words, slots, below(len - n) & !below(at), words.wrapping_add(n)) }
-        }
-
-        #[inline(always)]
-        unsafe fn open_values<V>(values: *mut V, slots: usize, at: usize, n: usize) -> bool {
-            if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
-                return false;
-            }
-            // SAFETY: only the lanes `at + n..slots` take values from `n` further down, others keep theirs.
-            unsafe { shift_values(values, below(slots) & !below(at + n), values.wrapping_sub(n)) }
-            true
-        }
-
-        #[inline(always)]
-        unsafe fn close_values<V>(values: *mut V, slots: usize, len: usize, at: usize, n: usize) -> bool {
-            if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
-                return false;
-            }
-            // SAFETY: only the lanes `at..len - n` take values from `n` further up, others keep theirs.
-            unsafe { shift_values(values, below(len - n) & !below(at), values.wrapping_add(n)) }
-            true
-        }
-
-        #[inline(always)]
-        unsafe fn greatest<K: Key>(words: *const K, n: usize) -> K {
-            if !K::IS_U64 {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::greatest(words, n) };
-            }
-            // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
-            unsafe {
-                let mut greatest = _mm512_setzero_si512();
-                for at in (0..n).step_by(8) {
-                    let some = _mm512_maskz_loadu_epi64(lanes(n - at), words.add(at).cast());
-                    greatest = _mm512_max_epu64(greatest, some);
-                }
-                word(_mm512_reduce_max_epu64(greatest))
-            }
-        }
-
-        #[inline(always)]
-        unsafe fn widest<K: Key>(first: *const K, last: *const K, n: usize) -> K {
-            if !K::IS_U64 {
-                // SAFETY: the caller's promise.
-                return unsafe { Portable::widest(first, last, n) };
-            }
-            // SAFETY: as above.
-            unsafe {
-                let (mut widest, one) = (_mm512_setzero_si512(), _mm512_set1_epi64(1));
-                for at in (1..n).step_by(8) {
-                    let lanes = lanes(n - at);
-                    let first = _mm512_maskz_loadu_epi64(lanes, first.add(at).cast());
-                    let last = _mm512_maskz_loadu_epi64(lanes, last.add(at - 1).cast());
-                    let gap = _mm512_maskz_sub_epi64(lanes, _mm512_sub_epi64(first, last), one);
-                    widest = _mm512_max_epu64(widest, gap);
-                }
-                word(_mm512_reduce_max_epu64(widest))
-            }
-        }
-    }
-
-    /// Replaces the words of the slots in `lanes` by those at the same place of `from`: all is read before anything is written.
-    ///
-    /// # Safety
-    /// Whole vectors of 16 words are readable and writable for `slots`, 1 to 32; the words of `from` are readable in `lanes`; the
-    /// processor has AVX-512F.
-    #[inline(always)]
-    unsafe fn shift(words: *mut u32, slots: usize, lanes: u64, from: *mut u32) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let low = _mm512_mask_loadu_epi32(_mm512_loadu_si512(words.cast()), lanes as u16, from.cast());
-            if slots > 16 {
-                let high = _mm512_loadu_si512(words.add(16).cast());
-                let high = _mm512_mask_loadu_epi32(high, (lanes >> 16) as u16, from.wrapping_add(16).cast());
-                _mm512_storeu_si512(words.add(16).cast(), high);
-            }
-            _mm512_storeu_si512(words.cast(), low);
-        }
-    }
-
-    /// [`shift`] for values of eight bytes, of any type: some of their bytes, and all of those behind the last one, may not be
-    /// initialised, which no vector of integers may say of itself. Hence not by intrinsics.
-    ///
-    /// # Safety
-    /// Whole vectors of 8 values are readable and writable for `slots`, 25 to 32; the values of `from` are readable in `lanes`; the
-    /// processor has AVX-512F.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn shift_values<V>(values: *mut V, lanes: u64, from: *mut V) {
-        // SAFETY: the caller's promise: four vectors are read, masked ones over them, and all four written.
-        unsafe {
-            core::arch::asm!(
-                "kmovw k1, {l0:e}",
-                "kmovw k2, {l1:e}",
-                "kmovw k3, {l2:e}",
-                "kmovw k4, {l3:e}",
-                "vmovdqu64 {a}, [{to}]",
-                "vmovdqu64 {b}, [{to} + 64]",
-                "vmovdqu64 {c}, [{to} + 128]",
-                "vmovdqu64 {d}, [{to} + 192]",
-                "vmovdqu64 {a}{{k1}}, [{from}]",
-                "vmovdqu64 {b}{{k2}}, [{from} + 64]",
-                "vmovdqu64 {c}{{k3}}, [{from} + 128]",
-                "vmovdqu64 {d}{{k4}}, [{from} + 192]",
-                "vmovdqu64 [{to}], {a}",
-                "vmovdqu64 [{to} + 64], {b}",
-                "vmovdqu64 [{to} + 128], {c}",
-                "vmovdqu64 [{to} + 192], {d}",
-                l0 = in(reg) lanes & 0xff,
-                l1 = in(reg) lanes >> 8 & 0xff,
-                l2 = in(reg) lanes >> 16 & 0xff,
-                l3 = in(reg) lanes >> 24 & 0xff,
-                to = in(reg) values,
-                from = in(reg) from,
-                a = out(zmm_reg) _,
-                b = out(zmm_reg) _,
-                c = out(zmm_reg) _,
-                d = out(zmm_reg) _,
-                out("k1") _,
-                out("k2") _,
-                out("k3") _,
-                out("k4") _,
-                options(nostack, preserves_flags),
-            );
-        }
-    }
-
-    /// A bit for each of the first `n` slots.
-    #[inline(always)]
-    fn below(n: usize) -> u64 {
-        debug_assert!(n < 64);
-        (1 << n) - 1
-    }
-
-    /// The lanes of a vector of which `n` words are left.
-    #[inline(always)]
-    fn lanes(n: usize) -> u8 {
-        if n < 8 { (1 << n) - 1 } else { u8::MAX }
-    }
-
-    /// The key of these bits, where the type is a 64-bit integer.
-    #[inline(always)]
-    fn word<K: Key>(bits: u64) -> K {
-        // SAFETY: only called where `K::IS_U64`: the type has the representation of u64.
-        unsafe { core::mem::transmute_copy::<u64, K>(&bits) }
-    }
 }
 
 /// Something to do with whichever search is in force: the whole descent runs inside one function compiled for it, so
@@ -524,11 +253,16 @@ pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
         return unsafe { job.run::<Portable>() };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match level() {
+    if level() == Level::Avx512 {
         // SAFETY: `level` has found the instructions there.
-        Level::Avx512 => return unsafe { x86::run_avx512(job) },
-        Level::Portable => {}
+        return unsafe { avx512::run(job) };
     }
+    run_portable(job)
+}
+
+/// [`dispatch`] without vectors: a function of its own, so that what calls it stays small.
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), inline(never))]
+fn run_portable<K, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the portable search uses nothing.
     unsafe { job.run::<Portable>() }
 }

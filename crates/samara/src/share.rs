@@ -112,6 +112,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// the leaf behind them, whose region may start elsewhere afterwards. Where that fails the entries are as before.
     #[inline(always)]
     pub(crate) fn own(&mut self, span: Span<K>) -> Result<(), AllocError> {
+        self.hole.forget();
         match self.cloner.get() {
             None => Ok(()),
             Some(clone) => self.own_shared(span, clone),

@@ -9,7 +9,6 @@ use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::node::Raw;
-use crate::search::Portable;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{MAX_HEIGHT, Path, Step, Tree};
@@ -121,7 +120,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let (cut, goes_left) = cut(left.slots(), left.len(), at, n, first, last);
             let right = self.cut_leaf(left, cut);
             let (half, at) = if goes_left { (left, at) } else { (right, at - cut) };
-            half.open::<Portable>(at, n);
+            half.open(at, n);
             (half, at, right)
         }
     }

@@ -11,12 +11,13 @@
 
 use crate::displaced::Displaced;
 use crate::error::{AllocError, StoreError};
+use crate::hole::Fill;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::mend::thin;
 use crate::node::Raw;
 use crate::reap;
-use crate::search::{Job, Portable, Search, dispatch};
+use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::share::{is_own, refs};
 use crate::span::Span;
@@ -90,9 +91,9 @@ impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
 /// Takes the `n` entries at `at` out of `leaf`; their values stay parked behind its length.
 ///
 /// # Safety
-/// The leaf is live, `at + n <= len`, nothing is parked in it, and the processor has what `F` uses.
+/// The leaf is live, `at + n <= len`, nothing is parked in it.
 #[inline(always)]
-unsafe fn park<F: Search, V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
+unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
     if n == 0 {
         return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
     }
@@ -103,10 +104,10 @@ unsafe fn park<F: Search, V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n
         if needs_drop::<V>() {
             let tail = slice::from_raw_parts_mut(leaf.value(at).cast::<core::mem::MaybeUninit<V>>(), len - at);
             tail.rotate_left(n);
-            leaf.close_keys::<F>(at, n);
+            leaf.close_keys(at, n);
             Parked { at: leaf.items().add(len - n), n }
         } else {
-            leaf.close::<F>(at, n);
+            leaf.close(at, n);
             Parked { at: leaf.items(), n: 0 }
         }
     }
@@ -122,6 +123,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
+        }
+        let mut value = value;
+        if self.hole.holds(span)
+            && !self.may_share()
+            && let Some(fills) = value
+        {
+            match dispatch::<K, _>(Fill { tree: self, span, value: fills }) {
+                Ok(()) => return Ok(()),
+                Err(back) => value = Some(back),
+            }
         }
         self.own(span)?;
         dispatch::<K, _>(Store { tree: self, span, value, observe })
@@ -150,6 +161,28 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: the path is fresh. Slots below `len` are read.
         unsafe {
             let len = leaf.len();
+            if let Some((high, lasts, firsts)) = leaf.packed()
+                && from < len
+                && len < Leaf::<V, K, S>::PACKED
+                && span.first.high() == high
+                && let next = K::join(high, *firsts.add(from))
+                && span.last < next
+                && value.is_some()
+            {
+                // Into a gap before an entry of a leaf that has a slot: by far the most stores are so. The words fit: the entry's do.
+                let Some(value) = value else { return Ok(()) };
+                let start = if from > 0 {
+                    K::join(high, *lasts.add(from - 1)).wrapping_add(K::ONE)
+                } else {
+                    self.region_start(&path, 0)
+                };
+                leaf.insert_words::<F>(from, span, value);
+                self.len += 1;
+                let (below, above) =
+                    (span.first.wrapping_sub(start), next.wrapping_sub(span.last).wrapping_sub(K::ONE));
+                self.regap::<F>(&path, next.wrapping_sub(start), below.max(above));
+                return Ok(());
+            }
             let mut to = from;
             while to < len && leaf.first(to) <= span.last {
                 to += 1;
@@ -199,7 +232,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let Some(value) = value else { return Ok(()) };
                 let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
                 let below = span.first.wrapping_sub(start);
-                leaf.open::<F>(at, 1);
+                leaf.open(at, 1);
                 leaf.fill(at, span.last, span.first, value);
                 if at < len {
                     let next = leaf.first(at + 1);
@@ -215,7 +248,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     let (half, at, right) = self.split_leaf(&path, at, new);
                     (half, at, Some(right))
                 } else {
-                    leaf.open::<F>(at, new);
+                    leaf.open(at, new);
                     (leaf, at, None)
                 };
                 let mut slot = at;
@@ -248,7 +281,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 None => (None, 0),
             };
-            let parked = park::<F, _, _, _>(leaf, at + kept, gone - kept);
+            let parked = park(leaf, at + kept, gone - kept);
             if leaf.len() > 0 {
                 self.refresh::<F>(&path);
             }
@@ -268,7 +301,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: a fresh leaf.
         unsafe {
             leaf.admit(span.first, span.last, 1);
-            leaf.open::<Portable>(0, 1);
+            leaf.open(0, 1);
             leaf.fill(0, span.last, span.first, value);
         }
         (self.root, self.height, self.len) = (Some(leaf.raw()), 0, 1);
@@ -373,7 +406,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let at = leaf.len();
             self.len += 1;
             if at < leaf.slots() {
-                leaf.open::<Portable>(at, 1);
+                leaf.open(at, 1);
                 leaf.fill(at, span.last, span.first, value);
                 self.refresh_cold(&way);
             } else {
@@ -465,7 +498,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 self.len -= to;
                 if to < n {
-                    parked_behind = park::<Portable, _, _, _>(other, 0, to);
+                    parked_behind = park(other, 0, to);
                     break;
                 }
                 self.detach(&next);
@@ -481,7 +514,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 Some(value) if gone > 0 => {
                     old = Some(ptr::read(leaf.value(at)));
                     leaf.fill(at, span.last, span.first, value);
-                    parked = park::<Portable, _, _, _>(leaf, at + 1, gone - 1);
+                    parked = park(leaf, at + 1, gone - 1);
                     self.len = self.len + 1 - gone;
                     self.refresh_cold(path);
                 }
@@ -492,13 +525,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                         half.fill(at, span.last, span.first, value);
                         self.adopt_leaf(path, right);
                     } else {
-                        leaf.open::<Portable>(at, 1);
+                        leaf.open(at, 1);
                         leaf.fill(at, span.last, span.first, value);
                         self.refresh_cold(path);
                     }
                 }
                 None => {
-                    parked = park::<Portable, _, _, _>(leaf, at, gone);
+                    parked = park(leaf, at, gone);
                     self.len -= gone;
                     if leaf.len() > 0 {
                         self.refresh_cold(path);

@@ -73,38 +73,43 @@ fn words<F: Search>(search: F) {
                 // SAFETY: 64 words in each array.
                 let widest = unsafe { F::widest_words(first.as_ptr(), keys.as_ptr(), len) };
                 assert_eq!(widest, (1..len).map(gap).max().unwrap_or(0));
-                for (at, n) in (0..=len).flat_map(|at| [(at, 1), (at, 2), (at, len - at)]) {
-                    let values = all.map(u64::from);
-                    if len + n <= slots {
-                        let (mut opened, mut moved) = (all, values);
-                        // SAFETY: within the arrays.
-                        unsafe { F::open_words(opened[16..].as_mut_ptr(), slots, len, at, n) };
-                        assert_eq!(opened[16 + at + n..16 + len + n], all[16 + at..16 + len]);
-                        assert_eq!((&opened[..16 + at], &opened[16 + slots..]), (&all[..16 + at], &all[16 + slots..]));
-                        // SAFETY: as above.
-                        if unsafe { F::open_values(moved[16..].as_mut_ptr(), slots, at, n) } {
-                            assert_eq!(moved[16 + at + n..16 + len + n], values[16 + at..16 + len]);
-                            assert_eq!(
-                                (&moved[..16 + at], &moved[16 + slots..]),
-                                (&values[..16 + at], &values[16 + slots..])
-                            );
-                        }
+                let values = all.map(u64::from);
+                for at in 0..len {
+                    let (mut words, mut moved) = (all, values);
+                    // SAFETY: within the arrays.
+                    unsafe { F::remove_word(words[16..].as_mut_ptr(), slots, len, at) };
+                    let mut expected = all[16..16 + slots].to_vec();
+                    expected.remove(at);
+                    expected.insert(len - 1, u32::MAX);
+                    assert_eq!(words[16..16 + slots], expected);
+                    assert_eq!((&words[..16], &words[16 + slots..]), (&all[..16], &all[16 + slots..]));
+                    // SAFETY: as above.
+                    unsafe { F::close_value(moved[16..].as_mut_ptr(), slots, len, at) };
+                    expected[len - 1] = moved[16 + len - 1] as u32; // anything
+                    assert_eq!(
+                        moved[16..16 + slots],
+                        expected.iter().map(|&x| u64::from(x)).collect::<alloc::vec::Vec<_>>()
+                    );
+                    assert_eq!((&moved[..16], &moved[16 + slots..]), (&values[..16], &values[16 + slots..]));
+                }
+                for at in 0..=len.min(slots - 1) {
+                    if len == slots {
+                        break;
                     }
-                    if at + n <= len {
-                        let (mut closed, mut moved) = (all, values);
-                        // SAFETY: within the arrays.
-                        unsafe { F::close_words(closed[16..].as_mut_ptr(), slots, len, at, n) };
-                        assert_eq!(closed[16 + at..16 + len - n], all[16 + at + n..16 + len]);
-                        assert_eq!((&closed[..16 + at], &closed[16 + slots..]), (&all[..16 + at], &all[16 + slots..]));
-                        // SAFETY: as above.
-                        if unsafe { F::close_values(moved[16..].as_mut_ptr(), slots, len, at, n) } {
-                            assert_eq!(moved[16 + at..16 + len - n], values[16 + at + n..16 + len]);
-                            assert_eq!(
-                                (&moved[..16 + at], &moved[16 + slots..]),
-                                (&values[..16 + at], &values[16 + slots..])
-                            );
-                        }
-                    }
+                    let (mut words, mut moved) = (all, values);
+                    // SAFETY: within the arrays.
+                    unsafe { F::insert_word(words[16..].as_mut_ptr(), slots, at, 0x1234) };
+                    let mut expected = all[16..16 + slots].to_vec();
+                    expected.insert(at, 0x1234);
+                    expected.pop();
+                    assert_eq!(words[16..16 + slots], expected);
+                    assert_eq!((&words[..16], &words[16 + slots..]), (&all[..16], &all[16 + slots..]));
+                    // SAFETY: as above.
+                    unsafe { F::open_value(moved[16..].as_mut_ptr(), slots, len, at) };
+                    let mut opened = values[16..16 + slots].to_vec();
+                    opened.insert(at, moved[16 + at]); // anything
+                    assert_eq!(moved[16..16 + len + 1], opened[..len + 1]);
+                    assert_eq!((&moved[..16], &moved[16 + slots..]), (&values[..16], &values[16 + slots..]));
                 }
             }
         }
@@ -121,9 +126,9 @@ fn portable_search_is_the_definition() {
 #[test]
 fn vector_search_is_the_definition() {
     extern crate std;
-    if std::is_x86_feature_detected!("avx512f") {
-        ranks(crate::search::x86::Avx512);
-        words(crate::search::x86::Avx512);
+    if crate::search::force(crate::search::Level::Avx512) == crate::search::Level::Avx512 {
+        ranks(crate::avx512::Avx512);
+        words(crate::avx512::Avx512);
     } else {
         std::eprintln!("skipped: no AVX-512");
     }

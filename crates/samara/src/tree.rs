@@ -17,6 +17,7 @@
 //! Does not know which verb is at work: those are in their own files (`store`, `split`, `mend`, ...).
 
 use crate::error::AllocError;
+use crate::hole::Hole;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
@@ -38,6 +39,7 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) len: usize,
     pub(crate) leaves: Spare<Leaf<V, K, S>>,
     pub(crate) inners: Spare<Inner<K, S>>,
+    pub(crate) hole: Hole<K>,
     /// Set while nodes may be shared (Q3).
     pub(crate) cloner: Cloner<V>,
     /// Whether mending has left a thin node beside a shared one (T5).
@@ -94,6 +96,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             len: 0,
             leaves: Spare::new(),
             inners: Spare::new(),
+            hole: Hole::none(),
             cloner: Cloner::none(),
             thinned: false,
             owns: PhantomData,
@@ -125,14 +128,22 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if self.is_above(at, key) {
                 return Some(self.seek_end(at, path));
             }
-            for level in (1..=self.height).rev() {
+            let far = self.height >= FAR;
+            let mut level = self.height;
+            while level > 0 {
                 let node = Inner::<K, S>::from_raw(at);
+                if far && level == 1 {
+                    node.prefetch();
+                }
                 let slot = node.rank::<F>(key);
                 path.set(level, at, slot);
                 at = node.child(slot);
+                level -= 1;
             }
             let leaf = Leaf::<V, K, S>::from_raw(at);
-            leaf.prefetch();
+            if far {
+                leaf.prefetch();
+            }
             let slot = leaf.rank::<F>(key);
             path.set(0, at, slot);
             Some((leaf, slot))
@@ -254,7 +265,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
-        for level in 1..=self.height {
+        let mut level = 1;
+        while level <= self.height {
             // SAFETY: the caller's promise; path nodes are live.
             unsafe {
                 let Step { node, slot } = path.at(level);
@@ -277,6 +289,26 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 node.set_gap(slot, new);
                 (vanished, appeared) = (word, new);
+            }
+            level += 1;
+        }
+    }
+
+    /// Writes the gap words on `path` anew.
+    ///
+    /// # Safety
+    /// As for [`Tree::regap`], but that all gap words on `path` may be wrong.
+    pub(crate) unsafe fn rewrite(&mut self, path: &Path) {
+        for level in 1..=self.height {
+            // SAFETY: the caller's promise; path nodes are live.
+            unsafe {
+                let (Step { node, slot }, below) = (path.at(level), path.at(level - 1).node);
+                let widest = if level == 1 {
+                    Leaf::<V, K, S>::from_raw(below).widest(self.region_start(path, 0))
+                } else {
+                    Inner::<K, S>::from_raw(below).widest()
+                };
+                Inner::<K, S>::from_raw(node).set_gap(slot, widest);
             }
         }
     }
@@ -396,6 +428,9 @@ impl<V, K: Key, S: Shape> Job<K> for Find<'_, V, K, S> {
                 at = root.child(slot);
                 for _ in 1..height {
                     let node = Inner::<K, S>::from_raw(at);
+                    if height > FAR {
+                        node.prefetch_items();
+                    }
                     at = node.child(node.rank::<F>(self.key));
                 }
             }

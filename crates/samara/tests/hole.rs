@@ -1,0 +1,206 @@
+//! What a store finds that comes right after a removal: in the whole of the hole, in parts of it, beyond it, and after everything that
+//! could have come between. The validator knows of the hole (G1, G2), and of every gap word (T3).
+use samara::{RangeMap, Span};
+use samara_testkit::Naive;
+use std::mem;
+
+const N: u64 = if cfg!(miri) { 40 } else { 700 };
+const ROUNDS: u64 = if cfg!(miri) { 120 } else { 30_000 };
+
+struct Both {
+    map: RangeMap<u64>,
+    naive: Naive<u64>,
+    rng: fastrand::Rng,
+    /// Snapshots that are still there.
+    kept: Vec<RangeMap<u64>>,
+}
+
+impl Both {
+    /// Entries and gaps of few widths, so that many gaps are the widest of their leaf, and across a border of packed leaves.
+    fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (mut map, mut naive, mut at) = (RangeMap::new(), Naive::default(), (1u64 << 32) - 3 * N / 2);
+        for i in 0..N {
+            let span = Span::new(at, at + rng.u64(0..3));
+            map.insert(span, i).unwrap();
+            naive.store(span, Some(i)).unwrap();
+            at = span.last + 1 + rng.u64(0..4);
+            if at < 1 << 32 && at + 8 > 1 << 32 {
+                at = (1 << 32) + 3; // a gap across the border
+            }
+        }
+        Both { map, naive, rng, kept: vec![] }
+    }
+
+    fn store(&mut self, span: Span<u64>, value: u64) {
+        self.map.insert(span, value).unwrap();
+        self.naive.store(span, Some(value)).unwrap();
+    }
+
+    fn any(&mut self) -> Span<u64> {
+        if self.rng.u32(0..8) == 0
+            && let Some(at_border) = self.naive.at_or_after(1 << 32)
+        {
+            return at_border.0;
+        }
+        self.naive.entries[self.rng.usize(0..self.naive.entries.len())].0
+    }
+
+    /// Something between the removal and the store.
+    fn between(&mut self) -> &'static str {
+        let other = self.any();
+        match self.rng.u32(0..24) {
+            0 => {
+                self.kept.push(self.map.snapshot());
+                "a snapshot that stays"
+            }
+            1 => {
+                drop(self.map.snapshot());
+                "a snapshot that goes"
+            }
+            2 => {
+                self.kept.clear();
+                "all snapshots go"
+            }
+            3 => {
+                self.map = self.map.clone();
+                "a copy takes the map's place"
+            }
+            4 => {
+                let mut other = RangeMap::new();
+                mem::swap(&mut self.map, &mut other);
+                self.map.append(&mut other).unwrap();
+                "the map is moved"
+            }
+            5 => {
+                assert_eq!(self.map.remove(other.first).map(|(span, _)| span), Some(other));
+                self.naive.remove(other.first);
+                "another removal"
+            }
+            6 => {
+                let mut cursor = self.map.cursor_mut(other.first);
+                let (_, value) = cursor.erase().unwrap();
+                cursor.store(other, value).unwrap();
+                "a cursor erases and stores"
+            }
+            7 => {
+                let last = other.first + (other.last - other.first) / 2;
+                self.map.cursor_mut(other.first).set_last(last).unwrap();
+                let (_, value) = self.naive.remove(other.first).unwrap();
+                self.naive.store(Span::new(other.first, last), Some(value)).unwrap();
+                "a boundary moves"
+            }
+            8 => {
+                self.map.retain(|span, _| span != other);
+                self.naive.remove(other.first);
+                "retain takes one out"
+            }
+            9 => {
+                let wide = Span::new(other.first, other.last + 40);
+                self.store(wide, 7);
+                "a store over many"
+            }
+            10 => {
+                let high = self.map.split_off(other.first).unwrap();
+                high.check().unwrap();
+                self.map.append(&mut { high }).unwrap();
+                "split off and appended"
+            }
+            11 => {
+                self.map.reserve(3).unwrap();
+                self.map.release();
+                "reserved and released"
+            }
+            12 => {
+                *self.map.get_mut(other.first).unwrap().1 = 3;
+                let i = self.naive.entries.iter().position(|(span, _)| *span == other).unwrap();
+                self.naive.entries[i].1 = 3;
+                "a value changes"
+            }
+            13 => {
+                self.map.split_at(other.first + 1).unwrap();
+                if other.last > other.first {
+                    let (_, value) = self.naive.remove(other.first).unwrap();
+                    self.naive.store(Span::new(other.first, other.first), Some(value)).unwrap();
+                    self.naive.store(Span::new(other.first + 1, other.last), Some(value)).unwrap();
+                }
+                "a split"
+            }
+            14 => {
+                assert!(self.map.insert(Span::new(other.last, other.first.wrapping_sub(1)), 0).is_err());
+                "a refused store"
+            }
+            15 => {
+                for (_, value) in self.map.iter_mut() {
+                    *value += 1;
+                }
+                for (_, value) in &mut self.naive.entries {
+                    *value += 1;
+                }
+                "all values change"
+            }
+            16 => {
+                let entries: Vec<_> = self.map.iter().map(|(span, value)| (span, *value)).collect();
+                self.map.clear();
+                self.map.check().unwrap();
+                self.map.extend(entries);
+                "cleared and filled"
+            }
+            _ => "nothing",
+        }
+    }
+}
+
+#[test]
+fn a_store_after_a_removal() {
+    for seed in 0..if cfg!(miri) { 2 } else { 4 } {
+        let mut both = Both::new(seed);
+        for round in 0..ROUNDS / 4 {
+            let span = both.any();
+            assert_eq!(both.map.remove(span.first), both.naive.remove(span.first));
+            both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: after the removal: {e}"));
+            let between = both.between();
+            both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: {between}: {e}"));
+            // The same range mostly; or a part of the hole, or more than it.
+            let store = match both.rng.u32(0..9) {
+                8 => Span::new(span.first - both.rng.u64(1..9), span.first - 1),
+                0 => Span::new(span.first, span.first),
+                1 => Span::new(span.last, span.last),
+                2 => Span::new(span.first - both.rng.u64(0..4), span.last),
+                3 => Span::new(span.first, span.last + both.rng.u64(0..4)),
+                4 => Span::new(span.first - 1, span.last + 1),
+                _ => span,
+            };
+            both.store(store, round);
+            both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: {between}, {store:?}: {e}"));
+            assert!(
+                both.map.iter().map(|(span, value)| (span, *value)).eq(both.naive.entries.iter().copied()),
+                "seed {seed}, round {round}: {between}, {store:?}"
+            );
+            if both.naive.entries.len() < N as usize / 2 {
+                both = Both::new(seed + round);
+            }
+        }
+        for kept in &both.kept {
+            kept.check().unwrap();
+        }
+    }
+}
+
+/// A hole that begins with its leaf's region reaches down to keys that the leaf has no words for.
+#[test]
+fn a_hole_across_a_border_of_leaves() {
+    const BORDER: u64 = 1 << 32;
+    let low = (0..20).map(|i| (BORDER - 300 + 10 * i..=BORDER - 300 + 10 * i, i));
+    let high = (0..20).map(|i| (BORDER + 10 * i..=BORDER + 10 * i, i));
+    let built = RangeMap::<u64>::from_sorted(low.chain(high)).unwrap();
+    assert_eq!(built.stats().unwrap().wide, 0);
+    for store in [BORDER - 2..=BORDER - 1, BORDER - 1..=BORDER, BORDER..=BORDER + 1, BORDER - 109..=BORDER - 109] {
+        let mut map = built.clone();
+        map.remove(BORDER).unwrap();
+        map.insert(store.clone(), 7).unwrap();
+        map.check().unwrap();
+        assert_eq!(map.get(*store.end()), Some((Span::from(store), &7)));
+        assert_eq!(map.len(), 40);
+    }
+}
