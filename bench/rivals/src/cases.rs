@@ -63,13 +63,15 @@ pub enum Stage {
     Written,
     /// Reads the map after 10 n random replaces.
     Churned,
+    /// Takes snapshots, and writes beside them.
+    Shared,
     /// Counts bytes, in a process of its own.
     Counted,
 }
 
 impl Stage {
     /// All of them, in this order.
-    pub const ALL: [Self; 5] = [Self::Filled, Self::Apart, Self::Written, Self::Churned, Self::Counted];
+    pub const ALL: [Self; 6] = [Self::Filled, Self::Apart, Self::Written, Self::Churned, Self::Shared, Self::Counted];
 }
 
 impl Case {
@@ -81,14 +83,14 @@ impl Case {
             | Case::Iterate
             | Case::IterateRev
             | Case::Clone
-            | Case::Snapshot
             | Case::GapLow
             | Case::GapHigh
             | Case::GapAligned
             | Case::GapMisaligned => Stage::Filled,
             Case::Append | Case::RandomFill | Case::BulkBuild | Case::MunmapMmap => Stage::Apart,
-            Case::Replace | Case::Overwrite | Case::Split | Case::FirstWriteAfterSnapshot => Stage::Written,
+            Case::Replace | Case::Overwrite | Case::Split => Stage::Written,
             Case::IterateChurned | Case::CloneChurned => Stage::Churned,
+            Case::Snapshot | Case::FirstWriteAfterSnapshot => Stage::Shared,
             Case::BytesPerRange | Case::BytesPerRangeChurned => Stage::Counted,
         }
     }

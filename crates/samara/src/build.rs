@@ -19,16 +19,47 @@ pub(crate) struct Builder<V, K: Key, S: Shape> {
     open: [Option<Raw>; MAX_HEIGHT],
     /// The first key of the open leaf's region.
     start: K,
+    /// Of the open leaf, if it is packed: its handle, its upper half, and how many entries it has. What it says itself lags behind (`settle`).
+    packed: Option<(Leaf<V, K, S>, u32)>,
+    filled: usize,
 }
 
 impl<V, K: Key, S: Shape> Builder<V, K, S> {
     pub(crate) fn new() -> Self {
-        Builder { tree: Tree::new(), open: [None; MAX_HEIGHT], start: K::MIN }
+        Builder { tree: Tree::new(), open: [None; MAX_HEIGHT], start: K::MIN, packed: None, filled: 0 }
     }
 
     /// Puts an entry behind all others. The caller has seen to it that it belongs there.
     #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
+        if let Some((leaf, high)) = self.packed
+            && self.filled < Leaf::<V, K, S>::PACKED
+            && span.first.high() == high
+            && span.last.high() == high
+            && span.last.low() != u32::MAX
+        {
+            // SAFETY: the open leaf is live and packed, has words for these keys and a slot.
+            unsafe { leaf.fill_words(self.filled, span, value) };
+            self.filled += 1;
+            return Ok(());
+        }
+        self.push_slowly(span, value)
+    }
+
+    /// What the open leaf does not say yet is said.
+    fn settle(&mut self) {
+        if let Some((leaf, _)) = self.packed.take() {
+            // SAFETY: the open leaf is live, and so many of its slots are filled.
+            unsafe {
+                self.tree.len += self.filled - leaf.len();
+                leaf.set_len(self.filled);
+            }
+        }
+    }
+
+    /// [`Builder::push`] into any leaf, or a new one.
+    fn push_slowly(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
+        self.settle();
         // SAFETY: open nodes are live, and their slots up to `len` filled.
         unsafe {
             let leaf = match self.open[0].map(Leaf::<V, K, S>::from_raw) {
@@ -52,6 +83,8 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
             leaf.set_len(slot + 1);
             leaf.fill(slot, span.last, span.first, value);
             self.tree.len += 1;
+            self.filled = slot + 1;
+            self.packed = leaf.packed().map(|(high, ..)| (leaf, high));
         }
         Ok(())
     }
@@ -98,6 +131,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
 
     /// The tree of all entries.
     pub(crate) fn finish(mut self) -> Result<Tree<V, K, S>, AllocError> {
+        self.settle();
         if let Some(leaf) = self.open[0].map(Leaf::<V, K, S>::from_raw) {
             // What is hung may find the open node full: one more on every level that has one, and one above.
             let levels = self.open[1..].iter().flatten().count();
@@ -128,6 +162,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
 impl<V, K: Key, S: Shape> Drop for Builder<V, K, S> {
     fn drop(&mut self) {
         // Nothing is open after `finish`.
+        self.settle();
         self.tree.len = 0;
         drop(Open::<V, K, S>(&mut self.open, PhantomData));
     }

@@ -2,6 +2,7 @@
 
 use crate::error::AllocError;
 use crate::inner::Inner;
+use crate::iter::AHEAD;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::node::{Raw, Unit};
@@ -16,7 +17,7 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
         let mut copy = Tree::new();
         if let Some(root) = self.root {
             // SAFETY: T4.
-            copy.root = Some(unsafe { copy_node::<V, K, S>(root, self.height)? });
+            copy.root = Some(unsafe { copy_node::<V, K, S>(root, self.height, None)? });
             (copy.height, copy.len) = (self.height, self.len);
             copy.thinned = self.thinned;
         }
@@ -24,17 +25,18 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// A copy of the subtree at `at`. Where it fails, or a value's clone panics, what was copied is dropped.
+/// A copy of the subtree at `at`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is what will be copied
+/// after it: the leaves that come soon are asked for.
 ///
 /// # Safety
-/// A live node at `level` of a tree.
-unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize) -> Result<Raw, AllocError> {
+/// Live nodes at `level` of a tree.
+unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize, next: Option<Raw>) -> Result<Raw, AllocError> {
     // SAFETY: T4, N2, N3. The copy's length counts what it has got so far, so its guard drops just that.
     unsafe {
         if level == 0 {
             let (from, to) = (Leaf::<V, K, S>::from_raw(at), Leaf::<V, K, S>::alloc()?);
+            to.init_as(from);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);
-            to.copy_keys(from);
             for i in 0..from.len() {
                 to.value(i).write((*from.value(i)).clone());
                 to.set_len(i + 1);
@@ -43,10 +45,21 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize) -> Result
             return Ok(to.raw());
         }
         let (from, to) = (Inner::<K, S>::from_raw(at), Inner::<K, S>::alloc()?);
+        to.init_as(from);
         let partial = Subtree::<V, K, S>::new(to.raw(), level);
-        to.copy_words(from);
+        let next = next.map(Inner::<K, S>::from_raw);
+        if let Some(next) = next {
+            next.prefetch();
+        }
         for i in 0..from.len() {
-            ptr::write(to.items().add(i), copy_node::<V, K, S>(from.child(i), level - 1)?);
+            if level == 1 {
+                let beyond = || next.and_then(|next| next.get(i + AHEAD - from.len()));
+                if let Some(leaf) = from.get(i + AHEAD).or_else(beyond) {
+                    Leaf::<V, K, S>::from_raw(leaf).prefetch();
+                }
+            }
+            let after = from.get(i + 1).or_else(|| next?.get(0));
+            ptr::write(to.items().add(i), copy_node::<V, K, S>(from.child(i), level - 1, after)?);
             to.set_len(i + 1);
         }
         mem::forget(partial);

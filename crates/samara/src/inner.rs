@@ -237,15 +237,27 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Takes over the keys and second words of `from`; no item, and no length.
+    /// Makes fresh memory a node of the pivots and gaps of `from`, without a child, and of no length.
     ///
     /// # Safety
-    /// Both nodes are live and different.
-    pub(crate) unsafe fn copy_words(self, from: Self) {
-        // SAFETY: the caller's promise; N2.
+    /// Both are live and different, and this one holds nothing.
+    pub(crate) unsafe fn init_as(self, from: Self) {
+        // SAFETY: the caller's promise; N2 holds here as it does there.
         unsafe {
+            self.init_header();
             ptr::copy_nonoverlapping(from.keys(), self.keys(), Self::SLOTS);
             ptr::copy_nonoverlapping(from.gaps(), self.gaps(), Self::SLOTS);
+        }
+    }
+
+    /// # Safety
+    /// The memory is live.
+    unsafe fn init_header(self) {
+        // SAFETY: N1: within the allocation.
+        unsafe {
+            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (N4)
+            self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
+            self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
         }
     }
 
@@ -276,6 +288,16 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         crate::search::prefetch(self.at, Self::BYTES);
+    }
+
+    /// Child `i`, if there is one.
+    ///
+    /// # Safety
+    /// The node is live.
+    #[inline(always)]
+    pub(crate) unsafe fn get(self, i: usize) -> Option<Raw> {
+        // SAFETY: N3.
+        unsafe { if i < self.len() { Some(self.child(i)) } else { None } }
     }
 
     /// Child `i`.
@@ -346,19 +368,13 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
         const { assert!(3 <= Self::SLOTS && Self::SLOTS <= 63) };
         let layout = const { Self::layout() };
         // SAFETY: the layout is not of size zero: there are keys in it.
-        let at = NonNull::new(unsafe { alloc(layout) }).ok_or(AllocError)?;
-        let node = Self::from_raw(at);
-        // SAFETY: a fresh allocation of this layout.
-        unsafe { node.init() };
-        Ok(node)
+        NonNull::new(unsafe { alloc(layout) }).map(Self::from_raw).ok_or(AllocError)
     }
 
     unsafe fn init(self) {
         // SAFETY: N1: the bytes written are within the allocation; this is what N2 and N3 ask of an empty node.
         unsafe {
-            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (N4)
-            self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
-            self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
+            self.init_header();
             for i in 0..Self::SLOTS {
                 self.keys().add(i).write(K::MAX);
                 self.gaps().add(i).write(K::ZERO);

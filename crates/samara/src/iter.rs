@@ -11,6 +11,7 @@
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
+use crate::node::Raw;
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
@@ -19,7 +20,7 @@ use core::iter::FusedIterator;
 use core::marker::PhantomData;
 
 /// So many leaves ahead are asked for while one is gone over: what memory takes for one is what several take to go over.
-const AHEAD: usize = 8;
+pub(crate) const AHEAD: usize = 12;
 
 /// A slot of a leaf, and where the leaf hangs.
 pub(crate) struct Place<V, K: Key, S: Shape> {
@@ -27,6 +28,8 @@ pub(crate) struct Place<V, K: Key, S: Shape> {
     pub(crate) slot: usize,
     /// The leaf's parent and its slot there, if it has one.
     parent: Option<(Inner<K, S>, usize)>,
+    /// The same of the parent.
+    above: Option<(Inner<K, S>, usize)>,
 }
 
 impl<V, K: Key, S: Shape> Clone for Place<V, K, S> {
@@ -48,12 +51,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// `path` is of this tree as it is and leads to `leaf`.
     unsafe fn place_on(&self, path: &Path, leaf: Leaf<V, K, S>, slot: usize) -> Place<V, K, S> {
-        // SAFETY: the caller's promise; above a leaf stands an inner node.
-        let parent = (self.height > 0).then(|| unsafe {
-            let Step { node, slot } = path.at(1);
+        // SAFETY: the caller's promise; above a leaf stand inner nodes.
+        let hangs = |level| unsafe {
+            let Step { node, slot } = path.at(level);
             (Inner::from_raw(node), slot)
-        });
-        Place { leaf, slot, parent }
+        };
+        Place { leaf, slot, parent: (self.height > 0).then(|| hangs(1)), above: (self.height > 1).then(|| hangs(2)) }
     }
 
     /// The first slot of the next leaf, or the slot behind the last of the leaf before.
@@ -62,27 +65,29 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// `place` is of this tree as it is.
     #[inline]
     pub(crate) unsafe fn neighbour(&self, place: &Place<V, K, S>, forwards: bool) -> Option<Place<V, K, S>> {
-        // SAFETY: the caller's promise: leaf and parent are live, and the children named are there.
+        // SAFETY: the caller's promise: leaf and parents are live, and the children named are there.
         unsafe {
             let (node, slot) = place.parent?;
-            if forwards && slot + 1 < node.len() {
-                if slot + 1 + AHEAD < node.len() {
-                    Leaf::<V, K, S>::from_raw(node.child(slot + 1 + AHEAD)).prefetch();
+            let slot = next_slot(slot, forwards);
+            let (parent, above) = if slot < node.len() {
+                ((node, slot), place.above)
+            } else if let Some((above, at)) = place.above
+                && let at = next_slot(at, forwards)
+                && at < above.len()
+            {
+                let node = Inner::<K, S>::from_raw(above.child(at));
+                if let Some(next) = above.get(next_slot(at, forwards)) {
+                    Inner::<K, S>::from_raw(next).prefetch();
                 }
-                return Some(Place {
-                    leaf: Leaf::from_raw(node.child(slot + 1)),
-                    slot: 0,
-                    parent: Some((node, slot + 1)),
-                });
+                ((node, if forwards { 0 } else { node.len() - 1 }), Some((above, at)))
+            } else {
+                return self.neighbour_over(place, forwards);
+            };
+            if let Some(leaf) = further(parent, above, forwards) {
+                Leaf::<V, K, S>::from_raw(leaf).prefetch();
             }
-            if !forwards && slot > 0 {
-                if slot > AHEAD {
-                    Leaf::<V, K, S>::from_raw(node.child(slot - 1 - AHEAD)).prefetch();
-                }
-                let leaf = Leaf::<V, K, S>::from_raw(node.child(slot - 1));
-                return Some(Place { leaf, slot: leaf.len(), parent: Some((node, slot - 1)) });
-            }
-            self.neighbour_over(place, forwards)
+            let leaf = Leaf::<V, K, S>::from_raw(parent.0.child(parent.1));
+            Some(Place { leaf, slot: if forwards { 0 } else { leaf.len() }, parent: Some(parent), above })
         }
     }
 
@@ -98,7 +103,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             self.seek(place.leaf.key(0), &mut path)?;
             for level in 1..=self.height {
                 let Step { node, slot } = path.at(level);
-                let slot = if forwards { slot + 1 } else { slot.wrapping_sub(1) };
+                let slot = next_slot(slot, forwards);
                 if slot < Inner::<K, S>::from_raw(node).len() {
                     path.set(level, node, slot);
                     let leaf = self.come_down(&mut path, level, !forwards);
@@ -174,6 +179,33 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
+#[inline(always)]
+fn next_slot(slot: usize, forwards: bool) -> usize {
+    if forwards { slot + 1 } else { slot.wrapping_sub(1) }
+}
+
+/// The leaf [`AHEAD`] leaves further on than that in slot `slot` of `node`, if it hangs there or from the next node.
+///
+/// # Safety
+/// `node` hangs in the slot that `above` says, if that is there; all are live.
+#[inline(always)]
+unsafe fn further<K: Key, S: Shape>(
+    (node, slot): (Inner<K, S>, usize),
+    above: Option<(Inner<K, S>, usize)>,
+    forwards: bool,
+) -> Option<Raw> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let wanted = if forwards { slot + AHEAD } else { slot.wrapping_sub(AHEAD) };
+        if let Some(leaf) = node.get(wanted) {
+            return Some(leaf);
+        }
+        let (above, at) = above?;
+        let next = Inner::<K, S>::from_raw(above.get(next_slot(at, forwards))?);
+        next.get(if forwards { wanted - node.len() } else { next.len().wrapping_add(wanted) })
+    }
+}
+
 /// The next entry to come, and the slot behind the last one; `None` where there is none at all.
 type Ends<V, K, S> = Option<(Place<V, K, S>, Place<V, K, S>)>;
 
@@ -221,6 +253,16 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
         let stop = if front.leaf == back.leaf { back.slot } else { unsafe { front.leaf.len() } };
         front.slot = stop;
         Some((leaf, slot, stop))
+    }
+
+    /// The same from the back.
+    #[inline]
+    fn next_run_back(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
+        let (leaf, slot) = self.next_back()?;
+        let (front, back) = self.ends.as_mut()?;
+        let start = if front.leaf == back.leaf { front.slot } else { 0 };
+        back.slot = start;
+        Some((leaf, start, slot + 1))
     }
 
     #[inline(always)]
@@ -277,7 +319,7 @@ macro_rules! iterator {
                 let mut so_far = init;
                 while let Some((leaf, from, to)) = self.walk.next_run() {
                     // SAFETY: as for `next`.
-                    so_far = unsafe { leaf.fold(from, to, so_far, |b, span, value| f(b, (span, $to_ref(value)))) };
+                    so_far = unsafe { leaf.fold(from..to, so_far, |b, span, value| f(b, (span, $to_ref(value)))) };
                 }
                 so_far
             }
@@ -289,6 +331,17 @@ macro_rules! iterator {
                 let (leaf, slot) = self.walk.next_back()?;
                 // SAFETY: as for `next`.
                 Some(unsafe { (span_of(leaf, slot), $to_ref(leaf.value(slot))) })
+            }
+
+            #[inline]
+            fn rfold<B, F: FnMut(B, Self::Item) -> B>(mut self, init: B, mut f: F) -> B {
+                let mut so_far = init;
+                while let Some((leaf, from, to)) = self.walk.next_run_back() {
+                    let slots = (from..to).rev();
+                    // SAFETY: as for `next`.
+                    so_far = unsafe { leaf.fold(slots, so_far, |b, span, value| f(b, (span, $to_ref(value)))) };
+                }
+                so_far
             }
         }
 

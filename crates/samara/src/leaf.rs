@@ -282,15 +282,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Folds over the entries of the slots `from..to`: what form the leaf has is looked at once.
+    /// Folds over the entries of `slots`: what form the leaf has is looked at once.
     ///
     /// # Safety
-    /// The leaf is live and stays as it is, and `to` is not above its length.
+    /// The leaf is live and stays as it is, and the slots are below its length.
     #[inline(always)]
     pub(crate) unsafe fn fold<B>(
         self,
-        from: usize,
-        to: usize,
+        slots: impl Iterator<Item = usize>,
         init: B,
         mut f: impl FnMut(B, Span<K>, *mut V) -> B,
     ) -> B {
@@ -300,12 +299,12 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             let items = self.items();
             if self.is_wide() {
                 let (lasts, firsts) = self.keys();
-                for i in from..to {
+                for i in slots {
                     so_far = f(so_far, Span::new(*firsts.add(i), *lasts.add(i)), items.add(i));
                 }
             } else {
                 let (high, (lasts, firsts)) = (self.high(), self.words());
-                for i in from..to {
+                for i in slots {
                     let span = Span::new(K::join(high, *firsts.add(i)), K::join(high, *lasts.add(i)));
                     so_far = f(so_far, span, items.add(i));
                 }
@@ -572,6 +571,21 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
+    /// Fills slot `i` of a packed leaf, without a look at what form it has.
+    ///
+    /// # Safety
+    /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf admits the keys.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_words(self, i: usize, span: Span<K>, value: V) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (lasts, firsts) = self.words();
+            lasts.add(i).write(span.last.low());
+            firsts.add(i).write(span.first.low());
+            self.byte(Self::PACKED_ITEMS).cast::<V>().add(i).write(value);
+        }
+    }
+
     /// Takes the entry in slot `i` out of a packed leaf.
     ///
     /// # Safety
@@ -680,22 +694,24 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Takes over the form and the words of `from`; no value, and no length.
+    /// Makes fresh memory a leaf of the form and the words of `from`, without a value, and of no length.
     ///
     /// # Safety
-    /// Both leaves are live and different, and this one is empty.
-    pub(crate) unsafe fn copy_keys(self, from: Self) {
-        // SAFETY: the caller's promise. Not the header as a whole: other owners may be counting there (Q1).
+    /// Both are live and different, and this one holds nothing.
+    pub(crate) unsafe fn init_as(self, from: Self) {
+        // SAFETY: the caller's promise: L2 and L5 hold here as they do there. Not the header as a whole: other owners may be counting
+        // there (Q1).
         unsafe {
-            self.take_form(from);
+            let (high, wide) = ((*from.header()).high, (*from.header()).wide);
             if from.is_wide() {
                 let keys = Self::WIDE_ITEMS - Self::KEYS;
                 ptr::copy_nonoverlapping(from.byte(Self::KEYS), self.byte(Self::KEYS), keys);
             } else {
                 let (mine, theirs) = (self.words(), from.words());
                 ptr::copy_nonoverlapping(theirs.0, mine.0, Self::PACKED);
-                ptr::copy_nonoverlapping(theirs.1, mine.1, Self::PACKED);
+                ptr::copy_nonoverlapping(theirs.1, mine.1, Self::KEYS / 4);
             }
+            self.header().write(Header { high, refs: AtomicU32::new(0), len: 0, wide });
         }
     }
 
@@ -751,11 +767,7 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
         const { assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63) };
         let layout = const { Self::layout() };
         // SAFETY: the layout is not of size zero: there is a header in it.
-        let at = NonNull::new(unsafe { alloc(layout) }).ok_or(AllocError)?;
-        let leaf = Self::from_raw(at);
-        // SAFETY: a fresh allocation of this layout.
-        unsafe { leaf.init() };
-        Ok(leaf)
+        NonNull::new(unsafe { alloc(layout) }).map(Self::from_raw).ok_or(AllocError)
     }
 
     unsafe fn init(self) {

@@ -22,13 +22,13 @@ pub(crate) const fn max(a: usize, b: usize) -> usize {
 pub(crate) trait Unit: Copy {
     const BYTES: usize;
 
-    /// A new, empty node.
+    /// Memory for a node: live, and for the caller to make one of, by [`Unit::init`] or as a copy.
     fn alloc() -> Result<Self, AllocError>;
 
     /// Makes the node an empty one.
     ///
     /// # Safety
-    /// The node is live and holds no item.
+    /// The memory is live and holds no item.
     unsafe fn init(self);
 
     /// Gives the node's memory back. Its items are not dropped.

@@ -4,9 +4,11 @@
 //! everywhere in Rust.)
 
 use crate::inner::Inner;
+use crate::iter::AHEAD;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::node::{Raw, Unit};
+use crate::search::prefetch_write;
 use crate::shape::Shape;
 use crate::share::{let_go, refs};
 use crate::tree::Tree;
@@ -106,6 +108,9 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
             let node = Inner::<K, S>::from_raw(self.at);
             while self.slot < node.len() {
                 let child = node.child(self.slot);
+                if let Some(ahead) = node.get(self.slot + AHEAD) {
+                    prefetch_write(ptr::from_ref(refs::<V, K, S>(ahead, self.level - 1)).cast());
+                }
                 self.slot += 1;
                 let rest = Self { at: self.at, level: self.level, slot: self.slot, kind: PhantomData };
                 drop(Self::new(child, self.level - 1));

@@ -245,8 +245,8 @@ impl<V, K: Key, S: Shape> Own<V, K, S> {
         let to = Leaf::<V, K, S>::alloc()?;
         // SAFETY: L2, L3. The copy's length counts what it has got so far, so its guard drops just that if a clone panics.
         unsafe {
+            to.init_as(from);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);
-            to.copy_keys(from);
             let (values, copies) = (from.items(), to.items());
             for i in 0..from.len() {
                 copies.add(i).write((self.clone)(&*values.add(i)));
@@ -272,7 +272,7 @@ unsafe fn copy_inner<V, K: Key, S: Shape>(at: Raw, level: usize) -> Result<Raw, 
         for i in 0..len {
             crate::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(from.child(i), level - 1)).cast());
         }
-        to.copy_words(from);
+        to.init_as(from);
         let partial = Subtree::<V, K, S>::new(to.raw(), level);
         for i in 0..len {
             hold(refs::<V, K, S>(from.child(i), level - 1))?;

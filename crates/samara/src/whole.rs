@@ -101,6 +101,10 @@ macro_rules! counted {
                 self.left -= usize::from(item.is_some());
                 item
             }
+            #[inline]
+            fn rfold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, f: F) -> B {
+                self.entries.rfold(init, f)
+            }
         }
         traits!($name);
     };
@@ -136,6 +140,10 @@ macro_rules! projected {
             #[inline]
             fn next_back(&mut self) -> Option<Self::Item> {
                 self.entries.next_back().map($pick)
+            }
+            #[inline]
+            fn rfold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+                self.entries.rfold(init, |so_far, entry| f(so_far, $pick(entry)))
             }
         }
         traits!($name);
