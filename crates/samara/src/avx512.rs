@@ -70,18 +70,20 @@ impl Search for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn widest_words(first: *const u32, last: *const u32, n: usize) -> u32 {
+    unsafe fn widest_words(first: *const u32, last: *const u32, slots: usize, n: usize) -> u32 {
         // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
         unsafe {
-            let (mut widest, one) = (_mm512_setzero_si512(), _mm512_set1_epi32(1));
-            for at in (1..n).step_by(16) {
-                let lanes = (below(n - at) & 0xffff) as u16;
+            let mut widest = _mm512_setzero_si512();
+            let mut at = 1;
+            while at < slots {
+                let lanes = (below(n) >> at) as u16;
                 let first = _mm512_maskz_loadu_epi32(lanes, first.add(at).cast());
                 let last = _mm512_maskz_loadu_epi32(lanes, last.add(at - 1).cast());
-                let gap = _mm512_maskz_sub_epi32(lanes, _mm512_sub_epi32(first, last), one);
-                widest = _mm512_max_epu32(widest, gap);
+                widest = _mm512_max_epu32(widest, _mm512_sub_epi32(first, last));
+                at += 16;
             }
-            _mm512_reduce_max_epu32(widest)
+            // One more than the gap, but where there is no gap at all.
+            _mm512_reduce_max_epu32(widest).saturating_sub(1)
         }
     }
 
@@ -94,28 +96,32 @@ impl Search for Avx512 {
         // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
         unsafe {
             let (mut wide, least) = (0, _mm512_set1_epi64(bits(least)));
-            for at in (0..n).step_by(8) {
+            let mut at = 0;
+            while at < n {
                 let lanes = lanes(n - at);
                 let some = _mm512_maskz_loadu_epi64(lanes, words.add(at).cast());
                 wide |= u64::from(_mm512_mask_cmpge_epu64_mask(lanes, some, least)) << at;
+                at += 8;
             }
             wide
         }
     }
 
     #[inline(always)]
-    unsafe fn wide_words(first: *const u32, last: *const u32, n: usize, least: u32) -> u64 {
+    unsafe fn wide_words(first: *const u32, last: *const u32, slots: usize, n: usize, least: u32) -> u64 {
         // SAFETY: as above.
         unsafe {
             let (mut wide, one, least) = (0, _mm512_set1_epi32(1), _mm512_set1_epi32(least as i32));
-            for at in (1..n).step_by(16) {
-                let lanes = (below((n - at).min(16)) & 0xffff) as u16;
+            let mut at = 1;
+            while at < slots {
+                let lanes = (below(slots) >> at) as u16;
                 let first = _mm512_maskz_loadu_epi32(lanes, first.add(at).cast());
                 let last = _mm512_maskz_loadu_epi32(lanes, last.add(at - 1).cast());
                 let gap = _mm512_sub_epi32(_mm512_sub_epi32(first, last), one);
-                wide |= u64::from(_mm512_mask_cmpge_epu32_mask(lanes, gap, least)) << at;
+                wide |= u64::from(_mm512_cmpge_epu32_mask(gap, least)) << at;
+                at += 16;
             }
-            wide
+            wide & below(n)
         }
     }
 
@@ -185,9 +191,11 @@ impl Search for Avx512 {
         // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
         unsafe {
             let mut greatest = _mm512_setzero_si512();
-            for at in (0..n).step_by(8) {
+            let mut at = 0;
+            while at < n {
                 let some = _mm512_maskz_loadu_epi64(lanes(n - at), words.add(at).cast());
                 greatest = _mm512_max_epu64(greatest, some);
+                at += 8;
             }
             word(_mm512_reduce_max_epu64(greatest))
         }

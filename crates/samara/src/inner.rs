@@ -332,14 +332,14 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { F::greatest(self.gaps(), Self::SLOTS) }
     }
 
-    /// Below which children there is a gap `least` wide or wider: a bit for each.
+    /// Below which children there is a gap `least` wide or wider, which is not nothing: a bit for each.
     ///
     /// # Safety
-    /// The node is live, and the processor has what `F` uses.
+    /// The node is live, `least` is not zero, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, least: K) -> u64 {
-        // SAFETY: N2: every word is initialised.
-        unsafe { F::at_least(self.gaps(), self.len(), least) }
+        // SAFETY: N2: every word is initialised, and zero behind the length.
+        unsafe { F::at_least(self.gaps(), Self::SLOTS, least) }
     }
 
     /// The widest gap below this node (N2: blanks count as zero).

@@ -340,7 +340,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             let within = if self.is_wide() {
                 F::widest(self.keys().1, self.keys().0, self.len())
             } else {
-                K::join(0, F::widest_words(self.words().1, self.words().0, self.len()))
+                K::join(0, F::widest_words(self.words().1, self.words().0, Self::PACKED, self.len()))
             };
             self.first(0).wrapping_sub(start).max(within)
         }
@@ -362,7 +362,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             } else if least.high() != 0 {
                 0
             } else {
-                F::wide_words(self.words().1, self.words().0, self.len(), least.above(0))
+                F::wide_words(self.words().1, self.words().0, Self::PACKED, self.len(), least.above(0))
             };
             within | u64::from(self.first(0).wrapping_sub(start) >= least)
         }

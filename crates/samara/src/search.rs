@@ -59,12 +59,12 @@ pub(crate) trait Search: Copy {
     /// S1 holds for `words` and `slots`, and the processor has what the implementation uses.
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize;
 
-    /// [`Search::widest`] for words.
+    /// [`Search::widest`] for the words of a leaf of so many slots, of which `n` have entries: each begins behind the one before it.
     ///
     /// # Safety
-    /// As there.
+    /// As there, for all `slots`.
     #[inline(always)]
-    unsafe fn widest_words(first: *const u32, last: *const u32, n: usize) -> u32 {
+    unsafe fn widest_words(first: *const u32, last: *const u32, _slots: usize, n: usize) -> u32 {
         let mut widest = [0; 2];
         for i in 1..n {
             // SAFETY: the caller's promise.
@@ -89,7 +89,7 @@ pub(crate) trait Search: Copy {
     /// # Safety
     /// As for [`Search::widest_words`].
     #[inline(always)]
-    unsafe fn wide_words(first: *const u32, last: *const u32, n: usize, least: u32) -> u64 {
+    unsafe fn wide_words(first: *const u32, last: *const u32, _slots: usize, n: usize, least: u32) -> u64 {
         (1..n).fold(0, |bits, i| {
             // SAFETY: the caller's promise.
             let gap = unsafe { (*first.add(i)).wrapping_sub(*last.add(i - 1)).wrapping_sub(1) };

@@ -68,11 +68,19 @@ fn words<F: Search>(search: F) {
                     let rank = unsafe { F::rank_words(keys.as_ptr(), slots, sought) };
                     assert_eq!(rank, expected, "{slots} {len} {sought:#x}");
                 }
-                let first = [7u32; 64].map(|x| x.wrapping_add(base));
+                let first: [u32; 64] = core::array::from_fn(|i| match i {
+                    0 => base,
+                    _ => keys[i - 1].wrapping_add(1 + i as u32 % 3), // behind the last key before it, as in a leaf
+                });
                 let gap = |i: usize| first[i].wrapping_sub(keys[i - 1]).wrapping_sub(1);
                 // SAFETY: 64 words in each array.
-                let widest = unsafe { F::widest_words(first.as_ptr(), keys.as_ptr(), len) };
+                let widest = unsafe { F::widest_words(first.as_ptr(), keys.as_ptr(), slots, len) };
                 assert_eq!(widest, (1..len).map(gap).max().unwrap_or(0));
+                for least in 1..4 {
+                    // SAFETY: as above.
+                    let wide = unsafe { F::wide_words(first.as_ptr(), keys.as_ptr(), slots, len, least) };
+                    assert_eq!(wide, (1..len).fold(0, |bits, i| bits | u64::from(gap(i) >= least) << i));
+                }
                 let values = all.map(u64::from);
                 for at in 0..len {
                     let (mut words, mut moved) = (all, values);

@@ -203,10 +203,19 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// The last key of the last entry.
+    #[inline]
     pub(crate) fn max(&self) -> Option<K> {
-        let (leaf, slot) = self.edge(true)?;
-        // SAFETY: `edge` gives an entry.
-        Some(unsafe { leaf.key(slot) })
+        let root = self.root?;
+        // SAFETY: T4: the root is live and not empty. T2: its last pivot is that key.
+        Some(unsafe {
+            if self.height > 0 {
+                let node = Inner::<K, S>::from_raw(root);
+                node.key(node.len() - 1)
+            } else {
+                let leaf = Leaf::<V, K, S>::from_raw(root);
+                leaf.key(leaf.len() - 1)
+            }
+        })
     }
 
     /// The first key of the region of the node at `level` of `path` (T2).
