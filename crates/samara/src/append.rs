@@ -1,4 +1,4 @@
-//! Two maps out of one, one out of two. Both move the values.
+//! Two maps out of one, one out of two, one into fewer nodes. All move the values.
 
 use crate::build::Builder;
 use crate::error::{AllocError, StoreError};
@@ -48,7 +48,47 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 
     fn has_spares(&self) -> bool {
-        self.tree.leaves.len() + self.tree.inners.len() > 0
+        self.tree.leaves.keeps() || self.tree.inners.keeps()
+    }
+
+    /// Packs the entries into as few nodes as they need, and gives the rest of the memory back, what is reserved too. O(n).
+    ///
+    /// Nodes that fall free are kept for later stores: a map has the memory that it needed when it was largest, until this call,
+    /// [`clear`](Self::clear), or its end.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::RangeMap;
+    /// let mut map = RangeMap::<u64>::from_sorted((0..10_000).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+    /// map.retain(|span, _| span.first % 1000 == 0);
+    /// map.shrink_to_fit()?;
+    /// assert_eq!(map.len(), 100);
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
+        self.tree.own(Span::FULL)?;
+        // All memory first, then the values, which nothing can stop.
+        let mut fit = self.places(Span::FULL)?;
+        let mut places = fit.values_mut();
+        for value in mem::take(self).into_values() {
+            places.next().expect("there is a place for every value").write(value);
+        }
+        // SAFETY: every place has been written: both maps have the same ranges.
+        self.tree = unsafe { fit.tree.move_as::<V>() };
+        Ok(())
+    }
+
+    /// A map of the ranges that meet `window`, trimmed to it, without their values.
+    fn places(&self, window: Span<K>) -> Result<RangeMap<MaybeUninit<V>, K, S>, AllocError> {
+        let mut builder = Builder::new();
+        for (span, _) in self.range(window) {
+            let span = Span::new(span.first.max(window.first), span.last.min(window.last));
+            builder.push(span, MaybeUninit::uninit())?;
+        }
+        Ok(RangeMap { tree: builder.finish()? })
     }
 
     /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key` and the key before it is cut
@@ -69,11 +109,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
         let window = Span::new(key, K::MAX);
         // All memory first, then the values, which nothing can stop.
-        let mut builder = Builder::<MaybeUninit<V>, K, S>::new();
-        for (span, _) in self.range(window) {
-            builder.push(Span::new(span.first.max(key), span.last), MaybeUninit::uninit())?;
-        }
-        let mut high = RangeMap { tree: builder.finish()? };
+        let mut high = self.places(window)?;
         let mut places = high.values_mut();
         for (_, value) in self.drain(window)? {
             // Both walk over the same ranges: were it not so, no value could be trusted any more.

@@ -3,7 +3,7 @@
 //! The shifts stay within registers: a load of what has just been stored a slot further on waits until it has reached the cache.
 
 use crate::key::Key;
-use crate::search::{Job, Portable, Search};
+use crate::search::{Job, Portable, SHIFTED, Search};
 use core::arch::x86_64::*;
 use core::mem::size_of;
 
@@ -127,7 +127,7 @@ impl Search for Avx512 {
 
     #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
-        if !(17..=32).contains(&slots) {
+        if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
             // SAFETY: the caller's promise.
             return unsafe { Portable::insert_word(words, slots, at, word) };
         }
@@ -145,7 +145,7 @@ impl Search for Avx512 {
 
     #[inline(always)]
     unsafe fn remove_word(words: *mut u32, slots: usize, len: usize, at: usize) {
-        if !(17..=32).contains(&slots) {
+        if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
             // SAFETY: the caller's promise.
             return unsafe { Portable::remove_word(words, slots, len, at) };
         }

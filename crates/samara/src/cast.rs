@@ -7,8 +7,8 @@ use crate::tree::Tree;
 use core::mem;
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Moves all entries into `to`, which has none, their values taken for `W`s; this tree has none then. What is set aside
-    /// for inner nodes goes along, with its promise to keep those that fall free; what is set aside for leaves stays.
+    /// Moves all entries into `to`, which has none, their values taken for `W`s; this tree has none then. What is set aside for nodes
+    /// goes along, with its promise to keep those that fall free.
     ///
     /// # Safety
     /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a node's layout depends on the
@@ -21,6 +21,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         to.thinned = self.thinned;
         self.hole.forget();
         mem::swap(&mut to.inners, &mut self.inners);
+        // SAFETY: leaves of both are of one size and alignment.
+        unsafe { self.leaves.swap(&mut to.leaves) };
     }
 
     /// [`move_into`](Self::move_into) a new tree.

@@ -5,7 +5,7 @@ use crate::inner::Inner;
 use crate::iter::AHEAD;
 use crate::key::Key;
 use crate::leaf::Leaf;
-use crate::node::{Raw, Unit};
+use crate::node::Raw;
 use crate::reap::Subtree;
 use crate::shape::Shape;
 use crate::tree::Tree;
@@ -17,7 +17,7 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
         let mut copy = Tree::new();
         if let Some(root) = self.root {
             // SAFETY: T4.
-            copy.root = Some(unsafe { copy_node::<V, K, S>(root, self.height, None)? });
+            copy.root = Some(unsafe { copy_node(&mut copy, root, self.height, None)? });
             (copy.height, copy.len) = (self.height, self.len);
             copy.thinned = self.thinned;
         }
@@ -25,16 +25,21 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// A copy of the subtree at `at`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is what will be copied
+/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is what will be copied
 /// after it: the leaves that come soon are asked for.
 ///
 /// # Safety
 /// Live nodes at `level` of a tree.
-unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize, next: Option<Raw>) -> Result<Raw, AllocError> {
+unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
+    copy: &mut Tree<V, K, S>,
+    at: Raw,
+    level: usize,
+    next: Option<Raw>,
+) -> Result<Raw, AllocError> {
     // SAFETY: T4, N2, N3. The copy's length counts what it has got so far, so its guard drops just that.
     unsafe {
         if level == 0 {
-            let (from, to) = (Leaf::<V, K, S>::from_raw(at), Leaf::<V, K, S>::alloc()?);
+            let (from, to) = (Leaf::<V, K, S>::from_raw(at), copy.leaves.fresh()?);
             to.init_as(from);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);
             for i in 0..from.len() {
@@ -44,7 +49,7 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize, next: Opt
             mem::forget(partial);
             return Ok(to.raw());
         }
-        let (from, to) = (Inner::<K, S>::from_raw(at), Inner::<K, S>::alloc()?);
+        let (from, to) = (Inner::<K, S>::from_raw(at), copy.inners.fresh()?);
         to.init_as(from);
         let partial = Subtree::<V, K, S>::new(to.raw(), level);
         let next = next.map(Inner::<K, S>::from_raw);
@@ -59,7 +64,7 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(at: Raw, level: usize, next: Opt
                 }
             }
             let after = from.get(i + 1).or_else(|| next?.get(0));
-            ptr::write(to.items().add(i), copy_node::<V, K, S>(from.child(i), level - 1, after)?);
+            ptr::write(to.items().add(i), copy_node(copy, from.child(i), level - 1, after)?);
             to.set_len(i + 1);
         }
         mem::forget(partial);

@@ -2,7 +2,8 @@
 //! replacement does, needs neither a way down nor a look at other gaps.
 //!
 //! - **G1** Where `gap` is not empty, it is the free run before slot `slot` of the packed leaf `steps[0]`; `steps` is the way there from
-//!   the root; the nodes on it are the tree's own. Since the removal nothing has changed.
+//!   the root; the nodes on it are the tree's own, but for snapshots that were taken since: `store` asks whether the tree may share, and
+//!   what makes it share no more ([`Tree::own`]) forgets the hole. Since the removal nothing has changed.
 //! - **G2** The gap words of the lowest `raised` levels on the way are the width of `gap`, and were `words` before the removal, when two gaps
 //!   stood in the place of this one, the wider of which was `within`.
 //!

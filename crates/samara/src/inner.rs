@@ -1,28 +1,25 @@
 //! Inner nodes as bytes: where each word stands, and how to read and write it.
 //!
 //! ```text
-//!   | pivot: K * slots | header: len | gap: K * slots | refs | child * slots |
+//!   | pivot: K * slots | header: len | gap: K * slots | refs, number | child * slots |
 //! ```
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
 //!
-//! - **N1** A node is one allocation of [`Inner::layout`], aligned to [`ALIGN`]; a handle is live from [`Unit::alloc`] to
-//!   [`Unit::free`].
+//! - **N1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
+//!   moment that it is given out to [`Unit::free`].
 //! - **N2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
 //! - **N3** Exactly the first `len` children are initialised.
 //! - **N4** The header is the word that search S1 allows to be read behind the pivots.
 
-use crate::error::AllocError;
 use crate::key::Key;
 use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::sync::AtomicU32;
-use alloc::alloc::{alloc, dealloc};
-use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 /// A handle on an inner node. Copying it copies a pointer; it owns nothing.
 pub(crate) struct Inner<K, S> {
@@ -50,16 +47,9 @@ impl<K: Key, S: Shape> Inner<K, S> {
     const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
     const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), align_of::<K>());
     const REFS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<AtomicU32>());
-    const ITEMS: usize = up(Self::REFS + size_of::<AtomicU32>(), align_of::<Raw>());
+    const ITEMS: usize = up(Self::REFS + size_of::<AtomicU32>() + size_of::<u16>(), align_of::<Raw>());
     const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
-
-    const fn layout() -> Layout {
-        match Layout::from_size_align(Self::BYTES, Self::ALIGN) {
-            Ok(layout) => layout,
-            Err(_) => panic!("a value too large for a node of three"),
-        }
-    }
 
     /// The handle for `at`, an inner node. It does nothing by itself: whoever reads through it vouches that the node is live.
     #[inline(always)]
@@ -363,13 +353,10 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
 impl<K: Key, S: Shape> Unit for Inner<K, S> {
     const BYTES: usize = Self::BYTES;
-
-    fn alloc() -> Result<Self, AllocError> {
-        const { assert!(3 <= Self::SLOTS && Self::SLOTS <= 63) };
-        let layout = const { Self::layout() };
-        // SAFETY: the layout is not of size zero: there are keys in it.
-        NonNull::new(unsafe { alloc(layout) }).map(Self::from_raw).ok_or(AllocError)
-    }
+    const ALIGN: usize = {
+        assert!(3 <= Self::SLOTS && Self::SLOTS <= 63);
+        Self::ALIGN
+    };
 
     unsafe fn init(self) {
         // SAFETY: N1: the bytes written are within the allocation; this is what N2 and N3 ask of an empty node.
@@ -382,9 +369,14 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
         }
     }
 
-    unsafe fn free(self) {
-        // SAFETY: N1: allocated by `alloc` with this layout, and live by the caller's promise.
-        unsafe { dealloc(self.at.as_ptr(), const { Self::layout() }) }
+    fn number(self) -> *mut u16 {
+        // SAFETY: N1: within the allocation.
+        unsafe { self.at.as_ptr().add(Self::REFS + size_of::<AtomicU32>()).cast() }
+    }
+
+    fn link(self) -> *mut Option<Raw> {
+        // SAFETY: N1: within the allocation.
+        unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
     }
 
     fn raw(self) -> Raw {

@@ -10,29 +10,26 @@
 //! whole keys. Both have the same size, so a leaf changes its form in place. Only 64-bit keys are packed; leaves of
 //! other keys are always wide. This module does not know what order or fill a leaf has to have (`tree`), nor who owns it.
 //!
-//! - **L1** A leaf is one allocation of [`Leaf::layout`], aligned to [`ALIGN`]; a handle is live from [`Unit::alloc`] to
-//!   [`Unit::free`].
+//! - **L1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
+//!   moment that it is given out to [`Unit::free`].
 //! - **L2** Every word of the two key arrays of the leaf's form is initialised. Last keys from `len` on are the highest word.
 //! - **L3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
 //!   them (`Parked` in `store`).
 //! - **L4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
-//! - **L5** In a packed leaf whole vectors of 16 initialised words are writable, by its only owner, from the start of each key array; in
-//!   a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8 bytes whole vectors of those
-//!   are as well.
+//! - **L5** In a packed leaf two vectors of 16 initialised words are writable, by its only owner, from the start of each key array, if it
+//!   has as many slots as [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8
+//!   bytes whole vectors of those are as well.
 //! - **L6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
 
-use crate::error::AllocError;
 use crate::key::Key;
 use crate::node::{ALIGN, Raw, Unit, max, up};
-use crate::search::{Job, Search, dispatch};
+use crate::search::{Job, SHIFTED, Search, dispatch};
 use crate::shape::{Shape, leaf_slots};
 use crate::span::Span;
 use crate::sync::AtomicU32;
-use alloc::alloc::{alloc, dealloc};
-use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 /// A handle on a leaf. Copying it copies a pointer; it owns nothing.
 pub(crate) struct Leaf<V, K, S> {
@@ -58,9 +55,11 @@ struct Header {
     high: u32,
     /// Owners beyond the first (Q1).
     refs: AtomicU32,
-    len: u16,
+    len: u8,
     /// 0: packed.
-    wide: u16,
+    wide: u8,
+    /// The number of its place (B1).
+    number: u16,
 }
 
 impl<V, K: Key, S: Shape> Leaf<V, K, S> {
@@ -101,13 +100,6 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
 
     const fn wide_bytes(slots: usize) -> usize {
         up(Self::KEYS + 2 * slots * size_of::<K>(), align_of::<V>()) + slots * size_of::<V>()
-    }
-
-    const fn layout() -> Layout {
-        match Layout::from_size_align(Self::BYTES, Self::ALIGN) {
-            Ok(layout) => layout,
-            Err(_) => panic!("a value too large for a leaf"),
-        }
     }
 
     /// The handle for `at`, a leaf. It does nothing by itself: whoever reads through it vouches that the leaf is live.
@@ -201,7 +193,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         // SAFETY: L1.
         unsafe {
             debug_assert!(len <= self.slots());
-            (*self.header()).len = len as u16;
+            (*self.header()).len = len as u8;
         }
     }
 
@@ -711,7 +703,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
                 ptr::copy_nonoverlapping(theirs.0, mine.0, Self::PACKED);
                 ptr::copy_nonoverlapping(theirs.1, mine.1, Self::KEYS / 4);
             }
-            self.header().write(Header { high, refs: AtomicU32::new(0), len: 0, wide });
+            let number = self.number().read();
+            self.header().write(Header { high, refs: AtomicU32::new(0), len: 0, wide, number });
         }
     }
 
@@ -738,12 +731,6 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Where a leaf that is out of its tree, and has no use for its keys any more, links to another one.
-    pub(crate) fn link(self) -> *mut Option<Raw> {
-        const { assert!(Self::KEYS + size_of::<Option<Raw>>() <= Self::BYTES) };
-        self.byte(Self::KEYS).cast()
-    }
-
     /// Takes over the form of `from`, without a word of it.
     ///
     /// # Safety
@@ -762,17 +749,17 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
 
 impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     const BYTES: usize = Self::BYTES;
-
-    fn alloc() -> Result<Self, AllocError> {
-        const { assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63) };
-        let layout = const { Self::layout() };
-        // SAFETY: the layout is not of size zero: there is a header in it.
-        NonNull::new(unsafe { alloc(layout) }).map(Self::from_raw).ok_or(AllocError)
-    }
+    const ALIGN: usize = {
+        assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63);
+        // L5: who shifts words by vectors writes two from the start of either array.
+        assert!(Self::PACKED < SHIFTED.0 || Self::PACKED > SHIFTED.1 || Self::KEYS >= 128);
+        Self::ALIGN
+    };
 
     unsafe fn init(self) {
         // SAFETY: L1: the bytes written are within the allocation; this is what L2 and L3 ask of an empty leaf.
         unsafe {
+            let number = self.number().read();
             if K::IS_U64 {
                 let (lasts, firsts) = self.words();
                 for i in 0..Self::KEYS / 4 {
@@ -786,13 +773,18 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
                     firsts.add(i).write(K::ZERO);
                 }
             }
-            self.header().write(Header { high: 0, refs: AtomicU32::new(0), len: 0, wide: 0 });
+            self.header().write(Header { high: 0, refs: AtomicU32::new(0), len: 0, wide: 0, number });
         }
     }
 
-    unsafe fn free(self) {
-        // SAFETY: L1: allocated by `alloc` with this layout, and live by the caller's promise.
-        unsafe { dealloc(self.at.as_ptr(), const { Self::layout() }) }
+    fn number(self) -> *mut u16 {
+        // SAFETY: L1: within the allocation.
+        unsafe { &raw mut (*self.header()).number }
+    }
+
+    fn link(self) -> *mut Option<Raw> {
+        const { assert!(Self::KEYS + size_of::<Option<Raw>>() <= Self::BYTES) };
+        self.byte(Self::KEYS).cast()
     }
 
     fn raw(self) -> Raw {

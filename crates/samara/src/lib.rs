@@ -129,6 +129,7 @@ mod search;
 mod serde_impl;
 mod shape;
 mod share;
+mod slab;
 mod sorted;
 mod span;
 mod spare;

@@ -4,7 +4,6 @@
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
-use crate::node::Unit;
 use crate::shape::Shape;
 use crate::share::{is_own, refs};
 use crate::tree::{Path, Step, Tree};
@@ -105,7 +104,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             if self.height == 0 {
                 if leaf.len() == 0 {
-                    leaf.free();
+                    self.leaves.give(leaf);
                     self.root = None;
                 }
                 return;
@@ -128,7 +127,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     debug_assert!(fits);
                     right.transfer(0, r, left, l);
                     left.set_len(l + r);
-                    right.free();
+                    self.leaves.give(right);
                     self.merged(path, 1, s);
                 }
                 Cure::Share => {
@@ -171,7 +170,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: the caller's promise.
         unsafe {
             let (level, gone) = self.detach(path);
-            Leaf::<V, K, S>::from_raw(path.at(0).node).free();
+            self.leaves.give(Leaf::from_raw(path.at(0).node));
             self.mend_inner(path, level);
             self.reopen(gone);
         }

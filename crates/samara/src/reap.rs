@@ -11,29 +11,35 @@ use crate::node::{Raw, Unit};
 use crate::search::prefetch_write;
 use crate::shape::Shape;
 use crate::share::{let_go, refs};
+use crate::spare::Spare;
 use crate::tree::Tree;
 use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
 
-/// A leaf whose values are to be dropped.
-struct Dying<V, K: Key, S: Shape>(Leaf<V, K, S>);
+/// A leaf whose values are to be dropped; its memory goes to `spare`, if there is one.
+struct Dying<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
 
 impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
     fn drop(&mut self) {
         /// Frees the leaf, also where a value's drop panics.
-        struct Free<V, K: Key, S: Shape>(Leaf<V, K, S>);
+        struct Free<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
         impl<V, K: Key, S: Shape> Drop for Free<V, K, S> {
             fn drop(&mut self) {
-                // SAFETY: the leaf is live and ours, and its values are gone.
-                unsafe { self.0.free() }
+                // SAFETY: the leaf is live and ours, and its values are gone. Nobody else has the spare nodes at this moment.
+                unsafe {
+                    match self.1.as_mut() {
+                        Some(spare) => spare.give(self.0),
+                        None => self.0.free(),
+                    }
+                }
             }
         }
-        // SAFETY: the leaf is live and ours; N3: its first `len` values are initialised.
+        // SAFETY: the leaf is live and ours; L3: its first `len` values are initialised.
         unsafe {
             let len = self.0.len();
             let values = ptr::slice_from_raw_parts_mut(self.0.items(), len);
-            let _free = Free(self.0);
+            let _free = Free(self.0, self.1);
             ptr::drop_in_place(values);
         }
     }
@@ -49,26 +55,27 @@ pub(crate) unsafe fn chain<V, K: Key, S: Shape>(head: &mut Option<Raw>, leaf: Le
     *head = Some(leaf.raw());
 }
 
-/// Leaves linked by [`chain`], dropped with their values.
-pub(crate) struct Chain<V, K: Key, S: Shape> {
+/// Leaves linked by [`chain`], dropped with their values; their memory goes to `spare`.
+pub(crate) struct Chain<'a, V, K: Key, S: Shape> {
     head: Option<Raw>,
-    kind: PhantomData<(V, K, S)>,
+    spare: *mut Spare<Leaf<V, K, S>>,
+    borrow: PhantomData<&'a mut Spare<Leaf<V, K, S>>>,
 }
 
-impl<V, K: Key, S: Shape> Chain<V, K, S> {
-    pub(crate) fn new(head: Option<Raw>) -> Self {
-        Chain { head, kind: PhantomData }
+impl<'a, V, K: Key, S: Shape> Chain<'a, V, K, S> {
+    pub(crate) fn new(head: Option<Raw>, spare: &'a mut Spare<Leaf<V, K, S>>) -> Self {
+        Chain { head, spare, borrow: PhantomData }
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Chain<V, K, S> {
+impl<V, K: Key, S: Shape> Drop for Chain<'_, V, K, S> {
     fn drop(&mut self) {
         while let Some(head) = self.head {
             // SAFETY: linked by `chain`; out of the chain before its values are dropped.
             unsafe {
                 self.head = Leaf::<V, K, S>::from_raw(head).link().read_unaligned();
-                let rest = Chain::<V, K, S> { head: self.head.take(), kind: PhantomData };
-                drop(Dying::<V, K, S>(Leaf::from_raw(head)));
+                let rest = Self { head: self.head.take(), spare: self.spare, borrow: PhantomData };
+                drop(Dying::<V, K, S>(Leaf::from_raw(head), self.spare));
                 self.head = rest.head;
                 mem::forget(rest);
             }
@@ -102,7 +109,7 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
         // drop unwinds, `rest` goes on with its siblings and then frees the node.
         unsafe {
             if self.level == 0 {
-                drop(Dying::<V, K, S>(Leaf::from_raw(self.at)));
+                drop(Dying::<V, K, S>(Leaf::from_raw(self.at), ptr::null_mut()));
                 return;
             }
             let node = Inner::<K, S>::from_raw(self.at);
@@ -122,7 +129,7 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Drops every entry. What is set aside stays.
+    /// Drops every entry. What is reserved stays.
     pub(crate) fn clear(&mut self) {
         let (root, level) = (self.root.take(), mem::take(&mut self.height));
         self.len = 0;
@@ -130,12 +137,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if let Some(at) = root {
             drop(Subtree::<V, K, S>::new(at, level));
         }
+        self.leaves.forget();
+        self.inners.forget();
     }
 }
 
 impl<V, K: Key, S: Shape> Drop for Tree<V, K, S> {
     fn drop(&mut self) {
-        self.release();
         self.clear();
     }
 }

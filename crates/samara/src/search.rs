@@ -15,6 +15,9 @@ use crate::node::Raw;
 use crate::sync::{AtomicU8, Ordering};
 use core::ptr;
 
+/// From so many slots to so many, words are shifted by two vectors of 16 (L5).
+pub(crate) const SHIFTED: (usize, usize) = (17, 32);
+
 /// A way to search.
 pub(crate) trait Search: Copy {
     /// The greatest of `n` words.

@@ -17,11 +17,12 @@ use crate::error::AllocError;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
-use crate::node::{Raw, Unit};
+use crate::node::Raw;
 use crate::reap::Subtree;
 use crate::search::{Job, Portable, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
+use crate::spare::Spare;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, fence};
 use crate::tree::Tree;
 use core::marker::PhantomData;
@@ -125,7 +126,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             return Ok(());
         }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
-            let mut own = Own::<V, K, S> { clone, kind: PhantomData };
+            let mut own = Own { clone, leaves: &mut self.leaves, inners: &mut self.inners };
             // SAFETY: T4; the tree is borrowed mutably, so the root is one of the caller's nodes.
             unsafe { own.below(root, self.height, span)? };
         }
@@ -175,12 +176,13 @@ pub(crate) unsafe fn refs<'a, V, K: Key, S: Shape>(at: Raw, level: usize) -> &'a
     unsafe { if level == 0 { Leaf::<V, K, S>::from_raw(at).refs() } else { Inner::<K, S>::from_raw(at).refs() } }
 }
 
-struct Own<V, K, S> {
+struct Own<'a, V, K: Key, S: Shape> {
     clone: fn(&V) -> V,
-    kind: PhantomData<(K, S)>,
+    leaves: &'a mut Spare<Leaf<V, K, S>>,
+    inners: &'a mut Spare<Inner<K, S>>,
 }
 
-impl<V, K: Key, S: Shape> Own<V, K, S> {
+impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
     /// Makes the node at `at` the caller's own, and below it those whose regions meet `span`, and the way to the leaf behind. Whether there
     /// is one below `at`.
     ///
@@ -234,15 +236,14 @@ impl<V, K: Key, S: Shape> Own<V, K, S> {
             if is_own(refs::<V, K, S>(*at, level)) {
                 return Ok(());
             }
-            let copy =
-                if level == 0 { self.copy_leaf(Leaf::from_raw(*at))? } else { copy_inner::<V, K, S>(*at, level)? };
+            let copy = if level == 0 { self.copy_leaf(Leaf::from_raw(*at))? } else { self.copy_inner(*at, level)? };
             drop(Subtree::<V, K, S>::new(mem::replace(at, copy), level));
             Ok(())
         }
     }
 
     unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
-        let to = Leaf::<V, K, S>::alloc()?;
+        let to = self.leaves.fresh()?;
         // SAFETY: L2, L3. The copy's length counts what it has got so far, so its guard drops just that if a clone panics.
         unsafe {
             to.init_as(from);
@@ -256,30 +257,30 @@ impl<V, K: Key, S: Shape> Own<V, K, S> {
         }
         Ok(to.raw())
     }
-}
 
-/// A copy of the inner node at `at`, which owns the same children.
-///
-/// # Safety
-/// A live inner node at `level`, which the caller owns with others.
-unsafe fn copy_inner<V, K: Key, S: Shape>(at: Raw, level: usize) -> Result<Raw, AllocError> {
-    let to = Inner::<K, S>::alloc()?;
-    // SAFETY: N2, N3; the children live as long as `from`, which the caller owns.
-    unsafe {
-        let from = Inner::<K, S>::from_raw(at);
-        let len = from.len();
-        // Their counts stand in as many lines, which may all have to come from memory: at once, then.
-        for i in 0..len {
-            crate::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(from.child(i), level - 1)).cast());
+    /// A copy of the inner node at `at`, which owns the same children.
+    ///
+    /// # Safety
+    /// A live inner node at `level`, which the caller owns with others.
+    unsafe fn copy_inner(&mut self, at: Raw, level: usize) -> Result<Raw, AllocError> {
+        let to = self.inners.fresh()?;
+        // SAFETY: N2, N3; the children live as long as `from`, which the caller owns.
+        unsafe {
+            let from = Inner::<K, S>::from_raw(at);
+            let len = from.len();
+            // Their counts stand in as many lines, which may all have to come from memory: at once, then.
+            for i in 0..len {
+                crate::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(from.child(i), level - 1)).cast());
+            }
+            to.init_as(from);
+            let partial = Subtree::<V, K, S>::new(to.raw(), level);
+            for i in 0..len {
+                hold(refs::<V, K, S>(from.child(i), level - 1))?;
+                to.items().add(i).write(from.child(i));
+                to.set_len(i + 1);
+            }
+            mem::forget(partial);
         }
-        to.init_as(from);
-        let partial = Subtree::<V, K, S>::new(to.raw(), level);
-        for i in 0..len {
-            hold(refs::<V, K, S>(from.child(i), level - 1))?;
-            to.items().add(i).write(from.child(i));
-            to.set_len(i + 1);
-        }
-        mem::forget(partial);
+        Ok(to.raw())
     }
-    Ok(to.raw())
 }

@@ -1,15 +1,32 @@
-//! Spare nodes: memory set aside, so that a commit needs none. Knows kinds of node, and nothing of trees.
+//! Spare nodes: memory set aside, so that a commit needs none, and where new nodes come from. Knows kinds of node, and nothing of trees.
 //!
-//! - **P1** A chained node is live and holds no item; its first word links to the next one, its other bytes are anything.
+//! The first nodes of a tree have memory of their own; from then on they come in slabs, each an eighth of what there is, up to [`MOST`]
+//! bytes. Nodes of slabs that fall free are kept for later: who lets one go
+//! frees nothing as long as another one of its slab lives. So a tree has at most what it once needed.
+//!
+//! - **P1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
+//! - **P2** The last `left` places of `slab` have not been given out.
 
 use crate::error::AllocError;
-use crate::node::{Raw, Unit};
+use crate::node::{LINE, Raw, Unit};
+use crate::slab::Slab;
 use core::marker::PhantomData;
+use core::mem;
 
-/// A chain of nodes of one kind.
-pub(crate) struct Spare<N> {
+/// Places of a slab at least.
+const LEAST: usize = 4;
+
+/// Bytes of a slab at most.
+const MOST: usize = 1 << 16;
+
+/// A chain of nodes of one kind, and a slab for more.
+pub(crate) struct Spare<N: Unit> {
     head: Option<Raw>,
     len: usize,
+    slab: Option<Slab>,
+    left: usize,
+    /// Nodes given out, and not given back here.
+    made: usize,
     /// Whether nodes that fall free are kept: from a reservation on, until `release`.
     keeps: bool,
     kind: PhantomData<*const N>,
@@ -17,11 +34,16 @@ pub(crate) struct Spare<N> {
 
 impl<N: Unit> Spare<N> {
     pub(crate) const fn new() -> Self {
-        Spare { head: None, len: 0, keeps: false, kind: PhantomData }
+        Spare { head: None, len: 0, slab: None, left: 0, made: 0, keeps: false, kind: PhantomData }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether there is a reservation.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeps
     }
 
     /// Sees to it that `n` nodes are there; where that fails, there are as many as before.
@@ -32,8 +54,8 @@ impl<N: Unit> Spare<N> {
         }
         let had = self.len;
         while self.len < n {
-            match N::alloc() {
-                // SAFETY: a fresh node.
+            match self.make() {
+                // SAFETY: a fresh node, which has its number.
                 Ok(node) => unsafe { self.put(node) },
                 Err(error) => {
                     self.shrink(had);
@@ -42,6 +64,62 @@ impl<N: Unit> Spare<N> {
             }
         }
         Ok(())
+    }
+
+    /// Memory for a node, live and with its number, for the caller to make one of. What is reserved stays.
+    pub(crate) fn fresh(&mut self) -> Result<N, AllocError> {
+        if !self.keeps
+            && let Some(node) = self.pop()
+        {
+            return Ok(node);
+        }
+        self.make()
+    }
+
+    fn make(&mut self) -> Result<N, AllocError> {
+        if self.left == 0 {
+            let places = (self.made / 8).max(LEAST).min(MOST / N::BYTES.max(1));
+            if self.made < 4 * LEAST || places < LEAST || N::ALIGN > LINE {
+                let node = N::alloc()?;
+                self.made += 1;
+                return Ok(node);
+            }
+            let slab = Slab::new(N::BYTES, places)?;
+            (self.slab, self.left) = (Some(slab), places);
+        }
+        let Some(slab) = self.slab else { return Err(AllocError) };
+        // SAFETY: P2: the place is there, nobody else's, and as large as a node.
+        let node = unsafe {
+            let number = slab.count() - self.left + 1;
+            let node = N::from_raw(slab.place(number));
+            node.number().write(number as u16); // at most MOST / LINE
+            node
+        };
+        (self.left, self.made) = (self.left - 1, self.made + 1);
+        Ok(node)
+    }
+
+    /// Gives up the places of the slab that have not been given out.
+    fn leave_slab(&mut self) {
+        if let Some(slab) = self.slab.take().filter(|_| self.left > 0) {
+            // SAFETY: P2.
+            unsafe { slab.give_up(self.left) };
+        }
+        self.left = 0;
+    }
+
+    /// Exchanges what is set aside with what is set aside for another kind.
+    ///
+    /// # Safety
+    /// Nodes of both kinds have the same size and alignment, and their numbers and links stand in the same places.
+    pub(crate) unsafe fn swap<M: Unit>(&mut self, other: &mut Spare<M>) {
+        debug_assert!(N::BYTES == M::BYTES && N::ALIGN == M::ALIGN);
+        mem::swap(&mut self.head, &mut other.head);
+        mem::swap(&mut self.len, &mut other.len);
+        mem::swap(&mut self.slab, &mut other.slab);
+        mem::swap(&mut self.left, &mut other.left);
+        mem::swap(&mut self.made, &mut other.made);
+        mem::swap(&mut self.keeps, &mut other.keeps);
     }
 
     /// From now on nodes that fall free are kept.
@@ -55,25 +133,40 @@ impl<N: Unit> Spare<N> {
     /// The node is live, holds no item, and is nobody else's.
     pub(crate) unsafe fn give(&mut self, node: N) {
         // SAFETY: the caller's promise.
-        unsafe { if self.keeps { self.put(node) } else { node.free() } }
+        unsafe {
+            let in_slab = node.number().read() != 0;
+            if self.keeps || in_slab {
+                self.put(node);
+            } else {
+                self.drop_node(node);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Spare::give`].
+    unsafe fn drop_node(&mut self, node: N) {
+        self.made = self.made.saturating_sub(1);
+        // SAFETY: the caller's promise.
+        unsafe { node.free() }
     }
 
     /// # Safety
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
-        // SAFETY: P1; every node is larger than a pointer, and aligned for one.
-        unsafe { node.raw().cast::<Option<Raw>>().write(self.head) };
+        // SAFETY: P1.
+        unsafe { node.link().write_unaligned(self.head) };
         self.head = Some(node.raw());
         self.len += 1;
     }
 
     /// The first node of the chain, as it was put there.
     fn pop(&mut self) -> Option<N> {
-        let head = self.head?;
+        let node = N::from_raw(self.head?);
         // SAFETY: P1.
-        self.head = unsafe { head.cast::<Option<Raw>>().read() };
+        self.head = unsafe { node.link().read_unaligned() };
         self.len -= 1;
-        Some(N::from_raw(head))
+        Some(node)
     }
 
     /// An empty node from the chain.
@@ -92,7 +185,16 @@ impl<N: Unit> Spare<N> {
         while self.len > n {
             let Some(node) = self.pop() else { return };
             // SAFETY: P1: live, and nobody else has it.
-            unsafe { node.free() };
+            unsafe { self.drop_node(node) };
+        }
+    }
+
+    /// Gives all of them back but where they are reserved.
+    pub(crate) fn forget(&mut self) {
+        if !self.keeps {
+            self.shrink(0);
+            self.leave_slab();
+            self.made = 0;
         }
     }
 
@@ -100,5 +202,12 @@ impl<N: Unit> Spare<N> {
     pub(crate) fn release(&mut self) {
         self.shrink(0);
         self.keeps = false;
+    }
+}
+
+impl<N: Unit> Drop for Spare<N> {
+    fn drop(&mut self) {
+        self.shrink(0);
+        self.leave_slab();
     }
 }

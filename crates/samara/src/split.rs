@@ -80,6 +80,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             inners = inners.saturating_add(stores.min(there.saturating_add(again).saturating_add(3)));
         }
         self.ensure(stores, inners.saturating_add(1))?;
+        self.leaves.keep();
         self.inners.keep();
         Ok(())
     }

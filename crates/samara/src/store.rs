@@ -540,8 +540,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             // An empty leaf is led to by the pivot that it had.
             let first = if leaf.len() > 0 { leaf.key(leaf.len() - 1) } else { pivot };
-            let _settle = Settle { tree: self, first, behind: span.last.succ() };
-            let _whole = reap::Chain::<V, K, S>::new(whole);
+            let settle = Settle { tree: self, first, behind: span.last.succ() };
+            let _whole = reap::Chain::new(whole, &mut settle.tree.leaves);
             let _behind = parked_behind;
             let _parked = parked;
             drop(old);

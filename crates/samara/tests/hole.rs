@@ -1,7 +1,9 @@
 //! What a store finds that comes right after a removal: in the whole of the hole, in parts of it, beyond it, and after everything that
 //! could have come between. The validator knows of the hole (G1, G2), and of every gap word (T3).
-use samara::{RangeMap, Span};
+use samara::testing::Tiny;
+use samara::{Normal, RangeMap, Shape, Span};
 use samara_testkit::Naive;
+use std::collections::BTreeMap;
 use std::mem;
 
 const N: u64 = if cfg!(miri) { 40 } else { 700 };
@@ -203,4 +205,73 @@ fn a_hole_across_a_border_of_leaves() {
         assert_eq!(map.get(*store.end()), Some((Span::from(store), &7)));
         assert_eq!(map.len(), 40);
     }
+}
+
+/// The same in trees of up to seven levels, near one place for a while, so that gap words are raised on many levels and found again.
+fn tall<S: Shape>(seed: u64, n: u64) -> usize {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut naive: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    let mut at = (1u64 << 32) - n;
+    for i in 0..n {
+        let width = rng.u64(0..2);
+        naive.insert(at, (at + width, i));
+        at += width + 1 + rng.u64(0..5);
+        if seed % 2 == 0 && rng.u32(0..50) == 0 {
+            at += 1 << 31;
+        }
+        if rng.u32(0..30) == 0 {
+            at += rng.u64(0..20);
+        }
+    }
+    let entries = naive.iter().map(|(first, (last, value))| (Span::new(*first, *last), *value));
+    let mut map = RangeMap::<u64, u64, S>::from_sorted(entries).unwrap();
+    let levels = map.stats().unwrap().levels;
+    let mut hot = 1u64 << 32;
+    for round in 0..if cfg!(miri) { 25 } else { 1_500 } {
+        if rng.u32(0..40) == 0 {
+            let keys: Vec<u64> = naive.keys().copied().collect();
+            hot = keys[rng.usize(0..keys.len())];
+        }
+        let Some((&first, &(last, value))) = naive.range(hot.saturating_sub(rng.u64(0..60))..).next() else {
+            hot = *naive.keys().next().unwrap();
+            continue;
+        };
+        naive.remove(&first);
+        assert_eq!(map.remove(last), Some((Span::new(first, last), value)));
+        if round % 3 == 0 {
+            map.check().unwrap_or_else(|e| panic!("seed {seed}, {n} ranges, round {round}: after the removal: {e}"));
+        }
+        if rng.u32(0..6) == 0 {
+            continue;
+        }
+        // The same range, or a part of the free run about it.
+        let low = naive.range(..first).next_back().map_or(0, |(_, (last, _))| last + 1).max(first.saturating_sub(6));
+        let high = naive.range(first..).next().map_or(u64::MAX, |(next, _)| next - 1).min(last + 6);
+        let start = rng.u64(low..=high);
+        let end = rng.u64(start..=high);
+        let (start, end) = if rng.bool() { (first, last) } else { (start, end) };
+        naive.insert(start, (end, round));
+        map.insert(start..=end, round).unwrap();
+        if round % 2 == 0 {
+            map.check().unwrap_or_else(|e| panic!("seed {seed}, {n} ranges, round {round}: after the store: {e}"));
+        }
+        if rng.u32(0..3) > 0 {
+            hot = first + rng.u64(0..8);
+        }
+    }
+    let expected = naive.iter().map(|(first, (last, value))| (*first, *last, *value));
+    assert!(map.iter().map(|(span, value)| (span.first, span.last, *value)).eq(expected), "seed {seed}, {n} ranges");
+    levels
+}
+
+#[test]
+fn in_tall_trees() {
+    let mut most = 0;
+    for seed in 0..if cfg!(miri) { 1 } else { 6 } {
+        for n in if cfg!(miri) { [20, 60] } else { [300, 2_500] } {
+            most = most.max(tall::<Tiny>(seed, n));
+            tall::<Normal>(seed, 3 * n);
+        }
+    }
+    assert!(most >= if cfg!(miri) { 3 } else { 6 }, "no tree was tall: {most} levels");
 }
