@@ -43,7 +43,8 @@
 //! - Ranges of a map never overlap and never are empty. Two that touch stay two until a call asks to join them.
 //! - A verb that fails for want of memory leaves the entries as they were. Verbs that need none say so; those that do have a
 //!   form that returns an error: `insert` and its kin, `try_clone`, `try_extend`, `try_from_iter`, `append`, `split_off`. Only the traits that
-//!   cannot (`Clone`, `Extend`, `FromIterator`) end the program instead. [`RangeMap::reserve`] takes the memory first.
+//!   cannot (`Clone`, `Extend`, `FromIterator`) end the program instead. [`RangeMap::reserve`] takes the memory first. On a map that shares nodes with a snapshot
+//!   every change may need memory, and may clone values: [`RangeMap::unshare`] does both first. A clone that panics there, or in any call, leaves the entries as they were.
 //! - An iterator that takes entries out, dropped early, leaves what it says; leaked, it may lose entries and never shows one
 //!   twice.
 //! - Lookups and stores are for one owner at a time (`&`, `&mut`): a map is `Send` and `Sync` as its values are. A snapshot is a map of
@@ -61,7 +62,9 @@
 //! | a step of an iterator or a cursor | O(1) amortised |
 //! | `iter`, `into_iter`, `clone`, `from_sorted`, `clear`, drop | O(n) |
 //! | `retain` | O(n), with one descent for every leaf |
-//! | `append` of m entries | O(m log n) |
+//! | `append` of m entries | O(m log n); O(n) more where the map shares nodes |
+//! | `unshare` | O(log n + k) |
+//! | `shrink_to_fit` | O(n) |
 //! | `len`, `is_empty`, `snapshot` | O(1) |
 //!
 //! A node that is not at an edge of its level is a quarter full at least, whatever was done to a map without snapshots; ascending and descending fills,

@@ -300,7 +300,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Complexity
     /// A write to either map first copies the nodes that it changes and still shares: a path of O(log n) nodes, and values of one leaf
     /// or two, which are cloned. So every writing call on a map that shares nodes may need memory, also where it says that it needs none
-    /// otherwise; calls that return no error end the program then, as `Box` does. A `clone` that panics there leaves the entries as they were. [`reserve`](Self::reserve)
+    /// otherwise; calls that return no error end the program then, as `Box` does, but where [`unshare`](Self::unshare) has gone before. A `clone` that panics there leaves the entries as they were. [`reserve`](Self::reserve)
     /// unshares all of the map, as do `drain`, `split_off`, `retain` and owned iteration: O(n). What is copied stays copied.
     ///
     /// # Errors
@@ -320,6 +320,29 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         V: Clone + Send + Sync,
     {
         Ok(RangeMap { tree: self.tree.snapshot()? })
+    }
+
+    /// Makes the nodes its own that a change of what `window` meets may touch: calls that change nothing else, and return no error
+    /// for want of memory ([`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need
+    /// none then, until the next snapshot. O(log n + entries met); O(1) where nothing has been shared.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the entries are as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
+    /// let before = map.try_snapshot()?;
+    /// map.unshare(500..=599)?;
+    /// for (_, value) in map.range_mut(500..=599) {
+    ///     *value += 1;
+    /// }
+    /// assert_eq!((map.get(510).unwrap().1, before.get(510).unwrap().1), (&52, &51));
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn unshare(&mut self, window: impl Into<Span<K>>) -> Result<(), AllocError> {
+        self.tree.own(window.into())
     }
 
     /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.

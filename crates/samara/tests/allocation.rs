@@ -49,7 +49,7 @@ fn every_allocation_fails_once<S: Shape>() {
     let len = if cfg!(miri) { 150 } else { 12_000 };
     for (i, op) in script::<u64>(samara_testkit::seed_wanted(), Universe::Low(4000), len).into_iter().enumerate() {
         // Nodes that have fallen free are used again: now and then there are none.
-        if i % 8 == 0 {
+        if i.is_multiple_of(8) {
             map = map.clone();
         }
         let before = entries(&map);

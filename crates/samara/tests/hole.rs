@@ -216,7 +216,7 @@ fn tall<S: Shape>(seed: u64, n: u64) -> usize {
         let width = rng.u64(0..2);
         naive.insert(at, (at + width, i));
         at += width + 1 + rng.u64(0..5);
-        if seed % 2 == 0 && rng.u32(0..50) == 0 {
+        if seed.is_multiple_of(2) && rng.u32(0..50) == 0 {
             at += 1 << 31;
         }
         if rng.u32(0..30) == 0 {

@@ -220,3 +220,44 @@ fn f10_refused_bound() {
     let (got, asked) = fail_after(1 << 40, || a.cursor_mut(0).set_last(u64::MAX - 1));
     assert!(got.is_err() && asked < 100, "{got:?}, {asked} asked");
 }
+
+/// After `unshare` no change within the window asks for memory, and before it fails nothing changes.
+#[test]
+fn unshared_windows_need_no_memory() {
+    for n in [1, 20, 60, if cfg!(miri) { 150 } else { 3_000 }] {
+        let last = 10 * (n - 1);
+        for window in [0..=last + 9, last / 2..=last / 2 + 40, last..=u64::MAX, 0..=0] {
+            let mut map = map(n);
+            let snapshot = map.snapshot();
+            let mut failures = 0;
+            while fail_after(failures, || map.unshare(window.clone())).0.is_err() {
+                failures += 1;
+                assert!(map.iter().eq(snapshot.iter()));
+                map.check().unwrap();
+            }
+            assert!(failures > 0, "there was nothing to copy");
+            let ((), asked) = fail_after(0, || {
+                let keys: [u64; 2] = [*window.start(), (*window.end()).min(last)];
+                for key in keys {
+                    if let Some((_, value)) = map.get_mut(key) {
+                        *value += 1000;
+                    }
+                }
+                for (_, value) in map.range_mut(window.clone()) {
+                    *value += 1000;
+                }
+                let mut cursor = map.cursor_mut(keys[0]);
+                if let Some((span, _)) = cursor.current() {
+                    let _ = cursor.set_last(span.first);
+                }
+                for key in (keys[0]..=keys[1]).step_by(10) {
+                    map.remove(key);
+                }
+            });
+            assert_eq!(asked, 0, "{n} entries, {window:?}");
+            map.check().unwrap();
+            snapshot.check().unwrap();
+            assert!(snapshot.iter().all(|(span, value)| span.first == 10 * value && span.last == span.first + 3));
+        }
+    }
+}
