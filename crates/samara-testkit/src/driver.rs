@@ -2,8 +2,11 @@
 //!
 //! Knows the public face of the map only. Values are numbers counted upwards, so that the oracle holds the numbers.
 //!
-//! I1. After every operation that changes the map its length is compared; after every [`FULL_EVERY`] operations and at
-//!     the end all of its entries are, and `check()` passes.
+//! Observers and questions are passed as trait objects: a store is compiled anew for each kind of closure, and this
+//! module would otherwise have many.
+//!
+//! I1. After every operation that changes the map its length is compared. At the end, after every [`FULL_EVERY`] operations
+//!     and in a large map after one for every [`FULL_EVERY`] entries, all of its entries are, and `check()` passes.
 
 use crate::key::TestKey;
 use crate::op::{Op, Walk};
@@ -12,7 +15,7 @@ use crate::value::Value;
 use samara::{Displaced, RangeMap, Shape, Span, StoreError};
 use std::fmt;
 
-/// How often the whole map is compared.
+/// How often the whole map is compared: after so many operations, and after a share of its entries.
 const FULL_EVERY: usize = 8;
 
 /// What a run did.
@@ -56,13 +59,16 @@ pub fn run<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Diffe
         id: 0,
         stats: Stats::default(),
     };
+    let mut unseen = 0;
     for (index, op) in ops.iter().enumerate() {
         let at = |what: String| Difference { index, what: format!("{op:?}: {what}") };
         run.step(op).map_err(at)?;
         run.stats.ops += 1;
         run.stats.peak = run.stats.peak.max(run.naive.entries.len());
-        if index % FULL_EVERY == FULL_EVERY - 1 || index + 1 == ops.len() {
+        unseen += 1;
+        if unseen >= FULL_EVERY.max(run.naive.entries.len() / FULL_EVERY) || index + 1 == ops.len() {
             run.compare().map_err(at)?;
+            unseen = 0;
         }
     }
     Ok(run.stats)
@@ -77,6 +83,9 @@ pub(crate) struct Run<V, K: TestKey, S: Shape> {
 }
 
 pub(crate) type Outcome = Result<(), String>;
+
+/// The observer that every store here is given, so that it is compiled once.
+pub(crate) type Observe<'a, V, K> = &'a mut dyn FnMut(Displaced<'_, V, K>);
 
 pub(crate) fn same<T: PartialEq + fmt::Debug>(what: &str, got: &T, want: &T) -> Outcome {
     if got == want { Ok(()) } else { Err(format!("{what}: got {got:?}, want {want:?}")) }
@@ -214,7 +223,7 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
     fn store(&mut self, op: &Op<K>) -> Outcome {
         let id = self.next_id();
         let mut pieces: Vec<(Piece<K>, V)> = Vec::new();
-        let observe = |d: Displaced<'_, V, K>| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
+        let observe: Observe<'_, V, K> = &mut |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
         match op {
             Op::Insert(span) => {
                 let got = self.map.insert(*span, V::make(id));

@@ -43,3 +43,40 @@ pub use value::Value;
 #[doc = include_str!("../../../README.md")]
 #[cfg(doctest)]
 struct Readme;
+
+/// A map is invariant in its values: it holds how they are copied for snapshots, an `fn(&V) -> V`, and a copier of values that
+/// live for good may do with them what a shorter life does not allow. Lists, which hold no such thing, and maps whose
+/// values keep their life are let through:
+///
+/// ```
+/// use samara::RangeMap;
+/// fn shorter<'a>(list: Vec<&'static str>) -> Vec<&'a str> {
+///     list
+/// }
+/// fn same<'a>(map: RangeMap<&'a str>) -> RangeMap<&'a str> {
+///     map
+/// }
+/// fn same_borrowed<'a, 'b>(map: &'b RangeMap<&'a str>) -> &'b RangeMap<&'a str> {
+///     map
+/// }
+/// ```
+/// ```compile_fail
+/// use samara::RangeMap;
+/// fn shorter<'a>(map: RangeMap<&'static str>) -> RangeMap<&'a str> {
+///     map
+/// }
+/// ```
+/// ```compile_fail
+/// use samara::RangeMap;
+/// fn shorter_borrowed<'a, 'b>(map: &'b RangeMap<&'static str>) -> &'b RangeMap<&'a str> {
+///     map
+/// }
+/// ```
+/// ```compile_fail
+/// use samara::RangeMap;
+/// fn longer<'a>(map: RangeMap<&'a str>) -> RangeMap<&'static str> {
+///     map
+/// }
+/// ```
+#[cfg(doctest)]
+struct Invariant;

@@ -97,7 +97,10 @@ impl<K: TestKey> Naive<K> {
         }
         let mut gaps = vec![window];
         for (entry, _) in &self.entries {
-            gaps = gaps.iter().flat_map(|gap| without(*gap, *entry)).collect();
+            // Entries ascend: each meets the gap that is left above those before it, or none.
+            if let Some(gap) = gaps.pop() {
+                gaps.extend(without(gap, *entry).into_iter().flatten());
+            }
         }
         gaps
     }
@@ -139,18 +142,13 @@ fn after<K: TestKey>(key: K) -> K {
 }
 
 /// What is left of `gap` when `entry` is taken out of it.
-fn without<K: TestKey>(gap: Span<K>, entry: Span<K>) -> Vec<Span<K>> {
+fn without<K: TestKey>(gap: Span<K>, entry: Span<K>) -> [Option<Span<K>>; 2] {
     if gap.intersect(&entry).is_none() {
-        return vec![gap];
+        return [Some(gap), None];
     }
-    let mut left = Vec::new();
-    if gap.first < entry.first {
-        left.push(Span::new(gap.first, before(entry.first)));
-    }
-    if entry.last < gap.last {
-        left.push(Span::new(after(entry.last), gap.last));
-    }
-    left
+    let below = (gap.first < entry.first).then(|| Span::new(gap.first, before(entry.first)));
+    let above = (entry.last < gap.last).then(|| Span::new(after(entry.last), gap.last));
+    [below, above]
 }
 
 fn fit<K: TestKey>(query: &GapQuery<K>, gap: Span<K>) -> Option<Span<K>> {

@@ -48,12 +48,12 @@ impl<const N: usize> Value for [u64; N] {
 }
 
 /// On the heap: a value that is dropped twice, or read after its drop, does not go unseen under Miri.
-impl Value for Box<u64> {
+impl<V: Value> Value for Box<V> {
     fn make(id: u64) -> Self {
-        Box::new(id)
+        Box::new(V::make(id))
     }
     fn is(&self, id: u64) -> bool {
-        **self == id
+        (**self).is(id)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Knows the public face of the map only.
 
-use crate::driver::{Outcome, Run, same, same_entry, walk};
+use crate::driver::{Observe, Outcome, Run, same, same_entry, walk};
 use crate::key::TestKey;
 use crate::op::{EntryStep, Kept, Verb, Walk};
 use crate::oracle::Naive;
@@ -310,11 +310,12 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;
         let mut commit = self.map.reserve(spans.len()).map_err(|e| e.to_string())?;
+        let observe: Observe<'_, V, K> = &mut |_| ();
         let mut left = spans.len();
         for (span, id) in spans.iter().zip(first..) {
             let (got, want) = match id % 4 {
-                0 => (commit.clear_range(*span, |_| ()), self.naive.store(*span, None)),
-                1 => (commit.replace(*span, V::make(id), |_| ()), self.naive.store(*span, Some(id))),
+                0 => (commit.clear_range(*span, &mut *observe), self.naive.store(*span, None)),
+                1 => (commit.replace(*span, V::make(id), &mut *observe), self.naive.store(*span, Some(id))),
                 2 => (
                     commit.insert_merging(*span, V::make(id), |_, _| false).map(|_| ()),
                     self.naive.store(*span, Some(id)),

@@ -2,6 +2,7 @@
 //!
 //! - **C1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
 
+use crate::displaced::unobserved;
 use crate::error::{BoundError, StoreError, or_abort};
 use crate::iter::Place;
 use crate::key::Key;
@@ -285,7 +286,7 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared node, cuts short (C1).
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
-        restand.cursor.tree.store(span, Some(value), |_| ())?;
+        restand.cursor.tree.store(span, Some(value), unobserved)?;
         restand.key = span.first;
         Ok(())
     }

@@ -32,6 +32,9 @@ pub enum Remains {
     Both,
 }
 
+/// The observer of stores that are not observed: one, so that they share one copy of the store's code.
+pub(crate) fn unobserved<V, K>(_: Displaced<'_, V, K>) {}
+
 impl<V, K: Key> Displaced<'_, V, K> {
     /// What is left of the entry.
     pub fn remains(&self) -> Remains {

@@ -5,6 +5,7 @@
 //! - **D2** While the drain lives it has all entries of the map, and the map none: a drain that is leaked takes them along,
 //!   and nobody sees a value that has left.
 
+use crate::displaced::unobserved;
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::leaving::Leaving;
@@ -52,7 +53,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         if let Some((span, _)) = &mut low
             && span.last > window.last
         {
-            self.tree.store(window, None, |_| ())?;
+            self.tree.store(window, None, unobserved)?;
             *span = window;
         } else {
             high = piece(window.last, |span, window| span.last > window.last);
@@ -113,7 +114,7 @@ impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
             fn drop(&mut self) {
                 let Drain { map, window, leaving, .. } = &mut *self.0;
                 // No value of the window is left in it (O2), and clearing drops none (O1).
-                let cleared = leaving.tree.store(*window, None, |_| ());
+                let cleared = leaving.tree.store(*window, None, unobserved);
                 // With a value that has left, the map could not be trusted any more.
                 assert!(cleared.is_ok(), "D1: clearing whole entries cannot fail");
                 // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's nodes (D2).

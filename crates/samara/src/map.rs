@@ -2,7 +2,7 @@
 
 use crate::check::{Stats, Violation};
 use crate::cursor::{Cursor, CursorMut};
-use crate::displaced::Displaced;
+use crate::displaced::{Displaced, unobserved};
 use crate::error::{AllocError, StoreError, or_abort};
 use crate::gap::GapQuery;
 use crate::gaps::Gaps;
@@ -162,7 +162,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     where
         V: Clone,
     {
-        self.tree.store(span.into(), Some(value), |_| ())
+        self.tree.store(span.into(), Some(value), unobserved)
     }
 
     /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in ascending order, before anything
@@ -239,7 +239,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     {
         let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else { return Ok(false) };
         let value = value.clone();
-        self.tree.store(Span::new(key, span.last), Some(value), |_| ())?;
+        self.tree.store(Span::new(key, span.last), Some(value), unobserved)?;
         Ok(true)
     }
 

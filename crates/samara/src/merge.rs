@@ -2,7 +2,7 @@
 //!
 //! Plans with the map's own lookups, then makes one store. Knows nothing of nodes.
 
-use crate::displaced::Displaced;
+use crate::displaced::{Displaced, unobserved};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::map::RangeMap;
@@ -42,7 +42,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     where
         V: Clone,
     {
-        self.replace_merging(span, value, joins, |_| ())
+        self.replace_merging(span, value, joins, unobserved)
     }
 
     /// [`insert_merging`](Self::insert_merging) that tells `observe` what [`replace`](Self::replace) would tell it: the

@@ -1,86 +1,131 @@
-//! Random scripts against the oracle: real and tiny nodes, each key type, value type and universe.
+//! Random scripts against the oracle.
 //!
-//! Each test prints its first seed and how many operations it did. `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets
-//! how many operations each test does. The search path in force is the processor's best; `tests/portable.rs` runs the
-//! other ones.
+//! Each set of nodes, value and key takes seconds to compile, so there are eight, chosen so that every key type, every
+//! kind of value and both shapes of nodes are met, and the pairs whose code differs most. Universes cost nothing:
+//!
+//! | nodes  | value                        | key               | what it stands for                                       |
+//! |--------|------------------------------|-------------------|----------------------------------------------------------|
+//! | real   | `u64`                        | `u64`             | packed leaves, 8-byte values: vectors move the values    |
+//! | real   | `Box<Tracked>`               | `u64`             | the same with values that are dropped, each counted      |
+//! | real   | `[u64; 12]`                  | `Frame` (`u64`)   | packed leaves of 13 slots; a newtype that is packed      |
+//! | real   | `u32`                        | `u128`            | wide keys, 4-byte values                                 |
+//! | real   | `[u64; 40]`                  | `Small` (`u32`)   | leaves of 5 slots; a newtype that is never packed        |
+//! | tiny   | `u32`                        | `u64`             | tall trees of packed leaves, 4-byte values               |
+//! | tiny   | `Tracked`                    | `usize`           | tall trees, values that are dropped, each counted        |
+//! | tiny   | `()`                         | `u32`             | tall trees of leaves that are never packed, no value     |
+//!
+//! Other pairs are met by the fuzz target. Leaves of `u64` keys that are wide come of themselves, in the universes that
+//! have both ends or a border of packed leaves. The search path in force is the processor's best; `portable_search` does
+//! all of the tests with 64-bit keys over again, in a process of its own, with the other one.
+//!
+//! Each test prints its first seed and how many operations it did. `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets how
+//! many operations each test does, `SAMARA_SEARCH=portable` (or `avx512`) which search it uses.
 
-use samara::Normal;
-use samara::testing::Tiny;
-use samara_testkit::{Campaign, Frame, Ledger, Small, Tracked, Universe, campaign, ops_wanted};
+use std::process::Command;
+
+use samara::testing::{Level, Tiny, force};
+use samara::{Normal, Shape};
+use samara_testkit::{Campaign, Frame, Ledger, Small, TestKey, Tracked, Universe, Value, campaign, ops_wanted};
+
+/// The variable that asks for a search path.
+const SEARCH: &str = "SAMARA_SEARCH";
+
+/// Puts the search path that is asked for in force. Every test of a process asks for the same.
+fn force_wanted() {
+    let wanted = match std::env::var(SEARCH).as_deref() {
+        Err(_) => return,
+        Ok("portable") => Level::Portable,
+        Ok("avx512") => Level::Avx512,
+        Ok(other) => panic!("{SEARCH} must be `portable` or `avx512`, is {other:?}"),
+    };
+    assert_eq!(force(wanted), wanted, "this processor, or this build, has no such search: unset {SEARCH}");
+}
+
+/// One pair in one universe.
+#[inline(never)]
+fn property<V: Value, K: TestKey, S: Shape>(name: &'static str, universe: Universe, ops: usize, script: usize) {
+    force_wanted();
+    let (ops, script) = (ops_wanted(ops), if cfg!(miri) { 200 } else { script });
+    // For the values that are counted; the others leave it empty.
+    let ledger = Ledger::open();
+    let stats = campaign::<V, K, S>(Campaign { name, universe, ops, script });
+    ledger.assert_clean();
+    assert_eq!(stats.ops, ops as u64);
+    // Scripts that displace nothing and find no gap would prove nothing. Miri's are too short to say.
+    assert!(cfg!(miri) || stats.displaced > stats.ops / 50 && stats.gaps_found > stats.ops / 200, "{stats:?}");
+}
 
 /// One test a line: `name: shape, value, key, universe, operations, operations of one script`.
 macro_rules! properties {
     ($($name:ident: $shape:ty, $value:ty, $key:ty, $universe:expr, $ops:expr, $script:expr;)*) => {$(
         #[test]
         fn $name() {
-            let ops = ops_wanted($ops);
-            let stats = campaign::<$value, $key, $shape>(Campaign {
-                name: stringify!($name),
-                universe: $universe,
-                ops,
-                script: if cfg!(miri) { 200 } else { $script },
-            });
-            assert_eq!(stats.ops, ops as u64);
-            // Scripts that displace nothing and find no gap would prove nothing. Miri's are too short to say.
-            assert!(cfg!(miri) || stats.displaced > stats.ops / 50 && stats.gaps_found > stats.ops / 200, "{stats:?}");
+            property::<$value, $key, $shape>(stringify!($name), $universe, $ops, $script);
         }
     )*};
 }
 
 properties! {
-    real_u64_low: Normal, u32, u64, Universe::Low(255), 900_000, 2_000;
-    real_u64_high: Normal, u64, u64, Universe::High(255), 300_000, 2_000;
-    real_u64_both: Normal, u32, u64, Universe::Both(100), 300_000, 2_000;
-    real_u64_pages: Normal, u64, u64, Universe::Pages(32768), 100_000, 50_000;
-    real_u64_middle: Normal, u32, u64, Universe::Middle(400), 300_000, 2_000;
-    real_u64_whole: Normal, u64, u64, Universe::Whole, 600_000, 2_000;
-    real_u32_low: Normal, u32, u32, Universe::Low(255), 200_000, 2_000;
-    real_u32_whole: Normal, u32, u32, Universe::Whole, 200_000, 2_000;
-    real_usize_both: Normal, u32, usize, Universe::Both(100), 200_000, 2_000;
-    real_u128_high: Normal, u64, u128, Universe::High(200), 200_000, 2_000;
-    real_u128_whole: Normal, u64, u128, Universe::Whole, 200_000, 2_000;
-    real_newtype_low: Normal, u64, Frame, Universe::Low(255), 200_000, 2_000;
-    real_newtype_high: Normal, u32, Small, Universe::High(255), 200_000, 2_000;
-    real_no_value: Normal, (), u64, Universe::Low(200), 200_000, 2_000;
-    real_large_value: Normal, [u64; 12], u64, Universe::Low(255), 200_000, 2_000;
-    real_huge_value: Normal, [u64; 40], u64, Universe::Low(255), 100_000, 2_000;
-    real_boxed_value: Normal, Box<u64>, u64, Universe::High(255), 200_000, 2_000;
+    real_u64_low: Normal, u64, u64, Universe::Low(255), 900_000, 2_000;
+    real_u64_high: Normal, u64, u64, Universe::High(255), 600_000, 2_000;
+    real_u64_both: Normal, u64, u64, Universe::Both(100), 600_000, 2_000;
+    real_u64_pages: Normal, u64, u64, Universe::Pages(32768), 300_000, 50_000;
+    real_u64_middle: Normal, u64, u64, Universe::Middle(400), 600_000, 2_000;
+    real_u64_whole: Normal, u64, u64, Universe::Whole, 800_000, 2_000;
+    real_dropped_low: Normal, Box<Tracked>, u64, Universe::Low(255), 200_000, 2_000;
+    real_dropped_high: Normal, Box<Tracked>, u64, Universe::High(255), 200_000, 2_000;
+    real_dropped_middle: Normal, Box<Tracked>, u64, Universe::Middle(400), 200_000, 2_000;
+    real_large_low: Normal, [u64; 12], Frame, Universe::Low(255), 200_000, 2_000;
+    real_large_both: Normal, [u64; 12], Frame, Universe::Both(100), 200_000, 2_000;
+    real_large_whole: Normal, [u64; 12], Frame, Universe::Whole, 200_000, 2_000;
+    real_u128_high: Normal, u32, u128, Universe::High(200), 300_000, 2_000;
+    real_u128_whole: Normal, u32, u128, Universe::Whole, 300_000, 2_000;
+    real_huge_low: Normal, [u64; 40], Small, Universe::Low(255), 100_000, 2_000;
+    real_huge_whole: Normal, [u64; 40], Small, Universe::Whole, 100_000, 2_000;
     tiny_u64_low: Tiny, u32, u64, Universe::Low(255), 900_000, 2_000;
-    tiny_u64_high: Tiny, u64, u64, Universe::High(255), 600_000, 2_000;
+    tiny_u64_high: Tiny, u32, u64, Universe::High(255), 600_000, 2_000;
     tiny_u64_middle: Tiny, u32, u64, Universe::Middle(60), 300_000, 2_000;
     tiny_u64_both: Tiny, u32, u64, Universe::Both(100), 600_000, 2_000;
     tiny_u64_few_keys: Tiny, u32, u64, Universe::Low(9), 300_000, 500;
-    tiny_u64_pages: Tiny, u64, u64, Universe::Pages(32768), 100_000, 50_000;
-    tiny_u64_whole: Tiny, u64, u64, Universe::Whole, 600_000, 2_000;
-    tiny_u32_both: Tiny, u32, u32, Universe::Both(100), 200_000, 2_000;
-    tiny_usize_low: Tiny, u32, usize, Universe::Low(100), 200_000, 2_000;
-    tiny_u128_high: Tiny, u64, u128, Universe::High(200), 200_000, 2_000;
-    tiny_newtype_whole: Tiny, u64, Frame, Universe::Whole, 200_000, 2_000;
-    tiny_newtype_both: Tiny, u32, Small, Universe::Both(100), 200_000, 2_000;
-    tiny_no_value: Tiny, (), u64, Universe::Low(200), 200_000, 2_000;
-    tiny_large_value: Tiny, [u64; 12], u64, Universe::Low(255), 200_000, 2_000;
-    tiny_boxed_value: Tiny, Box<u64>, u64, Universe::High(255), 200_000, 2_000;
+    tiny_u64_pages: Tiny, u32, u64, Universe::Pages(32768), 300_000, 50_000;
+    tiny_u64_whole: Tiny, u32, u64, Universe::Whole, 600_000, 2_000;
+    tiny_dropped_low: Tiny, Tracked, usize, Universe::Low(255), 200_000, 2_000;
+    tiny_dropped_high: Tiny, Tracked, usize, Universe::High(255), 200_000, 2_000;
+    tiny_dropped_whole: Tiny, Tracked, usize, Universe::Whole, 200_000, 2_000;
+    tiny_u32_low: Tiny, (), u32, Universe::Low(100), 300_000, 2_000;
+    tiny_u32_both: Tiny, (), u32, Universe::Both(100), 200_000, 2_000;
 }
 
-/// Values are dropped exactly once, however they leave the map.
-fn dropped_once<S: samara::Shape>(name: &'static str) {
-    let ledger = Ledger::open();
-    let stats = campaign::<Tracked, u64, S>(Campaign {
-        name,
-        universe: Universe::Low(255),
-        ops: ops_wanted(100_000),
-        script: if cfg!(miri) { 200 } else { 2_000 },
-    });
-    assert!(stats.displaced > 0);
-    ledger.assert_clean();
-}
-
+/// The search path that this processor would not choose: the tests with 64-bit keys once more, in a process of their own,
+/// for the choice holds for a whole process.
 #[test]
-fn real_values_are_dropped_once() {
-    dropped_once::<Normal>("real_values_are_dropped_once");
-}
-
-#[test]
-fn tiny_values_are_dropped_once() {
-    dropped_once::<Tiny>("tiny_values_are_dropped_once");
+fn portable_search() {
+    if cfg!(miri) || cfg!(not(target_arch = "x86_64")) {
+        println!("skipped: there is the portable search only, and the other tests run it");
+        return;
+    }
+    if std::env::var_os(SEARCH).is_some() {
+        println!("skipped: {SEARCH} says which search to use");
+        return;
+    }
+    // The best one there is, which is in force already.
+    if force(Level::Avx512) == Level::Portable {
+        println!("skipped: this processor, or this build, has the portable search only, and the other tests run it");
+        return;
+    }
+    let kinds = ["real_u64", "real_dropped", "real_large", "tiny_u64", "tiny_dropped"];
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(kinds)
+        .args(["--nocapture", "--test-threads=1"])
+        .env(SEARCH, "portable")
+        .env("SAMARA_OPS", ops_wanted(50_000).to_string())
+        .output()
+        .unwrap();
+    let (said, why) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    println!("with the portable search:\n{said}");
+    assert!(done.status.success(), "with the portable search: {}\n{said}\n{why}", done.status);
+    // A filter that no test answers to would succeed too.
+    for kind in kinds {
+        assert!(said.contains(&format!(" {kind}")), "no test of the kind {kind} ran:\n{said}");
+    }
 }

@@ -1,11 +1,12 @@
 //! Snapshots: either side is a map of its own, whatever is done to the other, in whatever order they go.
 #![forbid(unsafe_code)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use samara::testing::TinyMap;
-use samara::{End, GapQuery, Normal, RangeMap, Shape, Span};
+use samara::{Displaced, End, Entry, GapQuery, Normal, RangeMap, Shape, Span};
 
 /// A value that counts itself.
 struct Counted(u64, Arc<AtomicI64>);
@@ -63,80 +64,377 @@ fn key(random: &mut fastrand::Rng, n: u64) -> u64 {
     }
 }
 
+/// Cuts the entry that holds both `key` and the key before it.
+fn cut(model: &mut Entries, key: u64) {
+    if let Some(at) = model.iter().position(|e| e.0 < key && key <= e.1) {
+        let (first, last, v) = model[at];
+        model.splice(at..=at, [(first, key - 1, v), (key, last, v)]);
+    }
+}
+
+/// Where the entry that holds `key` stands in the list.
+fn position(model: &Entries, key: u64) -> Option<usize> {
+    model.iter().position(|e| e.0 <= key && key <= e.1)
+}
+
+/// The free keys around `key`, which no entry holds.
+fn gap(model: &Entries, key: u64) -> Span<u64> {
+    let below = model.iter().rev().find(|e| e.1 < key).map_or(0, |e| e.1 + 1);
+    Span::new(below, model.iter().find(|e| e.0 > key).map_or(u64::MAX, |e| e.0 - 1))
+}
+
+/// Whether the entry at `at` may have the range `to`.
+fn fits(model: &Entries, at: usize, to: Span<u64>) -> bool {
+    let meets = |e: &(u64, u64, u64)| e.0 <= to.last && to.first <= e.1;
+    !to.is_empty() && model.iter().enumerate().all(|(i, e)| meets(e) == (i == at))
+}
+
+fn plain((span, value): (Span<u64>, Counted)) -> (u64, u64, u64) {
+    (span.first, span.last, value.0)
+}
+
+/// An observer that is of one type wherever it is used, so that stores are compiled once for it.
+fn untold(_: Displaced<'_, Counted, u64>) {}
+
+/// A member of a family, and what it should hold.
+struct Member<S: Shape> {
+    map: RangeMap<Counted, u64, S>,
+    model: Entries,
+}
+
+/// What the changes of one step are made with.
+struct Step<'a> {
+    random: &'a mut fastrand::Rng,
+    live: &'a Arc<AtomicI64>,
+    span: Span<u64>,
+    number: u64,
+}
+
+impl Step<'_> {
+    fn value(&mut self) -> Counted {
+        self.number += 1;
+        Counted::new(self.number, self.live)
+    }
+
+    /// A range near the step's own.
+    fn near(&mut self) -> Span<u64> {
+        let first = (self.span.first + self.random.u64(0..40)).saturating_sub(20);
+        Span::new(first, first + self.random.u64(0..60))
+    }
+}
+
+impl<S: Shape> Member<S> {
+    fn snapshot(&self) -> Self {
+        Member { map: self.map.snapshot(), model: self.model.clone() }
+    }
+
+    /// What the map itself offers.
+    fn store(&mut self, step: &mut Step<'_>) {
+        let (span, value) = (step.span, step.value());
+        let model = &mut self.model;
+        match step.random.u32(0..14) {
+            0..=6 => {
+                self.map.insert(span, value).unwrap();
+                apply(model, span, Some(step.number));
+            }
+            7..=8 => {
+                self.map.clear_range(span, untold).unwrap();
+                apply(model, span, None);
+            }
+            9 => {
+                let removed = self.map.remove(span.first).map(plain);
+                assert_eq!(removed, position(model, span.first).map(|at| model.remove(at)));
+            }
+            10 => {
+                if let Some((_, value)) = self.map.get_mut(span.first) {
+                    value.0 += 1;
+                    let at = position(model, span.first).unwrap();
+                    model[at].2 += 1;
+                }
+            }
+            11 => {
+                // A cut heals again, unless what it touches has changed meanwhile.
+                let at = step.random.usize(0..model.len().max(1));
+                let Some(&(first, last, v)) = model.get(at) else { return };
+                let touches = at > 0 && model[at - 1].1 + 1 == first;
+                assert_eq!(self.map.merge_at(first, |_, _| true).map(|value| value.0), touches.then_some(v));
+                if touches {
+                    model[at - 1].1 = last;
+                    model.remove(at);
+                }
+            }
+            12 => {
+                self.map.split_at(span.first).unwrap();
+                cut(model, span.first);
+            }
+            _ => {
+                self.map.range_mut(span).for_each(|(_, value)| value.0 += 7);
+                model.iter_mut().filter(|e| e.0 <= span.last && span.first <= e.1).for_each(|e| e.2 += 7);
+            }
+        }
+    }
+
+    fn by_entry(&mut self, step: &mut Step<'_>) {
+        let (key, to, value) = (step.span.first, step.near(), step.value());
+        let (model, id) = (&mut self.model, step.number);
+        let mut entry = match (self.map.entry(key), position(model, key)) {
+            (Entry::Vacant(gap_there), None) => {
+                assert_eq!(gap_there.span(), gap(model, key));
+                let inside = gap_there.span().intersect(&to) == Some(to);
+                match gap_there.insert(to, value) {
+                    Ok(mut entry) => entry.get_mut().0 += 1,
+                    Err(error) => return assert!(!inside, "{error}"),
+                }
+                assert!(inside);
+                return apply(model, to, Some(id + 1));
+            }
+            (Entry::Occupied(entry), Some(_)) => entry,
+            (got, want) => panic!("{:?} where {want:?} is expected", got.span()),
+        };
+        let at = position(model, key).unwrap();
+        assert_eq!((entry.span(), entry.get().0), (Span::new(model[at].0, model[at].1), model[at].2));
+        match step.random.u32(0..6) {
+            0 => {
+                assert_eq!(entry.insert(value).0, model[at].2);
+                model[at].2 = id;
+            }
+            1 => assert_eq!(plain(entry.remove()), model.remove(at)),
+            2 => {
+                assert_eq!(entry.set_span(to).is_ok(), fits(model, at, to));
+                // A bound that is refused may have copied nodes too: what is written then goes to this map alone.
+                entry.get_mut().0 += 5;
+                if fits(model, at, to) {
+                    (model[at].0, model[at].1) = (to.first, to.last);
+                }
+                model[at].2 += 5;
+            }
+            3 => {
+                let inside = model[at].0 < to.first && to.first <= model[at].1;
+                assert_eq!(entry.split_at(to.first).unwrap(), inside);
+                if inside {
+                    cut(model, to.first);
+                }
+                entry.get_mut().0 += 5;
+                model[at].2 += 5;
+            }
+            4 => {
+                entry.into_mut().0 += 5;
+                model[at].2 += 5;
+            }
+            _ => {
+                self.map.entry(key).and_modify(|value| value.0 += 9).or_insert(to, value).unwrap().0 += 1;
+                model[at].2 += 10;
+            }
+        }
+    }
+
+    /// A walk that edits on its way.
+    fn by_cursor(&mut self, step: &mut Step<'_>) {
+        let model = &mut self.model;
+        let mut cursor = self.map.cursor_mut(step.span.first);
+        for _ in 0..step.random.u32(1..12) {
+            let (to, value) = (step.near(), step.value());
+            let at = position(model, cursor.span().first);
+            let want = at.map_or_else(|| gap(model, cursor.span().first), |at| Span::new(model[at].0, model[at].1));
+            assert_eq!(cursor.span(), want);
+            assert_eq!(cursor.current().map(|(_, value)| value.0), at.map(|at| model[at].2));
+            match (step.random.u32(0..12), at) {
+                (0..=2, _) => drop(cursor.next()),
+                (3..=4, _) => drop(cursor.prev()),
+                (5, _) => drop(cursor.next_range()),
+                (6, _) => drop(cursor.walk(to.first)),
+                (7, _) => {
+                    cursor.store(to, value).unwrap();
+                    apply(model, to, Some(step.number));
+                }
+                (8, at) => assert_eq!(cursor.erase().map(plain), at.map(|at| model.remove(at))),
+                (9, Some(at)) => {
+                    cursor.value_mut().unwrap().0 += 3;
+                    model[at].2 += 3;
+                }
+                (10, Some(at)) => {
+                    let done = cursor.set_first(to.first).is_ok();
+                    assert_eq!(done, fits(model, at, Span::new(to.first, model[at].1)));
+                    model[at].0 = if done { to.first } else { model[at].0 };
+                }
+                (11, Some(at)) => {
+                    let done = cursor.set_last(to.last).is_ok();
+                    assert_eq!(done, fits(model, at, Span::new(model[at].0, to.last)));
+                    model[at].1 = if done { to.last } else { model[at].1 };
+                }
+                _ => assert!(cursor.value_mut().is_none()),
+            }
+        }
+    }
+
+    /// Stores through a reservation; the map as it was in the middle of them, now and then.
+    fn reserved(&mut self, step: &mut Step<'_>) -> Option<Self> {
+        let stores = step.random.usize(1..6);
+        let mut copy = None;
+        let mut commit = self.map.reserve(stores).unwrap();
+        for _ in 0..stores {
+            let (span, value) = (step.near(), step.value());
+            match step.random.u32(0..5) {
+                0 => {
+                    commit.clear_range(span, untold).unwrap();
+                    apply(&mut self.model, span, None);
+                }
+                1 => {
+                    commit.split_at(span.first).unwrap();
+                    cut(&mut self.model, span.first);
+                }
+                2 => {
+                    let whole = commit.insert_merging(span, value, |_, _| true).unwrap();
+                    let touches = |key: Option<u64>| key.and_then(|key| position(&self.model, key));
+                    let (left, right) = (touches(span.first.checked_sub(1)), touches(span.last.checked_add(1)));
+                    let (first, last) = (left.map(|at| self.model[at].0), right.map(|at| self.model[at].1));
+                    assert_eq!(whole, Span::new(first.unwrap_or(span.first), last.unwrap_or(span.last)));
+                    apply(&mut self.model, whole, Some(step.number));
+                }
+                _ => {
+                    commit.insert(span, value).unwrap();
+                    apply(&mut self.model, span, Some(step.number));
+                }
+            }
+            if step.random.u32(0..16) == 0 {
+                copy = Some(Member { map: commit.map().snapshot(), model: self.model.clone() });
+            }
+        }
+        assert_eq!(commit.remaining(), 0);
+        if step.random.bool() {
+            self.map.release();
+        }
+        copy
+    }
+
+    /// Takes several out: those of a sort, those of a window, wholly or halfway.
+    fn thin(&mut self, step: &mut Step<'_>) {
+        let (window, sort) = (step.span, step.random.u64(0..16));
+        let model = &mut self.model;
+        match step.random.u32(0..3) {
+            0 => {
+                self.map.retain(|_, value| {
+                    value.0 += 1;
+                    value.0 % 16 != sort
+                });
+                model.iter_mut().for_each(|e| e.2 += 1);
+                model.retain(|e| e.2 % 16 != sort);
+            }
+            1 => {
+                let most = step.random.usize(0..4);
+                let odd = self.map.extract_if(window, |_, value| value.0 % 2 == 1).take(most).map(plain);
+                let want = model.iter().filter(|e| e.0 <= window.last && window.first <= e.1 && e.2 % 2 == 1);
+                let want: Entries = want.take(most).copied().collect();
+                assert_eq!(odd.collect::<Entries>(), want);
+                model.retain(|e| !want.contains(e));
+            }
+            _ => {
+                let taken = self.map.drain(window).unwrap().next().map(plain);
+                let first = model.iter().find(|e| e.0 <= window.last && window.first <= e.1);
+                let inside = first.map(|e| (e.0.max(window.first), e.1.min(window.last), e.2));
+                assert_eq!(taken, inside);
+                apply(model, window, None);
+            }
+        }
+    }
+
+    /// Two out of one, both then edited, and mostly one out of two again: what was split off, if it goes on alone.
+    fn split(&mut self, step: &mut Step<'_>) -> Option<Self> {
+        let key = step.span.first;
+        let map = self.map.split_off(key).unwrap();
+        cut(&mut self.model, key);
+        let at = self.model.partition_point(|e| e.0 < key);
+        let mut high = Member { map, model: self.model.split_off(at) };
+        high.store(step);
+        self.store(step);
+        if step.random.u32(0..8) == 0 {
+            return Some(high);
+        }
+        self.append(high);
+        None
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.map.append(&mut other.map).unwrap();
+        assert!(other.map.is_empty());
+        for (first, last, v) in other.model {
+            apply(&mut self.model, Span::new(first, last), Some(v));
+        }
+    }
+
+    fn check(&self) {
+        self.map.check().unwrap();
+        assert_eq!(entries(&self.map), self.model);
+        let gap = self.map.find_gap(&GapQuery::new(5).within(0..=u64::MAX >> 1).from(End::Lowest));
+        let mut at = 0;
+        let free = self.model.iter().find_map(|e| {
+            let found = (e.0 - at >= 5).then_some(at);
+            at = e.1 + 1;
+            found
+        });
+        assert_eq!(gap.map(|g| g.first), free.or(Some(at)));
+    }
+}
+
+/// Maps that were one once, each changed in every way and held against a list of its own.
 fn family<S: Shape>(seed: u64, n: u64, steps: usize) {
     let live = Arc::new(AtomicI64::new(0));
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut maps: Vec<(RangeMap<Counted, u64, S>, Entries)> = vec![(RangeMap::default(), Vec::new())];
+    let mut maps = vec![Member::<S> { map: RangeMap::default(), model: Vec::new() }];
+    let mut done = [0; 11];
     for step in 0..steps {
         let which = random.usize(0..maps.len());
         let first = key(&mut random, n);
         let most = [1, 4, 40, 400][random.usize(0..4)];
         let span = Span::new(first, first.saturating_add(random.u64(0..most)));
-        let action = random.u32(0..20);
-        if action == 17 && maps.len() < 6 {
-            let copy = (maps[which].0.snapshot(), maps[which].1.clone());
-            maps.push(copy);
-        }
-        if action == 18 && maps.len() > 1 {
-            maps.swap_remove(which);
-            continue;
-        }
-        let (map, model) = &mut maps[which];
-        match action {
-            0..=8 => {
-                map.insert(span, Counted::new(step as u64, &live)).unwrap();
-                apply(model, span, Some(step as u64));
+        // Mostly stores, or a map would never grow tall.
+        let action = random.usize(0..24).saturating_sub(13);
+        done[action] += 1;
+        let mut with = Step { random: &mut random, live: &live, span, number: 100 * step as u64 };
+        let new = match action {
+            1 | 2 => {
+                maps[which].by_entry(&mut with);
+                None
             }
-            9..=11 => {
-                map.clear_range(span, |_| ()).unwrap();
-                apply(model, span, None);
+            3 | 4 => {
+                maps[which].by_cursor(&mut with);
+                None
             }
-            12 | 13 => {
-                let found = model.iter().position(|e| e.0 <= first && first <= e.1);
-                let removed = map.remove(first).map(|(span, value)| (span.first, span.last, value.0));
-                assert_eq!(removed, found.map(|at| model.remove(at)));
+            5 => maps[which].reserved(&mut with),
+            6 => {
+                maps[which].thin(&mut with);
+                None
             }
-            14 => {
-                if let Some((span, value)) = map.get_mut(first) {
-                    value.0 += 1;
-                    model.iter_mut().find(|e| e.0 == span.first).unwrap().2 += 1;
+            7 => maps[which].split(&mut with),
+            8 => Some(maps[which].snapshot()),
+            9 if maps.len() > 1 => {
+                // Moved out of nodes that another one has too, over nodes that may be the same.
+                let mut other = maps[with.random.usize(0..maps.len())].snapshot();
+                let window = with.near();
+                for out in [Span::new(0, window.first), Span::new(window.last, u64::MAX)] {
+                    other.map.clear_range(out, untold).unwrap();
+                    apply(&mut other.model, out, None);
                 }
+                maps[which].append(other);
+                None
             }
-            15 => {
-                map.range_mut(span).for_each(|(_, value)| value.0 += 7);
-                model.iter_mut().filter(|e| e.0 <= span.last && span.first <= e.1).for_each(|e| e.2 += 7);
+            10 if maps.len() > 3 => {
+                maps.swap_remove(which);
+                None
             }
-            16 => {
-                let mut cursor = map.cursor_mut(first);
-                if cursor.current().is_some() {
-                    cursor.value_mut().unwrap().0 += 3;
-                    let span = cursor.span();
-                    let at = model.iter().position(|e| e.0 == span.first).unwrap();
-                    model[at].2 += 3;
-                    let room = model.get(at + 1).map_or(u64::MAX, |next| next.0 - 1);
-                    let last = (span.last + random.u64(0..50)).min(room);
-                    cursor.set_last(last).unwrap();
-                    model[at].1 = last;
-                }
+            _ => {
+                maps[which].store(&mut with);
+                None
             }
-            19 => drop(map.reserve(3).unwrap()),
-            _ => {}
-        }
+        };
+        let room = maps.len() < 6;
+        maps.extend(new.filter(|_| room));
         if step % 16 == 0 || steps < 2000 {
-            for (map, model) in &maps {
-                map.check().unwrap_or_else(|e| panic!("seed {seed}, step {step}: {e}"));
-                assert_eq!(entries(map), *model, "seed {seed}, step {step}");
-                let gap = map.find_gap(&GapQuery::new(5).within(0..=u64::MAX >> 1).from(End::Lowest));
-                let mut at = 0;
-                let free = model.iter().find_map(|e| {
-                    let found = (e.0 - at >= 5).then_some(at);
-                    at = e.1 + 1;
-                    found
-                });
-                assert_eq!(gap.map(|g| g.first), free.or(Some(at)), "seed {seed}, step {step}");
-            }
+            let seen = catch_unwind(AssertUnwindSafe(|| maps.iter().for_each(Member::check)));
+            assert!(seen.is_ok(), "seed {seed}, step {step}, action {action}");
         }
     }
+    assert!(cfg!(miri) || done.iter().all(|n| *n > steps / 60), "{done:?}");
     drop(maps);
     assert_eq!(live.load(Ordering::Relaxed), 0, "seed {seed}: values dropped once each");
 }
@@ -144,14 +442,14 @@ fn family<S: Shape>(seed: u64, n: u64, steps: usize) {
 #[test]
 fn families_of_tiny_nodes() {
     for seed in 0..if cfg!(miri) { 2 } else { 60 } {
-        family::<samara::testing::Tiny>(seed, 60, if cfg!(miri) { 60 } else { 1500 });
+        family::<samara::testing::Tiny>(seed, 60, if cfg!(miri) { 150 } else { 1500 });
     }
 }
 
 #[test]
 fn families_of_real_nodes() {
     for seed in 0..if cfg!(miri) { 1 } else { 12 } {
-        family::<Normal>(seed, 3000, if cfg!(miri) { 60 } else { 12_000 });
+        family::<Normal>(seed, 3000, if cfg!(miri) { 150 } else { 12_000 });
     }
 }
 
