@@ -207,7 +207,10 @@ fn available() -> u64 {
     kib.map_or(8 << 30, |kib| kib << 10)
 }
 
-/// Has the allocator sort what other subjects gave back: glibc's does so at the next large request, whosever that is.
+/// Has the allocator sort what other subjects gave back: glibc's does so at the next large requests, 10,000 pieces at each, whosever
+/// requests they are.
 fn settle() {
-    std::hint::black_box(Vec::<u8>::with_capacity(1 << 16));
+    for _ in 0..1_000 {
+        std::hint::black_box(Vec::<u8>::with_capacity(1 << 16));
+    }
 }

@@ -437,14 +437,14 @@ impl<V, K: Key, S: Shape> Job<K> for Find<'_, V, K, S> {
                 at = root.child(slot);
                 for _ in 1..height {
                     let node = Inner::<K, S>::from_raw(at);
-                    if height > FAR {
+                    if height >= FAR {
                         node.prefetch_items();
                     }
                     at = node.child(node.rank::<F>(self.key));
                 }
             }
             let leaf = Leaf::<V, K, S>::from_raw(at);
-            if height > FAR {
+            if height >= FAR {
                 leaf.prefetch();
             }
             let slot = leaf.rank::<F>(self.key);
@@ -453,7 +453,8 @@ impl<V, K: Key, S: Shape> Job<K> for Find<'_, V, K, S> {
     }
 }
 
-/// Trees that are taller have leaves that are in no cache, more often than not: lookups ask for all lines of one at once.
+/// Trees of so many levels above the leaves, or more, have leaves and lowest inner nodes that are not in the nearest caches: who comes down
+/// asks for all lines of one at once.
 const FAR: usize = 3;
 
 struct Seek<'a, V, K: Key, S: Shape> {
