@@ -41,21 +41,6 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
         }
     }
 
-    /// [`Stand::at`] from here: where the key lies among the entries of the leaf that it stands at, without a way down.
-    fn seek(&self, tree: &Tree<V, K, S>, key: K) -> Self {
-        // SAFETY: C1: the leaf is live, and not empty (W1).
-        unsafe {
-            match self.place {
-                Some(place) if place.leaf.first(0) <= key && key <= place.leaf.key(place.leaf.len() - 1) => {
-                    let mut place = place;
-                    place.slot = place.leaf.find(key);
-                    if place.leaf.first(place.slot) <= key { Self::on(place) } else { Self::before(tree, place) }
-                }
-                _ => Self::at(tree, key),
-            }
-        }
-    }
-
     /// On the entry at `place`.
     ///
     /// # Safety
@@ -138,10 +123,9 @@ macro_rules! walking {
             self.stand.value().map(|value| (self.stand.span, unsafe { &*value }))
         }
 
-        /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log n); O(1) where the key
-        /// lies among some dozen entries about the cursor.
+        /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
         pub fn walk(&mut self, key: K) -> Option<(Span<K>, $value)> {
-            self.stand = self.stand.seek(&*self.tree, key);
+            self.stand = Stand::at(&*self.tree, key);
             self.current()
         }
 

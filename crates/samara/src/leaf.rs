@@ -378,24 +378,6 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         dispatch::<K, _>(Widest(self, start))
     }
 
-    /// [`Leaf::rank`] with the search in force.
-    ///
-    /// # Safety
-    /// The leaf is live.
-    #[inline]
-    pub(crate) unsafe fn find(self, key: K) -> usize {
-        struct Rank<V, K, S>(Leaf<V, K, S>, K);
-        impl<V, K: Key, S: Shape> Job<K> for Rank<V, K, S> {
-            type Out = usize;
-            #[inline(always)]
-            unsafe fn run<F: Search>(self) -> usize {
-                // SAFETY: the promises of both.
-                unsafe { self.0.rank::<F>(self.1) }
-            }
-        }
-        dispatch::<K, _>(Rank(self, key))
-    }
-
     /// Asks for all of the leaf's lines.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
