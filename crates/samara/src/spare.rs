@@ -1,6 +1,6 @@
 //! Spare nodes: memory set aside, so that a commit needs none, and where new nodes come from. Knows kinds of node, and nothing of trees.
 //!
-//! The first nodes of a tree have memory of their own; from then on they come in slabs, each an eighth of what there is, up to [`MOST`]
+//! The first four nodes of a tree have memory of their own; from then on they come in slabs, each an eighth of what there is, up to [`MOST`]
 //! bytes. Nodes of slabs that fall free are kept for later: who lets one go
 //! frees nothing as long as another one of its slab lives. So a tree has at most what it once needed.
 //!
@@ -79,7 +79,7 @@ impl<N: Unit> Spare<N> {
     fn make(&mut self) -> Result<N, AllocError> {
         if self.left == 0 {
             let places = (self.made / 8).max(LEAST).min(MOST / N::BYTES.max(1));
-            if self.made < 4 * LEAST || places < LEAST || N::ALIGN > LINE {
+            if self.made < LEAST || places < LEAST || N::ALIGN > LINE {
                 let node = N::alloc()?;
                 self.made += 1;
                 return Ok(node);
