@@ -41,7 +41,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         while !other.is_empty() {
             // Before the entry is taken out, so that it is not lost.
             self.tree.plan_stores(1)?;
-            let Some((span, value)) = other.pop_first() else { break };
+            let Some(first) = other.first().map(|(span, _)| span.first) else { break };
+            let Some((span, value)) = other.tree.try_remove(first)? else { break };
             self.insert(span, value).map_err(|_| AllocError)?;
         }
         Ok(())
@@ -53,8 +54,9 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// Packs the entries into as few nodes as they need, and gives the rest of the memory back, what is reserved too. O(n).
     ///
-    /// Nodes that fall free are kept for later stores: a map has the memory that it needed when it was largest, until this call,
-    /// [`clear`](Self::clear), or its end.
+    /// The nodes of a map that was copied, or built from entries that ascend, have been asked for many at a time: those that fall free are
+    /// kept for later stores, and given back by this call, by [`clear`](Self::clear), or at the map's end. So a map may hold twice what
+    /// it needs, but no more than it was built with. On a map that shares nodes with a snapshot this copies all of them first.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

@@ -26,7 +26,10 @@ pub(crate) struct Builder<V, K: Key, S: Shape> {
 
 impl<V, K: Key, S: Shape> Builder<V, K, S> {
     pub(crate) fn new() -> Self {
-        Builder { tree: Tree::new(), open: [None; MAX_HEIGHT], start: K::MIN, packed: None, filled: 0 }
+        let mut tree = Tree::new();
+        tree.leaves.begin_bulk();
+        tree.inners.begin_bulk();
+        Builder { tree, open: [None; MAX_HEIGHT], start: K::MIN, packed: None, filled: 0 }
     }
 
     /// Puts an entry behind all others. The caller has seen to it that it belongs there.
@@ -155,6 +158,8 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
             }
         }
         self.tree.release();
+        self.tree.leaves.end_bulk();
+        self.tree.inners.end_bulk();
         Ok(mem::replace(&mut self.tree, Tree::new()))
     }
 }

@@ -16,10 +16,14 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn try_clone(&self) -> Result<Self, AllocError> {
         let mut copy = Tree::new();
         if let Some(root) = self.root {
+            copy.leaves.begin_bulk();
+            copy.inners.begin_bulk();
             // SAFETY: T4.
             copy.root = Some(unsafe { copy_node(&mut copy, root, self.height, None)? });
             (copy.height, copy.len) = (self.height, self.len);
             copy.thinned = self.thinned;
+            copy.leaves.end_bulk();
+            copy.inners.end_bulk();
         }
         Ok(copy)
     }

@@ -9,7 +9,7 @@ pub struct AllocError;
 
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("out of memory: no node could be allocated, and the map is unchanged")
+        f.write_str("out of memory: no node could be allocated")
     }
 }
 

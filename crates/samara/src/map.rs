@@ -122,6 +122,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// [`get`](Self::get), with the value to change.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        if self.tree.may_share() && !self.contains_key(key) {
+            return None; // copies nothing
+        }
         or_abort(self.tree.own(Span::new(key, key)));
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: as for `get`; the map is borrowed mutably.
@@ -252,7 +255,10 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// [`range`](Self::range) with the values to change.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
         let window = window.into();
-        or_abort(self.tree.own(window));
+        // Where there is nothing, nothing is copied.
+        if !self.tree.may_share() || self.tree.range(window).next().is_some() {
+            or_abort(self.tree.own(window));
+        }
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 
@@ -322,9 +328,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: self.tree.snapshot()? })
     }
 
-    /// Makes the nodes its own that a change of what `window` meets may touch: calls that change nothing else, and return no error
-    /// for want of memory ([`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need
-    /// none then, until the next snapshot. O(log n + entries met); O(1) where nothing has been shared.
+    /// Copies now the shared nodes that changes within `window` would copy. Calls that change nothing else, and return no error for want
+    /// of memory ([`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need none
+    /// then, until the next snapshot. O(log n + entries met); O(1) where nothing has been shared.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.
@@ -342,7 +348,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Ok::<(), samara::AllocError>(())
     /// ```
     pub fn unshare(&mut self, window: impl Into<Span<K>>) -> Result<(), AllocError> {
-        self.tree.own(window.into())
+        self.tree.unshare(window.into())
     }
 
     /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.

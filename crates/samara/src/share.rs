@@ -24,7 +24,7 @@ use crate::shape::Shape;
 use crate::span::Span;
 use crate::spare::Spare;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, fence};
-use crate::tree::Tree;
+use crate::tree::{Path, Tree};
 use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
@@ -118,6 +118,24 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             None => Ok(()),
             Some(clone) => self.own_shared(span, clone),
         }
+    }
+
+    /// [`Tree::own`], and the leaf behind those that meet `span`: its region begins further down once an entry before it is gone.
+    pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
+        self.own(span)?;
+        if span.is_empty() || !self.may_share() {
+            return Ok(());
+        }
+        let mut path = Path::new();
+        // SAFETY: the leaf is not empty; the slot is read if it is an entry's.
+        let behind = unsafe {
+            self.seek(span.last, &mut path)
+                .and_then(|(leaf, _)| leaf.key(leaf.len() - 1).succ())
+                .and_then(|key| self.seek(key, &mut path))
+                .filter(|(leaf, slot)| *slot < leaf.len())
+                .map(|(leaf, slot)| leaf.first(slot))
+        };
+        behind.map_or(Ok(()), |key| self.own(Span::new(key, key)))
     }
 
     #[cold]

@@ -1,8 +1,8 @@
 //! Spare nodes: memory set aside, so that a commit needs none, and where new nodes come from. Knows kinds of node, and nothing of trees.
 //!
-//! The first four nodes of a tree have memory of their own; from then on they come in slabs, each an eighth of what there is, up to [`MOST`]
-//! bytes. Nodes of slabs that fall free are kept for later: who lets one go
-//! frees nothing as long as another one of its slab lives. So a tree has at most what it once needed.
+//! Nodes have memory of their own, but where many are made at once, for a copy or a build: these come in slabs, each an eighth of what
+//! has been made so far, up to [`MOST`] bytes. Nodes of slabs that fall free are kept for later stores: to let one go frees nothing as long
+//! as another one of its slab lives. Only what was made at once can be held so, and no more of it than was made.
 //!
 //! - **P1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
 //! - **P2** The last `left` places of `slab` have not been given out.
@@ -25,8 +25,8 @@ pub(crate) struct Spare<N: Unit> {
     len: usize,
     slab: Option<Slab>,
     left: usize,
-    /// Nodes given out, and not given back here.
-    made: usize,
+    /// While many are made at once: how many have been.
+    bulk: Option<usize>,
     /// Whether nodes that fall free are kept: from a reservation on, until `release`.
     keeps: bool,
     kind: PhantomData<*const N>,
@@ -34,7 +34,7 @@ pub(crate) struct Spare<N: Unit> {
 
 impl<N: Unit> Spare<N> {
     pub(crate) const fn new() -> Self {
-        Spare { head: None, len: 0, slab: None, left: 0, made: 0, keeps: false, kind: PhantomData }
+        Spare { head: None, len: 0, slab: None, left: 0, bulk: None, keeps: false, kind: PhantomData }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -76,13 +76,24 @@ impl<N: Unit> Spare<N> {
         self.make()
     }
 
+    /// From now on many nodes are made, until [`Spare::end_bulk`].
+    pub(crate) fn begin_bulk(&mut self) {
+        self.bulk = Some(0);
+    }
+
+    /// No more are made at once.
+    pub(crate) fn end_bulk(&mut self) {
+        self.leave_slab();
+        self.bulk = None;
+    }
+
     fn make(&mut self) -> Result<N, AllocError> {
+        let Some(made) = self.bulk else { return N::alloc() };
+        self.bulk = Some(made + 1);
         if self.left == 0 {
-            let places = (self.made / 8).max(LEAST).min(MOST / N::BYTES.max(1));
-            if self.made < LEAST || places < LEAST || N::ALIGN > LINE {
-                let node = N::alloc()?;
-                self.made += 1;
-                return Ok(node);
+            let places = (made / 8).max(LEAST).min(MOST / N::BYTES.max(1));
+            if made < LEAST || places < LEAST || N::ALIGN > LINE {
+                return N::alloc();
             }
             let slab = Slab::new(N::BYTES, places)?;
             (self.slab, self.left) = (Some(slab), places);
@@ -95,7 +106,7 @@ impl<N: Unit> Spare<N> {
             node.number().write(number as u16); // at most MOST / LINE
             node
         };
-        (self.left, self.made) = (self.left - 1, self.made + 1);
+        self.left -= 1;
         Ok(node)
     }
 
@@ -118,7 +129,7 @@ impl<N: Unit> Spare<N> {
         mem::swap(&mut self.len, &mut other.len);
         mem::swap(&mut self.slab, &mut other.slab);
         mem::swap(&mut self.left, &mut other.left);
-        mem::swap(&mut self.made, &mut other.made);
+        mem::swap(&mut self.bulk, &mut other.bulk);
         mem::swap(&mut self.keeps, &mut other.keeps);
     }
 
@@ -135,20 +146,8 @@ impl<N: Unit> Spare<N> {
         // SAFETY: the caller's promise.
         unsafe {
             let in_slab = node.number().read() != 0;
-            if self.keeps || in_slab {
-                self.put(node);
-            } else {
-                self.drop_node(node);
-            }
+            if self.keeps || in_slab { self.put(node) } else { node.free() }
         }
-    }
-
-    /// # Safety
-    /// As for [`Spare::give`].
-    unsafe fn drop_node(&mut self, node: N) {
-        self.made = self.made.saturating_sub(1);
-        // SAFETY: the caller's promise.
-        unsafe { node.free() }
     }
 
     /// # Safety
@@ -185,7 +184,7 @@ impl<N: Unit> Spare<N> {
         while self.len > n {
             let Some(node) = self.pop() else { return };
             // SAFETY: P1: live, and nobody else has it.
-            unsafe { self.drop_node(node) };
+            unsafe { node.free() };
         }
     }
 
@@ -193,8 +192,6 @@ impl<N: Unit> Spare<N> {
     pub(crate) fn forget(&mut self) {
         if !self.keeps {
             self.shrink(0);
-            self.leave_slab();
-            self.made = 0;
         }
     }
 

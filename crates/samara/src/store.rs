@@ -134,6 +134,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 Err(back) => value = Some(back),
             }
         }
+        if value.is_none() && self.may_share() && self.range(span).next().is_none() {
+            return Ok(()); // copies nothing
+        }
         self.own(span)?;
         dispatch::<K, _>(Store { tree: self, span, value, observe })
     }
