@@ -214,10 +214,13 @@ impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
 /// ```
 /// # use samara::RangeMap;
 /// # let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
-/// let mut cursor = map.cursor_mut(0);
-/// while cursor.next().is_some() {
+/// let mut cursor = map.cursor_mut(0); // stands on the first entry
+/// loop {
 ///     if cursor.current().is_some_and(|(_, value)| value % 2 == 1) {
 ///         cursor.erase(); // stands on the gap: `next` goes to the entry behind it
+///     }
+///     if cursor.next().is_none() {
+///         break;
 ///     }
 /// }
 /// assert_eq!(map.len(), 50);

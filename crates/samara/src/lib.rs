@@ -41,13 +41,14 @@
 //! - A store is one replacement, however many entries its range meets: there is no state in between, not for an observer, not
 //!   after an error, not after a panic in the value's `clone` or in a closure. [`RangeMap`] says what holds for each of them.
 //! - Ranges of a map never overlap and never are empty. Two that touch stay two until a call asks to join them.
-//! - A verb that fails for want of memory leaves the entries as they were. Verbs that need none say so; those that do have a
-//!   form that returns an error: `insert` and its kin, `try_clone`, `try_extend`, `try_from_iter`, `append`, `split_off`. Only the traits that
-//!   cannot (`Clone`, `Extend`, `FromIterator`) end the program instead. [`RangeMap::reserve`] takes the memory first. On a map that shares nodes with a snapshot
-//!   every change may need memory, and may clone values: [`RangeMap::unshare`] does both first. A clone that panics there, or in any call, leaves the entries as they were.
+//! - A call that fails for want of memory leaves the entries as they were, but for `append` and `try_extend`, which keep what was done. Calls that
+//!   need none say so; those that do have a form that returns an error: `insert` and its kin, `try_clone`, `try_snapshot`, `try_extend`,
+//!   `try_from_iter`, `append`, `split_off`. Only their forms without one (`clone`, `snapshot`, `extend`, `collect`, `from`) end the program instead. [`RangeMap::reserve`] takes the memory first. On a map that shares nodes with a snapshot
+//!   every change may need memory, and may clone values, also through `remove`, `get_mut`, `range_mut`, `retain`, cursors and owned iteration, which then end the program where
+//!   there is none: [`RangeMap::unshare`] does both first. A clone that panics there, or in any call, leaves the entries as they were.
 //! - An iterator that takes entries out, dropped early, leaves what it says; leaked, it may lose entries and never shows one
 //!   twice.
-//! - Lookups and stores are for one owner at a time (`&`, `&mut`): a map is `Send` and `Sync` as its values are. A snapshot is a map of
+//! - Many threads may look up (`&`); who stores has the map alone (`&mut`). A map is `Send` and `Sync` as its values are. A snapshot is a map of
 //!   its own, for another thread if need be.
 //!
 //! # Complexity
@@ -66,6 +67,9 @@
 //! | `unshare` | O(log n + k) |
 //! | `shrink_to_fit` | O(n) |
 //! | `len`, `is_empty`, `snapshot` | O(1) |
+//!
+//! Where a map shares nodes with a snapshot a change also copies those that it touches, and `drain`, `split_off`, `reserve`, `retain` and owned
+//! iteration copy all: O(n).
 //!
 //! A node that is not at an edge of its level is a quarter full at least, whatever was done to a map without snapshots; ascending and descending fills,
 //! and `from_sorted`, leave full ones.

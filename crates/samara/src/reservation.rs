@@ -15,7 +15,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// forms, [`clear_range`](Self::clear_range), [`split_at`](Self::split_at). These then neither allocate nor fail for lack of
     /// memory. (What the value's own `clone` does, where an entry is cut in two, is its affair.)
     ///
-    /// Through the [`Reservation`] the stores are counted, and their errors say so: there is none for memory. Whoever counts
+    /// Through the [`Reservation`] the stores are counted, and their errors say so: there is none for memory, but
+    /// [`ReservedError::Shared`] where a snapshot was taken since. Whoever counts
     /// for himself may let go of it and call the map's own verbs. Either way what is not used stays set aside until
     /// [`release`](Self::release) or the map's end, and a later `reserve` counts it in.
     ///
@@ -157,7 +158,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
     /// [`RangeMap::split_at`], from what is set aside. Counts as a store also where there is nothing to split.
     ///
     /// # Errors
-    /// [`ReservedError::UsedUp`]; the map is as before.
+    /// [`ReservedError::UsedUp`], [`ReservedError::Shared`]; the map is as before.
     pub fn split_at(&mut self, key: K) -> Result<bool, ReservedError<K>>
     where
         V: Clone,
@@ -165,7 +166,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.split_at(key))
     }
 
-    /// [`RangeMap::remove`]. Needs no memory, and is not counted.
+    /// [`RangeMap::remove`]. Needs no memory, unless a snapshot was taken since, and is not counted.
     pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         self.map.remove(key)
     }
