@@ -222,16 +222,10 @@ impl Search for Avx512 {
     }
 }
 
-/// In four vectors of values, those in `lanes` are replaced by the ones a slot below them. Values are of any type: some of their bytes,
-/// and all of those behind the last one, may not be initialised, which no vector of integers may say of itself. Hence not by intrinsics.
-///
-/// # Safety
-/// Four vectors of values of eight bytes are readable and writable, and the processor has AVX-512F.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
-    // SAFETY: the caller's promise: four vectors are read, and written.
-    unsafe {
+/// Loads four vectors of values, does `$align` under the lanes' masks, and stores them. Values are of any type: some of their bytes, and all of
+/// those behind the last one, may not be initialised, which no vector of integers may say of itself. Hence not by intrinsics.
+macro_rules! shift {
+    ($values:ident, $lanes:ident, $($align:literal)*) => {
         core::arch::asm!(
             "kmovw k1, {l0:e}",
             "kmovw k2, {l1:e}",
@@ -241,19 +235,16 @@ unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
             "vmovdqu64 {b}, [{to} + 64]",
             "vmovdqu64 {c}, [{to} + 128]",
             "vmovdqu64 {d}, [{to} + 192]",
-            "valignq {d}{{k4}}, {d}, {c}, 7",
-            "valignq {c}{{k3}}, {c}, {b}, 7",
-            "valignq {b}{{k2}}, {b}, {a}, 7",
-            "valignq {a}{{k1}}, {a}, {a}, 7",
+            $($align,)*
             "vmovdqu64 [{to}], {a}",
             "vmovdqu64 [{to} + 64], {b}",
             "vmovdqu64 [{to} + 128], {c}",
             "vmovdqu64 [{to} + 192], {d}",
-            l0 = in(reg) lanes & 0xff,
-            l1 = in(reg) lanes >> 8 & 0xff,
-            l2 = in(reg) lanes >> 16 & 0xff,
-            l3 = in(reg) lanes >> 24,
-            to = in(reg) values,
+            l0 = in(reg) $lanes & 0xff,
+            l1 = in(reg) $lanes >> 8 & 0xff,
+            l2 = in(reg) $lanes >> 16 & 0xff,
+            l3 = in(reg) $lanes >> 24,
+            to = in(reg) $values,
             a = out(zmm_reg) _,
             b = out(zmm_reg) _,
             c = out(zmm_reg) _,
@@ -263,6 +254,25 @@ unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
             out("k3") _,
             out("k4") _,
             options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// In four vectors of values, those in `lanes` are replaced by the ones a slot below them.
+///
+/// # Safety
+/// Four vectors of values of eight bytes are readable and writable, and the processor has AVX-512F.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
+    // SAFETY: the caller's promise: four vectors are read, and written.
+    unsafe {
+        shift!(
+            values, lanes,
+            "valignq {d}{{k4}}, {d}, {c}, 7"
+            "valignq {c}{{k3}}, {c}, {b}, 7"
+            "valignq {b}{{k2}}, {b}, {a}, 7"
+            "valignq {a}{{k1}}, {a}, {a}, 7"
         );
     }
 }
@@ -274,39 +284,14 @@ unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn shift_down<V>(values: *mut V, lanes: u32) {
-    // SAFETY: the caller's promise: four vectors are read, and written.
+    // SAFETY: as above.
     unsafe {
-        core::arch::asm!(
-            "kmovw k1, {l0:e}",
-            "kmovw k2, {l1:e}",
-            "kmovw k3, {l2:e}",
-            "kmovw k4, {l3:e}",
-            "vmovdqu64 {a}, [{to}]",
-            "vmovdqu64 {b}, [{to} + 64]",
-            "vmovdqu64 {c}, [{to} + 128]",
-            "vmovdqu64 {d}, [{to} + 192]",
-            "valignq {a}{{k1}}, {b}, {a}, 1",
-            "valignq {b}{{k2}}, {c}, {b}, 1",
-            "valignq {c}{{k3}}, {d}, {c}, 1",
-            "valignq {d}{{k4}}, {d}, {d}, 1",
-            "vmovdqu64 [{to}], {a}",
-            "vmovdqu64 [{to} + 64], {b}",
-            "vmovdqu64 [{to} + 128], {c}",
-            "vmovdqu64 [{to} + 192], {d}",
-            l0 = in(reg) lanes & 0xff,
-            l1 = in(reg) lanes >> 8 & 0xff,
-            l2 = in(reg) lanes >> 16 & 0xff,
-            l3 = in(reg) lanes >> 24,
-            to = in(reg) values,
-            a = out(zmm_reg) _,
-            b = out(zmm_reg) _,
-            c = out(zmm_reg) _,
-            d = out(zmm_reg) _,
-            out("k1") _,
-            out("k2") _,
-            out("k3") _,
-            out("k4") _,
-            options(nostack, preserves_flags),
+        shift!(
+            values, lanes,
+            "valignq {a}{{k1}}, {b}, {a}, 1"
+            "valignq {b}{{k2}}, {c}, {b}, 1"
+            "valignq {c}{{k3}}, {d}, {c}, 1"
+            "valignq {d}{{k4}}, {d}, {d}, 1"
         );
     }
 }
