@@ -124,10 +124,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// [`get`](Self::get), with the value to change.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
-        if self.tree.may_share() && !self.contains_key(key) {
-            return None; // copies nothing
+        if !or_abort(self.tree.own_met(Span::new(key, key))) {
+            return None;
         }
-        or_abort(self.tree.own(Span::new(key, key)));
         let (leaf, slot) = self.tree.find(key)?;
         // SAFETY: as for `get`; the map is borrowed mutably.
         unsafe {
@@ -257,10 +256,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// [`range`](Self::range) with the values to change.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
         let window = window.into();
-        // Where there is nothing, nothing is copied.
-        if !self.tree.may_share() || self.tree.range(window).next().is_some() {
-            or_abort(self.tree.own(window));
-        }
+        or_abort(self.tree.own_met(window));
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 

@@ -14,10 +14,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Takes the entry that holds `key` out.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        if self.may_share() && self.range(Span::new(key, key)).next().is_none() {
-            return Ok(None); // copies nothing
+        if !self.own_met(Span::new(key, key))? {
+            return Ok(None);
         }
-        self.own(Span::new(key, key))?; // and forgets the hole
         Ok(dispatch::<K, _>(Remove { tree: self, key }))
     }
 

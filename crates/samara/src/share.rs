@@ -120,6 +120,26 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
+    /// [`Tree::own`] for a change of entries that meet `span`, if there are any: whether there may be. Where there are none, nothing is copied.
+    #[inline(always)]
+    pub(crate) fn own_met(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+        self.hole.forget();
+        match self.cloner.get() {
+            None => Ok(true),
+            Some(clone) => self.own_met_shared(span, clone),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn own_met_shared(&mut self, span: Span<K>, clone: fn(&V) -> V) -> Result<bool, AllocError> {
+        let met = self.range(span).next().is_some();
+        if met {
+            self.own_shared(span, clone)?;
+        }
+        Ok(met)
+    }
+
     /// [`Tree::own`], and the leaf behind those that meet `span`: its region begins further down once an entry before it is gone.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;

@@ -134,10 +134,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 Err(back) => value = Some(back),
             }
         }
-        if value.is_none() && self.may_share() && self.range(span).next().is_none() {
-            return Ok(()); // copies nothing
+        if value.is_some() {
+            self.own(span)?;
+        } else if !self.own_met(span)? {
+            return Ok(());
         }
-        self.own(span)?;
         dispatch::<K, _>(Store { tree: self, span, value, observe })
     }
 
