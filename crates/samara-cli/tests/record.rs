@@ -46,8 +46,13 @@ fn death_by_a_signal_is_the_program_s() {
         let output = traced(dir.path(), &format!("kill -{signal} $$"));
         let plain = Command::new("sh").args(["-c", &format!("kill -{signal} $$")]).output().unwrap();
         assert_eq!(output.status.signal(), plain.status.signal(), "{signal}: {}", said(&output));
-        assert!(output.status.signal().is_some());
-        assert_eq!(json(dir.path())["exit_code"], 128 + plain.status.signal().unwrap());
+        let Some(number) = plain.status.signal() else {
+            // As where a shell started the tests in the background, with SIGINT ignored.
+            assert_ne!(signal, "KILL");
+            println!("skipped: death_by_a_signal: SIG{signal} is ignored here");
+            continue;
+        };
+        assert_eq!(json(dir.path())["exit_code"], 128 + number);
         let name = if signal == "40" { "signal 40".to_owned() } else { format!("SIG{signal}") };
         assert!(stderr(&output).contains(&format!("ended by {name}")), "{}", said(&output));
     }
