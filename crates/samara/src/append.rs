@@ -73,13 +73,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
         self.tree.own(Span::FULL)?;
         // All memory first, then the values, which nothing can stop.
-        let mut fit = self.places(Span::FULL)?;
-        let mut places = fit.values_mut();
-        for value in mem::take(self).into_values() {
-            places.next().expect("there is a place for every value").write(value);
-        }
-        // SAFETY: every place has been written: both maps have the same ranges.
-        self.tree = unsafe { fit.tree.move_as::<V>() };
+        let fit = self.places(Span::FULL)?;
+        *self = Self::filled(fit, mem::take(self).into_values());
         Ok(())
     }
 
@@ -91,6 +86,18 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
             builder.push(span, MaybeUninit::uninit())?;
         }
         Ok(RangeMap { tree: builder.finish()? })
+    }
+
+    /// The map of these values, each in its place.
+    fn filled(mut map: RangeMap<MaybeUninit<V>, K, S>, values: impl Iterator<Item = V>) -> Self {
+        let mut places = map.values_mut();
+        for value in values {
+            // Both walk over the same ranges: were it not so, no value could be trusted any more.
+            places.next().expect("there is a place for every value").write(value);
+        }
+        assert!(places.next().is_none(), "there is a value for every place");
+        // SAFETY: every place has been written.
+        RangeMap { tree: unsafe { map.tree.move_as::<V>() } }
     }
 
     /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key` and the key before it is cut
@@ -111,14 +118,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
         let window = Span::new(key, K::MAX);
         // All memory first, then the values, which nothing can stop.
-        let mut high = self.places(window)?;
-        let mut places = high.values_mut();
-        for (_, value) in self.drain(window)? {
-            // Both walk over the same ranges: were it not so, no value could be trusted any more.
-            places.next().expect("there is a place for every value").write(value);
-        }
-        assert!(places.next().is_none(), "there is a value for every place");
-        // SAFETY: every place has been written.
-        Ok(RangeMap { tree: unsafe { high.tree.move_as::<V>() } })
+        let high = self.places(window)?;
+        Ok(Self::filled(high, self.drain(window)?.map(|(_, value)| value)))
     }
 }

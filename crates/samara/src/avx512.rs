@@ -8,7 +8,7 @@ use core::arch::x86_64::*;
 use core::mem::size_of;
 
 /// # Safety
-/// The processor has AVX-512F.
+/// The processor has the features that are enabled here.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1,bmi2")]
 pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the caller's promise.

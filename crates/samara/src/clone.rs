@@ -29,8 +29,8 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is what will be copied
-/// after it: the leaves that come soon are asked for.
+/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is
+/// what will be copied after it: the leaves that come soon are asked for.
 ///
 /// # Safety
 /// Live nodes at `level` of a tree.

@@ -204,8 +204,8 @@ static LEVEL: AtomicU8 = AtomicU8::new(0);
 #[inline(always)]
 pub(crate) fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
-        2 => Level::Avx512,
         1 => Level::Portable,
+        2 => Level::Avx512,
         _ => detect(),
     }
 }
