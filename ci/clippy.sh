@@ -6,3 +6,5 @@ cd "$(dirname "$0")/.."
 cargo clippy --workspace --all-targets -- -D warnings
 # Without its test features, as a user builds it.
 cargo clippy --package samara --lib -- -D warnings
+cargo clippy --package samara --lib --no-default-features -- -D warnings
+cargo clippy --package samara --lib --no-default-features --features shared -- -D warnings

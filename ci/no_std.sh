@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# The tree and the address space build where there is no std: for a bare 64-bit and a bare 32-bit target.
+# The tree, readers beside a writer, and the address space build where there is no std: for a bare 64-bit and a bare 32-bit target. What of reclamation
+# needs no std is tested without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 for target in x86_64-unknown-none thumbv7em-none-eabi; do
     rustup target list --installed | grep -qx "$target" || rustup target add "$target"
-    cargo build --target "$target" --package samara --package samara-mm --lib
-    cargo build --target "$target" --package samara --features serde --lib
+    cargo build --target "$target" --package samara --package samara-mm --lib --no-default-features
+    cargo build --target "$target" --package samara --lib --no-default-features --features serde,shared
+    # Nothing of what it depends on brings std back.
+    cargo build --target "$target" --package samara-mm --lib
     echo "no_std: builds for $target"
 done
+cargo test --package samara --lib --no-default-features --features shared -- domain reclaim

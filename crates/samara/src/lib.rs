@@ -2,7 +2,7 @@
 //!
 //! [`RangeMap`] maps disjoint, inclusive ranges of integers to values. It finds, replaces, erases and splits ranges
 //! atomically, finds free gaps by width in O(log n) from either end, walks with cursors, and reserves memory first so that
-//! a store cannot fail. It needs `alloc` and nothing else of `std`.
+//! a store cannot fail. Without its default features it needs `alloc` and nothing else of `std`.
 //!
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
@@ -89,12 +89,16 @@
 //! Not there yet: readers beside a writer.
 //!
 //! # Features
+//! - `std` (on by default): `shared`, registrations found by thread, and membarrier(2) on Linux.
+//! - `shared`: [`reclaim`], when readers beside a writer can see no more what it took out. Needs atomics of pointer width, and no `std`.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for [`RangeMap`], as the ascending sequence of
 //!   `(first, last, value)`. What is read is checked. Still without `std`.
 //! - `testing`: a map with nodes of three and five slots and a switch for the search path, for the crate's own tests.
 #![no_std]
 
 extern crate alloc;
+#[cfg(any(feature = "std", test))]
+extern crate std;
 
 mod append;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -108,9 +112,13 @@ mod collect;
 mod cover;
 mod cursor;
 mod displaced;
+#[cfg(feature = "shared")]
+mod domain;
 mod drain;
 mod ends;
 mod entry;
+#[cfg(feature = "shared")]
+mod epoch;
 mod error;
 mod find_gap;
 mod gap;
@@ -123,11 +131,17 @@ mod key;
 mod leaf;
 mod leaving;
 mod map;
+#[cfg(feature = "shared")]
+mod membarrier;
 mod mend;
 mod merge;
 mod newtype;
 mod node;
+#[cfg(feature = "shared")]
+mod quiescent;
 mod reap;
+#[cfg(feature = "shared")]
+pub mod reclaim;
 mod remove;
 mod reservation;
 mod retain;
@@ -147,6 +161,8 @@ mod traits;
 mod tree;
 mod whole;
 
+#[cfg(all(test, feature = "shared"))]
+mod reclaim_tests;
 #[cfg(test)]
 mod tests;
 
@@ -164,6 +180,8 @@ pub use key::Key;
 #[doc(hidden)]
 pub use key::sealed as __sealed;
 pub use map::RangeMap;
+#[cfg(feature = "shared")]
+pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 pub use reservation::Reservation;
 pub use retain::ExtractIf;
 pub use shape::{Normal, Shape};

@@ -1,3 +1,9 @@
-//! The only door to atomics: everything else in the crate imports them from here.
+//! The only door to atomics, locks and shared cells: everything else in the crate imports them from here.
 
+#[cfg(feature = "shared")]
+pub(crate) use core::cell::Cell;
+#[cfg(feature = "shared")]
+pub(crate) use core::sync::atomic::{AtomicBool, compiler_fence};
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+#[cfg(feature = "std")]
+pub(crate) use std::sync::LazyLock;

@@ -1,0 +1,261 @@
+//! What `Reclaim` promises, of each way that is there. Other tests of this process share the domains: what is awaited is asked for again
+//! until it comes, and what must not come is asked for often.
+
+use crate::reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
+use crate::sync::{AtomicBool, AtomicUsize, Ordering};
+#[cfg(feature = "std")]
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::Barrier;
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+
+const OFTEN: usize = if cfg!(miri) { 10 } else { 1000 };
+
+/// Asks until it has passed; fails where it does not come.
+fn comes<R: Reclaim>(r: &R, stamp: &R::Stamp) {
+    let since = Instant::now();
+    while !r.has_passed(stamp) {
+        assert!(since.elapsed() < Duration::from_secs(120), "does not pass");
+        thread::yield_now();
+    }
+}
+
+#[track_caller]
+fn stays_away<R: Reclaim>(r: &R, stamp: &R::Stamp) {
+    assert!((0..OFTEN).all(|_| !r.has_passed(stamp)), "passed while an earlier guard lives");
+}
+
+fn an_earlier_guard_holds<R: Reclaim>(r: &R) {
+    let reader = r.reader();
+    comes(r, &r.stamp());
+    let guard = r.pin(&reader);
+    let (first, second) = (r.stamp(), r.stamp());
+    stays_away(r, &second);
+    stays_away(r, &first);
+    drop(guard);
+    comes(r, &second);
+    comes(r, &first);
+}
+
+fn the_outermost_counts<R: Reclaim>(r: &R) {
+    let reader = r.reader();
+    let outer = r.pin(&reader);
+    let inner = r.pin(&reader);
+    let stamp = r.stamp();
+    drop(r.pin(&reader));
+    drop(outer);
+    stays_away(r, &stamp);
+    drop(inner);
+    comes(r, &stamp);
+}
+
+fn a_guard_outlives_its_registration<R: Reclaim>(r: &R) {
+    let reader = r.reader();
+    let guards = (r.pin(&reader), r.pin(&reader));
+    drop(reader);
+    let stamp = r.stamp();
+    drop(guards.0);
+    // Whoever registers meanwhile must not get what the guard still stands on.
+    let other = r.reader();
+    drop(r.pin(&other));
+    stays_away(r, &stamp);
+    drop(guards.1);
+    comes(r, &stamp);
+}
+
+/// A guard in another thread, made by `pin`, which then ends with it or without it.
+fn another_thread<R: Reclaim + Sync>(r: &R, pin: impl Fn() -> R::Guard + Sync)
+where
+    R::Stamp: Sync,
+{
+    for round in 0..if cfg!(miri) { 2 } else { 20 } {
+        let (pinned, wait_pinned) = channel();
+        let (go, wait_go) = channel::<()>();
+        thread::scope(|scope| {
+            let pin = &pin;
+            scope.spawn(move || {
+                let guard = pin();
+                pinned.send(()).unwrap();
+                wait_go.recv().unwrap();
+                if round % 2 == 0 {
+                    drop(guard);
+                    pinned.send(()).unwrap();
+                }
+            });
+            wait_pinned.recv().unwrap();
+            let stamp = r.stamp();
+            stays_away(r, &stamp);
+            go.send(()).unwrap();
+            if round % 2 == 0 {
+                wait_pinned.recv().unwrap();
+            }
+            comes(r, &stamp);
+        });
+        comes(r, &r.stamp());
+    }
+}
+
+fn by_registration<R: Reclaim + Sync>(r: &R)
+where
+    R::Stamp: Sync,
+{
+    an_earlier_guard_holds(r);
+    the_outermost_counts(r);
+    a_guard_outlives_its_registration(r);
+    another_thread(r, || r.pin(&r.reader()));
+    nobody_sees_what_was_freed(r);
+}
+
+/// One writer that swaps a pointer, and frees what it took out once that has passed; readers that look. Nothing is freed really: it is marked.
+fn nobody_sees_what_was_freed<R: Reclaim + Sync>(r: &R) {
+    const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
+    let places: Vec<AtomicBool> = (0..ROUNDS + 1).map(|_| AtomicBool::new(true)).collect();
+    let current = AtomicUsize::new(0);
+    let (start, over) = (Barrier::new(3), AtomicBool::new(false));
+    let looks: usize = thread::scope(|scope| {
+        let look = || {
+            let (reader, mut looks) = (r.reader(), 0);
+            start.wait();
+            while looks == 0 || !over.load(Ordering::Relaxed) {
+                let guard = r.pin(&reader);
+                let at = current.load(Ordering::Acquire);
+                for _ in 0..4 {
+                    assert!(places[at].load(Ordering::Relaxed), "freed while it is looked at");
+                }
+                drop(guard);
+                looks += 1;
+            }
+            looks
+        };
+        let readers = [scope.spawn(look), scope.spawn(look)];
+        let mut waiting = VecDeque::new();
+        start.wait();
+        let since = Instant::now();
+        for next in 1..=ROUNDS {
+            let old = current.swap(next, Ordering::AcqRel);
+            waiting.push_back((old, r.stamp()));
+            while waiting.front().is_some_and(|(_, stamp)| r.has_passed(stamp)) {
+                let (old, _) = waiting.pop_front().unwrap();
+                places[old].store(false, Ordering::Relaxed);
+            }
+            if since.elapsed() > Duration::from_secs(2) {
+                break;
+            }
+        }
+        for (_, stamp) in &waiting {
+            comes(r, stamp);
+        }
+        over.store(true, Ordering::Relaxed);
+        readers.into_iter().map(|reader| reader.join().unwrap()).sum()
+    });
+    assert!(looks > 0);
+}
+
+/// And the registrations that are found by thread.
+#[cfg(feature = "std")]
+fn all<R: PinHere + Sync>(r: &R)
+where
+    R::Stamp: Sync,
+{
+    by_registration(r);
+    another_thread(r, || r.pin_here());
+    // That of the thread and one by hand are two.
+    let (here, reader) = (r.pin_here(), r.reader());
+    let stamp = r.stamp();
+    drop((r.pin_here(), r.pin(&reader)));
+    stays_away(r, &stamp);
+    drop(here);
+    comes(r, &stamp);
+}
+
+#[cfg(not(feature = "std"))]
+use by_registration as all;
+
+/// Whether crossbeam-epoch can be run: under Miri only with Tree Borrows, since it finds a whole by a reference to its first field.
+fn epochs_run(test: &str) -> bool {
+    let run = !cfg!(miri) || std::env::var_os("SAMARA_TREE_BORROWS").is_some();
+    if !run {
+        std::eprintln!(
+            "skipped: {test}: crossbeam-epoch is not made for Stacked Borrows; ci/miri.sh runs it with Tree Borrows"
+        );
+    }
+    run
+}
+
+#[test]
+fn epoch() {
+    if epochs_run("epoch") {
+        all(&Epoch::new());
+    }
+}
+
+#[test]
+fn membarrier() {
+    let r = Membarrier::new();
+    if !r.is_expedited() {
+        std::eprintln!("skipped: membarrier(2): not to be had here; fences instead");
+    }
+    all(&r);
+}
+
+#[test]
+fn fenced() {
+    assert!(!Membarrier::fenced().is_expedited());
+    all(&Membarrier::fenced());
+}
+
+#[test]
+fn quiescent() {
+    // SAFETY: nothing is unlinked.
+    let r = unsafe { Quiescent::new() };
+    r.pin(&r.reader());
+    r.pin_here();
+    assert!(r.has_passed(&r.stamp()));
+}
+
+/// A guard in the destructor of a thread-local, when the thread's registration is gone, or was never made.
+#[cfg(feature = "std")]
+fn at_the_end_of_a_thread(pin: fn()) {
+    struct AtEnd(fn());
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    std::thread_local! {
+        static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+    }
+    let late = move || AT_END.set(Some(AtEnd(pin)));
+    // What is made first is dropped first, or last: in one of the two, once the registration is gone.
+    for round in 0..3 {
+        let thread = thread::spawn(move || match round {
+            0 => (late(), pin()),
+            1 => (pin(), late()),
+            _ => (late(), ()),
+        });
+        thread.join().unwrap();
+    }
+}
+
+#[test]
+#[cfg(feature = "std")]
+fn threads_that_end() {
+    fn pinned<R: PinHere + Default>() {
+        drop(R::default().pin_here());
+    }
+    fn passes<R: Reclaim + Default>() {
+        let r = R::default();
+        comes(&r, &r.stamp());
+    }
+    at_the_end_of_a_thread(pinned::<Membarrier>);
+    at_the_end_of_a_thread(|| drop(Membarrier::fenced().pin_here()));
+    passes::<Membarrier>();
+    comes(&Membarrier::fenced(), &Membarrier::fenced().stamp());
+    if epochs_run("threads_that_end") {
+        at_the_end_of_a_thread(pinned::<Epoch>);
+        passes::<Epoch>();
+    }
+}
