@@ -1,6 +1,6 @@
 //! Moving one boundary of an entry in place: no memory, but where a leaf has no words for a boundary that is far away.
 
-use crate::error::{BoundError, or_abort};
+use crate::error::{AllocError, BoundError, or_abort};
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::shape::Shape;
@@ -42,7 +42,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// The entry that holds `key`, if it may have the bounds `to`; `path` leads to it.
-    fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
+    pub(crate) fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
@@ -78,11 +78,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Of two that touch, and have no words in one packed leaf, one has none by itself (L4): a last key in one 2^32 and a first key in the
     /// next cannot both be packed. The leaf of that one is wide whatever becomes of the other, and takes any bounds.
     pub(crate) fn merge(&mut self, left: Span<K>, right: Span<K>) -> Option<V> {
+        or_abort(self.try_merge(left, right))
+    }
+
+    /// [`Tree::merge`], where lack of memory, which only a tree that shares nodes asks for, is an error; nothing has changed then.
+    pub(crate) fn try_merge(&mut self, left: Span<K>, right: Span<K>) -> Result<Option<V>, AllocError> {
         let whole = Span::new(left.first, right.last);
-        or_abort(self.own(whole)); // before anything changes
+        self.own(whole)?; // before anything changes
         let packs = |span: Span<K>| Leaf::<V, K, S>::packs(span.first, span.last);
         let (goes, stays) = if packs(whole) || !packs(left) { (right, left) } else { (left, right) };
-        let (_, mut value) = self.remove(goes.first)?;
+        let Some((_, mut value)) = self.try_remove(goes.first)? else { return Ok(None) };
         let grown = self.resize_own(stays.first, whole);
         debug_assert!(grown.is_ok(), "the keys beside the entry have just fallen free, and it has words for them");
         if goes == left
@@ -91,7 +96,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             // SAFETY: the entry that stays, in a leaf that is the tree's own.
             mem::swap(&mut value, unsafe { &mut *leaf.value(slot) });
         }
-        Some(value)
+        Ok(Some(value))
     }
 
     /// The first key of the entry behind `leaf`.

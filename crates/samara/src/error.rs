@@ -15,6 +15,21 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
+/// Another thread has the handle to write a shared map by.
+#[cfg(feature = "shared")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+#[cfg(feature = "shared")]
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("busy: another thread has the handle to write by; wait for it with `write`, or try again")
+    }
+}
+
+#[cfg(feature = "shared")]
+impl core::error::Error for Busy {}
+
 /// Why a store did not happen. The map is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

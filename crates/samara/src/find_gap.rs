@@ -14,30 +14,46 @@ use crate::tree::{Path, Step, Tree};
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        self.find_gap_by::<false>(query)
+    }
+
+    /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than what is below them, but while they change
+    /// they are never less than what they were and will be.
+    pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO || !query.align.is_power_of_two() || query.window.is_empty() {
             return None;
         }
         let Some(max) = self.max() else { return query.fit(Span::FULL) };
         let behind = || max.succ().and_then(|first| query.fit(Span::new(first, K::MAX)));
         match query.end {
-            End::Lowest => self.find_inside(query).or_else(behind),
-            End::Highest => behind().or_else(|| self.find_inside(query)),
+            End::Lowest => self.find_inside::<NOW>(query).or_else(behind),
+            End::Highest => behind().or_else(|| self.find_inside::<NOW>(query)),
         }
     }
 
     /// The fit that lies before the last entry.
-    fn find_inside(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+    fn find_inside<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         match query.end {
-            End::Lowest => dispatch::<K, _>(FindGap::<_, _, _, true> { tree: self, query }),
-            End::Highest => dispatch::<K, _>(FindGap::<_, _, _, false> { tree: self, query }),
+            End::Lowest => dispatch::<K, _>(FindGap::<_, _, _, true, NOW> { tree: self, query }),
+            End::Highest => dispatch::<K, _>(FindGap::<_, _, _, false, NOW> { tree: self, query }),
         }
     }
 }
 
 /// Upwards from the lowest key of the window, or downwards from the highest.
-struct FindGap<'a, V, K: Key, S: Shape, const UP: bool> {
+struct FindGap<'a, V, K: Key, S: Shape, const UP: bool, const NOW: bool> {
     tree: &'a Tree<V, K, S>,
     query: &'a GapQuery<K>,
+}
+
+/// Below which children of `node` there is a gap `least` wide or wider.
+///
+/// # Safety
+/// As for [`Inner::wide_gaps`], or, where `NOW`, [`Inner::wide_gaps_now`].
+#[inline(always)]
+unsafe fn wide<K: Key, S: Shape, F: Search, const NOW: bool>(node: Inner<K, S>, least: K) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { if NOW { node.wide_gaps_now::<F>(least) } else { node.wide_gaps::<F>(least) } }
 }
 
 /// The bits of `some` for the slots before `slot`.
@@ -55,7 +71,7 @@ fn end(some: u64, up: bool) -> Option<usize> {
     (some != 0).then(|| if up { some.trailing_zeros() } else { 63 - some.leading_zeros() } as usize)
 }
 
-impl<V, K: Key, S: Shape, const UP: bool> Job<K> for FindGap<'_, V, K, S, UP> {
+impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_, V, K, S, UP, NOW> {
     type Out = Option<Span<K>>;
 
     #[inline(always)]
@@ -72,7 +88,7 @@ impl<V, K: Key, S: Shape, const UP: bool> Job<K> for FindGap<'_, V, K, S, UP> {
             loop {
                 if level > 0 {
                     let node = Inner::<K, S>::from_raw(at);
-                    let mut wide = node.wide_gaps::<F>(query.len);
+                    let mut wide = wide::<K, S, F, NOW>(node, query.len);
                     let mut border = usize::MAX;
                     if edge {
                         border = node.rank::<F>(from);
@@ -116,7 +132,7 @@ impl<V, K: Key, S: Shape, const UP: bool> Job<K> for FindGap<'_, V, K, S, UP> {
                     }
                     let Step { node, slot } = path.at(level);
                     let inner = Inner::<K, S>::from_raw(node);
-                    let wide = inner.wide_gaps::<F>(query.len);
+                    let wide = wide::<K, S, F, NOW>(inner, query.len);
                     if let Some(found) = end(if up { from_on(wide, slot + 1) } else { before(wide, slot) }, up) {
                         path.set(level, node, found);
                         break (inner.child(found), level - 1);

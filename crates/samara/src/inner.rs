@@ -16,7 +16,7 @@ use crate::key::Key;
 use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
-use crate::sync::AtomicU32;
+use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 use core::ptr;
@@ -240,6 +240,20 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
+    /// Makes fresh memory a copy of `from`, which takes over its children.
+    ///
+    /// # Safety
+    /// Both are live and different, this one holds nothing, and `from`, which nobody changes, owns its children no more.
+    pub(crate) unsafe fn init_moved(self, from: Self) {
+        // SAFETY: the caller's promise: N2 and N3 hold here as they do there.
+        unsafe {
+            self.init_as(from);
+            let len = from.len();
+            ptr::copy_nonoverlapping(from.items(), self.items(), len);
+            self.set_len(len);
+        }
+    }
+
     /// # Safety
     /// The memory is live.
     unsafe fn init_header(self) {
@@ -298,8 +312,29 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn child(self, i: usize) -> Raw {
         // SAFETY: N2.
         debug_assert!(i < unsafe { self.len() });
-        // SAFETY: N3.
-        unsafe { *self.items().add(i) }
+        // Acquire: pairs with the Release of `publish`, where the node is one that readers see. Of processors with strong ordering it asks nothing.
+        // SAFETY: N3: a pointer that is not null; where it is stored to beside readers, that is atomic too.
+        unsafe { Raw::new_unchecked((*self.items().add(i).cast::<AtomicPtr<u8>>()).load(Ordering::Acquire)) }
+    }
+
+    /// Puts `child` in the place of child `i`, for readers that may be looking: they come to one or to the other, and see all of it.
+    ///
+    /// # Safety
+    /// The node is live, `i < len`, what is below `child` is changed no more, and nobody else stores.
+    #[inline(always)]
+    pub(crate) unsafe fn publish(self, i: usize, child: Raw) {
+        // SAFETY: the caller's promise; N3.
+        unsafe { (*self.items().add(i).cast::<AtomicPtr<u8>>()).store(child.as_ptr(), Ordering::Release) }
+    }
+
+    /// [`Inner::set_gap`], for readers that may be looking.
+    ///
+    /// # Safety
+    /// As for [`Inner::publish`]; the key is one that is stored at once, or nobody looks at gap words.
+    #[inline(always)]
+    pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
+        // SAFETY: the caller's promise; N2.
+        unsafe { K::store(self.gaps().add(i), gap) }
     }
 
     /// The number of pivots below `key`.
@@ -330,6 +365,22 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn wide_gaps<F: Search>(self, least: K) -> u64 {
         // SAFETY: N2: every word is initialised, and zero behind the length.
         unsafe { F::at_least(self.gaps(), Self::SLOTS, least) }
+    }
+
+    /// [`Inner::wide_gaps`] beside a writer.
+    ///
+    /// # Safety
+    /// As there; the key is one that is loaded at once.
+    #[inline(always)]
+    pub(crate) unsafe fn wide_gaps_now<F: Search>(self, least: K) -> u64 {
+        let mut words = [K::ZERO; 63];
+        // SAFETY: N2; as many words as there are slots, which are 63 at most.
+        unsafe {
+            for (i, word) in words.iter_mut().enumerate().take(Self::SLOTS) {
+                *word = K::load(self.gaps().add(i));
+            }
+            F::at_least(words.as_ptr(), Self::SLOTS, least)
+        }
     }
 
     /// The widest gap below this node (N2: blanks count as zero).

@@ -53,6 +53,22 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// Whether exactly one bit is set.
     fn is_power_of_two(self) -> bool;
 
+    /// `true` where a key is loaded and stored at once, also beside other threads.
+    #[doc(hidden)]
+    const ATOMIC: bool;
+    /// The key at `at`, by a relaxed load where [`ATOMIC`](Self::ATOMIC).
+    ///
+    /// # Safety
+    /// A key is there; where it is not loaded at once, nobody stores there.
+    #[doc(hidden)]
+    unsafe fn load(at: *const Self) -> Self;
+    /// Puts a key at `at`, by a relaxed store where [`ATOMIC`](Self::ATOMIC).
+    ///
+    /// # Safety
+    /// A key is there, and nobody else stores; where it is not stored at once, nobody loads.
+    #[doc(hidden)]
+    unsafe fn store(at: *mut Self, key: Self);
+
     /// The upper half of a 64-bit key. (Other keys are never taken apart: 0.)
     #[doc(hidden)]
     fn high(self) -> u32;
@@ -79,7 +95,7 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
 }
 
 macro_rules! key {
-    ($($t:ty => $is_u64:expr),*) => {$(
+    ($($t:ty => $is_u64:expr, $at_once:ident $atomic:tt;)*) => {$(
         impl Key for $t {
             const MIN: Self = <$t>::MIN;
             const MAX: Self = <$t>::MAX;
@@ -118,6 +134,7 @@ macro_rules! key {
             fn join(high: u32, low: u32) -> Self {
                 (u64::from(high) << 32 | u64::from(low)) as $t
             }
+            key!(@ $at_once $atomic);
             #[inline]
             fn and(self, mask: Self) -> Self {
                 self & mask
@@ -128,6 +145,40 @@ macro_rules! key {
             }
         }
     )*};
+    (@ at_once $atomic:tt) => {
+        const ATOMIC: bool = true;
+        #[inline(always)]
+        unsafe fn load(at: *const Self) -> Self {
+            // SAFETY: the caller's promise; a key is aligned like its atomic one.
+            unsafe { (*at.cast::<crate::sync::$atomic>()).load(crate::sync::Ordering::Relaxed) }
+        }
+        #[inline(always)]
+        unsafe fn store(at: *mut Self, key: Self) {
+            // SAFETY: as above.
+            unsafe { (*at.cast::<crate::sync::$atomic>()).store(key, crate::sync::Ordering::Relaxed) }
+        }
+    };
+    (@ in_parts $atomic:tt) => {
+        const ATOMIC: bool = false;
+        #[inline(always)]
+        unsafe fn load(at: *const Self) -> Self {
+            // SAFETY: the caller's promise.
+            unsafe { *at }
+        }
+        #[inline(always)]
+        unsafe fn store(at: *mut Self, key: Self) {
+            // SAFETY: as above.
+            unsafe { *at = key }
+        }
+    };
 }
 
-key!(u32 => false, u64 => true, usize => cfg!(target_pointer_width = "64"), u128 => false);
+key! {
+    u32 => false, at_once AtomicU32;
+    usize => cfg!(target_pointer_width = "64"), at_once AtomicUsize;
+    u128 => false, in_parts _;
+}
+#[cfg(target_has_atomic = "64")]
+key! { u64 => true, at_once AtomicU64; }
+#[cfg(not(target_has_atomic = "64"))]
+key! { u64 => true, in_parts _; }

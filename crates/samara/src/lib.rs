@@ -95,6 +95,8 @@
 //!   `(first, last, value)`. What is read is checked. Still without `std`.
 //! - `testing`: a map with nodes of three and five slots and a switch for the search path, for the crate's own tests.
 #![no_std]
+// What only shared maps use is in files of the tree, too.
+#![cfg_attr(not(feature = "shared"), allow(dead_code))]
 
 extern crate alloc;
 #[cfg(any(feature = "std", test))]
@@ -123,6 +125,8 @@ mod error;
 mod find_gap;
 mod gap;
 mod gaps;
+#[cfg(feature = "shared")]
+mod guard;
 mod hole;
 mod inner;
 mod into_iter;
@@ -130,6 +134,11 @@ mod iter;
 mod key;
 mod leaf;
 mod leaving;
+#[cfg(feature = "shared")]
+mod limbo;
+#[cfg(feature = "shared")]
+mod lock;
+mod log;
 mod map;
 #[cfg(feature = "shared")]
 mod membarrier;
@@ -137,6 +146,8 @@ mod mend;
 mod merge;
 mod newtype;
 mod node;
+#[cfg(feature = "shared")]
+mod publish;
 #[cfg(feature = "shared")]
 mod quiescent;
 mod reap;
@@ -150,6 +161,8 @@ mod search;
 mod serde_impl;
 mod shape;
 mod share;
+#[cfg(feature = "shared")]
+mod shared;
 mod slab;
 mod sorted;
 mod span;
@@ -159,7 +172,11 @@ mod store;
 mod sync;
 mod traits;
 mod tree;
+#[cfg(feature = "shared")]
+mod walk;
 mod whole;
+#[cfg(feature = "shared")]
+mod write;
 
 #[cfg(all(test, feature = "shared"))]
 mod reclaim_tests;
@@ -171,9 +188,13 @@ pub use cursor::{Cursor, CursorMut};
 pub use displaced::{Displaced, Remains};
 pub use drain::Drain;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
+#[cfg(feature = "shared")]
+pub use error::Busy;
 pub use error::{AllocError, BoundError, BuildError, EntryError, ReservedError, StoreError};
 pub use gap::{End, GapQuery};
 pub use gaps::Gaps;
+#[cfg(feature = "shared")]
+pub use guard::{SharedGuard, SharedReader};
 pub use into_iter::{IntoIter, IntoValues};
 pub use iter::{Range, RangeMut};
 pub use key::Key;
@@ -185,8 +206,14 @@ pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 pub use reservation::Reservation;
 pub use retain::ExtractIf;
 pub use shape::{Normal, Shape};
+#[cfg(feature = "shared")]
+pub use shared::SharedRangeMap;
 pub use span::Span;
+#[cfg(feature = "shared")]
+pub use walk::SharedRange;
 pub use whole::{Iter, IterMut, Spans, Values, ValuesMut};
+#[cfg(feature = "shared")]
+pub use write::WriteGuard;
 
 /// For the crate's own tests and benchmarks; no part of its promises.
 #[cfg(feature = "testing")]

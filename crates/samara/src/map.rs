@@ -32,7 +32,7 @@ use core::marker::PhantomData;
 /// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
 /// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) has them all.
 /// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random stores; where neighbours lie so far
-/// apart that their keys differ in the upper 32 bits, 34 and 49. An empty map has 352 bytes, and no memory. `RangeMap<V>` is invariant in
+/// apart that their keys differ in the upper 32 bits, 34 and 49. An empty map has 368 bytes, and no memory. `RangeMap<V>` is invariant in
 /// `V`: a map of `&'static str` is not one of `&'a str`.
 ///
 /// # Examples

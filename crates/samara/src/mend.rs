@@ -5,7 +5,6 @@ use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::shape::Shape;
-use crate::share::{is_own, refs};
 use crate::tree::{Path, Step, Tree};
 
 /// Whether a node of `len` items should be looked at. At half, a neighbour is looked at once on the way down, so that two
@@ -112,6 +111,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if leaf.len() == 0 {
                 self.unlink(path);
                 return;
+            }
+            if self.log.is_some() && leaf.len() >= Leaf::<V, K, S>::MIN {
+                return; // a neighbour would have to be copied to be looked into
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
@@ -230,7 +232,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return;
             }
             self.refresh_above_cold(path, level);
-            if !thin(inner.len(), Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
+            let thin = thin(inner.len(), Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
+            if !thin || (self.log.is_some() && inner.len() >= Inner::<K, S>::MIN) {
                 return;
             }
             let Step { node, slot } = path.at(level + 1);
@@ -334,11 +337,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         unsafe {
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
-            let own = |s: &usize| {
-                let is_own = |s: usize| is_own(refs::<V, K, S>(parent.child(s), level));
-                !self.may_share() || (is_own(*s) && is_own(*s + 1))
-            };
             let sides = [(slot + 1 < parent.len()).then_some(slot), slot.checked_sub(1)];
+            let own = |s: &usize| self.own_child(parent, *s, level) && self.own_child(parent, *s + 1, level);
             let found = sides.into_iter().flatten().find(own);
             self.thinned |= found.is_none() && parent.len() > 1;
             found

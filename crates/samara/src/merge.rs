@@ -76,25 +76,36 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        let mut whole = span;
-        if let Some(below) = span.first.pred()
-            && let Some((left, its)) = self.get(below)
-            && joins((Span::new(left.first, below), its), (whole, &value))
-        {
-            whole.first = left.first;
-        }
-        if let Some(above) = span.last.succ()
-            && let Some((right, its)) = self.get(above)
-            && joins((whole, &value), (Span::new(above, right.last), its))
-        {
-            whole.last = right.last;
-        }
+        let whole = self.joined(span, &value, &mut joins);
         self.tree.store(whole, Some(value), |piece| {
             if let Some(lost) = piece.span.intersect(&span) {
                 observe(Displaced { span: lost, ..piece });
             }
         })?;
         Ok(whole)
+    }
+
+    /// The range that a new entry over `span` has with what touches it and `joins` it.
+    pub(crate) fn joined(
+        &self,
+        span: Span<K>,
+        value: &V,
+        mut joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Span<K> {
+        let mut whole = span;
+        if let Some(below) = span.first.pred()
+            && let Some((left, its)) = self.get(below)
+            && joins((Span::new(left.first, below), its), (whole, value))
+        {
+            whole.first = left.first;
+        }
+        if let Some(above) = span.last.succ()
+            && let Some((right, its)) = self.get(above)
+            && joins((whole, value), (Span::new(above, right.last), its))
+        {
+            whole.last = right.last;
+        }
+        whole
     }
 
     /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both are there and `joins` says so of

@@ -88,6 +88,17 @@ macro_rules! key_newtype {
             fn wrapping_sub(self, n: Self) -> Self {
                 $name(<$raw as $crate::Key>::wrapping_sub(self.0, n.0))
             }
+            const ATOMIC: bool = <$raw as $crate::Key>::ATOMIC;
+            #[inline(always)]
+            unsafe fn load(at: *const Self) -> Self {
+                // SAFETY: the caller's promise; a transparent wrapper.
+                $name(unsafe { <$raw as $crate::Key>::load(at.cast()) })
+            }
+            #[inline(always)]
+            unsafe fn store(at: *mut Self, key: Self) {
+                // SAFETY: as above.
+                unsafe { <$raw as $crate::Key>::store(at.cast(), key.0) }
+            }
             #[inline(always)]
             fn high(self) -> u32 {
                 <$raw as $crate::Key>::high(self.0)

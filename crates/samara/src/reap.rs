@@ -45,6 +45,14 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
     }
 }
 
+/// Drops the values of `leaf`; its memory goes to `spare`.
+///
+/// # Safety
+/// The leaf is live and nobody else's.
+pub(crate) unsafe fn leaf<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, spare: &mut Spare<Leaf<V, K, S>>) {
+    drop(Dying(leaf, spare));
+}
+
 /// Puts `leaf`, which has been taken out of its tree, in front of a chain.
 ///
 /// # Safety

@@ -10,6 +10,12 @@
 //! - **Q2** A shared node, and everything below it, is changed by nobody. Reading it from several threads is reading `V` from several
 //!   threads, and its last owner drops it: hence snapshots only of `V: Send + Sync`.
 //! - **Q3** `cloner` is set in every tree that may have a node in common with another one, and makes a copy of a `V`.
+//! - **Q4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count; the map is one of its owners, and nobody changes
+//!   it but the map's writer (`publish`). A store in a shared map runs in a tree of its own with a `log`: there everything that is marked is
+//!   copied before it is changed, and noted. What is not marked was made by that store. An inner node without other owners hands its
+//!   children over to its copy; any other node is given up like one that is shared.
+//! - **Q5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark may stay on
+//!   nodes below it: a mark costs a tree that is not shared a copy, and nothing else.
 //!
 //! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read happened before a last owner writes or frees.
 
@@ -17,6 +23,7 @@ use crate::error::AllocError;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
+use crate::log::{Fate, Log};
 use crate::node::Raw;
 use crate::reap::Subtree;
 use crate::search::{Job, Portable, Search, dispatch};
@@ -30,7 +37,10 @@ use core::mem;
 use core::ptr;
 
 /// More owners than this are refused, long before the count could overflow.
-const MANY: u32 = u32::MAX / 2;
+const MANY: u32 = PUBLISHED / 2;
+
+/// The mark of a node that a shared map shows to readers (Q4).
+pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// Whether a node has one owner only: the caller, who may write to it.
 #[inline]
@@ -39,9 +49,9 @@ pub(crate) fn is_own(refs: &AtomicU32) -> bool {
 }
 
 /// One owner more.
-fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
+pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
     // Relaxed: whoever holds has it from an owner, who keeps it alive meanwhile.
-    if refs.fetch_add(1, Ordering::Relaxed) > MANY {
+    if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MANY {
         refs.fetch_sub(1, Ordering::Relaxed);
         return Err(AllocError);
     }
@@ -51,14 +61,29 @@ fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
 /// One owner less: whether it was the last one, who is to free.
 pub(crate) fn let_go(refs: &AtomicU32) -> bool {
     // The last owner needs no atomic write: nobody else can come to it any more.
-    if refs.load(Ordering::Acquire) == 0 {
+    if refs.load(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
     }
-    let last = refs.fetch_sub(1, Ordering::Release) == 0;
+    let last = refs.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
     if last {
         fence(Ordering::Acquire);
     }
     last
+}
+
+/// The shared map gives up a marked node, which no reader sees any more: whether it was the last owner.
+pub(crate) fn withdraw(refs: &AtomicU32) -> bool {
+    let last = refs.fetch_sub(PUBLISHED + 1, Ordering::Release) & !PUBLISHED == 0;
+    if last {
+        fence(Ordering::Acquire);
+    }
+    last
+}
+
+/// Whether a marked node has owners besides the shared map.
+#[inline]
+pub(crate) fn has_others(refs: &AtomicU32) -> bool {
+    refs.load(Ordering::Acquire) & !PUBLISHED != 0
 }
 
 /// How values are copied: an `fn(&V) -> V` (Q3), or null while nothing has been shared.
@@ -80,7 +105,7 @@ impl<V> Cloner<V> {
         (!at.is_null()).then(|| unsafe { mem::transmute::<*mut (), fn(&V) -> V>(at) })
     }
 
-    fn set(&self, clone: fn(&V) -> V) {
+    pub(crate) fn set(&self, clone: fn(&V) -> V) {
         self.at.store(clone as *mut (), Ordering::Relaxed);
     }
 }
@@ -98,7 +123,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
             (other.root, other.height, other.len) = (Some(root), self.height, self.len);
-            other.thinned = self.thinned;
+            (other.thinned, other.home) = (self.thinned, self.home);
         }
         Ok(other)
     }
@@ -116,7 +141,17 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.hole.forget();
         match self.cloner.get() {
             None => Ok(()),
-            Some(clone) => self.own_shared(span, clone),
+            Some(clone) => self.own_shared(span, clone, false),
+        }
+    }
+
+    /// [`Tree::own`] for a store that replaces all in `span`: of a shared map, leaves that go as a whole are left as they are, but for the first.
+    #[inline(always)]
+    pub(crate) fn own_replaced(&mut self, span: Span<K>) -> Result<(), AllocError> {
+        self.hole.forget();
+        match self.cloner.get() {
+            None => Ok(()),
+            Some(clone) => self.own_shared(span, clone, true),
         }
     }
 
@@ -126,18 +161,54 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.hole.forget();
         match self.cloner.get() {
             None => Ok(true),
-            Some(clone) => self.own_met_shared(span, clone),
+            Some(clone) => self.own_met_shared(span, clone, false),
+        }
+    }
+
+    /// Both.
+    #[inline(always)]
+    pub(crate) fn own_met_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+        self.hole.forget();
+        match self.cloner.get() {
+            None => Ok(true),
+            Some(clone) => self.own_met_shared(span, clone, true),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn own_met_shared(&mut self, span: Span<K>, clone: fn(&V) -> V) -> Result<bool, AllocError> {
+    fn own_met_shared(&mut self, span: Span<K>, clone: fn(&V) -> V, replaced: bool) -> Result<bool, AllocError> {
         let met = self.range(span).next().is_some();
         if met {
-            self.own_shared(span, clone)?;
+            self.own_shared(span, clone, replaced)?;
         }
         Ok(met)
+    }
+
+    /// Makes the child in `slot` of `parent` the tree's own, for mending, if it can be done: by a copy in a shared map only.
+    ///
+    /// # Safety
+    /// `parent`, at `level + 1`, is the tree's own; the slot is below its length.
+    pub(crate) unsafe fn own_child(&mut self, parent: Inner<K, S>, slot: usize, level: usize) -> bool {
+        // SAFETY: the caller's promise. Q4 for the log.
+        unsafe {
+            if !self.may_share() || is_own(refs::<V, K, S>(parent.child(slot), level)) {
+                return true;
+            }
+            let (Some(clone), Some(mut log)) = (self.cloner.get(), self.log) else { return false };
+            let mut own = Own {
+                clone,
+                leaves: &mut self.leaves,
+                inners: &mut self.inners,
+                log: Some(log.as_mut()),
+                replaced: false,
+            };
+            // A clone that panics leaves the node thin.
+            let thinned = core::mem::replace(&mut self.thinned, true);
+            let done = own.node(&mut *parent.items().add(slot), level).is_ok();
+            self.thinned = thinned || !done;
+            done
+        }
     }
 
     /// [`Tree::own`], and the leaf behind those that meet `span`: its region begins further down once an entry before it is gone.
@@ -159,16 +230,19 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     #[cold]
-    fn own_shared(&mut self, span: Span<K>, clone: fn(&V) -> V) -> Result<(), AllocError> {
+    fn own_shared(&mut self, span: Span<K>, clone: fn(&V) -> V, replaced: bool) -> Result<(), AllocError> {
         if dispatch::<K, _>(Within { tree: self, span }) {
             return Ok(());
         }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
-            let mut own = Own { clone, leaves: &mut self.leaves, inners: &mut self.inners };
+            // SAFETY: Q4: the log is there while the store is, and nobody else's.
+            let log = self.log.map(|mut log| unsafe { log.as_mut() });
+            let replaced = replaced && log.is_some();
+            let mut own = Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced };
             // SAFETY: T4; the tree is borrowed mutably, so the root is one of the caller's nodes.
-            unsafe { own.below(root, self.height, span)? };
+            unsafe { own.below(root, self.height, span, true)? };
         }
-        if span == Span::FULL {
+        if span == Span::FULL && self.log.is_none() {
             self.cloner = Cloner::none(); // all nodes are its own now
         }
         Ok(())
@@ -218,17 +292,33 @@ struct Own<'a, V, K: Key, S: Shape> {
     clone: fn(&V) -> V,
     leaves: &'a mut Spare<Leaf<V, K, S>>,
     inners: &'a mut Spare<Inner<K, S>>,
+    /// Of a shared map (Q4).
+    log: Option<&'a mut Log<K>>,
+    /// Whether all that meets the span goes: leaves within it need not be the caller's own then.
+    replaced: bool,
 }
 
 impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
     /// Makes the node at `at` the caller's own, and below it those whose regions meet `span`, and the way to the leaf behind. Whether there
-    /// is one below `at`.
+    /// is one below `at`. `leftmost`: the node is the first one at its level that meets `span`.
     ///
     /// # Safety
     /// `at` belongs to a node that is the caller's own, and holds a live node at `level`.
-    unsafe fn below(&mut self, at: &mut Raw, level: usize, span: Span<K>) -> Result<bool, AllocError> {
-        // SAFETY: the caller's promise; once a node is the caller's own, so are its child pointers.
+    unsafe fn below(&mut self, at: &mut Raw, level: usize, span: Span<K>, leftmost: bool) -> Result<bool, AllocError> {
+        // SAFETY: the caller's promise; once a node is the caller's own, so are its child pointers. No leaf is empty.
         unsafe {
+            if level == 0 && self.replaced && !leftmost {
+                // It is taken out, and noted then.
+                let leaf = Leaf::<V, K, S>::from_raw(*at);
+                if let Some(log) = &mut self.log
+                    && span.first <= leaf.first(0)
+                    && leaf.key(leaf.len() - 1) <= span.last
+                {
+                    log.reserve()?;
+                    log.owed += 1;
+                    return Ok(false);
+                }
+            }
             self.node(at, level)?;
             if level == 0 {
                 return Ok(false);
@@ -238,7 +328,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
             let (first, last) = (node.rank::<Portable>(span.first).min(end), node.rank::<Portable>(span.last).min(end));
             let mut found = false;
             for slot in first..=last {
-                found = self.below(&mut *node.items().add(slot), level - 1, span)?;
+                found = self.below(&mut *node.items().add(slot), level - 1, span, leftmost && slot == first)?;
             }
             if !found && last < end {
                 self.edge(&mut *node.items().add(last + 1), level - 1)?;
@@ -274,7 +364,20 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
             if is_own(refs::<V, K, S>(*at, level)) {
                 return Ok(());
             }
+            if let Some(log) = &mut self.log {
+                log.reserve()?;
+                if level > 0 && !has_others(refs::<V, K, S>(*at, level)) {
+                    let to = self.inners.fresh()?;
+                    to.init_moved(Inner::from_raw(*at));
+                    log.note(mem::replace(at, to.raw()), level, Fate::Moved);
+                    return Ok(());
+                }
+            }
             let copy = if level == 0 { self.copy_leaf(Leaf::from_raw(*at))? } else { self.copy_inner(*at, level)? };
+            if let Some(log) = &mut self.log {
+                log.note(mem::replace(at, copy), level, Fate::GivenUp);
+                return Ok(());
+            }
             drop(Subtree::<V, K, S>::new(mem::replace(at, copy), level));
             Ok(())
         }

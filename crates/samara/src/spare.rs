@@ -29,12 +29,14 @@ pub(crate) struct Spare<N: Unit> {
     bulk: Option<usize>,
     /// Whether nodes that fall free are kept: from a reservation on, until `release`.
     keeps: bool,
+    /// Up to so many nodes are kept in any case.
+    pool: u32,
     kind: PhantomData<*const N>,
 }
 
 impl<N: Unit> Spare<N> {
     pub(crate) const fn new() -> Self {
-        Spare { head: None, len: 0, slab: None, left: 0, bulk: None, keeps: false, kind: PhantomData }
+        Spare { head: None, len: 0, slab: None, left: 0, bulk: None, keeps: false, pool: 0, kind: PhantomData }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -131,6 +133,12 @@ impl<N: Unit> Spare<N> {
         mem::swap(&mut self.left, &mut other.left);
         mem::swap(&mut self.bulk, &mut other.bulk);
         mem::swap(&mut self.keeps, &mut other.keeps);
+        mem::swap(&mut self.pool, &mut other.pool);
+    }
+
+    /// From now on up to `nodes` nodes that fall free are kept, for what is made next.
+    pub(crate) fn pool(&mut self, nodes: u32) {
+        self.pool = nodes;
     }
 
     /// From now on nodes that fall free are kept.
@@ -146,7 +154,7 @@ impl<N: Unit> Spare<N> {
         // SAFETY: the caller's promise.
         unsafe {
             let in_slab = node.number().read() != 0;
-            if self.keeps || in_slab { self.put(node) } else { node.free() }
+            if self.keeps || in_slab || self.len < self.pool as usize { self.put(node) } else { node.free() }
         }
     }
 

@@ -11,7 +11,7 @@ use crate::leaf::Leaf;
 use crate::node::Raw;
 use crate::shape::Shape;
 use crate::span::Span;
-use crate::tree::{MAX_HEIGHT, Path, Step, Tree};
+use crate::tree::{MAX_HEIGHT, Path, SHARED_HEIGHT, Step, Tree};
 
 /// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on move to the new node.
 /// The second word says whether the new slots belong to the old, left one.
@@ -47,7 +47,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             inners += 1;
         }
         // Every node of the path is full: there will be a new root.
-        if self.height + 1 == MAX_HEIGHT {
+        if self.height + 1 == MAX_HEIGHT || (self.log.is_some() && self.height == SHARED_HEIGHT) {
             return Err(AllocError);
         }
         self.ensure(1, inners + 1)

@@ -14,6 +14,7 @@ use crate::error::{AllocError, StoreError};
 use crate::hole::Fill;
 use crate::key::Key;
 use crate::leaf::Leaf;
+use crate::log::Fate;
 use crate::mend::thin;
 use crate::node::Raw;
 use crate::reap;
@@ -135,8 +136,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
         }
         if value.is_some() {
-            self.own(span)?;
-        } else if !self.own_met(span)? {
+            self.own_replaced(span)?;
+        } else if !self.own_met_replaced(span)? {
             return Ok(());
         }
         dispatch::<K, _>(Store { tree: self, span, value, observe })
@@ -381,7 +382,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     unsafe fn before(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
         // SAFETY: the caller's promise.
         unsafe {
-            let Some(last) = self.region_start(path, 0).pred() else { return Ok(None) };
+            let start = self.region_start(path, 0);
+            let Some(last) = start.pred() else { return Ok(None) };
+            if let Some(log) = self.log {
+                if start == log.as_ref().base {
+                    return Ok(None); // not in this part of the shared map
+                }
+                self.own(Span::new(last, last))?;
+            }
             let mut way = Path::new();
             let Some((leaf, _)) = self.seek(last, &mut way) else { return Ok(None) };
             let own =
@@ -506,7 +514,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     break;
                 }
                 self.detach(&next);
-                reap::chain(&mut whole, other);
+                match self.log {
+                    // Readers may see it: its values are not dropped now.
+                    Some(mut log) if !is_own(other.refs()) => log.as_mut().note(other.raw(), 0, Fate::GivenUp),
+                    _ => reap::chain(&mut whole, other),
+                }
             }
             // The first leaf.
             if head {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "shared")]
 pub(crate) use core::cell::Cell;
+#[cfg(target_has_atomic = "64")]
+pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(feature = "shared")]
 pub(crate) use core::sync::atomic::{AtomicBool, compiler_fence};
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};

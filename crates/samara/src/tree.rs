@@ -21,6 +21,7 @@ use crate::hole::Hole;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
+use crate::log::Log;
 use crate::node::Raw;
 use crate::search::{Job, Portable, Search, dispatch};
 use crate::shape::Shape;
@@ -28,10 +29,14 @@ use crate::share::Cloner;
 use crate::spare::Spare;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
+use core::ptr::NonNull;
 
 /// Levels at most. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves at that height; to grow past it
 /// is refused like an allocation that fails.
 pub(crate) const MAX_HEIGHT: usize = 24;
+
+/// The greatest height of a shared map's tree: it stands beside the root's address, in the bits that alignment leaves free.
+pub(crate) const SHARED_HEIGHT: usize = crate::node::ALIGN - 1;
 
 pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) root: Option<Raw>,
@@ -44,6 +49,10 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) cloner: Cloner<V>,
     /// Whether mending has left a thin node beside a shared one (T5).
     pub(crate) thinned: bool,
+    /// Of a part of a shared map, while a store is under way there: what readers may see is copied, and noted here (Q4).
+    pub(crate) log: Option<NonNull<Log<K>>>,
+    /// The shared map to which nodes marked as published belong, if there are any (Q5).
+    pub(crate) home: usize,
     pub(crate) owns: PhantomData<(V, K)>,
 }
 
@@ -99,6 +108,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             hole: Hole::none(),
             cloner: Cloner::none(),
             thinned: false,
+            log: None,
+            home: 0,
             owns: PhantomData,
         }
     }
@@ -106,7 +117,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// The first entry whose last key is not below `key`: its leaf and slot.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
-        dispatch::<K, _>(Find { tree: self, key })
+        // SAFETY: T4.
+        unsafe { find(self.root?, self.height, key) }
     }
 
     /// Comes down to the first entry whose last key is not below `key`. Where there is none, to the slot behind the last
@@ -234,7 +246,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
             }
         }
-        K::MIN
+        // SAFETY: Q4: there while the store is.
+        self.log.map_or(K::MIN, |log| unsafe { log.as_ref().base })
     }
 
     /// Writes pivot and gap of the leaf of `path` into its parent, and so upwards as far as something changes. Where the
@@ -413,21 +426,32 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-struct Find<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
-    key: K,
+/// The first entry below `root` whose last key is not below `key`: its leaf and slot.
+///
+/// # Safety
+/// A live node at level `height` of a tree, or of a shared map that the caller has pinned.
+#[inline]
+pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+    dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Find<'_, V, K, S> {
+struct Find<V, K: Key, S: Shape> {
+    root: Raw,
+    height: usize,
+    key: K,
+    kind: PhantomData<(V, S)>,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
     type Out = Option<(Leaf<V, K, S>, usize)>;
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        let mut at = self.tree.root?;
-        // SAFETY: T4: the nodes from the root down are live, inner above level 0. A key that is not above the root's last pivot is
-        // above no last pivot further down (T2), so every rank there is the slot of a child.
+        let mut at = self.root;
+        // SAFETY: the caller's promise; T4: the nodes from the root down are live, inner above level 0. A key that is not above the root's
+        // last pivot is above no last pivot further down (T2), so every rank there is the slot of a child.
         unsafe {
-            let height = self.tree.height;
+            let height = self.height;
             if height > 0 {
                 let root = Inner::<K, S>::from_raw(at);
                 let slot = root.rank::<F>(self.key);

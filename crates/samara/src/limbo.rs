@@ -1,0 +1,125 @@
+//! Limbo: nodes that were taken out of a shared map wait here until no reader can see them. Knows batches and stamps; what a stamp is, `reclaim`
+//! knows.
+//!
+//! - **M1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
+//!
+//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. Of one that was given up the map's mark and
+//! ownership are taken off; if that was the last owner, its values are dropped and what is below it is given up in turn.
+
+use crate::inner::Inner;
+use crate::key::Key;
+use crate::leaf::Leaf;
+use crate::log::{Fate, Log, Retired};
+use crate::reap::{self, Subtree};
+use crate::reclaim::Reclaim;
+use crate::shape::Shape;
+use crate::share::{refs, withdraw};
+use crate::spare::Spare;
+use crate::sync::Ordering;
+use alloc::collections::VecDeque;
+
+/// So many nodes are taken out before a stamp is asked for: what a stamp costs is shared by as many stores.
+const BATCH: usize = 128;
+
+pub(crate) struct Limbo<K, R: Reclaim> {
+    pub(crate) log: Log<K>,
+    /// Stamps, and how many nodes each is for. Oldest first.
+    batches: VecDeque<(R::Stamp, usize)>,
+    stamped: usize,
+}
+
+impl<K: Key, R: Reclaim> Limbo<K, R> {
+    /// For nodes of these sizes: leaf, inner node.
+    pub(crate) fn new(leaf: usize, inner: usize) -> Self {
+        let log = Log { base: K::MIN, retired: VecDeque::new(), owed: 0, bytes: 0, sizes: (leaf, inner) };
+        Limbo { log, batches: VecDeque::new(), stamped: 0 }
+    }
+
+    /// Frees what no reader sees any more. Unless `now`, only if much has been taken out since it was last looked at.
+    #[inline]
+    pub(crate) fn collect<V, S: Shape>(
+        &mut self,
+        reclaim: &R,
+        now: bool,
+        leaves: &mut Spare<Leaf<V, K, S>>,
+        inners: &mut Spare<Inner<K, S>>,
+    ) {
+        if now || self.log.retired.len() - self.stamped >= BATCH {
+            self.stamp(reclaim);
+            self.free(reclaim, leaves, inners);
+        }
+    }
+
+    #[cold]
+    fn stamp(&mut self, reclaim: &R) {
+        let open = self.log.retired.len() - self.stamped;
+        // Without memory for it, the next call tries again.
+        if open > 0 && self.batches.try_reserve(1).is_ok() {
+            self.batches.push_back((reclaim.stamp(), open));
+            self.stamped += open;
+        }
+    }
+
+    #[cold]
+    fn free<V, S: Shape>(&mut self, reclaim: &R, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
+        while let Some((stamp, nodes)) = self.batches.front_mut() {
+            if !reclaim.has_passed(stamp) {
+                return;
+            }
+            // One after the other, for a value's drop may panic.
+            while *nodes > 0 {
+                *nodes -= 1;
+                self.stamped -= 1;
+                if let Some(node) = self.log.pop() {
+                    // SAFETY: M1: it was taken out before the stamp, which has passed.
+                    unsafe { free(node, leaves, inners) };
+                }
+            }
+            self.batches.pop_front();
+        }
+    }
+
+    /// Frees everything.
+    ///
+    /// # Safety
+    /// There is no reader.
+    pub(crate) unsafe fn clear<V, S: Shape>(
+        &mut self,
+        leaves: &mut Spare<Leaf<V, K, S>>,
+        inners: &mut Spare<Inner<K, S>>,
+    ) {
+        self.batches.clear();
+        self.stamped = 0;
+        while let Some(node) = self.log.pop() {
+            // SAFETY: the caller's promise.
+            unsafe { free(node, leaves, inners) };
+        }
+    }
+}
+
+/// Frees a node that was taken out.
+///
+/// # Safety
+/// No reader sees it any more.
+unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
+    let Retired { at, level, fate } = node;
+    let level = usize::from(level);
+    // SAFETY: the caller's promise; Q4: a node that was given up is marked, and one that has moved owns nothing.
+    unsafe {
+        match fate {
+            Fate::Moved => inners.give(Inner::from_raw(at)),
+            Fate::GivenUp => {
+                let count = refs::<V, K, S>(at, level);
+                if !withdraw(count) {
+                    return;
+                }
+                if level == 0 {
+                    reap::leaf(Leaf::from_raw(at), leaves);
+                } else {
+                    count.store(0, Ordering::Relaxed);
+                    drop(Subtree::<V, K, S>::new(at, level));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Who may write: one at a time. With std a thread that waits sleeps; without, it spins.
+
+#[cfg(not(feature = "std"))]
+use crate::sync::{AtomicBool, Ordering};
+
+/// A lock.
+#[derive(Debug, Default)]
+pub(crate) struct Lock {
+    #[cfg(feature = "std")]
+    mutex: std::sync::Mutex<()>,
+    #[cfg(not(feature = "std"))]
+    held: AtomicBool,
+}
+
+/// Held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    #[cfg(feature = "std")]
+    _guard: std::sync::MutexGuard<'a, ()>,
+    #[cfg(not(feature = "std"))]
+    held: &'a AtomicBool,
+}
+
+#[cfg(feature = "std")]
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Lock { mutex: std::sync::Mutex::new(()) }
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_> {
+        // A panic of a writer leaves nothing half done.
+        Held { _guard: self.mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner) }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
+        use std::sync::TryLockError;
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(Held { _guard: guard }),
+            Err(TryLockError::Poisoned(poisoned)) => Some(Held { _guard: poisoned.into_inner() }),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(not(feature = "std"))]
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Lock { held: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_> {
+        loop {
+            if let Some(held) = self.try_lock() {
+                return held;
+            }
+            while self.held.load(Ordering::Relaxed) {
+                core::hint::spin_loop();
+            }
+        }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
+        // Acquire: pairs with the Release of the one who held it before.
+        (!self.held.swap(true, Ordering::Acquire)).then_some(Held { held: &self.held })
+    }
+}
+
+#[cfg(not(feature = "std"))]
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.held.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,265 @@
+//! The shared map: [`SharedRangeMap`], for many readers beside one writer. Knows who may read and who may write; how a store becomes one instant,
+//! `publish` knows.
+
+use crate::epoch::Epoch;
+use crate::error::{AllocError, Busy, or_abort};
+use crate::guard::{SharedGuard, SharedReader};
+use crate::key::Key;
+use crate::lock::Lock;
+use crate::map::RangeMap;
+use crate::publish::{Published, Writer, unmark};
+use crate::reclaim::{PinHere, Reclaim};
+use crate::shape::{Normal, Shape};
+use crate::share::{hold, refs};
+use crate::sync::{AtomicUsize, Ordering};
+use crate::tree::Tree;
+use crate::write::WriteGuard;
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::mem;
+
+/// A [`RangeMap`] for many threads: readers take no lock and wait for nobody, beside one writer at a time.
+///
+/// A reader [pins](Self::pin) and looks through the guard for as long as it likes; a writer takes the [handle](Self::write), and every store of
+/// it is one instant for all readers, however many entries it replaces.
+///
+/// # Consistency
+/// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it returns was in the map at some moment between its beginning and
+///   its end, bounds and value together. So beside a store that replaces entries it sees the old ones or the new one, never a hole in between, nor bounds of one with the value of another. Two lookups under
+///   one guard are two instants, in this order.
+/// - **A store** is one instant, also one that goes over many entries; so is all that one [`update`](WriteGuard::update) does. One that fails leaves the map as it was.
+/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows entries in strictly ascending (from the back: descending) order that do not overlap. What is there throughout is shown; each entry that is shown was there at some moment of the walk.
+/// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some moment of the search; one that was free throughout, and lies nearer to the end where the search begins, is not passed over.
+/// - **A snapshot** ([`snapshot`](Self::snapshot)) is one instant of all of it: a `RangeMap` of its own.
+/// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored meanwhile.
+///
+/// # Readers and writers
+/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, never waits and never starts again. Only a snapshot waits: for the store or the other snapshot
+/// under way, if there is one. A writer waits for other writers and for that, never for readers.
+///
+/// # Values
+/// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are
+/// cheap to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a writer. A value with interior
+/// mutability is cloned as it is at that moment: share such a value by `Arc`.
+///
+/// # Reclamation
+/// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone, and is used again by the writer. How that is known is
+/// the [`Reclaim`]er's affair: crossbeam-epoch's by default. A guard that is held for ever keeps all that is taken out after it, and stalls nothing else: [`pending`](Self::pending) says how much waits. It is looked at while stores go on, and by [`reclaim`](WriteGuard::reclaim).
+///
+/// # Complexity
+/// Lookups, gap searches and steps of walks are those of [`RangeMap`]; a walk comes down from the root again once in 31 leaves. A store within one leaf copies that leaf, and else the nodes from the lowest one on
+/// that takes all of it in itself: O(log n + entries met). [`snapshot`](Self::snapshot) O(1). The first store after a snapshot in each part of the tree copies the way there.
+///
+/// # Examples
+/// ```
+/// use samara::{SharedRangeMap, Span};
+/// let map = SharedRangeMap::new();
+/// map.write().insert(0x1000..=0x4fff, 'a')?;
+/// std::thread::scope(|scope| {
+///     scope.spawn(|| {
+///         for _ in 0..100 {
+///             map.write().insert(0x1000..=0x4fff, 'b').unwrap();
+///             map.write().insert(0x1000..=0x4fff, 'a').unwrap();
+///         }
+///     });
+///     for _ in 0..100 {
+///         let guard = map.pin();
+///         let (span, value) = guard.get(0x2000).expect("never a hole");
+///         assert_eq!(span, Span::new(0x1000, 0x4fff));
+///         assert!(['a', 'b'].contains(value));
+///     }
+/// });
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    pub(crate) published: Published,
+    pub(crate) reclaim: R,
+    /// Which map's nodes are marked (Q5).
+    home: usize,
+    pub(crate) lock: Lock,
+    /// For who holds `lock`.
+    pub(crate) writer: UnsafeCell<Writer<V, K, S, R>>,
+}
+
+// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used under a lock, and what readers come to
+// is only changed as `publish` says.
+unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<V, K, R, S> where R::Stamp: Send
+{}
+// SAFETY: as above.
+unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Send, S: Shape> Send for SharedRangeMap<V, K, R, S> where R::Stamp: Send
+{}
+
+/// A number that no other map has.
+fn number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(1);
+    // Relaxed: numbers are compared, and stand for nothing else. More maps than there are numbers end the program.
+    let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| number.checked_add(1));
+    or_abort(number.map_err(|_| AllocError))
+}
+
+impl<V> SharedRangeMap<V> {
+    /// An empty map with `u64` keys, reclaimed by crossbeam-epoch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_reclaim(Epoch::new())
+    }
+}
+
+impl<V, K: Key, R: Reclaim + Default, S: Shape> Default for SharedRangeMap<V, K, R, S> {
+    /// An empty map.
+    fn default() -> Self {
+        Self::with_reclaim(R::default())
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
+    /// An empty map that asks `reclaim` when memory may be used again.
+    #[must_use]
+    pub fn with_reclaim(reclaim: R) -> Self {
+        let home = number();
+        SharedRangeMap {
+            published: Published::new(),
+            reclaim,
+            home,
+            lock: Lock::new(),
+            writer: UnsafeCell::new(Writer::new(home)),
+        }
+    }
+
+    /// A shared map of the entries of `map`. O(nodes); where `map` shares nodes with a snapshot, these are copied.
+    ///
+    /// # Errors
+    /// [`AllocError`], and the map.
+    pub fn from_map(map: RangeMap<V, K, S>, reclaim: R) -> Result<Self, AllocError>
+    where
+        V: Clone,
+    {
+        let mut shared = Self::with_reclaim(reclaim);
+        shared.writer.get_mut().set(&shared.published, map)?;
+        Ok(shared)
+    }
+
+    /// The map, for one owner again. O(nodes).
+    #[must_use]
+    pub fn into_map(mut self) -> RangeMap<V, K, S>
+    where
+        V: Clone,
+    {
+        let mut map = RangeMap { tree: Tree::new() };
+        let writer = self.writer.get_mut();
+        mem::swap(&mut map, &mut writer.map);
+        // Nothing is left for readers, and there are none.
+        self.published = Published::new();
+        if let Some(root) = map.tree.root {
+            // SAFETY: T4; no reader borrows the map.
+            unsafe { unmark::<V, K, S>(root, map.tree.height) };
+        }
+        map.tree.home = 0;
+        map.tree.cloner.set(V::clone); // snapshots may be there still
+        map
+    }
+
+    /// A registration for a reader: for one thread at a time, and cheaper to pin than to find again.
+    pub fn reader(&self) -> SharedReader<'_, V, K, R, S> {
+        SharedReader { map: self, reader: self.reclaim.reader() }
+    }
+
+    /// From here on the calling thread may look, until the guard is dropped.
+    #[inline]
+    pub fn pin(&self) -> SharedGuard<'_, V, K, R, S>
+    where
+        R: PinHere,
+    {
+        SharedGuard { map: self, _pinned: self.reclaim.pin_here() }
+    }
+
+    /// The handle to write by: waits while another thread has it. A thread that has it already waits for ever.
+    pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
+        // SAFETY: the lock is held.
+        unsafe { WriteGuard::new(self, self.lock.lock()) }
+    }
+
+    /// The handle to write by, if nobody has it.
+    ///
+    /// # Errors
+    /// [`Busy`].
+    pub fn try_write(&self) -> Result<WriteGuard<'_, V, K, R, S>, Busy> {
+        let held = self.lock.try_lock().ok_or(Busy)?;
+        // SAFETY: the lock is held.
+        Ok(unsafe { WriteGuard::new(self, held) })
+    }
+
+    /// How many entries there are: after the last store, or the one before it, while that is under way. O(1).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.published.tally.0.len.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no entry. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.published.load().is_none()
+    }
+
+    /// Bytes of nodes that stores have taken out and that may not be used again yet, for guards that are older than that. O(1).
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.published.tally.0.pending.load(Ordering::Relaxed)
+    }
+
+    /// The map as it is at one moment, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
+    ///
+    /// Waits for the store that is under way, if there is one: so it must not be called within a store of the same map (by an observer, a predicate, a
+    /// value's `clone`). All later stores copy the way to what they change once more.
+    ///
+    /// # Errors
+    /// As for [`RangeMap::try_snapshot`].
+    pub fn try_snapshot(&self) -> Result<RangeMap<V, K, S>, AllocError>
+    where
+        V: Clone + Send + Sync,
+    {
+        let _storing = self.published.enter();
+        let mut tree = Tree::new();
+        if let Some((root, height)) = self.published.load() {
+            // SAFETY: no store is under way: the root is live, and its owner keeps it so. Q2: the bounds above.
+            hold(unsafe { refs::<V, K, S>(root, height) })?;
+            self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
+            tree.cloner.set(V::clone);
+            (tree.root, tree.height, tree.len) = (Some(root), height, self.len());
+            (tree.thinned, tree.home) = (true, self.home);
+        }
+        Ok(RangeMap { tree })
+    }
+
+    /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.
+    #[must_use]
+    pub fn snapshot(&self) -> RangeMap<V, K, S>
+    where
+        V: Clone + Send + Sync,
+    {
+        or_abort(self.try_snapshot())
+    }
+}
+
+impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape> From<RangeMap<V, K, S>> for SharedRangeMap<V, K, R, S> {
+    /// [`from_map`](Self::from_map), where its error ends the program.
+    fn from(map: RangeMap<V, K, S>) -> Self {
+        or_abort(Self::from_map(map, R::default()))
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> Drop for SharedRangeMap<V, K, R, S> {
+    fn drop(&mut self) {
+        // SAFETY: guards borrow the map: there is no reader.
+        unsafe { self.writer.get_mut().end() };
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedRangeMap<V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedRangeMap")
+            .field("len", &self.len())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}

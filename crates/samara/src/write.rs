@@ -1,0 +1,304 @@
+//! The handle to write a shared map by: each verb is one store, and each store one instant. Knows the verbs and what each looks at; how it is
+//! published, `publish` knows.
+
+use crate::displaced::{Displaced, unobserved};
+use crate::epoch::Epoch;
+use crate::error::{AllocError, BoundError, StoreError};
+use crate::key::Key;
+use crate::lock::Held;
+use crate::map::RangeMap;
+use crate::publish::{Change, Published, Writer};
+use crate::reclaim::Reclaim;
+use crate::shape::{Normal, Shape};
+use crate::shared::SharedRangeMap;
+use crate::span::Span;
+use crate::tree::{Path, Tree};
+use core::fmt;
+use core::ops::Deref;
+
+/// The right to write: see [`SharedRangeMap::write`]. It is the map, too, for who holds it: all that [`RangeMap`] tells by `&` is there, and
+/// stays as it is told until the next store of this handle.
+///
+/// # Consistency
+/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails, or whose observer, predicate or value's `clone` panics, leaves the map
+/// as it was. Those closures run while the store is under way: they may look at the map through guards, but must not take a snapshot of it or write to it.
+///
+/// # Errors
+/// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
+///
+/// # Examples
+/// ```
+/// use samara::{SharedRangeMap, Span};
+/// let map = SharedRangeMap::new();
+/// let mut write = map.write();
+/// write.insert(0..=99, 'a')?;
+/// write.insert(40..=49, 'b')?;
+/// assert_eq!(write.len(), 3);
+/// assert_eq!(write.remove(45)?, Some((Span::new(40, 49), 'b')));
+/// assert_eq!(map.pin().get(45), None);
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    published: &'m Published,
+    reclaim: &'m R,
+    writer: &'m mut Writer<V, K, S, R>,
+    _held: Held<'m>,
+}
+
+impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
+    /// # Safety
+    /// `held` is of the map's lock.
+    pub(crate) unsafe fn new(map: &'m SharedRangeMap<V, K, R, S>, held: Held<'m>) -> Self {
+        // SAFETY: the caller's promise: nobody else has the writer.
+        let writer = unsafe { &mut *map.writer.get() };
+        WriteGuard { published: &map.published, reclaim: &map.reclaim, writer, _held: held }
+    }
+
+    /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it.
+    ///
+    /// Some reclaimers need to be asked a few times until they know; while a guard is held that may see it, nothing helps.
+    pub fn reclaim(&mut self) -> usize {
+        self.writer.collect(self.published, self.reclaim, true);
+        self.writer.limbo.log.bytes
+    }
+}
+
+impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
+    #[inline]
+    fn change<T>(&mut self, change: Change<K>, verb: impl FnOnce(&mut Tree<V, K, S>) -> T) -> Result<T, AllocError> {
+        let done = self.writer.change(self.published, change, verb)?;
+        self.writer.collect(self.published, self.reclaim, false);
+        Ok(done)
+    }
+
+    /// [`RangeMap::insert`], as one instant. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before.
+    #[inline]
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>> {
+        self.replace(span, value, unobserved)
+    }
+
+    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that it has gone.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    #[inline]
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        self.change(Change::Replace { span, stores: true }, |part| part.store(span, Some(value), observe))?
+    }
+
+    /// [`RangeMap::insert_merging`], as one instant.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before.
+    pub fn insert_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Span<K>, StoreError<K>> {
+        self.replace_merging(span, value, joins, unobserved)
+    }
+
+    /// [`RangeMap::replace_merging`], as one instant.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    pub fn replace_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+        mut observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<Span<K>, StoreError<K>> {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        let whole = self.writer.map.joined(span, &value, joins);
+        self.replace(whole, value, |piece| {
+            if let Some(lost) = piece.span.intersect(&span) {
+                observe(Displaced { span: lost, ..piece });
+            }
+        })?;
+        Ok(whole)
+    }
+
+    /// [`RangeMap::clear_range`], as one instant.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        if !self.writer.map.overlaps(span) {
+            return Ok(());
+        }
+        self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
+    }
+
+    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is returned is a clone of the value, which readers may still see. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    #[inline]
+    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+        if !self.writer.map.contains_key(key) {
+            return Ok(None);
+        }
+        self.change(Change::Remove { key }, |part| part.try_remove(key))?
+    }
+
+    /// [`RangeMap::split_at`], as one instant.
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
+        let Some((span, value)) = self.writer.map.get(key).filter(|(span, _)| span.first < key) else {
+            return Ok(false);
+        };
+        let value = value.clone();
+        self.insert(Span::new(key, span.last), value)?;
+        Ok(true)
+    }
+
+    /// [`RangeMap::merge_at`], as one instant.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn merge_at(
+        &mut self,
+        key: K,
+        joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Option<V>, AllocError> {
+        let map = &self.writer.map;
+        let Some(left) = key.pred().and_then(|below| map.get(below)).filter(|(span, _)| span.last < key) else {
+            return Ok(None);
+        };
+        let Some(right) = map.get(key) else { return Ok(None) };
+        let (lower, upper) = (left.0, right.0);
+        if !joins(left, right) {
+            return Ok(None);
+        }
+        self.change(Change::Join { lower, upper }, |part| part.try_merge(lower, upper))?
+    }
+
+    /// Gives the entry that holds `key` the range `to`, as one instant: [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span). Returns the range that it had.
+    ///
+    /// # Errors
+    /// [`BoundError`]; the map is as before.
+    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, BoundError<K>> {
+        let to = to.into();
+        let tree = &self.writer.map.tree;
+        tree.movable(key, to, &mut Path::new())?;
+        let Some((was, _)) = self.writer.map.get(key) else { return Err(BoundError::NoEntry(key)) };
+        self.change(Change::Move { was, to }, |part| part.resize(key, to))?
+    }
+
+    /// Replaces the value of the entry that holds `key` by what `change` makes of a clone of it, as one instant. Whether there is one.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::SharedRangeMap;
+    /// let map = SharedRangeMap::new();
+    /// let mut write = map.write();
+    /// write.insert(0..=9, 1)?;
+    /// assert!(write.modify(5, |value| *value += 1)? && !write.modify(10, |value| *value += 1)?);
+    /// assert_eq!(write[0], 2);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
+        let Some((span, value)) = self.writer.map.get(key) else { return Ok(false) };
+        let mut value = value.clone();
+        change(&mut value);
+        self.insert(span, value).map_err(|_| AllocError)?;
+        Ok(true)
+    }
+
+    /// Many operations, and one instant: `change` gets the map as it is, to do with it what it likes, and what it leaves is published if it
+    /// returns `Ok`. If it does not, or panics, nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`, `append`, reservations.
+    ///
+    /// The map that it gets shares all nodes with the published one: each part of it is copied when it is first written to, as after a
+    /// [`snapshot`](RangeMap::snapshot).
+    ///
+    /// # Errors
+    /// What `change` returns; [`AllocError`] made into that.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{AllocError, SharedRangeMap};
+    /// let map = SharedRangeMap::new();
+    /// map.write().insert(0..=9, 1)?;
+    /// map.write().update(|map| {
+    ///     map.insert(20..=29, 2).map_err(|_| AllocError)?;
+    ///     map.retain(|_, value| *value != 1);
+    ///     Ok::<_, AllocError>(())
+    /// })?;
+    /// assert!(map.pin().iter().map(|(_, value)| *value).eq([2]));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn update<T, E: From<AllocError>>(
+        &mut self,
+        change: impl FnOnce(&mut RangeMap<V, K, S>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        V: Send + Sync,
+    {
+        let mut map = self.writer.map.try_snapshot()?;
+        let done = change(&mut map)?;
+        self.set(map)?;
+        Ok(done)
+    }
+
+    /// Puts `map` in the place of all that is there, as one instant. O(nodes of `map` that are new here).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
+        self.writer.set(self.published, map)?;
+        self.writer.collect(self.published, self.reclaim, false);
+        Ok(())
+    }
+
+    /// Removes every entry, as one instant. O(1), but for what is freed later.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn clear(&mut self) -> Result<(), AllocError> {
+        self.set(RangeMap { tree: Tree::new() })
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> Deref for WriteGuard<'_, V, K, R, S> {
+    type Target = RangeMap<V, K, S>;
+
+    fn deref(&self) -> &RangeMap<V, K, S> {
+        &self.writer.map
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for WriteGuard<'_, V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGuard").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
