@@ -3,6 +3,7 @@
 //! Only the two regions that the window cuts can disappoint, besides gaps that are wide enough and yet hold no aligned
 //! run: O(log n) without alignment, and with it one more step for each such gap on the way.
 
+use crate::fault::{Point, point};
 use crate::gap::{End, GapQuery};
 use crate::inner::Inner;
 use crate::key::Key;
@@ -18,7 +19,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than what is below them, but while they change
-    /// they are never less than what they were and will be.
+    /// they are never less than what they were and will be. Nodes on the way may have been taken out meanwhile: then the lower end of what is
+    /// found may be of another time than the upper one, and the caller sees to that.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO || !query.align.is_power_of_two() || query.window.is_empty() {
             return None;
@@ -86,6 +88,7 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
         // SAFETY: T4: nodes on the way are live, inner above level 0; the path is set from the root down before it is looked at.
         unsafe {
             loop {
+                point(Point::Searched);
                 if level > 0 {
                     let node = Inner::<K, S>::from_raw(at);
                     let mut wide = wide::<K, S, F, NOW>(node, query.len);

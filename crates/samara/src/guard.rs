@@ -9,8 +9,9 @@ use crate::reclaim::Reclaim;
 use crate::shape::{Normal, Shape};
 use crate::shared::SharedRangeMap;
 use crate::span::Span;
+use crate::stroll::SharedCursor;
 use crate::tree::{Tree, find};
-use crate::walk::SharedRange;
+use crate::walk::{SharedRange, descend};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -102,14 +103,32 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         unsafe { SharedRange::new(&self.map.published, window.into()) }
     }
 
-    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at some moment of the search; another one that was free throughout, and lies nearer to
-    /// the end where the search begins, is not passed over. O(log n) as [`RangeMap::find_gap`] is, beside stores that change what it looks for more;
-    /// O(n) for keys that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
+    /// A cursor that stands at `key`. O(log n).
+    pub fn cursor(&self, key: K) -> SharedCursor<'_, V, K, S> {
+        // SAFETY: pinned for as long as `self` is borrowed.
+        unsafe { SharedCursor::new(&self.map.published, key) }
+    }
+
+    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the search; another one that was free throughout, and lies nearer to
+    /// the end where the search begins, is not passed over. Looks again, from there on, where a store has changed what it found meanwhile.
+    ///
+    /// O(log n) as [`RangeMap::find_gap`] is, for each such look; O(n) for keys that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
-        if !K::ATOMIC {
-            return self.find_gap_slowly(query);
+        let mut query = query.clone();
+        loop {
+            let fit = if K::ATOMIC { self.gap_near(&query) } else { self.gap_near_slowly(&query) }?;
+            let Some(taken) = self.taken(fit) else { return Some(fit) };
+            // Nothing that fits lies between the window's end and what is there.
+            match query.end {
+                End::Lowest => query.window.first = query.window.first.max(taken.last.succ()?),
+                End::Highest => query.window.last = query.window.last.min(taken.first.pred()?),
+            }
         }
+    }
+
+    /// A run that was free, its lower part perhaps at another moment than its upper part: a border between regions may have moved.
+    fn gap_near(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         // Not dropped: the nodes are the map's.
         let mut tree = ManuallyDrop::new(Tree::<V, K, S>::new());
         if let Some((root, height)) = self.map.published.load() {
@@ -118,8 +137,30 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         tree.find_gap_by::<true>(query)
     }
 
-    /// Goes over the gaps one by one.
-    fn find_gap_slowly(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+    /// What is in `run`; `None`: it was free at one moment. A leaf that is there for a key when one comes down once, and again, was the tree's leaf for that
+    /// key in between, and does not change: nothing stood from that key to the entry behind it.
+    fn taken(&self, run: Span<K>) -> Option<Span<K>> {
+        let mut before = None;
+        loop {
+            let spot = descend::<V, K, S>(&self.map.published, run.first)?;
+            // SAFETY: pinned; the slot is an entry's.
+            unsafe {
+                if spot.slot >= spot.leaf.len() {
+                    return None; // behind all that the root knew of
+                }
+                if spot.leaf.first(spot.slot) <= run.last {
+                    return Some(Span::new(spot.leaf.first(spot.slot), spot.leaf.key(spot.slot)));
+                }
+            }
+            if before == Some(spot.leaf) {
+                return None;
+            }
+            before = Some(spot.leaf);
+        }
+    }
+
+    /// The same, by going over the gaps one by one.
+    fn gap_near_slowly(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO {
             return None;
         }

@@ -122,6 +122,7 @@ mod entry;
 #[cfg(feature = "shared")]
 mod epoch;
 mod error;
+mod fault;
 mod find_gap;
 mod gap;
 mod gaps;
@@ -147,6 +148,8 @@ mod merge;
 mod newtype;
 mod node;
 #[cfg(feature = "shared")]
+mod pledge;
+#[cfg(feature = "shared")]
 mod publish;
 #[cfg(feature = "shared")]
 mod quiescent;
@@ -169,6 +172,8 @@ mod span;
 mod spare;
 mod split;
 mod store;
+#[cfg(feature = "shared")]
+mod stroll;
 mod sync;
 mod traits;
 mod tree;
@@ -202,6 +207,8 @@ pub use key::Key;
 pub use key::sealed as __sealed;
 pub use map::RangeMap;
 #[cfg(feature = "shared")]
+pub use pledge::SharedReservation;
+#[cfg(feature = "shared")]
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 pub use reservation::Reservation;
 pub use retain::ExtractIf;
@@ -209,6 +216,8 @@ pub use shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use shared::SharedRangeMap;
 pub use span::Span;
+#[cfg(feature = "shared")]
+pub use stroll::SharedCursor;
 #[cfg(feature = "shared")]
 pub use walk::SharedRange;
 pub use whole::{Iter, IterMut, Spans, Values, ValuesMut};
@@ -219,6 +228,7 @@ pub use write::WriteGuard;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing {
+    pub use crate::fault::{Point, set_hook};
     pub use crate::search::Level;
     pub use crate::shape::Tiny;
 

@@ -19,14 +19,18 @@
 //! out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the reader had pinned,
 //! and is freed only after the reader is gone.
 //!
-//! **Why a lookup is one instant.** The node that it comes to at each level was the tree's node for that key at some moment between the lookup's
-//! beginning and its next step: either at the step itself, or, if it had been taken out by then, just before that. A leaf never changes, so what it
-//! says of the key was so at that moment.
+//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. The node that a lookup comes to at each
+//! level was that for its key at some moment since the lookup began, and what it has to say of the key has not changed since it ceased to be: if it was taken
+//! out, it has not changed at all; if the border of its region moved beyond the key, it was not copied by the store that
+//! moved it, so nothing in it met the store's range, in which the key is, and later stores in its region do not either. So what the leaf says of the
+//! key, that an entry holds it or that none does, was so at that moment. (What else the leaf holds may be newer: hence a gap, which has two ends, is looked at
+//! twice: `SharedGuard::find_gap`.)
 //!
 //! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node sees all that was
 //! written to it before. Gap words and lengths are Relaxed: they stand for themselves.
 
 use crate::error::AllocError;
+use crate::fault::{Point, point};
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
@@ -148,7 +152,7 @@ pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
     pub(crate) map: RangeMap<V, K, S>,
     /// The part of the tree that a store is in; between stores, nodes for the next ones.
-    part: Tree<V, K, S>,
+    pub(crate) part: Tree<V, K, S>,
     pub(crate) limbo: Limbo<K, R>,
 }
 
@@ -177,6 +181,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// Frees what no reader can see any more, if it is time to ask for it, or `now`.
     pub(crate) fn collect(&mut self, shared: &Published, reclaim: &R, now: bool) {
         let Writer { part, limbo, .. } = self;
+        point(Point::Collecting);
         limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners);
         shared.tally.0.pending.store(limbo.log.bytes, Ordering::Relaxed);
     }
@@ -220,6 +225,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         }
         self.limbo.log.owed = 0;
         part.log = Some(ptr::NonNull::from(&mut self.limbo.log));
+        point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old };
         Ok(verb(&mut publish.writer.part))
     }
@@ -272,6 +278,7 @@ struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
 impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
     #[inline]
     fn drop(&mut self) {
+        point(Point::Worked);
         let Writer { map, part, limbo } = &mut *self.writer;
         let tree = &mut map.tree;
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
@@ -288,6 +295,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
                 if new != self.old {
                     (tree.root, tree.height) = (new, height);
                     self.shared.root.0.store(join(new, height), Ordering::Release);
+                    point(Point::Swapped);
                 }
             } else if let Some(new) = new.filter(|new| Some(*new) != self.old) {
                 debug_assert_eq!(height, self.level, "a store went beyond its part");
@@ -325,8 +333,10 @@ unsafe fn put<V, K: Key, S: Shape>(tree: &Tree<V, K, S>, path: &Path, level: usi
             }
             node.publish_gap(slot, gap);
         }
+        point(Point::Raised);
         let Step { node, slot } = path.at(level + 1);
         Inner::<K, S>::from_raw(node).publish(slot, new);
+        point(Point::Swapped);
         // What shrinks, after.
         let mut below = gap;
         for above in level + 1..=tree.height {
@@ -338,6 +348,7 @@ unsafe fn put<V, K: Key, S: Shape>(tree: &Tree<V, K, S>, path: &Path, level: usi
             node.publish_gap(slot, below);
             below = node.widest();
         }
+        point(Point::Lowered);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::epoch::Epoch;
 use crate::error::{AllocError, Busy, or_abort};
+use crate::fault::{Point, point};
 use crate::guard::{SharedGuard, SharedReader};
 use crate::key::Key;
 use crate::lock::Lock;
@@ -219,6 +220,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         V: Clone + Send + Sync,
     {
         let _storing = self.published.enter();
+        point(Point::Snapshot);
         let mut tree = Tree::new();
         if let Some((root, height)) = self.published.load() {
             // SAFETY: no store is under way: the root is live, and its owner keeps it so. Q2: the bounds above.

@@ -17,6 +17,7 @@
 //! Does not know which verb is at work: those are in their own files (`store`, `split`, `mend`, ...).
 
 use crate::error::AllocError;
+use crate::fault::{Point, point};
 use crate::hole::Hole;
 use crate::inner::Inner;
 use crate::key::Key;
@@ -432,6 +433,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 /// A live node at level `height` of a tree, or of a shared map that the caller has pinned.
 #[inline]
 pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+    point(Point::Rooted);
     dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
 
@@ -465,6 +467,7 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
                         node.prefetch_items();
                     }
                     at = node.child(node.rank::<F>(self.key));
+                    point(Point::Descended);
                 }
             }
             let leaf = Leaf::<V, K, S>::from_raw(at);

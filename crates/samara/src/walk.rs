@@ -7,6 +7,7 @@
 //! - **W3** `from` is behind the last key of what has been shown from the front, or of the entries before the window; `to` in front of what
 //!   has been shown from the back. An entry that has not been shown and was there throughout lies between them.
 
+use crate::fault::{Point, point};
 use crate::inner::Inner;
 use crate::iter::AHEAD;
 use crate::key::Key;
@@ -20,12 +21,12 @@ use core::fmt;
 use core::marker::PhantomData;
 
 /// A slot of a leaf, and where the leaf hangs.
-struct Spot<V, K: Key, S: Shape> {
-    leaf: Leaf<V, K, S>,
-    slot: usize,
-    parent: Option<(Inner<K, S>, usize)>,
+pub(crate) struct Spot<V, K: Key, S: Shape> {
+    pub(crate) leaf: Leaf<V, K, S>,
+    pub(crate) slot: usize,
+    pub(crate) parent: Option<(Inner<K, S>, usize)>,
     /// The first key of the region of the parent, or, where there is none, of the leaf.
-    start: K,
+    pub(crate) start: K,
 }
 
 impl<V, K: Key, S: Shape> Clone for Spot<V, K, S> {
@@ -34,6 +35,26 @@ impl<V, K: Key, S: Shape> Clone for Spot<V, K, S> {
     }
 }
 impl<V, K: Key, S: Shape> Copy for Spot<V, K, S> {}
+
+impl<V, K: Key, S: Shape> Spot<V, K, S> {
+    /// The first key of the leaf's region.
+    ///
+    /// # Safety
+    /// The parent is live.
+    pub(crate) unsafe fn region(&self) -> K {
+        match self.parent {
+            // SAFETY: the caller's promise; the slot before is there.
+            Some((node, slot)) if slot > 0 => unsafe { node.key(slot - 1).wrapping_add(K::ONE) },
+            _ => self.start,
+        }
+    }
+}
+
+/// Comes down from the root as it is now to the first entry that does not end before `key`, or behind the last one. `None`: the map is empty.
+pub(crate) fn descend<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<Spot<V, K, S>> {
+    let (root, height) = published.load()?;
+    Some(dispatch::<K, _>(Descend { root, height, key, kind: PhantomData::<(V, S)> }))
+}
 
 /// Comes down to the first entry that does not end before `key`, or behind the last one.
 struct Descend<V, K, S> {
@@ -59,6 +80,7 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<V, K, S> {
                 }
                 parent = Some((node, slot));
                 at = node.child(slot);
+                point(Point::Descended);
             }
             let leaf = Leaf::<V, K, S>::from_raw(at);
             Spot { leaf, slot: leaf.rank::<F>(self.key), parent, start }
@@ -98,9 +120,28 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
         }
     }
 
+    /// Goes on between `from` and `to`, from spots that a walk or a cursor has come to; nothing that lies beyond is shown.
+    pub(crate) fn resume(
+        published: &'g Published,
+        from: K,
+        to: K,
+        (front, back): (Option<Spot<V, K, S>>, Option<Spot<V, K, S>>),
+    ) -> Self {
+        SharedRange { published, from, to, shown: (true, true), front, back, done: from > to, borrow: PhantomData }
+    }
+
+    /// The slot behind the entry that was shown last from the front.
+    pub(crate) fn front(&self) -> Option<Spot<V, K, S>> {
+        self.front
+    }
+
+    /// The slot of the entry that was shown last from the back.
+    pub(crate) fn back(&self) -> Option<Spot<V, K, S>> {
+        self.back
+    }
+
     fn descend(&self, key: K) -> Option<Spot<V, K, S>> {
-        let (root, height) = self.published.load()?;
-        Some(dispatch::<K, _>(Descend { root, height, key, kind: PhantomData::<(V, S)> }))
+        descend(self.published, key)
     }
 
     /// Whether an entry may be shown: it overlaps nothing that has been.
@@ -135,6 +176,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         return Some((span, value));
                     }
                 }
+                point(Point::Walked);
                 // What is behind begins behind the last key here.
                 let end = spot.leaf.key(spot.leaf.len() - 1);
                 if end >= self.to {
@@ -185,6 +227,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         return Some((span, value));
                     }
                 }
+                point(Point::Walked);
                 spot = match spot.parent {
                     Some((node, slot)) if slot > 0 => {
                         if let Some(ahead) = slot.checked_sub(1 + AHEAD) {

@@ -41,7 +41,9 @@ use core::ops::Deref;
 pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     published: &'m Published,
     reclaim: &'m R,
-    writer: &'m mut Writer<V, K, S, R>,
+    pub(crate) writer: &'m mut Writer<V, K, S, R>,
+    /// Whether a store may look at what was taken out, for which it may need memory.
+    pub(crate) collects: bool,
     _held: Held<'m>,
 }
 
@@ -51,7 +53,7 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     pub(crate) unsafe fn new(map: &'m SharedRangeMap<V, K, R, S>, held: Held<'m>) -> Self {
         // SAFETY: the caller's promise: nobody else has the writer.
         let writer = unsafe { &mut *map.writer.get() };
-        WriteGuard { published: &map.published, reclaim: &map.reclaim, writer, _held: held }
+        WriteGuard { published: &map.published, reclaim: &map.reclaim, writer, collects: true, _held: held }
     }
 
     /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it.
@@ -67,7 +69,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     #[inline]
     fn change<T>(&mut self, change: Change<K>, verb: impl FnOnce(&mut Tree<V, K, S>) -> T) -> Result<T, AllocError> {
         let done = self.writer.change(self.published, change, verb)?;
-        self.writer.collect(self.published, self.reclaim, false);
+        if self.collects {
+            self.writer.collect(self.published, self.reclaim, false);
+        }
         Ok(done)
     }
 

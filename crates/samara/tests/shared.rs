@@ -38,7 +38,7 @@ impl<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim,
         let span = if rng.u32(0..400) == 0 { Span::new(a.min(b), a.max(b)) } else { Span::new(a, near) };
         let mut write = self.shared.write();
         let plain = &mut self.plain;
-        match rng.u32(0..24) {
+        match rng.u32(0..25) {
             0..=7 => assert_eq!(write.insert(span, value.clone()), plain.insert(span, value)),
             8..=9 => {
                 let (mut told, mut expected) = (Vec::new(), Vec::new());
@@ -86,6 +86,12 @@ impl<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim,
                 plain.clear_range(span, |_| ()).unwrap();
                 plain.insert(Span::new(a, a), value).unwrap();
                 assert_eq!(done, Ok(plain.len()));
+            }
+            23 => {
+                let mut commit = write.reserve(2).unwrap();
+                assert_eq!(commit.remove(a).unwrap(), plain.remove(a));
+                commit.insert(span, value.clone()).unwrap();
+                plain.insert(span, value).unwrap();
             }
             _ => {
                 if rng.bool() && self.snapshots.len() < 3 {
@@ -137,6 +143,20 @@ impl<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim,
             let len = K::from(rng.u32(0..universe / 10 + 2));
             let query = GapQuery::new(len).within(window).from(end).aligned(K::from(1 << rng.u32(0..4)));
             assert_eq!(guard.find_gap(&query), self.plain.find_gap(&query), "{query:?}");
+        }
+        let (mut here, mut there) = (guard.cursor(window.first), self.plain.cursor(window.first));
+        for _ in 0..40 {
+            assert_eq!((here.span(), here.current()), (there.span(), there.current()));
+            match rng.u32(0..9) {
+                0..=2 => assert_eq!(here.next(), there.next()),
+                3..=4 => assert_eq!(here.prev(), there.prev()),
+                5..=6 => assert_eq!(here.next_range(), there.next_range()),
+                7 => assert_eq!(here.prev_range(), there.prev_range()),
+                _ => {
+                    let at = key(rng, universe);
+                    assert_eq!(here.walk(at), there.walk(at));
+                }
+            }
         }
         assert_eq!(guard.first(), self.plain.first());
         assert_eq!(guard.last(), self.plain.last());

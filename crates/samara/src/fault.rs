@@ -1,0 +1,57 @@
+//! Fault points: places at which the crate's own tests make a store or a reader wait. Without the feature `testing` there are none.
+
+/// A step of a store, or of a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Point {
+    /// The part of the tree that a store works in has been chosen.
+    Chosen,
+    /// The verb has done its work there, and nobody sees it yet.
+    Worked,
+    /// Gap words that grow have grown.
+    Raised,
+    /// The pointer has been put in its place.
+    Swapped,
+    /// Gap words that shrink have shrunk.
+    Lowered,
+    /// What was taken out is about to be asked for.
+    Collecting,
+    /// A snapshot has kept stores out.
+    Snapshot,
+    /// A reader has loaded the root.
+    Rooted,
+    /// A reader has come down to a node.
+    Descended,
+    /// A walk goes on to another leaf.
+    Walked,
+    /// A gap search goes on.
+    Searched,
+}
+
+#[cfg(feature = "testing")]
+mod on {
+    use super::Point;
+    use crate::sync::{AtomicPtr, Ordering};
+    use core::ptr;
+
+    static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+    /// Has `hook` called at every point from now on, in the whole process.
+    pub fn set_hook(hook: fn(Point)) {
+        HOOK.store(hook as *mut (), Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn point(at: Point) {
+        let hook = HOOK.load(Ordering::Acquire);
+        if !hook.is_null() {
+            // SAFETY: `set_hook` has put it there.
+            unsafe { core::mem::transmute::<*mut (), fn(Point)>(hook)(at) }
+        }
+    }
+}
+#[cfg(feature = "testing")]
+pub use on::*;
+
+#[cfg(not(feature = "testing"))]
+#[inline(always)]
+pub(crate) fn point(_: Point) {}
