@@ -224,9 +224,10 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             part.cloner.set(V::clone);
         }
         self.limbo.log.owed = 0;
-        part.log = Some(ptr::NonNull::from(&mut self.limbo.log));
         point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old };
+        // Until `publish` is dropped the log is used through the part alone.
+        publish.writer.part.log = Some(ptr::NonNull::from(&mut publish.writer.limbo.log));
         Ok(verb(&mut publish.writer.part))
     }
 

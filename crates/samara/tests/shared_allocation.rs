@@ -1,0 +1,154 @@
+//! Memory that runs out beneath a shared map: at every allocation of every store the map says so and is as it was, for readers as well; what is
+//! reserved neither allocates nor fails.
+
+use samara::testing::Tiny;
+use samara::{AllocError, Normal, Quiescent, RangeMap, Shape, SharedRangeMap, Span, StoreError};
+
+#[path = "support/alloc.rs"]
+mod alloc;
+use alloc::{Failing, fail_after};
+
+#[global_allocator]
+static ALLOCATOR: Failing = Failing;
+
+type Map<S> = SharedRangeMap<u64, u64, Quiescent, S>;
+type Entries = Vec<(Span, u64)>;
+
+fn entries<S: Shape>(map: &Map<S>) -> Entries {
+    map.reader().pin().iter().map(|(span, value)| (span, *value)).collect()
+}
+
+fn quiescent() -> Quiescent {
+    // SAFETY: one thread for each map, and no guard is held across a write.
+    unsafe { Quiescent::new() }
+}
+
+fn filled<S: Shape>(count: u64) -> Map<S> {
+    let items = (0..count).map(|n| (Span::new(n * 10, n * 10 + 5), n));
+    let map = SharedRangeMap::from_map(RangeMap::from_sorted(items).unwrap(), quiescent()).unwrap();
+    for n in (0..count).step_by(3) {
+        map.write().remove(n * 10).unwrap();
+    }
+    map
+}
+
+/// One random store; the rest is as it says.
+fn store<S: Shape>(map: &Map<S>, (kind, span, value): (u32, Span, u64)) -> Result<(), StoreError> {
+    let mut write = map.write();
+    match kind {
+        0..=4 => write.insert(span, value),
+        5 => write.replace(span, value, |_| ()),
+        6..=7 => write.clear_range(span, |_| ()),
+        8..=9 => write.remove(span.first).map(|_| ()).map_err(StoreError::from),
+        10 => write.split_at(span.first).map(|_| ()),
+        11 => write.insert_merging(span, value, |_, _| true).map(|_| ()),
+        12 => write.merge_at(span.first, |_, _| true).map(|_| ()).map_err(StoreError::from),
+        13 => write.modify(span.first, |v| *v = value).map(|_| ()).map_err(StoreError::from),
+        14 => write
+            .set_span(span.first, span)
+            .map(|_| ())
+            .or_else(|error| if error == samara::BoundError::Alloc { Err(StoreError::Alloc) } else { Ok(()) }),
+        _ => write
+            .update(|map| {
+                map.clear_range(span, |_| ())?;
+                map.insert(span, value)
+            })
+            .map(|_| ()),
+    }
+}
+
+fn random(rng: &mut fastrand::Rng, universe: u64) -> (u32, Span, u64) {
+    let first = rng.u64(0..universe);
+    let width = if rng.u32(0..60) == 0 { universe / 2 } else { 25 };
+    (rng.u32(0..16), Span::new(first, first + rng.u64(0..width)), rng.u64(0..9))
+}
+
+fn every_allocation_fails_once<S: Shape>(entries_first: u64, ops: usize) {
+    let mut rng = fastrand::Rng::with_seed(3);
+    let mut map: Map<S> = filled(entries_first);
+    let (mut failures, mut stores) = (0, 0);
+    let mut snapshot = None;
+    for op in 0..ops {
+        if op % 5 == 0 {
+            // A map that has no nodes set aside, now and then one that shares its nodes.
+            snapshot = (op % 20 == 0).then(|| map.snapshot());
+            map = SharedRangeMap::from_map(map.into_map(), quiescent()).unwrap();
+        }
+        let store_of = random(&mut rng, entries_first * 10);
+        let before = entries(&map);
+        for n in 0.. {
+            let (result, asked) = fail_after(n, || store(&map, store_of));
+            map.write().check().unwrap_or_else(|v| panic!("{store_of:?} failed at allocation {n}: {v:?}"));
+            if result.is_ok() {
+                stores += 1;
+                break;
+            }
+            assert_eq!(result, Err(StoreError::Alloc));
+            assert_eq!(entries(&map), before, "{store_of:?} failed at allocation {n} of {asked}: the map changed");
+            failures += 1;
+            assert!(n < 400, "{store_of:?} asks for memory again and again");
+        }
+    }
+    drop(snapshot);
+    println!("{stores} stores, {failures} failed allocations");
+    assert!(failures > stores / 10, "{failures} failures in {stores} stores prove nothing");
+}
+
+#[test]
+fn every_allocation_of_every_store_may_fail() {
+    every_allocation_fails_once::<Tiny>(if cfg!(miri) { 30 } else { 300 }, if cfg!(miri) { 20 } else { 3_000 });
+    every_allocation_fails_once::<Normal>(if cfg!(miri) { 60 } else { 2_000 }, if cfg!(miri) { 10 } else { 1_000 });
+}
+
+/// Reserved stores of every kind, wide ones too, with snapshots taken in between.
+fn reserved<S: Shape>(entries_first: u64, rounds: usize) {
+    let mut rng = fastrand::Rng::with_seed(8);
+    let mut map: Map<S> = filled(entries_first);
+    let mut snapshots: Vec<RangeMap<u64, u64, S>> = Vec::new();
+    for round in 0..rounds {
+        if round % 3 == 0 {
+            map = SharedRangeMap::from_map(map.into_map(), quiescent()).unwrap();
+        }
+        if map.len() < entries_first as usize / 4 {
+            snapshots.clear();
+            map = filled(entries_first);
+        }
+        let count = rng.usize(1..6);
+        let mut write = map.write();
+        let mut commit = write.reserve(count).unwrap();
+        for _ in 0..count {
+            if rng.u32(0..9) == 0 {
+                snapshots.truncate(2);
+                snapshots.insert(0, commit.map().snapshot());
+            }
+            let (kind, span, value) = random(&mut rng, entries_first * 10);
+            let (done, asked) = fail_after(0, || match kind {
+                0..=5 => commit.insert(span, value),
+                6..=8 => commit.clear_range(span, |_| ()),
+                9..=11 => commit.remove(span.first).map(|_| ()),
+                12..=13 => commit.split_at(span.first).map(|_| ()),
+                _ => commit.insert_merging(span, value, |_, _| true).map(|_| ()),
+            });
+            assert_eq!(done, Ok(()), "{kind} {span}");
+            assert_eq!(asked, 0, "{kind} {span} asked for memory");
+        }
+        assert_eq!(commit.insert(Span::new(0, 0), 0), Err(samara::ReservedError::UsedUp));
+        drop(commit);
+        write.check().unwrap();
+    }
+}
+
+#[test]
+fn what_is_reserved_asks_for_nothing() {
+    reserved::<Tiny>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 2_000 });
+    reserved::<Normal>(if cfg!(miri) { 60 } else { 3_000 }, if cfg!(miri) { 4 } else { 1_000 });
+}
+
+#[test]
+fn too_much_is_refused() {
+    let map: Map<Normal> = filled(10);
+    assert!(matches!(map.write().reserve(usize::MAX), Err(AllocError)));
+    let before = entries(&map);
+    map.write().insert(Span::new(0, 9), 1).unwrap();
+    assert_ne!(entries(&map), before);
+}
