@@ -115,7 +115,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     /// O(log n) as [`RangeMap::find_gap`] is, for each such look; O(n) for keys that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
-        let mut query = query.clone();
+        let mut query = *query;
         loop {
             let fit = if K::ATOMIC { self.gap_near(&query) } else { self.gap_near_slowly(&query) }?;
             let Some(taken) = self.taken(fit) else { return Some(fit) };

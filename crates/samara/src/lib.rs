@@ -2,7 +2,8 @@
 //!
 //! [`RangeMap`] maps disjoint, inclusive ranges of integers to values. It finds, replaces, erases and splits ranges
 //! atomically, finds free gaps by width in O(log n) from either end, walks with cursors, and reserves memory first so that
-//! a store cannot fail. Without its default features it needs `alloc` and nothing else of `std`.
+//! a store cannot fail. [`SharedRangeMap`] is the same for many threads: readers that take no lock and wait for nobody, beside one writer
+//! at a time, each of whose stores is one instant for them. Without its default features it needs `alloc` and nothing else of `std`.
 //!
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
@@ -49,7 +50,7 @@
 //! - An iterator that takes entries out, dropped early, leaves what it says; leaked, it may lose entries and never shows one
 //!   twice.
 //! - Many threads may look up (`&`); who stores has the map alone (`&mut`). A map is `Send` and `Sync` as its values are. A snapshot is a map of
-//!   its own, for another thread if need be.
+//!   its own, for another thread if need be. For readers beside a writer there is [`SharedRangeMap`], which says what they see.
 //!
 //! # Complexity
 //! For n entries, of which the call meets k:
@@ -86,11 +87,10 @@
 //!
 //! Figures against these and others, and how to repeat them, are in the project's benchmarks.
 //!
-//! Not there yet: readers beside a writer.
-//!
 //! # Features
-//! - `std` (on by default): `shared`, registrations found by thread, and membarrier(2) on Linux.
-//! - `shared`: [`reclaim`], when readers beside a writer can see no more what it took out. Needs atomics of pointer width, and no `std`.
+//! - `std` (on by default): `shared`, and what only an operating system has: a reader's registration is found by its thread, a thread that waits
+//!   to write sleeps, and membarrier(2) on Linux.
+//! - `shared`: [`SharedRangeMap`], and [`reclaim`], which knows when readers can see no more what was taken out. Needs atomics of pointer width, and no `std`.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for [`RangeMap`], as the ascending sequence of
 //!   `(first, last, value)`. What is read is checked. Still without `std`.
 //! - `testing`: a map with nodes of three and five slots and a switch for the search path, for the crate's own tests.

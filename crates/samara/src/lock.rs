@@ -2,12 +2,14 @@
 
 #[cfg(not(feature = "std"))]
 use crate::sync::{AtomicBool, Ordering};
+#[cfg(feature = "std")]
+use crate::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// A lock.
 #[derive(Debug, Default)]
 pub(crate) struct Lock {
     #[cfg(feature = "std")]
-    mutex: std::sync::Mutex<()>,
+    mutex: Mutex<()>,
     #[cfg(not(feature = "std"))]
     held: AtomicBool,
 }
@@ -16,7 +18,7 @@ pub(crate) struct Lock {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     #[cfg(feature = "std")]
-    _guard: std::sync::MutexGuard<'a, ()>,
+    _guard: MutexGuard<'a, ()>,
     #[cfg(not(feature = "std"))]
     held: &'a AtomicBool,
 }
@@ -24,16 +26,15 @@ pub(crate) struct Held<'a> {
 #[cfg(feature = "std")]
 impl Lock {
     pub(crate) const fn new() -> Self {
-        Lock { mutex: std::sync::Mutex::new(()) }
+        Lock { mutex: Mutex::new(()) }
     }
 
     pub(crate) fn lock(&self) -> Held<'_> {
         // A panic of a writer leaves nothing half done.
-        Held { _guard: self.mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner) }
+        Held { _guard: self.mutex.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
-        use std::sync::TryLockError;
         match self.mutex.try_lock() {
             Ok(guard) => Some(Held { _guard: guard }),
             Err(TryLockError::Poisoned(poisoned)) => Some(Held { _guard: poisoned.into_inner() }),

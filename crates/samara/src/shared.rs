@@ -12,10 +12,10 @@ use crate::publish::{Published, Writer, unmark};
 use crate::reclaim::{PinHere, Reclaim};
 use crate::shape::{Normal, Shape};
 use crate::share::{hold, refs};
+use crate::sync::UnsafeCell;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::Tree;
 use crate::write::WriteGuard;
-use core::cell::UnsafeCell;
 use core::fmt;
 use core::mem;
 

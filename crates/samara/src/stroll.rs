@@ -65,15 +65,17 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         loop {
             self.spot = descend(self.published, key);
-            // SAFETY: pinned; slots below the length are read.
-            (self.span, self.entry) = match self.spot {
+            (self.span, self.entry) = match &self.spot {
                 None => (Span::FULL, false),
-                Some(Spot { leaf, slot, .. }) if unsafe { slot < leaf.len() && leaf.first(slot) <= key } => unsafe {
-                    (Span::new(leaf.first(slot), leaf.key(slot)), true)
-                },
-                Some(spot) => match unsafe { self.gap(&spot) } {
-                    Some(gap) => (gap, false),
-                    None => continue,
+                // SAFETY: pinned; slots below the length are read.
+                Some(spot) => unsafe {
+                    let (leaf, slot) = (spot.leaf, spot.slot);
+                    if slot < leaf.len() && leaf.first(slot) <= key {
+                        (Span::new(leaf.first(slot), leaf.key(slot)), true)
+                    } else {
+                        let Some(gap) = self.gap(spot) else { continue };
+                        (gap, false)
+                    }
                 },
             };
             return self.current();
@@ -108,7 +110,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     pub fn next(&mut self) -> Option<(Span<K>, &'g V)> {
         let behind = self.span.last.succ()?;
         let front = self.spot.map(|spot| Spot { slot: spot.slot + usize::from(self.entry), ..spot });
-        let mut rest = SharedRange::resume(self.published, behind, K::MAX, (front, None));
+        let mut rest = SharedRange::resume(self.published, behind, K::MAX, front, None);
         let (span, value) = rest.next()?;
         (self.span, self.entry) = (span, true);
         self.spot = rest.front().map(|spot| Spot { slot: spot.slot - 1, ..spot });
@@ -118,7 +120,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     /// Goes to the entry before. Where there is none the cursor stays. O(1) amortised.
     pub fn prev(&mut self) -> Option<(Span<K>, &'g V)> {
         let before = self.span.first.pred()?;
-        let mut rest = SharedRange::resume(self.published, K::MIN, before, (None, self.spot));
+        let mut rest = SharedRange::resume(self.published, K::MIN, before, None, self.spot);
         let (span, value) = rest.next_back()?;
         (self.span, self.entry) = (span, true);
         self.spot = rest.back();

@@ -125,7 +125,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
         published: &'g Published,
         from: K,
         to: K,
-        (front, back): (Option<Spot<V, K, S>>, Option<Spot<V, K, S>>),
+        front: Option<Spot<V, K, S>>,
+        back: Option<Spot<V, K, S>>,
     ) -> Self {
         SharedRange { published, from, to, shown: (true, true), front, back, done: from > to, borrow: PhantomData }
     }
