@@ -2,6 +2,7 @@
 
 /// A step of a store, or of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "only tests are told of it"))]
 pub enum Point {
     /// The part of the tree that a store works in has been chosen.
     Chosen,

@@ -105,7 +105,9 @@ thread_local! { static RNG: Cell<u64> = const { Cell::new(0x2545_f491_4f6c_dd1d)
 
 fn wait(_: Point) {
     let mut x = RNG.get();
-    (x ^= x << 13, x ^= x >> 7, x ^= x << 17);
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
     RNG.set(x);
     if x & 63 == 0 {
         thread::yield_now();

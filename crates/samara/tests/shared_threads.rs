@@ -22,7 +22,9 @@ thread_local! { static RNG: Cell<u64> = const { Cell::new(0x9e37_79b9_7f4a_7c15)
 /// Waits now and then.
 fn wait(point: Point) {
     let mut x = RNG.get();
-    (x ^= x << 13, x ^= x >> 7, x ^= x << 17);
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
     RNG.set(x);
     let rare = if matches!(point, Point::Descended | Point::Rooted | Point::Searched) { 255 } else { 31 };
     if x & rare == 0 {
