@@ -13,7 +13,9 @@ cargo test --manifest-path bench/rivals/Cargo.toml
 lines=$(mktemp)
 trap 'rm -f "$lines" "$lines.svg"' EXIT
 cargo run --quiet --release --package samara-bench -- index --quick --n 1000 --json >"$lines"
-cargo run --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace --output "$lines.svg"
+cargo run --quiet --release --package samara-bench -- shared --quick --n 1000 --json >>"$lines"
+cargo run --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace,read_scaling --output "$lines.svg"
 test "$(grep -c '"case":"lookup"' "$lines")" -ge 14
+test "$(grep -c '"case":"read_scaling".*"threads":2' "$lines")" -ge 10
 test -s "$lines.svg"
 echo "rivals: $(wc -l <"$lines") figures"

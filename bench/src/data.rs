@@ -60,8 +60,8 @@ impl Data {
         (0..count).map(|_| self.items[rng.usize(0..self.n())]).collect()
     }
 
-    /// The value at `key`, 0 where there is none (I2).
-    fn answer(&self, key: u64) -> u64 {
+    /// The value at `key`, which is in a slot; 0 where there is none (I2).
+    pub fn answer(&self, key: u64) -> u64 {
         let slot = (key - BASE) / SLOT;
         if key - first(slot) < len(slot) { slot + 1 } else { 0 }
     }

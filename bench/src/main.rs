@@ -16,7 +16,9 @@ struct Cli {
 enum Command {
     /// Range maps against one another: medians of interleaved rounds in one process.
     Index(rivals::Args),
-    /// Draws cost against size from the JSON lines of `index --json`.
+    /// Maps that threads read while one writes: medians of interleaved rounds in one process.
+    Shared(rivals::Args),
+    /// Draws cost against size, or against threads, from the JSON lines of `index --json` and `shared --json`.
     Plot(rivals::Args),
     /// What recording costs a program, against strace.
     Overhead(overhead::Args),
@@ -30,6 +32,7 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Index(args) => rivals::run("index", &args),
+        Command::Shared(args) => rivals::run("shared", &args),
         Command::Plot(args) => rivals::run("plot", &args),
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Instructions(args) => instructions::run(&args).map(|()| ExitCode::SUCCESS),

@@ -71,6 +71,7 @@ pub fn run(args: &Args) -> Result<(), String> {
             subject: (*way).to_owned(),
             sample: Sample::new(times),
             unit: "ms",
+            threads: None,
         }));
     }
     bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! `index` and `plot`: handed on to the program in `bench/rivals`, which holds the rivals and what draws.
+//! `index`, `shared` and `plot`: handed on to the program in `bench/rivals`, which holds the rivals and what draws.
 //!
 //! That package is a workspace of its own, for a member of this one would be built by every `--workspace`, and an optional
 //! dependency would still stand in its lock file and be fetched by everyone. So it is built here, when it is wanted, into

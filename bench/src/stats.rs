@@ -49,14 +49,17 @@ pub struct Row {
     pub sample: Sample,
     /// Of one operation or entry: `ns`, `ms`, `bytes`.
     pub unit: &'static str,
+    /// How many threads there were, where the suite has cases with more than one.
+    pub threads: Option<usize>,
 }
 
 impl Row {
     /// One JSON object on one line. Names hold nothing that would need escaping.
     pub fn json(&self) -> String {
-        let Row { suite, case, n, subject, sample, unit } = self;
+        let Row { suite, case, n, subject, sample, unit, threads } = self;
+        let threads = threads.map_or(String::new(), |threads| format!(r#","threads":{threads}"#));
         format!(
-            r#"{{"suite":"{suite}","case":"{case}","n":{n},"subject":"{subject}","value":{},"min":{},"max":{},"unit":"{unit}","rounds":{}}}"#,
+            r#"{{"suite":"{suite}","case":"{case}","n":{n},"subject":"{subject}","value":{},"min":{},"max":{},"unit":"{unit}","rounds":{}{threads}}}"#,
             number(sample.median()),
             number(sample.min()),
             number(sample.max()),
@@ -67,9 +70,10 @@ impl Row {
 
 /// With as many decimals as matter.
 pub fn number(x: f64) -> String {
-    match x {
-        x if x < 0.1 => format!("{x:.5}"),
-        x if x < 100.0 => format!("{x:.2}"),
+    match x.abs() {
+        0.0 => "0".into(),
+        size if size < 0.1 => format!("{x:.5}"),
+        size if size < 100.0 => format!("{x:.2}"),
         _ => format!("{x:.1}"),
     }
 }

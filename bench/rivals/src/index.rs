@@ -1,14 +1,14 @@
 //! `index`: the maps against one another.
 //!
-//! Knows subjects, sizes and rounds. Rounds are interleaved: each measures every subject once, beginning with another one
-//! each time, so that what disturbs the machine disturbs all of them. Where memory does not hold all maps of a size at
-//! once, the subjects are loaded one after another, each with all its rounds; it says so.
+//! Knows subjects and sizes; `turns` interleaves the rounds. Where memory does not hold all maps of a size at once, the
+//! subjects are loaded one after another, each with all its rounds; it says so.
 
 use crate::cases::{Case, Stage};
 use crate::counts;
 use crate::kinds::Kind;
 use crate::loaded::{Scene, Subject};
 use crate::table::table;
+use crate::turns::{self, interleaved, rounds};
 use clap::ValueEnum;
 use indicatif::ProgressBar;
 use samara_bench::progress::progress;
@@ -34,9 +34,6 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Bytes of memory that the maps of one range take at most in a subject, its `munmap_mmap` included.
-const BYTES_A_RANGE: u64 = 400;
-
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
@@ -49,12 +46,11 @@ pub fn run(args: &Args) -> Result<(), String> {
     let mut rows: Vec<Row> = Vec::new();
     for &n in &args.n {
         let scene = Scene::new(n);
-        let together = n as u64 * BYTES_A_RANGE * suite.kinds.len() as u64 <= available() / 2;
-        if !together && suite.kinds.len() > 1 {
-            let why = "one subject after another, for memory does not hold all maps of this size at once";
-            suite.bar.suspend(|| eprintln!("samara-bench: n = {n}: {why}"));
+        let together = turns::side_by_side(n, suite.kinds.len());
+        if together < suite.kinds.len() {
+            suite.bar.suspend(|| eprintln!("samara-bench: n = {n}: {}", turns::APART));
         }
-        for kinds in suite.kinds.chunks(if together { suite.kinds.len() } else { 1 }) {
+        for kinds in suite.kinds.chunks(together) {
             suite.measure(&scene, kinds, &mut rows)?;
         }
         suite.count(n, &mut rows)?;
@@ -68,9 +64,6 @@ pub fn run(args: &Args) -> Result<(), String> {
     }
     Ok(())
 }
-
-/// From this size on a round is long and warms nothing up: caches do not hold the maps.
-const LARGE: usize = 500_000;
 
 /// What is run.
 struct Suite<'a> {
@@ -129,25 +122,16 @@ impl<'a> Suite<'a> {
     /// One case of these subjects.
     fn time(&self, scene: &Scene, case: Case, subjects: &mut [(Kind, Box<dyn Subject>)], rows: &mut Vec<Row>) {
         let mut these: Vec<_> = subjects.iter_mut().filter(|(kind, _)| kind.does(case)).collect();
-        let mut times = vec![Vec::new(); these.len()];
-        let (warm, rounds) = rounds(scene.data.n(), self.args.quick);
-        // The first rounds may warm up, and are not counted.
-        for round in 0..warm + rounds {
-            for turn in 0..these.len() {
-                let which = (turn + round) % these.len();
-                let (kind, subject) = &mut these[which];
-                self.bar.set_message(format!("{} {} {}", case.name(), kind.name(), scene.data.n()));
-                settle();
-                let nanos = subject.time(case, scene, round as u64, case.effort(self.args.quick));
-                if round >= warm {
-                    times[which].push(nanos);
-                }
-                self.bar.inc(1);
-            }
-        }
+        let n = scene.data.n();
+        let times = interleaved(&mut these, rounds(n, self.args.quick), |(kind, subject), round| {
+            self.bar.set_message(format!("{} {} {n}", case.name(), kind.name()));
+            let nanos = subject.time(case, scene, round, case.effort(self.args.quick));
+            self.bar.inc(1);
+            nanos
+        });
         for ((kind, subject), times) in these.into_iter().zip(times) {
             subject.rest();
-            self.row(rows, case, scene.data.n(), *kind, Sample::new(times), "ns");
+            self.row(rows, case, n, *kind, Sample::new(times), "ns");
         }
     }
 
@@ -171,21 +155,11 @@ impl<'a> Suite<'a> {
     }
 
     fn row(&self, rows: &mut Vec<Row>, case: Case, n: usize, kind: Kind, sample: Sample, unit: &'static str) {
-        let row = Row { suite: "index", case: case.name(), n, subject: kind.name(), sample, unit };
+        let row = Row { suite: "index", case: case.name(), n, subject: kind.name(), sample, unit, threads: None };
         if self.args.json {
             self.bar.suspend(|| println!("{}", row.json()));
         }
         rows.push(row);
-    }
-}
-
-/// How many rounds of a case warm up, and how many are counted.
-fn rounds(n: usize, quick: bool) -> (usize, usize) {
-    match (n >= LARGE, quick) {
-        (false, false) => (1, 7),
-        (false, true) => (1, 3),
-        (true, false) => (0, 7),
-        (true, true) => (0, 1),
     }
 }
 
@@ -197,20 +171,4 @@ fn wears(kind: Kind, cases: &[Case]) -> bool {
 /// Whether a case asks for the bytes of this kind.
 fn counts(kind: Kind, cases: &[Case]) -> bool {
     cases.iter().any(|case| case.stage() == Stage::Counted && kind.does(*case))
-}
-
-/// Bytes of memory that are free for the asking; where nobody says, 8 GiB.
-fn available() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    kib.map_or(8 << 30, |kib| kib << 10)
-}
-
-/// Has the allocator sort what other subjects gave back: glibc's does so at the next large requests, 10,000 pieces at each, whosever
-/// requests they are.
-fn settle() {
-    for _ in 0..1_000 {
-        std::hint::black_box(Vec::<u8>::with_capacity(1 << 16));
-    }
 }

@@ -1,6 +1,7 @@
 //! The command line; `samara-bench` hands its arguments on to it.
 
 use clap::{Parser, Subcommand};
+use samara_rivals::shared::suite;
 use samara_rivals::{index, plot};
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 #[command(
     name = "samara-bench",
     bin_name = "samara-bench",
-    about = "samara::RangeMap against the maps that one would use instead"
+    about = "samara's maps against those that one would use instead"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -19,13 +20,16 @@ struct Cli {
 enum Command {
     /// Range maps against one another: medians of interleaved rounds in one process.
     Index(index::Args),
-    /// Draws cost against size from the JSON lines of `index --json`.
+    /// Maps that threads read while one writes: medians of interleaved rounds in one process.
+    Shared(suite::Args),
+    /// Draws cost against size, or against threads, from the JSON lines of `index --json` and `shared --json`.
     Plot(plot::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Index(args) => index::run(&args),
+        Command::Shared(args) => suite::run(&args),
         Command::Plot(args) => plot::run(&args),
     };
     match done {

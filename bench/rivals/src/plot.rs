@@ -1,10 +1,11 @@
-//! `plot`: cost against size from the JSON lines of `index --json`, both axes logarithmic, one panel for each case. Writes
-//! SVG. Knows the lines, not what was measured.
+//! `plot`: cost against size from the JSON lines of `index --json` and `shared --json`, both axes logarithmic, one panel for
+//! each case; against threads, with a panel for each size, where a case was run with several numbers of them. Writes SVG.
+//! Knows the lines, not what was measured.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Arguments of `plot`.
@@ -31,6 +32,34 @@ struct Line {
     subject: String,
     value: f64,
     unit: String,
+    threads: Option<u64>,
+}
+
+/// The lines of one panel.
+struct Panel<'a> {
+    title: String,
+    /// What its horizontal axis is.
+    along: &'static str,
+    lines: Vec<(&'a Line, u64)>,
+}
+
+impl<'a> Panel<'a> {
+    /// The panels of a case: one, or one for each size.
+    fn of(lines: &'a [Line], case: &str) -> Vec<Self> {
+        let lines = || lines.iter().filter(|line| line.case == case);
+        let unit = lines().next().map_or("", |line| &line.unit);
+        if lines().map(|line| line.threads).collect::<BTreeSet<_>>().len() < 2 {
+            let lines = lines().map(|line| (line, line.n)).collect();
+            return vec![Panel { title: format!("{case} ({unit})"), along: "ranges", lines }];
+        }
+        let sizes: BTreeSet<u64> = lines().map(|line| line.n).collect();
+        let panel = |n| Panel {
+            title: format!("{case}, {n} ranges ({unit})"),
+            along: "threads",
+            lines: lines().filter(|line| line.n == n).map(|line| (line, line.threads.unwrap_or(1))).collect(),
+        };
+        sizes.into_iter().map(panel).collect()
+    }
 }
 
 /// Draws the file.
@@ -66,7 +95,7 @@ fn read(text: &str) -> Result<Vec<Line>, String> {
         .map(|(at, line)| {
             let line: Line = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
             // A logarithmic axis has no place for others.
-            if line.n > 0 && line.value.is_finite() {
+            if line.n > 0 && line.threads != Some(0) && line.value.is_finite() {
                 Ok(line)
             } else {
                 Err(format!("line {}: nothing to draw", at + 1))
@@ -91,14 +120,15 @@ const PANEL: (u32, u32) = (520, 380);
 const LEGEND: u32 = 170;
 
 fn draw(path: &Path, lines: &[Line], cases: &[&str], subjects: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
-    let columns = cases.len().min(2);
-    let rows = cases.len().div_ceil(columns);
+    let panels: Vec<Panel<'_>> = cases.iter().flat_map(|case| Panel::of(lines, case)).collect();
+    let columns = panels.len().min(2);
+    let rows = panels.len().div_ceil(columns);
     let size = (PANEL.0 * columns as u32 + LEGEND, PANEL.1 * rows as u32);
     let root = SVGBackend::new(path, size).into_drawing_area();
     root.fill(&WHITE)?;
-    let (panels, legend) = root.split_horizontally(size.0 - LEGEND);
-    for (panel, case) in panels.split_evenly((rows, columns)).into_iter().zip(cases) {
-        draw_case(&panel, lines, case, subjects)?;
+    let (areas, legend) = root.split_horizontally(size.0 - LEGEND);
+    for (area, panel) in areas.split_evenly((rows, columns)).into_iter().zip(&panels) {
+        draw_panel(area, panel, subjects)?;
     }
     for (i, subject) in subjects.iter().enumerate() {
         let y = 24 + 18 * i as i32;
@@ -110,24 +140,22 @@ fn draw(path: &Path, lines: &[Line], cases: &[&str], subjects: &[&str]) -> Resul
     Ok(())
 }
 
-fn draw_case(
-    panel: &DrawingArea<SVGBackend<'_>, Shift>,
-    lines: &[Line],
-    case: &str,
+fn draw_panel(
+    area: DrawingArea<SVGBackend<'_>, Shift>,
+    panel: &Panel<'_>,
     subjects: &[&str],
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let lines: Vec<&Line> = lines.iter().filter(|line| line.case == case && line.value > 0.0).collect();
-    let unit = lines.first().map_or("", |line| &line.unit);
+    let lines = || panel.lines.iter().filter(|(line, _)| line.value > 0.0);
     let bounds = |values: &mut dyn Iterator<Item = f64>| {
         values.fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)))
     };
-    let (left, right) = bounds(&mut lines.iter().map(|line| line.n as f64));
-    let (low, high) = bounds(&mut lines.iter().map(|line| line.value));
+    let (left, right) = bounds(&mut lines().map(|(_, at)| *at as f64));
+    let (low, high) = bounds(&mut lines().map(|(line, _)| line.value));
     if !left.is_finite() {
         return Ok(());
     }
-    let mut chart = ChartBuilder::on(panel)
-        .caption(format!("{case} ({unit})"), ("sans-serif", 16))
+    let mut chart = ChartBuilder::on(&area)
+        .caption(&panel.title, ("sans-serif", 16))
         .margin(8)
         .x_label_area_size(32)
         .y_label_area_size(64)
@@ -135,14 +163,14 @@ fn draw_case(
     chart
         .configure_mesh()
         .light_line_style(RGBColor(240, 240, 240))
-        .x_desc("ranges")
+        .x_desc(panel.along)
         .x_label_formatter(&label)
         .y_label_formatter(&label)
         .draw()?;
     for (i, subject) in subjects.iter().enumerate() {
         let points: BTreeMap<u64, f64> =
-            lines.iter().filter(|line| line.subject == *subject).map(|line| (line.n, line.value)).collect();
-        let points: Vec<(f64, f64)> = points.into_iter().map(|(n, value)| (n as f64, value)).collect();
+            lines().filter(|(line, _)| line.subject == *subject).map(|(line, at)| (*at, line.value)).collect();
+        let points: Vec<(f64, f64)> = points.into_iter().map(|(at, value)| (at as f64, value)).collect();
         chart.draw_series(LineSeries::new(points.iter().copied(), style(i, subject)))?;
         chart.draw_series(points.into_iter().map(|point| Circle::new(point, 3, style(i, subject).filled())))?;
     }

@@ -32,6 +32,21 @@ fn one_panel_a_case_one_line_a_subject() {
 }
 
 #[test]
+fn against_threads_where_their_number_varies() {
+    let line = |case: &str, n: u64, threads: u64| {
+        let value = 10.0 / threads as f64;
+        format!(
+            r#"{{"suite":"shared","case":"{case}","n":{n},"subject":"samara","value":{value},"min":1,"max":9,"unit":"ns","rounds":7,"threads":{threads}}}"#
+        )
+    };
+    let lines = [line("scaling", 10, 1), line("scaling", 10, 2), line("scaling", 20, 2), line("pinned", 10, 1)];
+    let all = plot("threads", &lines.join("\n"), &[]).expect("a drawing");
+    for text in ["scaling, 10 ranges (ns)", "scaling, 20 ranges (ns)", "pinned (ns)", "threads"] {
+        assert!(all.contains(text), "{text} is not in the drawing");
+    }
+}
+
+#[test]
 fn what_cannot_be_drawn_is_said() {
     let error = plot("none", LINES, &["replace"]).expect_err("no such case");
     assert!(error.contains("no line of the case replace"), "{error}");

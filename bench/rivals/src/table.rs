@@ -4,35 +4,46 @@
 use samara_bench::stats::{Row, number};
 use std::fmt::Write;
 
-/// The table. Ratios are to the subject `to`; a subject that has no figure in a case has `-`.
+/// The table; a block for each number of threads as well. Ratios are to the subject `to`; a subject that has no figure in a case has `-`.
 pub fn table(rows: &[Row], to: &str, subjects: &[String]) -> String {
     let mut sizes: Vec<usize> = rows.iter().map(|row| row.n).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut cases: Vec<(&str, &str)> = Vec::new();
+    let mut cases: Vec<(&str, &str, Option<usize>)> = Vec::new();
     for row in rows {
-        if !cases.contains(&(&row.case, row.unit)) {
-            cases.push((&row.case, row.unit));
+        if !cases.contains(&(&row.case, row.unit, row.threads)) {
+            cases.push((&row.case, row.unit, row.threads));
         }
     }
     let mut out = String::new();
-    for (case, unit) in cases {
-        let find =
-            |subject: &str, n: usize| rows.iter().find(|row| row.case == case && row.n == n && row.subject == subject);
-        let _ = writeln!(out, "\n{case} ({unit}: median [least..greatest], ratio to {to})");
-        let _ = write!(out, "  {:<19}", "");
+    for (case, unit, threads) in cases {
+        let find = |subject: &str, n: usize| {
+            let mut here = rows.iter().filter(|row| row.case == case && row.threads == threads);
+            here.find(|row| row.n == n && row.subject == subject)
+        };
+        let with = match threads {
+            None => String::new(),
+            Some(1) => ", 1 thread".into(),
+            Some(threads) => format!(", {threads} threads"),
+        };
+        let _ = writeln!(out, "\n{case}{with} ({unit}: median [least..greatest], ratio to {to})");
+        let _ = write!(out, "  {:<21}", "");
         for n in &sizes {
             let _ = write!(out, "{n:>42}");
         }
         let mut order: Vec<(&String, Vec<Option<&Row>>)> =
             subjects.iter().map(|subject| (subject, sizes.iter().map(|n| find(subject, *n)).collect())).collect();
+        // Who has no figure at all in a suite where few subjects have a case is left out.
+        if threads.is_some() {
+            order.retain(|(_, found)| found.iter().any(Option::is_some));
+        }
         // By the greatest size that has a figure; who has none comes last.
         let key = |found: &[Option<&Row>]| {
             found.iter().rev().flatten().next().map_or(f64::INFINITY, |row| row.sample.median())
         };
         order.sort_by(|a, b| key(&a.1).total_cmp(&key(&b.1)));
         for (subject, found) in order {
-            let _ = write!(out, "\n  {subject:<19}");
+            let _ = write!(out, "\n  {subject:<21}");
             for row in found {
                 let Some(row) = row else {
                     let _ = write!(out, "{:>42}", "-");
@@ -40,7 +51,8 @@ pub fn table(rows: &[Row], to: &str, subjects: &[String]) -> String {
                 };
                 let median = row.sample.median();
                 let spread = format!("[{}..{}]", short(row.sample.min()), short(row.sample.max()));
-                let ratio = find(to, row.n).map_or(String::new(), |base| ratio(median / base.sample.median()));
+                let base = find(to, row.n).map(|base| base.sample.median()).filter(|base| *base > 0.0);
+                let ratio = base.map_or(String::new(), |base| ratio(median / base));
                 let _ = write!(out, "{:>12} {spread:>21} {ratio:>7}", short(median));
             }
         }

@@ -5,7 +5,7 @@ use samara_bench::stats::Sample;
 
 fn row(case: &str, n: usize, subject: &str, rounds: &[f64]) -> Row {
     let sample = Sample::new(rounds.to_vec());
-    Row { suite: "index", case: case.into(), n, subject: subject.into(), sample, unit: "ns" }
+    Row { suite: "index", case: case.into(), n, subject: subject.into(), sample, unit: "ns", threads: None }
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn figures_fit_their_columns() {
     let rows = [row("gap_low", 10_000_000, "btreemap", &[1.5e8, 1.656e9, 99_999.9])];
     let text = table(&rows, "btreemap", &["btreemap".into()]);
     let widths: Vec<usize> = text.lines().skip(2).map(str::len).collect();
-    assert_eq!(widths, [63, 63], "{text}");
+    assert_eq!(widths, [65, 65], "{text}");
     assert!(text.contains("1.50e8") && text.contains("[99999.9..1.66e9]"), "{text}");
 }
 
@@ -43,4 +43,17 @@ fn figures_fit_their_columns() {
 fn ratios_keep_two_digits() {
     let texts = [0.0004, 0.0123, 0.254, 12.34, 1234.5].map(ratio);
     assert_eq!(texts, ["<0.001", "0.012", "0.25", "12.34", "1234"].map(String::from));
+}
+
+#[test]
+fn a_block_for_each_number_of_threads() {
+    let with = |threads, subject: &str, value| Row { threads: Some(threads), ..row("read", 10, subject, &[value]) };
+    let rows = [with(1, "a", 8.0), with(1, "b", 0.0), with(2, "a", 4.0)];
+    let text = table(&rows, "b", &["a", "b"].map(String::from));
+    let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(text.contains("read, 1 thread (ns") && text.contains("read, 2 threads (ns"), "{text}");
+    // Nothing is a ratio to 0, and who has no figure with two threads is not there.
+    assert_eq!(words[4], ["a", "8.00", "[8.00..8.00]"]);
+    assert_eq!(words.last().expect("a line"), &["a", "4.00", "[4.00..4.00]"]);
+    assert_eq!(words.len(), 9);
 }

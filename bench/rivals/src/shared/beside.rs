@@ -1,0 +1,202 @@
+//! Readers beside a writer, and a writer beside a reader that holds on. Knows maps by their traits.
+//!
+//! Threads are not bound to processors: where there are as many as threads, and nothing else runs, each has its own.
+
+use crate::shared::map::{Guard, Reader, SharedMap};
+use crate::shared::reads::{HELD, MASK, each, sum};
+use crate::shared::writes::{Done, Plan};
+use samara_bench::data::Data;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// Lookups and replaces beside one another, of one round.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// Nanoseconds of a lookup, with a guard for each [`HELD`].
+    pub read: f64,
+    /// Nanoseconds of a replace meanwhile.
+    pub write: f64,
+    /// The median of single lookups, each with a guard of its own, in nanoseconds.
+    pub p50: f64,
+    /// What 999 of 1,000 single lookups do not exceed.
+    pub p999: f64,
+}
+
+/// Sets a flag when it goes out of scope, however that comes: who waits for the flag does not wait for ever.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// What `act` says, run beside a thread that replaces in a tight loop; and what that thread has done.
+fn beside_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T) -> (T, Done) {
+    let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (said, done) = std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let _at_end = SetAtEnd(&begun);
+            plan.until(map, || begun.store(true, Ordering::Release), || stop.load(Ordering::Relaxed))
+        });
+        let at_end = SetAtEnd(&stop);
+        while !begun.load(Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        let said = act();
+        drop(at_end);
+        (said, writer.join().expect("the thread that replaces"))
+    });
+    plan.check(map, done);
+    (said, done)
+}
+
+/// A round of `read_beside_writer`.
+pub fn read_beside_writer<M: SharedMap>(map: &M, data: &Data, round: u64, effort: usize, limit: Duration) -> Beside {
+    let plan = Plan::new(data, round);
+    let (keys, _) = data.probes(round, effort);
+    let ((lookups, found, elapsed), done) = beside_writer(map, &plan, || many(map, &keys, limit));
+    let want = keys[..lookups].iter().map(|key| data.answer(*key)).sum::<u64>();
+    assert!(if M::WHOLE { found == want } else { found <= want }, "lookups beside a writer gave wrong values");
+    let ((mut singles, wrong), _) = beside_writer(map, &plan, || single(map, data, &keys, limit));
+    assert_eq!(wrong, 0, "lookups beside a writer gave wrong values");
+    let clock = percentile(&mut clock(singles.len()), 500);
+    let [p50, p999] = [500, 999].map(|per_mille| percentile(&mut singles, per_mille).saturating_sub(clock) as f64);
+    Beside { read: each(elapsed, lookups), write: done.nanos(), p50, p999 }
+}
+
+/// Lookups with a guard for each [`HELD`], until all are done or the time is up: how many, what they found, and in which
+/// time.
+fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Duration) {
+    let reader = map.reader();
+    let (mut done, mut found) = (0, 0);
+    let start = Instant::now();
+    for keys in keys.chunks(HELD) {
+        found += sum(&reader.pin(), keys);
+        done += keys.len();
+        if start.elapsed() >= limit {
+            break;
+        }
+    }
+    (done, found, start.elapsed())
+}
+
+/// Lookups each timed by itself, with its guard: the times, clock included, and how many found a wrong value.
+fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> (Vec<u64>, usize) {
+    let reader = map.reader();
+    let (mut times, mut wrong) = (Vec::with_capacity(keys.len()), 0);
+    let begin = Instant::now();
+    for key in keys {
+        let key = black_box(*key);
+        let start = Instant::now();
+        let value = black_box(reader.pin().at(key));
+        let end = Instant::now();
+        times.push((end - start).as_nanos() as u64);
+        let right = value & MASK == data.answer(key) || (value == 0 && !M::WHOLE);
+        wrong += usize::from(!right);
+        if end - begin >= limit {
+            break;
+        }
+    }
+    (times, wrong)
+}
+
+/// What the clock says of nothing, so many times.
+fn clock(count: usize) -> Vec<u64> {
+    let time = |_| {
+        let start = black_box(Instant::now());
+        (Instant::now() - start).as_nanos() as u64
+    };
+    (0..count).map(time).collect()
+}
+
+/// What so many of 1,000 do not exceed.
+fn percentile(times: &mut [u64], per_mille: usize) -> u64 {
+    let rank = (times.len() * per_mille).div_ceil(1_000).saturating_sub(1);
+    *times.select_nth_unstable(rank).1
+}
+
+/// A round of `false_misses`: how many of `reads` lookups, by `threads` - 1 threads, found nothing where something is mapped
+/// all the time; and how many lookups there were, if the time was up before.
+pub fn false_misses<M: SharedMap>(
+    map: &M,
+    data: &Data,
+    threads: usize,
+    reads: usize,
+    limit: Duration,
+) -> (usize, usize) {
+    let plan = Plan::new(data, 0);
+    let readers = threads.saturating_sub(1).max(1);
+    let (misses, done, wrong) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let read = |thread: usize| {
+        let (keys, _) = data.hits(thread as u64, 1 << 16);
+        let keys: Vec<(u64, u64)> = keys.into_iter().map(|key| (key, data.answer(key))).collect();
+        let (reader, start) = (map.reader(), Instant::now());
+        for keys in keys.chunks(HELD).cycle() {
+            // Each takes its share of what is left.
+            if done.fetch_add(keys.len(), Ordering::Relaxed) >= reads || start.elapsed() >= limit {
+                done.fetch_sub(keys.len(), Ordering::Relaxed);
+                return;
+            }
+            let guard = reader.pin();
+            let (mut none, mut other) = (0, 0);
+            for (key, want) in keys {
+                let value = guard.at(black_box(*key));
+                none += usize::from(value == 0);
+                other += usize::from(value != 0 && value & MASK != *want);
+            }
+            misses.fetch_add(none, Ordering::Relaxed);
+            wrong.fetch_add(other, Ordering::Relaxed);
+        }
+    };
+    let read = &read;
+    beside_writer(map, &plan, || {
+        std::thread::scope(|scope| {
+            (1..readers).for_each(|thread| {
+                scope.spawn(move || read(thread));
+            });
+            read(0);
+        });
+    });
+    assert_eq!(wrong.into_inner(), 0, "lookups beside a writer gave wrong values");
+    (misses.into_inner(), done.into_inner())
+}
+
+/// A writer beside a reader that holds a guard all the time: what it did, the bytes that could not be freed then, and those
+/// that could not once the guard was gone and something more had been written.
+pub fn stalled<M: SharedMap>(
+    map: &M,
+    data: &Data,
+    round: u64,
+    effort: usize,
+    limit: Duration,
+) -> (Done, Option<usize>, Option<usize>) {
+    /// Replaces after the guard is gone.
+    const AFTER: usize = 256;
+
+    let plan = Plan::new(data, round);
+    // Whoever panics drops an end, and nobody waits for ever.
+    let ((held, is_held), (release, is_released)) = (channel::<()>(), channel::<()>());
+    let (done, pending) = std::thread::scope(|scope| {
+        let holder = scope.spawn(move || {
+            let reader = map.reader();
+            let guard = reader.pin();
+            let found = black_box(guard.at(data.items[0].0));
+            let _ = held.send(());
+            let _ = is_released.recv();
+            found & MASK
+        });
+        let _ = is_held.recv();
+        let done = plan.run(map, effort, limit);
+        let pending = map.pending();
+        drop(release);
+        assert_eq!(holder.join().expect("the thread that holds a guard"), data.items[0].2, "a wrong value");
+        (done, pending)
+    });
+    plan.check(map, done);
+    let after = Plan::new(data, round + 1_000);
+    after.check(map, after.run(map, AFTER, limit));
+    (done, pending, map.pending())
+}

@@ -1,0 +1,66 @@
+//! The cases by name, and how much is done in a round of each. Knows nothing of maps.
+
+use clap::ValueEnum;
+use std::time::Duration;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Case {
+    /// Lookups in a map that one owner has for itself: the base line, with the keys of `read_pinned`.
+    LookupExclusive,
+    /// Erase a random range, and store it again, in a map that one owner has for itself: the base line.
+    ReplaceExclusive,
+    /// Lookups at random addresses, half of them hit, with one guard held over all of them.
+    ReadPinned,
+    /// The same with a guard for each; `read_pin_cost` is what that takes more than one guard, in warm caches.
+    ReadPinEach,
+    /// `read_pinned` by several threads at once: wall time by the lookups of all of them.
+    ReadScaling,
+    /// A random range is replaced by one with another value, nobody reads.
+    ReplaceShared,
+    /// Lookups beside a thread that replaces in a tight loop, and what that thread does meanwhile.
+    ReadBesideWriter,
+    /// Replaces while another thread holds a guard, and what cannot be freed meanwhile and thereafter.
+    WriterBesideStalledReader,
+    /// Lookups that find nothing where something is mapped all the time, beside replaces of just that.
+    FalseMisses,
+}
+
+impl Case {
+    /// Its name in tables and JSON lines.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// How many threads take part, where so many are asked for.
+    pub fn threads(self, asked: usize) -> usize {
+        match self {
+            Case::ReadScaling => asked,
+            Case::ReadBesideWriter | Case::WriterBesideStalledReader => 2,
+            Case::FalseMisses => asked.max(2),
+            _ => 1,
+        }
+    }
+
+    /// Operations of one round.
+    pub fn effort(self, quick: bool) -> usize {
+        let effort = match self {
+            Case::ReplaceShared => 100_000,
+            Case::WriterBesideStalledReader => 20_000,
+            Case::FalseMisses => return if quick { 100_000 } else { 2_000_000 },
+            _ => 200_000,
+        };
+        if quick { effort / 8 } else { effort }
+    }
+
+    /// When a round ends that is not through: who waits for locks may wait long.
+    pub fn limit(self, quick: bool) -> Duration {
+        match (self, quick) {
+            (Case::FalseMisses, false) => Duration::from_secs(120),
+            (Case::FalseMisses, true) => Duration::from_secs(5),
+            (_, false) => Duration::from_millis(250),
+            (_, true) => Duration::from_millis(50),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The maps that are measured, by name.
+
+use crate::loaded::Scene;
+use crate::shared::cases::Case;
+use crate::shared::loaded::{Exclusive, Shared, Subject};
+use crate::shared::map::SharedMap;
+use crate::shared::subjects;
+use clap::ValueEnum;
+
+/// A map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Kind {
+    /// `samara::RangeMap`, which one owner has for itself.
+    SamaraExclusive,
+    /// std's `BTreeMap`, which one owner has for itself.
+    Btreemap,
+    /// std's `BTreeMap` behind std's `RwLock`.
+    RwlockBtreemap,
+    /// std's `BTreeMap` behind parking_lot's `RwLock`.
+    ParkingLotBtreemap,
+    /// `imbl::OrdMap`, a copy of which is published with each write.
+    ArcswapImbl,
+    /// `samara::RangeMap`, a snapshot of which is published with each write.
+    ArcswapSamara,
+    /// `crossbeam_skiplist::SkipMap`.
+    CrossbeamSkiplist,
+    /// `scc::TreeIndex`.
+    Scc,
+    /// `bbtree::BBTreeMap`.
+    Bbtree,
+    /// `concread::bptree::BptreeMap`.
+    Concread,
+    /// `congee::Congee`.
+    Congee,
+    /// `papaya::HashMap` from numbers of slots: no range map, but a bound for what one can be.
+    PapayaPoints,
+}
+
+/// Runs `$shared` with `$map` as the shared map's type, or `$exclusive` with the type of a map that one owner has.
+macro_rules! with_map {
+    ($kind:expr, $map:ident => $shared:expr, $exclusive:expr) => {
+        match $kind {
+            Kind::SamaraExclusive => with_map!(@ $map, samara::RangeMap<u64>, $exclusive),
+            Kind::Btreemap => with_map!(@ $map, crate::subjects::btreemap::Tree, $exclusive),
+            Kind::RwlockBtreemap => with_map!(@ $map, subjects::locks::Std, $shared),
+            Kind::ParkingLotBtreemap => with_map!(@ $map, subjects::locks::ParkingLot, $shared),
+            Kind::ArcswapImbl => with_map!(@ $map, subjects::arcswap::Imbl, $shared),
+            Kind::ArcswapSamara => with_map!(@ $map, subjects::arcswap::Samara, $shared),
+            Kind::CrossbeamSkiplist => with_map!(@ $map, subjects::crossbeam_skiplist::Tree, $shared),
+            Kind::Scc => with_map!(@ $map, subjects::scc::Tree, $shared),
+            Kind::Bbtree => with_map!(@ $map, subjects::bbtree::Tree, $shared),
+            Kind::Concread => with_map!(@ $map, subjects::concread::Tree, $shared),
+            Kind::Congee => with_map!(@ $map, subjects::congee::Tree, $shared),
+            Kind::PapayaPoints => with_map!(@ $map, subjects::papaya::Points, $shared),
+        }
+    };
+    (@ $map:ident, $type:ty, $body:expr) => {{
+        #[allow(dead_code)]
+        type $map = $type;
+        $body
+    }};
+}
+
+impl Kind {
+    /// Its name in tables and JSON lines.
+    pub fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether one owner has the map for itself.
+    fn is_exclusive(self) -> bool {
+        matches!(self, Kind::SamaraExclusive | Kind::Btreemap)
+    }
+
+    /// Whether the map is ours to share.
+    fn is_samara(self) -> bool {
+        false
+    }
+
+    /// Whether the map can do this.
+    pub fn does(self, case: Case) -> bool {
+        let exclusive = matches!(case, Case::LookupExclusive | Case::ReplaceExclusive);
+        let lacks = with_map!(self, M => <M as SharedMap>::LACKS.contains(&case), false);
+        exclusive == self.is_exclusive() && !lacks
+    }
+
+    /// Whether a replace of this map is one instant.
+    pub fn is_whole(self) -> bool {
+        with_map!(self, M => <M as SharedMap>::WHOLE, false)
+    }
+
+    /// Operations of one round. Ours must be right in many more lookups.
+    pub fn effort(self, case: Case, quick: bool) -> usize {
+        match (case, quick) {
+            (Case::FalseMisses, false) if self.is_samara() => 100_000_000,
+            (Case::FalseMisses, true) if self.is_samara() => 1_000_000,
+            _ => case.effort(quick),
+        }
+    }
+
+    /// Its map, filled.
+    pub fn load(self, scene: &Scene) -> Box<dyn Subject> {
+        with_map!(self, M => Box::new(Shared(<M as SharedMap>::filled(&scene.data))), Box::new(Exclusive::<M>::new(scene)))
+    }
+}

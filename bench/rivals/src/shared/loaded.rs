@@ -1,0 +1,121 @@
+//! A map with its ranges, as the runner sees it. Knows which measurement belongs to which case.
+
+use crate::cases;
+use crate::loaded::{self, Scene};
+use crate::map::Map;
+use crate::shared::cases::Case;
+use crate::shared::map::SharedMap;
+use crate::shared::writes::Plan;
+use crate::shared::{beside, reads};
+use std::time::Duration;
+
+/// One number of a round.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// The row that it belongs to: the case, or what else the case tells.
+    pub row: &'static str,
+    /// The number.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+impl Figure {
+    fn nanos(row: &'static str, value: f64) -> Self {
+        Figure { row, value, unit: "ns" }
+    }
+}
+
+/// How much is done in a round.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Which round.
+    pub round: u64,
+    /// Operations.
+    pub effort: usize,
+    /// When a round ends that is not through.
+    pub limit: Duration,
+    /// How many threads take part.
+    pub threads: usize,
+}
+
+/// A map of some kind with its ranges.
+pub trait Subject {
+    /// Runs one round of `case`; its figures, always the same rows in the same order.
+    fn time(&mut self, case: Case, scene: &Scene, turn: Turn) -> Vec<Figure>;
+}
+
+/// A map that threads share.
+#[derive(Debug)]
+pub struct Shared<M>(pub M);
+
+impl<M: SharedMap> Subject for Shared<M> {
+    fn time(&mut self, case: Case, scene: &Scene, turn: Turn) -> Vec<Figure> {
+        let (map, data, Turn { round, effort, limit, threads }) = (&self.0, &scene.data, turn);
+        match case {
+            Case::ReadPinned => vec![Figure::nanos("read_pinned", reads::pinned(map, &data.probes(round, effort)))],
+            Case::ReadPinEach => {
+                let probes = data.probes(round, effort);
+                // The first pass comes to a map as `read_pinned` does; after it, two find the same in the caches.
+                let each = reads::pin_each(map, &probes);
+                let cost = reads::pin_each(map, &probes) - reads::pinned(map, &probes);
+                vec![Figure::nanos("read_pin_each", each), Figure::nanos("read_pin_cost", cost)]
+            }
+            Case::ReadScaling => {
+                vec![Figure::nanos("read_scaling", reads::scaling(map, data, round, threads, effort))]
+            }
+            Case::ReplaceShared => {
+                let plan = Plan::new(data, round);
+                let done = plan.run(map, effort, limit);
+                plan.check(map, done);
+                vec![Figure::nanos("replace_shared", done.nanos())]
+            }
+            Case::ReadBesideWriter => {
+                let beside = beside::read_beside_writer(map, data, round, effort, limit);
+                vec![
+                    Figure::nanos("read_beside_writer", beside.read),
+                    Figure::nanos("read_beside_writer_p50", beside.p50),
+                    Figure::nanos("read_beside_writer_p999", beside.p999),
+                    Figure::nanos("write_beside_reader", beside.write),
+                ]
+            }
+            Case::WriterBesideStalledReader => {
+                let (done, pending, after) = beside::stalled(map, data, round, effort, limit);
+                let bytes = [("pending_bytes", pending), ("pending_bytes_after", after)];
+                let told = bytes.into_iter().filter_map(|(row, bytes)| Some((row, bytes? as f64)));
+                let pending = told.map(|(row, value)| Figure { row, value, unit: "bytes" });
+                std::iter::once(Figure::nanos("writer_beside_stalled_reader", done.nanos())).chain(pending).collect()
+            }
+            Case::FalseMisses => {
+                let (misses, reads) = beside::false_misses(map, data, threads, effort, limit);
+                if reads < effort {
+                    eprintln!("samara-bench: false_misses: the time was up after {reads} of {effort} reads");
+                }
+                vec![Figure { row: "false_misses", value: misses as f64, unit: "reads" }]
+            }
+            Case::LookupExclusive | Case::ReplaceExclusive => unreachable!("a shared map is none that one owner has"),
+        }
+    }
+}
+
+/// A map that one owner has for itself: the base line.
+#[derive(Debug)]
+pub struct Exclusive<M>(loaded::Loaded<M>);
+
+impl<M: Map> Exclusive<M> {
+    /// A map of the scene's ranges, stored one by one in random order.
+    pub fn new(scene: &Scene) -> Self {
+        Exclusive(loaded::Loaded::new(scene, loaded::Built::Insert))
+    }
+}
+
+impl<M: Map> Subject for Exclusive<M> {
+    fn time(&mut self, case: Case, scene: &Scene, turn: Turn) -> Vec<Figure> {
+        let (row, case) = match case {
+            Case::LookupExclusive => ("lookup_exclusive", cases::Case::Lookup),
+            Case::ReplaceExclusive => ("replace_exclusive", cases::Case::Replace),
+            _ => unreachable!("a map that one owner has is not shared"),
+        };
+        vec![Figure::nanos(row, loaded::Subject::time(&mut self.0, case, scene, turn.round, turn.effort))]
+    }
+}

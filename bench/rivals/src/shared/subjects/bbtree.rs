@@ -1,0 +1,51 @@
+//! `bbtree::BBTreeMap`: its only seek without a latch goes upwards, so a range is keyed by its last key and holds the first
+//! key and the value; a lookup is the entry at or above the key. It hands out no guards: each call is for itself, and
+//! nothing can be held. A replace is a `remove` and an `insert`, between which readers find nothing.
+
+use crate::map::found_if;
+use crate::shared::cases::Case;
+use crate::shared::map::{Guard, Reader, SharedMap};
+use bbtree::BBTreeMap;
+use samara_bench::data::{Data, Item};
+
+/// The map.
+#[derive(Debug)]
+pub struct Tree(BBTreeMap<u64, (u64, u64)>);
+
+impl SharedMap for Tree {
+    const LACKS: &'static [Case] = &[Case::WriterBesideStalledReader];
+    const WHOLE: bool = false;
+    type Reader<'a> = &'a Self;
+
+    fn filled(data: &Data) -> Self {
+        let tree = BBTreeMap::new();
+        for &(first, last, value) in &data.shuffled {
+            tree.insert(last, (first, value)).expect("memory for a store");
+        }
+        Tree(tree)
+    }
+    fn reader(&self) -> &Self {
+        self
+    }
+    #[inline]
+    fn replace(&self, (first, last, value): Item) {
+        self.0.remove(&last);
+        self.0.insert(last, (first, value)).expect("memory for a store");
+    }
+}
+
+impl Reader for Tree {
+    type Guard<'a> = &'a Self;
+
+    #[inline]
+    fn pin(&self) -> &Self {
+        self
+    }
+}
+
+impl Guard for &Tree {
+    #[inline]
+    fn at(&self, key: u64) -> u64 {
+        self.0.first_copied(key..).map_or(0, |(_, (first, value))| found_if(first <= key, value))
+    }
+}

@@ -1,0 +1,58 @@
+//! `concread::bptree::BptreeMap`: first key to last key and value. Readers and the writer have transactions; a replace is a
+//! `remove` and an `insert` in one that is committed.
+
+use crate::map::found_if;
+use crate::shared::map::{Guard, Reader, SharedMap};
+use concread::bptree::{BptreeMap, BptreeMapReadTxn};
+use samara_bench::data::{Data, Item};
+
+/// The map.
+pub struct Tree(BptreeMap<u64, (u64, u64)>);
+
+impl std::fmt::Debug for Tree {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tree").finish_non_exhaustive()
+    }
+}
+
+impl SharedMap for Tree {
+    const WHOLE: bool = true;
+    type Reader<'a> = &'a Self;
+
+    fn filled(data: &Data) -> Self {
+        let tree = BptreeMap::new();
+        let mut write = tree.write();
+        for &(first, last, value) in &data.shuffled {
+            write.insert(first, (last, value));
+        }
+        write.commit();
+        Tree(tree)
+    }
+    fn reader(&self) -> &Self {
+        self
+    }
+    #[inline]
+    fn replace(&self, (first, last, value): Item) {
+        let mut write = self.0.write();
+        write.remove(&first);
+        write.insert(first, (last, value));
+        write.commit();
+    }
+}
+
+impl Reader for Tree {
+    type Guard<'a> = BptreeMapReadTxn<'a, u64, (u64, u64)>;
+
+    #[inline]
+    fn pin(&self) -> Self::Guard<'_> {
+        self.0.read()
+    }
+}
+
+impl Guard for BptreeMapReadTxn<'_, u64, (u64, u64)> {
+    #[inline]
+    fn at(&self, key: u64) -> u64 {
+        let below = self.range(..=key).next_back();
+        below.map_or(0, |(_, (last, value))| found_if(key <= *last, *value))
+    }
+}

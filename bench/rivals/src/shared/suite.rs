@@ -1,0 +1,153 @@
+//! `shared`: the maps against one another.
+//!
+//! Knows subjects, sizes and numbers of threads; `turns` interleaves the rounds. Where memory does not hold all maps of a
+//! size at once, the subjects are loaded one after another, each with all its rounds; it says so.
+
+use crate::loaded::Scene;
+use crate::shared::cases::Case;
+use crate::shared::kinds::Kind;
+use crate::shared::loaded::{Figure, Subject, Turn};
+use crate::shared::reads::MOST;
+use crate::table::table;
+use crate::turns::{self, interleaved};
+use clap::ValueEnum;
+use indicatif::ProgressBar;
+use samara_bench::progress::progress;
+use samara_bench::stats::{Row, Sample};
+
+/// Arguments of `shared`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// How many ranges.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
+    pub n: Vec<usize>,
+    /// How many threads: `read_scaling` is run with each number, `false_misses` with the greatest.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    pub threads: Vec<usize>,
+    /// Only these cases.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub case: Vec<Case>,
+    /// Only these maps.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub subject: Vec<Kind>,
+    /// Fewer and shorter rounds.
+    #[arg(long)]
+    pub quick: bool,
+    /// One JSON object a line, as soon as it is known.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the suite and prints its rows.
+///
+/// # Errors
+/// Where a size or a number of threads is 0, or a size too large.
+pub fn run(args: &Args) -> Result<(), String> {
+    if args.n.iter().any(|n| !(1..=MOST).contains(n)) {
+        return Err(format!("--n: a size is between 1 and {MOST}"));
+    }
+    if args.threads.is_empty() || args.threads.contains(&0) {
+        return Err("--threads: at least one thread must read".into());
+    }
+    let suite = Suite::new(args);
+    let mut rows: Vec<Row> = Vec::new();
+    for &n in &args.n {
+        let scene = Scene::new(n);
+        let together = turns::side_by_side(n, suite.kinds.len());
+        if together < suite.kinds.len() {
+            suite.bar.suspend(|| eprintln!("samara-bench: n = {n}: {}", turns::APART));
+        }
+        for kinds in suite.kinds.chunks(together) {
+            suite.measure(&scene, kinds, &mut rows);
+        }
+    }
+    suite.bar.finish_and_clear();
+    if !args.json {
+        let names: Vec<String> = suite.kinds.iter().map(|kind| kind.name()).collect();
+        print!("{}", table(&rows, &Kind::RwlockBtreemap.name(), &names));
+    }
+    Ok(())
+}
+
+/// What is run.
+struct Suite<'a> {
+    args: &'a Args,
+    /// With how many threads.
+    cases: Vec<(Case, usize)>,
+    kinds: Vec<Kind>,
+    bar: ProgressBar,
+}
+
+impl<'a> Suite<'a> {
+    fn new(args: &'a Args) -> Self {
+        let chosen = |case: &&Case| args.case.is_empty() || args.case.contains(case);
+        let mut threads = args.threads.clone();
+        threads.sort_unstable();
+        threads.dedup();
+        let most = threads[threads.len() - 1];
+        let cases = Case::value_variants().iter().filter(chosen).flat_map(|case| {
+            let asked = if *case == Case::ReadScaling { threads.clone() } else { vec![most] };
+            asked.into_iter().map(|asked| (*case, case.threads(asked)))
+        });
+        let cases: Vec<(Case, usize)> = cases.collect();
+        let chosen = |kind: &Kind| args.subject.is_empty() || args.subject.contains(kind);
+        let does = |kind: &Kind| cases.iter().any(|(case, _)| kind.does(*case));
+        let kinds: Vec<Kind> = Kind::value_variants().iter().copied().filter(chosen).filter(does).collect();
+        // A step is a subject's load, or its round of a case.
+        let steps = |kind: &Kind, n: usize| {
+            let these = cases.iter().filter(|(case, _)| kind.does(*case));
+            1 + these.map(|(case, _)| rounds(*case, n, args.quick)).map(|(warm, rounds)| warm + rounds).sum::<usize>()
+        };
+        let steps: usize = args.n.iter().map(|n| kinds.iter().map(|kind| steps(kind, *n)).sum::<usize>()).sum();
+        Suite { args, cases, kinds, bar: progress(steps as u64) }
+    }
+
+    /// All cases of these subjects.
+    fn measure(&self, scene: &Scene, kinds: &[Kind], rows: &mut Vec<Row>) {
+        let mut subjects: Vec<(Kind, Box<dyn Subject>)> = Vec::new();
+        for kind in kinds {
+            self.bar.set_message(format!("fill {} {}", kind.name(), scene.data.n()));
+            subjects.push((*kind, kind.load(scene)));
+            self.bar.inc(1);
+        }
+        for &(case, threads) in &self.cases {
+            self.time(scene, case, threads, &mut subjects, rows);
+        }
+    }
+
+    /// One case of these subjects.
+    fn time(
+        &self,
+        scene: &Scene,
+        case: Case,
+        threads: usize,
+        subjects: &mut [(Kind, Box<dyn Subject>)],
+        rows: &mut Vec<Row>,
+    ) {
+        let (n, quick) = (scene.data.n(), self.args.quick);
+        let mut these: Vec<_> = subjects.iter_mut().filter(|(kind, _)| kind.does(case)).collect();
+        let said = interleaved(&mut these, rounds(case, n, quick), |(kind, subject), round| {
+            self.bar.set_message(format!("{} {} {n}", case.name(), kind.name()));
+            let turn = Turn { round, effort: kind.effort(case, quick), limit: case.limit(quick), threads };
+            let figures = subject.time(case, scene, turn);
+            self.bar.inc(1);
+            figures
+        });
+        for ((kind, _), rounds) in these.into_iter().zip(said) {
+            for (at, Figure { row, unit, .. }) in rounds[0].iter().enumerate() {
+                let sample = Sample::new(rounds.iter().map(|figures| figures[at].value).collect());
+                let (case, subject, threads) = ((*row).to_owned(), kind.name(), Some(threads));
+                let row = Row { suite: "shared", case, n, subject, sample, unit, threads };
+                if self.args.json {
+                    self.bar.suspend(|| println!("{}", row.json()));
+                }
+                rows.push(row);
+            }
+        }
+    }
+}
+
+/// How many rounds of a case warm up, and how many are counted.
+fn rounds(case: Case, n: usize, quick: bool) -> (usize, usize) {
+    if case == Case::FalseMisses { (0, 1) } else { turns::rounds(n, quick) }
+}

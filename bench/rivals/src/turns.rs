@@ -1,0 +1,70 @@
+//! Turns and rounds: what the suites share.
+//!
+//! Rounds are interleaved: each measures every subject once, beginning with another one each time, so that what disturbs the
+//! machine disturbs all of them. Knows nothing of what is measured.
+
+/// From this size on a round is long and warms nothing up: caches do not hold the maps.
+const LARGE: usize = 500_000;
+
+/// How many rounds of a case warm up, and how many are counted.
+pub fn rounds(n: usize, quick: bool) -> (usize, usize) {
+    match (n >= LARGE, quick) {
+        (false, false) => (1, 7),
+        (false, true) => (1, 3),
+        (true, false) => (0, 7),
+        (true, true) => (0, 1),
+    }
+}
+
+/// What `turn` says of each subject in each counted round. The first `warm` rounds are not counted.
+pub fn interleaved<S, T>(
+    subjects: &mut [S],
+    (warm, rounds): (usize, usize),
+    mut turn: impl FnMut(&mut S, u64) -> T,
+) -> Vec<Vec<T>> {
+    let mut said: Vec<Vec<T>> = subjects.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    for round in 0..warm + rounds {
+        for at in 0..subjects.len() {
+            let which = (at + round) % subjects.len();
+            settle();
+            let what = turn(&mut subjects[which], round as u64);
+            if round >= warm {
+                said[which].push(what);
+            }
+        }
+    }
+    said
+}
+
+/// Bytes of memory that the maps of one range take at most in a subject.
+const BYTES_A_RANGE: u64 = 400;
+
+/// How many subjects of `n` ranges are measured side by side: all of them, or one after another where memory does not hold
+/// them at once.
+pub fn side_by_side(n: usize, subjects: usize) -> usize {
+    let together = n as u64 * BYTES_A_RANGE * subjects as u64 <= available() / 2;
+    if together { subjects.max(1) } else { 1 }
+}
+
+/// What is said where they are measured one after another.
+pub const APART: &str = "one subject after another, for memory does not hold all maps of this size at once";
+
+/// Bytes of memory that are free for the asking; where nobody says, 8 GiB.
+fn available() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kib.map_or(8 << 30, |kib| kib << 10)
+}
+
+/// Has the allocator sort what other subjects gave back: glibc's does so at the next large requests, 10,000 pieces at each, whosever
+/// requests they are.
+fn settle() {
+    for _ in 0..1_000 {
+        std::hint::black_box(Vec::<u8>::with_capacity(1 << 16));
+    }
+}
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;
