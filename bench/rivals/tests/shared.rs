@@ -22,13 +22,15 @@ fn turn(case: Case, round: u64, threads: usize, effort: usize) -> Turn {
 fn every_subject_answers_every_case() {
     for n in [1, 2, 3, 9, 100, 2000] {
         let scene = Scene::new(n);
+        // Where all meet at few places, those that spin for them take long on a machine that is busy.
+        let effort = if n < 100 { 200 } else { 3_000 };
         for kind in Kind::value_variants() {
             let mut subject = kind.load(&scene);
             for case in Case::value_variants().iter().copied().filter(|case| kind.does(*case)) {
                 let mut rows = Vec::new();
                 for round in 0..3 {
                     let at = format!("{} {} {n}", kind.name(), case.name());
-                    let figures = subject.time(case, &scene, turn(case, round, 1 + round as usize, 3_000));
+                    let figures = subject.time(case, &scene, turn(case, round, 1 + round as usize, effort));
                     assert_eq!(figures[0].row, case.name(), "{at}");
                     assert!(figures.iter().all(|figure| figure.value.is_finite()), "{at}: {figures:?}");
                     let missed = case == Case::FalseMisses && kind.is_whole() && figures[0].value > 0.0;
@@ -70,9 +72,9 @@ fn every_case_has_a_subject() {
 /// Which operation is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// One lookup in 500 finds another value.
+    /// One lookup in 50 finds another value.
     Lookup = 1,
-    /// One lookup in 500 finds nothing.
+    /// One lookup in 50 finds nothing.
     Miss,
     /// A replace does nothing.
     Replace,
@@ -116,7 +118,7 @@ impl<const FAULT: u8> Reader for Wrong<FAULT> {
 impl<const FAULT: u8> Guard for &Wrong<FAULT> {
     fn at(&self, key: u64) -> u64 {
         let value = self.map.pin().at(key);
-        let wrong = self.lookups.fetch_add(1, Ordering::Relaxed) % 500 == 499;
+        let wrong = self.lookups.fetch_add(1, Ordering::Relaxed) % 50 == 49;
         match FAULT {
             fault if wrong && fault == Fault::Lookup as u8 => value + 1,
             fault if wrong && fault == Fault::Miss as u8 => 0,

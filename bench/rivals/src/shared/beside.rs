@@ -165,7 +165,7 @@ pub fn false_misses<M: SharedMap>(
 }
 
 /// A writer beside a reader that holds a guard all the time: what it did, the bytes that could not be freed then, and those
-/// that could not once the guard was gone and something more had been written.
+/// that could not once the guard was gone.
 pub fn stalled<M: SharedMap>(
     map: &M,
     data: &Data,
@@ -173,9 +173,6 @@ pub fn stalled<M: SharedMap>(
     effort: usize,
     limit: Duration,
 ) -> (Done, Option<usize>, Option<usize>) {
-    /// Replaces after the guard is gone.
-    const AFTER: usize = 256;
-
     let plan = Plan::new(data, round);
     // Whoever panics drops an end, and nobody waits for ever.
     let ((held, is_held), (release, is_released)) = (channel::<()>(), channel::<()>());
@@ -196,7 +193,5 @@ pub fn stalled<M: SharedMap>(
         (done, pending)
     });
     plan.check(map, done);
-    let after = Plan::new(data, round + 1_000);
-    after.check(map, after.run(map, AFTER, limit));
-    (done, pending, map.pending())
+    (done, pending, map.reclaim())
 }

@@ -43,9 +43,11 @@ impl Case {
         }
     }
 
-    /// Operations of one round.
-    pub fn effort(self, quick: bool) -> usize {
+    /// Operations of one round over `n` ranges.
+    pub fn effort(self, n: usize, quick: bool) -> usize {
         let effort = match self {
+            // Lookups in small maps are soon done, and threads must meet for a while.
+            Case::ReadScaling | Case::ReadBesideWriter if n < 100_000 => 800_000,
             Case::ReplaceShared => 100_000,
             Case::WriterBesideStalledReader => 20_000,
             Case::FalseMisses => return if quick { 100_000 } else { 2_000_000 },

@@ -11,6 +11,10 @@ use clap::ValueEnum;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Kind {
+    /// `samara::SharedRangeMap`, reclaimed by crossbeam-epoch.
+    Samara,
+    /// `samara::SharedRangeMap`, reclaimed by membarrier(2).
+    SamaraMembarrier,
     /// `samara::RangeMap`, which one owner has for itself.
     SamaraExclusive,
     /// std's `BTreeMap`, which one owner has for itself.
@@ -41,6 +45,8 @@ pub enum Kind {
 macro_rules! with_map {
     ($kind:expr, $map:ident => $shared:expr, $exclusive:expr) => {
         match $kind {
+            Kind::Samara => with_map!(@ $map, subjects::samara::ByEpoch, $shared),
+            Kind::SamaraMembarrier => with_map!(@ $map, subjects::samara::ByMembarrier, $shared),
             Kind::SamaraExclusive => with_map!(@ $map, samara::RangeMap<u64>, $exclusive),
             Kind::Btreemap => with_map!(@ $map, crate::subjects::btreemap::Tree, $exclusive),
             Kind::RwlockBtreemap => with_map!(@ $map, subjects::locks::Std, $shared),
@@ -75,7 +81,7 @@ impl Kind {
 
     /// Whether the map is ours to share.
     fn is_samara(self) -> bool {
-        false
+        matches!(self, Kind::Samara | Kind::SamaraMembarrier)
     }
 
     /// Whether the map can do this.
@@ -90,12 +96,12 @@ impl Kind {
         with_map!(self, M => <M as SharedMap>::WHOLE, false)
     }
 
-    /// Operations of one round. Ours must be right in many more lookups.
-    pub fn effort(self, case: Case, quick: bool) -> usize {
+    /// Operations of one round over `n` ranges. Ours must be right in many more lookups.
+    pub fn effort(self, case: Case, n: usize, quick: bool) -> usize {
         match (case, quick) {
             (Case::FalseMisses, false) if self.is_samara() => 100_000_000,
             (Case::FalseMisses, true) if self.is_samara() => 1_000_000,
-            _ => case.effort(quick),
+            _ => case.effort(n, quick),
         }
     }
 

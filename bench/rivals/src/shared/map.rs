@@ -28,6 +28,11 @@ pub trait SharedMap: Sync + Sized {
     fn pending(&self) -> Option<usize> {
         None
     }
+
+    /// The same, once everything has been used again that may be.
+    fn reclaim(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// One thread's way to read.

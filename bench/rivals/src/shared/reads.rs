@@ -7,7 +7,7 @@
 use crate::shared::map::{Guard, Reader, SharedMap};
 use samara_bench::data::Data;
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Lookups that are summed at once, and that share one guard where not all do.
@@ -56,11 +56,11 @@ pub fn pin_each<M: SharedMap>(map: &M, (keys, want): &(Vec<u64>, u64)) -> f64 {
 
 /// [`pinned`] by `threads` threads at once, each with keys of its own: wall nanoseconds by the lookups of all of them.
 pub fn scaling<M: SharedMap>(map: &M, data: &Data, round: u64, threads: usize, effort: usize) -> f64 {
-    let start = Barrier::new(threads);
+    let ready = AtomicUsize::new(0);
     let work = |thread: usize| {
         let (keys, want) = data.probes(round * threads as u64 + thread as u64, effort);
         let reader = map.reader();
-        start.wait();
+        together(&ready, threads);
         let from = Instant::now();
         let guard = reader.pin();
         let found: u64 = keys.chunks(HELD).map(|keys| sum(&guard, keys)).sum();
@@ -77,4 +77,19 @@ pub fn scaling<M: SharedMap>(map: &M, data: &Data, round: u64, threads: usize, e
     let first = times.iter().map(|(from, ..)| *from).min().expect("a thread");
     let last = times.iter().map(|(_, to, _)| *to).max().expect("a thread");
     each(last - first, effort * threads)
+}
+
+/// Returns in all of so many threads at once: a thread that slept would come late, and a round may be shorter than that.
+fn together(ready: &AtomicUsize, threads: usize) {
+    // Relaxed: nothing is handed over.
+    ready.fetch_add(1, Ordering::Relaxed);
+    let mut spins = 0_u32;
+    while ready.load(Ordering::Relaxed) < threads {
+        spins += 1;
+        if spins.is_multiple_of(1 << 12) {
+            // There may be fewer processors than threads.
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
 }

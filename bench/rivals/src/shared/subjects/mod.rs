@@ -7,4 +7,5 @@ pub mod congee;
 pub mod crossbeam_skiplist;
 pub mod locks;
 pub mod papaya;
+pub mod samara;
 pub mod scc;
