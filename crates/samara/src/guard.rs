@@ -109,10 +109,12 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         unsafe { SharedCursor::new(&self.map.published, key) }
     }
 
-    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the search; another one that was free throughout, and lies nearer to
-    /// the end where the search begins, is not passed over. Looks again, from there on, where a store has changed what it found meanwhile.
+    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the search; another one that was free
+    /// throughout, and lies nearer to the end where the search begins, is not passed over. Looks again, from there on, where a store has
+    /// changed what it found meanwhile.
     ///
-    /// O(log n) as [`RangeMap::find_gap`] is, for each such look; O(n) for keys that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
+    /// O(log n) as [`RangeMap::find_gap`] is, for each such look; O(n) for keys that the processor does not load at once (`u128`; `u64` on
+    /// some 32-bit processors).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         let mut query = *query;
@@ -137,8 +139,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         tree.find_gap_by::<true>(query)
     }
 
-    /// What is in `run`; `None`: it was free at one moment. A leaf that is there for a key when one comes down once, and again, was the tree's leaf for that
-    /// key in between, and does not change: nothing stood from that key to the entry behind it.
+    /// What is in `run`; `None`: it was free at one moment. A leaf that is there for a key when one comes down once, and again, was the
+    /// tree's leaf for that key in between, and does not change: nothing stood from that key to the entry behind it.
     fn taken(&self, run: Span<K>) -> Option<Span<K>> {
         let mut before = None;
         loop {

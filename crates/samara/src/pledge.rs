@@ -1,5 +1,5 @@
-//! Reservations of a shared map: memory is set aside first, then stores are committed that neither allocate nor fail. Knows how many nodes a store
-//! may take.
+//! Reservations of a shared map: memory is set aside first, then stores are committed that neither allocate nor fail. Knows how many nodes
+//! a store may take.
 
 use crate::displaced::Displaced;
 use crate::epoch::Epoch;
@@ -17,9 +17,10 @@ use core::fmt;
 impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// Sets aside what `stores` stores may need, wherever they go.
     ///
-    /// A store copies the way to the first and to the last leaf that it meets and to the one behind, and those leaves; mends on two ways, with a
-    /// neighbour or two for each level; and splits a leaf twice, with what is above. Nodes that are wholly within its range are copied, if inner, and then fall free
-    /// at once: so as many as there are, for all stores together. What is taken out has to be noted, and that is all there is at most.
+    /// A store copies the way to the first and to the last leaf that it meets and to the one behind, and those leaves; mends on two ways,
+    /// with a neighbour or two for each level; and splits a leaf twice, with what is above. Nodes that are wholly within its range are
+    /// copied, if inner, and then fall free at once: so as many as there are, for all stores together. What is taken out has to be noted,
+    /// and that is all there is at most.
     fn set_aside(&mut self, stores: usize) -> Result<(), AllocError> {
         let tree = &self.map.tree;
         let (mut inners, mut leaves) = (0, 0);

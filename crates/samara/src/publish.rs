@@ -1,33 +1,34 @@
 //! Publishing: how a store in a shared map becomes one instant for its readers.
 //!
 //! Readers come down from the root without a lock (`guard`). What they may come to is *marked* (Q4) and changed in two ways only, each an
-//! atomic store of one word: another child is put in the place of a child, and gap words change. So a store works in a *part* of the tree, a tree
-//! of its own: the lowest node on the way that takes the whole change in itself, so that its last key stays and it neither splits nor falls
-//! thin. For most stores that is one leaf. All verbs of the tree work in the part as they do elsewhere; there they
-//! copy what is marked before they change it. Then the copies are marked, and one pointer is put in its place: that is the instant.
-//! If the part is the whole tree, that pointer is the root.
+//! atomic store of one word: another child is put in the place of a child, and gap words change. So a store works in a *part* of the tree,
+//! a tree of its own: the lowest node on the way that takes the whole change in itself, so that its last key stays and it neither splits
+//! nor falls thin. For most stores that is one leaf. All verbs of the tree work in the part as they do elsewhere; there they copy what is
+//! marked before they change it. Then the copies are marked, and one pointer is put in its place: that is the instant. If the part is the
+//! whole tree, that pointer is the root.
 //!
-//! - **U1** Of a marked node, keys, length, values and form never change. An inner node's child pointer changes to a node of the same level, with the
-//!   same last key; its gap words while a store is under way are never less than what they were before it, nor than they will be after it.
+//! - **U1** Of a marked node, keys, length, values and form never change. An inner node's child pointer changes to a node of the same
+//!   level, with the same last key; its gap words while a store is under way are never less than what they were before it, nor than they
+//!   will be after it.
 //! - **U2** Only inner nodes that the map alone owns change so; what a snapshot owns too is copied, from the uppermost such node on.
 //! - **U3** What is taken out is noted (`log`), and freed or used again when every reader that could have come to it is gone (`limbo`).
 //!   A node that was taken out is not changed any more: its child pointers stay as they were at that moment.
 //! - **U4** `storing` is held while a store plans and publishes; a snapshot is taken under it. So no node gets another owner in between.
 //!
-//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By U3 each node that it comes to was, at some moment after
-//! that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from one that was taken
-//! out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the reader had pinned,
-//! and is freed only after the reader is gone.
+//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By U3 each node that it comes to was, at some moment
+//! after that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from
+//! one that was taken out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the
+//! reader had pinned, and is freed only after the reader is gone.
 //!
-//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. The node that a lookup comes to at each
-//! level was that for its key at some moment since the lookup began, and what it has to say of the key has not changed since it ceased to be: if it was taken
-//! out, it has not changed at all; if the border of its region moved beyond the key, it was not copied by the store that
-//! moved it, so nothing in it met the store's range, in which the key is, and later stores in its region do not either. So what the leaf says of the
-//! key, that an entry holds it or that none does, was so at that moment. (What else the leaf holds may be newer: hence a gap, which has two ends, is looked at
-//! twice: `SharedGuard::find_gap`.)
+//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. The node that a
+//! lookup comes to at each level was that for its key at some moment since the lookup began, and what it has to say of the key has not
+//! changed since it ceased to be: if it was taken out, it has not changed at all; if the border of its region moved beyond the key, it was
+//! not copied by the store that moved it, so nothing in it met the store's range, in which the key is, and later stores in its region do
+//! not either. So what the leaf says of the key, that an entry holds it or that none does, was so at that moment. (What else the leaf holds
+//! may be newer: hence a gap, which has two ends, is looked at twice: `SharedGuard::find_gap`.)
 //!
-//! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node sees all that was
-//! written to it before. Gap words and lengths are Relaxed: they stand for themselves.
+//! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node
+//! sees all that was written to it before. Gap words and lengths are Relaxed: they stand for themselves.
 
 use crate::error::AllocError;
 use crate::fault::{Point, point};

@@ -1,5 +1,5 @@
-//! The shared map: [`SharedRangeMap`], for many readers beside one writer. Knows who may read and who may write; how a store becomes one instant,
-//! `publish` knows.
+//! The shared map: [`SharedRangeMap`], for many readers beside one writer. Knows who may read and who may write; how a store becomes one
+//! instant, `publish` knows.
 
 use crate::epoch::Epoch;
 use crate::error::{AllocError, Busy, or_abort};
@@ -25,31 +25,39 @@ use core::mem;
 /// it is one instant for all readers, however many entries it replaces.
 ///
 /// # Consistency
-/// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it returns was in the map at some moment between its beginning and
-///   its end, bounds and value together. So beside a store that replaces entries it sees the old ones or the new one, never a hole in between, nor bounds of one with the value of another. Two lookups under
-///   one guard are two instants, in this order.
-/// - **A store** is one instant, also one that goes over many entries; so is all that one [`update`](WriteGuard::update) does. One that fails leaves the map as it was.
-/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows entries in strictly ascending (from the back: descending) order that do not overlap. What is there throughout is shown; each entry that is shown was there at some moment of the walk.
-/// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some moment of the search; one that was free throughout, and lies nearer to the end where the search begins, is not passed over.
+/// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it returns was in the map at some moment between
+///   its beginning and its end, bounds and value together. So beside a store that replaces entries it sees the old ones or the new one,
+///   never a hole in between, nor bounds of one with the value of another. Two lookups under one guard are two instants, in this order.
+/// - **A store** is one instant, also one that goes over many entries; so is all that one [`update`](WriteGuard::update) does. One that
+///   fails leaves the map as it was.
+/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows entries in strictly ascending (from the
+///   back: descending) order that do not overlap. What is there throughout is shown; each entry that is shown was there at some moment of
+///   the walk.
+/// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some moment of the search; one that was free
+///   throughout, and lies nearer to the end where the search begins, is not passed over.
 /// - **A snapshot** ([`snapshot`](Self::snapshot)) is one instant of all of it: a `RangeMap` of its own.
 /// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored meanwhile.
 ///
 /// # Readers and writers
-/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, never waits and never starts again. Only a snapshot waits: for the store or the other snapshot
-/// under way, if there is one. A writer waits for other writers and for that, never for readers.
+/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, never waits and never starts again.
+/// Only a snapshot waits: for the store or the other snapshot under way, if there is one. A writer waits for other writers and for that,
+/// never for readers.
 ///
 /// # Values
-/// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are
-/// cheap to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a writer. A value with interior
-/// mutability is cloned as it is at that moment: share such a value by `Arc`.
+/// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are cheap
+/// to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a writer. A value with
+/// interior mutability is cloned as it is at that moment: share such a value by `Arc`.
 ///
 /// # Reclamation
-/// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone, and is used again by the writer. How that is known is
-/// the [`Reclaim`]er's affair: crossbeam-epoch's by default. A guard that is held for ever keeps all that is taken out after it, and stalls nothing else: [`pending`](Self::pending) says how much waits. It is looked at while stores go on, and by [`reclaim`](WriteGuard::reclaim).
+/// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone,
+/// and is used again by the writer. How that is known is the [`Reclaim`]er's affair: crossbeam-epoch's by default. A guard that is held for
+/// ever keeps all that is taken out after it, and stalls nothing else: [`pending`](Self::pending) says how much waits. It is looked at
+/// while stores go on, and by [`reclaim`](WriteGuard::reclaim).
 ///
 /// # Complexity
-/// Lookups, gap searches and steps of walks are those of [`RangeMap`]; a walk comes down from the root again once in 31 leaves. A store within one leaf copies that leaf, and else the nodes from the lowest one on
-/// that takes all of it in itself: O(log n + entries met). [`snapshot`](Self::snapshot) O(1). The first store after a snapshot in each part of the tree copies the way there.
+/// Lookups, gap searches and steps of walks are those of [`RangeMap`]; a walk comes down from the root again once in 31 leaves. A store
+/// within one leaf copies that leaf, and else the nodes from the lowest one on that takes all of it in itself: O(log n + entries met).
+/// [`snapshot`](Self::snapshot) O(1). The first store after a snapshot in each part of the tree copies the way there.
 ///
 /// # Examples
 /// ```
@@ -210,8 +218,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
 
     /// The map as it is at one moment, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
     ///
-    /// Waits for the store that is under way, if there is one: so it must not be called within a store of the same map (by an observer, a predicate, a
-    /// value's `clone`). All later stores copy the way to what they change once more.
+    /// Waits for the store that is under way, if there is one: so it must not be called within a store of the same map (by an observer, a
+    /// predicate, a value's `clone`). All later stores copy the way to what they change once more.
     ///
     /// # Errors
     /// As for [`RangeMap::try_snapshot`].

@@ -10,8 +10,9 @@ use core::marker::PhantomData;
 
 /// A place in a shared map, to walk from, beside a writer: see [`SharedGuard::cursor`](crate::SharedGuard::cursor).
 ///
-/// It stands on an entry or on a gap: on what was there at one moment after it was sent there, and stays on that, whatever is stored meanwhile. A step goes to the nearest
-/// entry that lies wholly on that side and is there when the cursor looks; what was there throughout is not passed over, and no two that it comes to one after the other overlap.
+/// It stands on an entry or on a gap: on what was there at one moment after it was sent there, and stays on that, whatever is stored
+/// meanwhile. A step goes to the nearest entry that lies wholly on that side and is there when the cursor looks; what was there throughout
+/// is not passed over, and no two that it comes to one after the other overlap.
 ///
 /// ```
 /// use samara::{SharedRangeMap, Span};
@@ -82,8 +83,8 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         }
     }
 
-    /// The gap before the entry at `spot`, or behind the last one, as it was at one moment. `None`: the border below, of which another node knows,
-    /// has moved.
+    /// The gap before the entry at `spot`, or behind the last one, as it was at one moment. `None`: the border below, of which another node
+    /// knows, has moved.
     ///
     /// # Safety
     /// Pinned; `spot` is in a gap.
@@ -135,7 +136,8 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         true
     }
 
-    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`, and the cursor stays, at the first key there is.
+    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`, and the cursor stays, at the first key
+    /// there is.
     pub fn prev_range(&mut self) -> bool {
         let Some(key) = self.span.first.pred() else { return false };
         self.walk(key);

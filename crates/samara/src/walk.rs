@@ -1,8 +1,8 @@
 //! Iteration beside a writer: leaf by leaf, each as it was at one moment of the walk.
 //!
-//! A leaf that a reader has does not change (U1); which comes next, its parent says, which stays the parent of the leaves in its region also where it has been taken
-//! out meanwhile (U3). At the parent's end the walk comes down again from the root, to the key behind. What it has
-//! shown it does not go back to: an entry that begins before the end of the last one shown, because it was stored since, is left out.
+//! A leaf that a reader has does not change (U1); which comes next, its parent says, which stays the parent of the leaves in its region
+//! also where it has been taken out meanwhile (U3). At the parent's end the walk comes down again from the root, to the key behind. What it
+//! has shown it does not go back to: an entry that begins before the end of the last one shown, because it was stored since, is left out.
 //!
 //! - **W3** `from` is behind the last key of what has been shown from the front, or of the entries before the window; `to` in front of what
 //!   has been shown from the back. An entry that has not been shown and was there throughout lies between them.

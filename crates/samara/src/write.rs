@@ -20,8 +20,9 @@ use core::ops::Deref;
 /// stays as it is told until the next store of this handle.
 ///
 /// # Consistency
-/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails, or whose observer, predicate or value's `clone` panics, leaves the map
-/// as it was. Those closures run while the store is under way: they may look at the map through guards, but must not take a snapshot of it or write to it.
+/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails, or whose observer, predicate or value's
+/// `clone` panics, leaves the map as it was. Those closures run while the store is under way: they may look at the map through guards, but
+/// must not take a snapshot of it or write to it.
 ///
 /// # Errors
 /// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
@@ -158,7 +159,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
     }
 
-    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is returned is a clone of the value, which readers may still see. O(log n).
+    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is returned is a clone of the value, which
+    /// readers may still see. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -204,7 +206,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Join { lower, upper }, |part| part.try_merge(lower, upper))?
     }
 
-    /// Gives the entry that holds `key` the range `to`, as one instant: [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span). Returns the range that it had.
+    /// Gives the entry that holds `key` the range `to`, as one instant: [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span).
+    /// Returns the range that it had.
     ///
     /// # Errors
     /// [`BoundError`]; the map is as before.
@@ -240,7 +243,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     }
 
     /// Many operations, and one instant: `change` gets the map as it is, to do with it what it likes, and what it leaves is published if it
-    /// returns `Ok`. If it does not, or panics, nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`, `append`, reservations.
+    /// returns `Ok`. If it does not, or panics, nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`,
+    /// `append`, reservations.
     ///
     /// The map that it gets shares all nodes with the published one: each part of it is copied when it is first written to, as after a
     /// [`snapshot`](RangeMap::snapshot).

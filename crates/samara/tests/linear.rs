@@ -1,10 +1,10 @@
 //! Histories of gets and stores by several threads, recorded with the moments at which each began and ended, and checked: there must be an
 //! order of all of them, each at one moment between its beginning and its end, in which a plain list of ranges gives the same answers.
 //!
-//! One thread stores at a time, so the stores' order is known, and they are numbered; a value is the number of its store, so an answer says which
-//! store's it is. An answer is right from the moment of that store to that of the next one that changes anything at its key. So an
-//! order is found from the earliest moment on: each get as soon as it can be, not before those that ended before it began. If that is too late for
-//! one of them, there is none.
+//! One thread stores at a time, so the stores' order is known, and they are numbered; a value is the number of its store, so an answer says
+//! which store's it is. An answer is right from the moment of that store to that of the next one that changes anything at its key. So an
+//! order is found from the earliest moment on: each get as soon as it can be, not before those that ended before it began. If that is too
+//! late for one of them, there is none.
 
 use samara::testing::{Point, Tiny, set_hook};
 use samara::{Epoch, Membarrier, Normal, Reclaim, Shape, SharedRangeMap, Span};

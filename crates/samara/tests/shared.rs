@@ -1,4 +1,5 @@
-//! The shared map against a `RangeMap` that is told the same: every verb of its handle, in small and in normal nodes, beside snapshots and guards.
+//! The shared map against a `RangeMap` that is told the same: every verb of its handle, in small and in normal nodes, beside snapshots and
+//! guards.
 
 use samara::testing::Tiny;
 use samara::{
