@@ -19,4 +19,4 @@ rustup target list --installed | grep -qx "$target" || rustup target add "$targe
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
 cargo test --target "$target" --package samara --lib --test allocation --test crashes --test hole --test sharing \
-    --test slabs --test snapshot --test worst --test shared --test shared_allocation --test shared_threads --test linear
+    --test slabs --test snapshot --test worst --test shared --test shared_allocation --test shared_threads --test linear --test sleepers

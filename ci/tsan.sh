@@ -8,4 +8,4 @@ rustup component list --toolchain nightly --installed | grep -q '^rust-src' || r
 # crossbeam-epoch's fences are not seen; told so, it uses what is.
 export RUSTFLAGS="-Zsanitizer=thread --cfg crossbeam_sanitize_thread" RUST_BACKTRACE=0 RUST_TEST_THREADS=2
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/tsan
-cargo +nightly test -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --package samara --test shared_threads --test linear
+cargo +nightly test -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --package samara --test shared_threads --test linear --test sleepers

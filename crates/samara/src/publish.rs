@@ -45,7 +45,7 @@ use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::share::{Cloner, PUBLISHED, has_others, refs};
 use crate::span::Span;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, spin};
 use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};
 use core::mem::{self, needs_drop};
 use core::ptr;
@@ -106,8 +106,9 @@ impl Published {
         let storing = &self.tally.0.storing;
         // Acquire: pairs with the Release at the end of the last one.
         while storing.swap(true, Ordering::Acquire) {
+            let mut spins = 0;
             while storing.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
+                spin(&mut spins);
             }
         }
         Storing(storing)

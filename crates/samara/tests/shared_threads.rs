@@ -240,12 +240,11 @@ fn orderly(seen: &[Span], window: Span) {
     }
 }
 
-fn run<R: Reclaim + Sync + Send, S: Shape>(reclaim: R)
+fn run<R: Reclaim + Sync + Send, S: Shape>(reclaim: R, live: &'static AtomicI64)
 where
     R::Stamp: Send,
 {
     set_hook(wait);
-    let live: &'static AtomicI64 = Box::leak(Box::new(AtomicI64::new(0)));
     let map: SharedRangeMap<Told, u64, R, S> = SharedRangeMap::with_reclaim(reclaim);
     for block in 0..BLOCKS {
         let whole = Span::new(block * BLOCK, (block + 1) * BLOCK - 1);
@@ -284,26 +283,30 @@ where
 
 #[test]
 fn tiny_nodes_epoch() {
+    static LIVE: AtomicI64 = AtomicI64::new(0);
     if epochs() {
-        run::<_, Tiny>(Epoch::new());
+        run::<_, Tiny>(Epoch::new(), &LIVE);
     }
 }
 
 #[test]
 fn normal_nodes_epoch() {
+    static LIVE: AtomicI64 = AtomicI64::new(0);
     if epochs() {
-        run::<_, Normal>(Epoch::new());
+        run::<_, Normal>(Epoch::new(), &LIVE);
     }
 }
 
 #[test]
 fn tiny_nodes_membarrier() {
-    run::<_, Tiny>(Membarrier::new());
+    static LIVE: AtomicI64 = AtomicI64::new(0);
+    run::<_, Tiny>(Membarrier::new(), &LIVE);
 }
 
 #[test]
 fn normal_nodes_fenced() {
-    run::<_, Normal>(Membarrier::fenced());
+    static LIVE: AtomicI64 = AtomicI64::new(0);
+    run::<_, Normal>(Membarrier::fenced(), &LIVE);
 }
 
 /// Money is moved between entries, never made: every snapshot, and every state that one update leaves, has all of it.
@@ -344,26 +347,94 @@ fn an_update_is_one_instant() {
     });
 }
 
+/// Between any two entries there are two keys of which one is held at every moment: a gap over both never is, though its lower end may have been,
+/// and its upper end may be now.
+#[test]
+fn a_gap_is_of_one_moment() {
+    set_hook(wait);
+    const ENTRIES: u64 = if cfg!(miri) { 20 } else { 100 };
+    const NEVER: u64 = 30;
+    let map = SharedRangeMap::<u64, u64, Membarrier, Tiny>::default();
+    for i in 0..ENTRIES {
+        map.write().insert(Span::new(100 * i + 5, 100 * i + 80), i).unwrap();
+    }
+    // Border i: entry i ends at 80 (low) or 100 (high), and entry i + 1 begins at 105 (low) or 125 (high): never low and high.
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let (map, stop) = (&map, &stop);
+            scope.spawn(move || {
+                RNG.set(seed + 41);
+                let mut rng = fastrand::Rng::with_seed(seed);
+                while !stop.load(Ordering::Relaxed) {
+                    let guard = map.pin();
+                    let end = if rng.bool() { End::Lowest } else { End::Highest };
+                    let from = rng.u64(0..ENTRIES - 4);
+                    let window = Span::new(100 * from + 60, 100 * rng.u64(from + 1..ENTRIES) + 60);
+                    let query = GapQuery::new(NEVER).within(window).from(end);
+                    assert_eq!(guard.find_gap(&query), None, "a gap that never was");
+                    let mut cursor = guard.cursor(100 * from + 102);
+                    for _ in 0..8 {
+                        let here = cursor.span();
+                        assert!(
+                            cursor.current().is_some() || here.last - here.first < NEVER,
+                            "a gap that never was: {here}"
+                        );
+                        if here.last > 100 * (ENTRIES - 2) || !cursor.next_range() {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+        RNG.set(17);
+        let mut rng = fastrand::Rng::with_seed(5);
+        let mut write = map.write();
+        let mut set = |i: u64, first: u64, last: u64| {
+            let was = write.get(100 * i + 60).unwrap().0;
+            let to = Span::new(if first > 0 { first } else { was.first }, if last > 0 { last } else { was.last });
+            write.set_span(100 * i + 60, to).unwrap();
+        };
+        let mut low = vec![true; ENTRIES as usize];
+        for _ in 0..STORES / 6 {
+            let i = rng.u64(0..ENTRIES - 1);
+            let at = 100 * i;
+            if low[i as usize] {
+                // The lower key is taken before the upper one is let go.
+                set(i, 0, at + 100);
+                set(i + 1, at + 125, 0);
+            } else {
+                set(i + 1, at + 105, 0);
+                set(i, 0, at + 80);
+            }
+            low[i as usize] ^= true;
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
 /// A guard that is held for ever: what it has shown stays, and nothing else waits.
 #[test]
 fn a_guard_that_stays() {
+    const ENTRIES: u64 = if cfg!(miri) { 60 } else { 1_000 };
+    const ROUNDS: u64 = if cfg!(miri) { 3 } else { 50 };
     let map = SharedRangeMap::<Arc<u64>, u64, Membarrier>::default();
-    for i in 0..1_000 {
+    for i in 0..ENTRIES {
         map.write().insert(Span::new(10 * i, 10 * i + 9), Arc::new(i)).unwrap();
     }
     let old = map.pin();
-    let (span, value) = old.get(5_005).unwrap();
+    let (span, value) = old.get(ENTRIES * 5 + 5).unwrap();
     let weak = Arc::downgrade(value);
-    for round in 0..if cfg!(miri) { 3 } else { 50 } {
-        for i in 0..1_000 {
+    for round in 0..ROUNDS {
+        for i in 0..ENTRIES {
             map.write().insert(Span::new(10 * i, 10 * i + 9), Arc::new(i + round)).unwrap();
         }
     }
     for _ in 0..10 {
         map.write().reclaim();
     }
-    assert_eq!((span, **value), (Span::new(5_000, 5_009), 500));
-    assert!(map.pending() >= 50_000 * if cfg!(miri) { 3 } else { 50 }, "{}", map.pending());
+    assert_eq!((span, **value), (Span::new(ENTRIES * 5, ENTRIES * 5 + 9), ENTRIES / 2));
+    assert!(map.pending() as u64 >= 400 * ENTRIES * ROUNDS, "{}", map.pending());
     drop(old);
     for _ in 0..10 {
         map.write().reclaim();

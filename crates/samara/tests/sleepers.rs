@@ -1,0 +1,182 @@
+//! A reader that sleeps in each of its steps while a writer stores, and a writer that sleeps in each of its steps while readers read: neither waits for
+//! the other, and what each sees is as promised.
+
+use samara::testing::{Point, Tiny, set_hook};
+use samara::{GapQuery, Membarrier, Span};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+type Map = samara::SharedRangeMap<u64, u64, Membarrier, Tiny>;
+
+thread_local! { static SLEEPS_AT: Cell<Option<(Point, usize)>> = const { Cell::new(None) }; }
+
+/// 0: nobody sleeps; 1: somebody does; 2: it may wake.
+static STATE: AtomicUsize = AtomicUsize::new(0);
+
+/// One test at a time: there is one `STATE`.
+static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn hook(point: Point) {
+    match SLEEPS_AT.get() {
+        Some((at, 0)) if at == point => {
+            SLEEPS_AT.set(None);
+            STATE.store(1, Ordering::SeqCst);
+            while STATE.load(Ordering::SeqCst) != 2 {
+                thread::yield_now();
+            }
+        }
+        Some((at, more)) if at == point => SLEEPS_AT.set(Some((at, more - 1))),
+        _ => {}
+    }
+}
+
+const ENTRIES: u64 = if cfg!(miri) { 24 } else { 200 };
+
+fn span(i: u64) -> Span {
+    Span::new(10 * i, 10 * i + 6)
+}
+
+fn filled() -> Map {
+    let map = Map::default();
+    for i in 0..ENTRIES {
+        map.write().insert(span(i), i).unwrap();
+    }
+    map
+}
+
+/// All that a reader can do; entries whose numbers are multiples of three are there throughout, and the keys behind every entry are free.
+fn look(map: &Map) {
+    let guard = map.pin();
+    for i in (0..ENTRIES).step_by(3) {
+        assert_eq!(guard.get(10 * i + 3), Some((span(i), &i)));
+        assert_eq!(guard.get(10 * i + 8), None);
+    }
+    let there = |seen: Vec<Span>| {
+        assert!(seen.windows(2).all(|pair| pair[0].last < pair[1].first));
+        assert!((0..ENTRIES).step_by(3).all(|i| seen.contains(&span(i))));
+    };
+    there(guard.iter().map(|(span, _)| span).collect());
+    let mut back: Vec<Span> = guard.iter().rev().map(|(span, _)| span).collect();
+    back.reverse();
+    there(back);
+    let (mut cursor, mut seen) = (guard.cursor(0), vec![span(0)]);
+    while let Some((span, _)) = cursor.next() {
+        seen.push(span);
+    }
+    there(seen);
+    let free = Span::new(10 * (ENTRIES / 2) + 7, 10 * (ENTRIES / 2) + 9);
+    assert!(guard.find_gap(&GapQuery::new(3).within(free.first - 40..=free.last)).is_some());
+}
+
+/// Removes and stores what is not there throughout: nodes split, fall thin, are merged and taken out.
+fn change(map: &Map, round: u64) {
+    let mut write = map.write();
+    for i in (0..ENTRIES).filter(|i| i % 3 != 0) {
+        if (i + round) % 2 == 0 {
+            write.remove(10 * i).unwrap();
+        } else {
+            write.insert(span(i), i + round).unwrap();
+        }
+    }
+    write.reclaim();
+}
+
+#[test]
+fn neither_waits_for_the_other() {
+    set_hook(hook);
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let hits: &[usize] = if cfg!(miri) { &[0] } else { &[0, 1, 5, 40] };
+    let mut slept = 0;
+    // A reader sleeps, and writers go on.
+    for point in [Point::Rooted, Point::Descended, Point::Walked, Point::Searched] {
+        for &hit in hits {
+            let map = filled();
+            STATE.store(0, Ordering::SeqCst);
+            thread::scope(|scope| {
+                let sleeper = scope.spawn(|| {
+                    SLEEPS_AT.set(Some((point, hit)));
+                    look(&map);
+                    SLEEPS_AT.take().is_none()
+                });
+                while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
+                    thread::yield_now();
+                }
+                for round in 0..4 {
+                    change(&map, round);
+                    look(&map);
+                }
+                STATE.store(2, Ordering::SeqCst);
+                slept += usize::from(sleeper.join().unwrap());
+            });
+            map.write().check().unwrap();
+        }
+    }
+    // A writer sleeps, and readers go on.
+    for point in [Point::Chosen, Point::Worked, Point::Raised, Point::Swapped, Point::Lowered, Point::Collecting] {
+        for &hit in hits {
+            let map = filled();
+            STATE.store(0, Ordering::SeqCst);
+            thread::scope(|scope| {
+                let sleeper = scope.spawn(|| {
+                    SLEEPS_AT.set(Some((point, hit)));
+                    change(&map, 1);
+                    SLEEPS_AT.take().is_none()
+                });
+                while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
+                    thread::yield_now();
+                }
+                assert!(sleeper.is_finished() || map.try_write().is_err(), "the writer's handle is its own");
+                look(&map);
+                look(&map);
+                STATE.store(2, Ordering::SeqCst);
+                slept += usize::from(sleeper.join().unwrap());
+            });
+            map.write().check().unwrap();
+        }
+    }
+    // Some steps come less often than others; each came.
+    assert!(slept >= 10 * hits.len() - hits.len(), "only {slept} sleeps");
+}
+
+/// From the moment on at which a key is free, a search finds the gap that it is in; and not before.
+#[test]
+fn a_gap_is_found_from_the_moment_it_is_there() {
+    set_hook(hook);
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let steps = [Point::Chosen, Point::Worked, Point::Raised, Point::Swapped, Point::Lowered];
+    for (step, point) in steps.into_iter().enumerate() {
+        // An entry whose leaf takes the removal in itself comes through all steps; others have shorter ways.
+        let through = (0..5).filter(|i| removal(ENTRIES / 2 + i, point, step >= 3)).count();
+        assert!(through > 0, "nobody came to {point:?}");
+    }
+}
+
+/// Removes an entry, sleeps at `point`, and looks whether it is `gone` then: whether `point` was on the way.
+fn removal(i: u64, point: Point, gone: bool) -> bool {
+    let map = Map::default();
+    for i in 0..ENTRIES {
+        map.write().insert(Span::new(10 * i, 10 * i + 9), i).unwrap();
+    }
+    STATE.store(0, Ordering::SeqCst);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            SLEEPS_AT.set(Some((point, 0)));
+            map.write().remove(10 * i).unwrap();
+            SLEEPS_AT.take().is_none()
+        });
+        while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
+            thread::yield_now();
+        }
+        let sleeps = !sleeper.is_finished();
+        let guard = map.pin();
+        let query = GapQuery::new(10).within(0..=10 * ENTRIES - 1);
+        let (free, found) = (guard.get(10 * i).is_none(), guard.find_gap(&query));
+        assert_eq!(found, free.then_some(Span::new(10 * i, 10 * i + 9)), "{point:?}");
+        STATE.store(2, Ordering::SeqCst);
+        let slept = sleeper.join().unwrap();
+        assert_eq!(slept, sleeps);
+        assert!(!slept || free == gone, "{point:?}");
+        slept
+    })
+}
