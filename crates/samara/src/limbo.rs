@@ -3,8 +3,8 @@
 //!
 //! - **M1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
 //!
-//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. Of one that was given up the map's mark and
-//! ownership are taken off; if that was the last owner, its values are dropped and what is below it is given up in turn.
+//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. Of one that was given up the map's
+//! ownership is taken off; if that was the last owner, its values are dropped and what is below it is given up in turn. The mark stays (Q5).
 
 use crate::inner::Inner;
 use crate::key::Key;
@@ -13,9 +13,8 @@ use crate::log::{Fate, Log, Retired};
 use crate::reap::{self, Subtree};
 use crate::reclaim::Reclaim;
 use crate::shape::Shape;
-use crate::share::{refs, withdraw};
+use crate::share::let_go;
 use crate::spare::Spare;
-use crate::sync::Ordering;
 use alloc::collections::VecDeque;
 
 /// So many nodes are taken out before a stamp is asked for: what a stamp costs is shared by as many stores.
@@ -108,16 +107,11 @@ unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K,
     unsafe {
         match fate {
             Fate::Moved => inners.give(Inner::from_raw(at)),
+            Fate::GivenUp if level > 0 => drop(Subtree::<V, K, S>::new(at, level)),
             Fate::GivenUp => {
-                let count = refs::<V, K, S>(at, level);
-                if !withdraw(count) {
-                    return;
-                }
-                if level == 0 {
-                    reap::leaf(Leaf::from_raw(at), leaves);
-                } else {
-                    count.store(0, Ordering::Relaxed);
-                    drop(Subtree::<V, K, S>::new(at, level));
+                let leaf = Leaf::from_raw(at);
+                if let_go(leaf.refs()) {
+                    reap::leaf(leaf, leaves);
                 }
             }
         }

@@ -254,7 +254,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         // SAFETY: T4.
         unsafe {
             if let Some(root) = new.root {
-                mark::<V, K, S>(root, new.height);
+                mark::<V, K, S>(root, new.height, false);
             }
         }
         shared.root.0.store(join(new.root, new.height), Ordering::Release);
@@ -292,7 +292,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
         // SAFETY: the path is of the tree as it is published; what the part holds was made by this store, or is marked.
         unsafe {
             if let Some(new) = new {
-                mark::<V, K, S>(new, height);
+                mark::<V, K, S>(new, height, true);
             }
             if self.level == tree.height {
                 if new != self.old {
@@ -355,20 +355,20 @@ unsafe fn put<V, K: Key, S: Shape>(tree: &Tree<V, K, S>, path: &Path, level: usi
     }
 }
 
-/// Marks `at` and all below it that is not marked.
+/// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else snapshots may, and be making themselves owners of
+/// more.
 ///
 /// # Safety
-/// A live node at `level`. What is not marked is the caller's alone but for snapshots.
-pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize) {
+/// A live node at `level`; `alone` is true.
+unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) {
     // SAFETY: the caller's promise; children are live.
     unsafe {
         let count = refs::<V, K, S>(at, level);
-        let before = count.load(Ordering::Relaxed);
-        if before & PUBLISHED != 0 {
+        // Below a marked node all are (Q5). Relaxed: a mark is seen with the pointer to its node.
+        if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
             return;
         }
-        if before == 0 {
-            // Nobody else has it. Relaxed: seen with the pointer to it.
+        if alone {
             count.store(PUBLISHED, Ordering::Relaxed);
         } else {
             count.fetch_or(PUBLISHED, Ordering::Relaxed);
@@ -379,7 +379,7 @@ pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize) {
                 crate::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(node.child(i), level - 1)).cast());
             }
             for i in 0..node.len() {
-                mark::<V, K, S>(node.child(i), level - 1);
+                mark::<V, K, S>(node.child(i), level - 1, alone);
             }
         }
     }

@@ -14,8 +14,9 @@
 //!   it but the map's writer (`publish`). A store in a shared map runs in a tree of its own with a `log`: there everything that is marked is
 //!   copied before it is changed, and noted. What is not marked was made by that store. An inner node without other owners hands its
 //!   children over to its copy; any other node is given up like one that is shared.
-//! - **Q5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark may stay on
-//!   nodes below it: a mark costs a tree that is not shared a copy, and nothing else.
+//! - **Q5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark stays,
+//!   for the map may have been given the node again meanwhile (`WriteGuard::set`): a mark costs a tree that is not shared a copy, and
+//!   nothing else. Below a marked node all are marked.
 //!
 //! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read happened before a last owner writes or frees.
 
@@ -65,16 +66,6 @@ pub(crate) fn let_go(refs: &AtomicU32) -> bool {
         return true;
     }
     let last = refs.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
-    if last {
-        // A fence would do; race detectors understand a load.
-        refs.load(Ordering::Acquire);
-    }
-    last
-}
-
-/// The shared map gives up a marked node, which no reader sees any more: whether it was the last owner.
-pub(crate) fn withdraw(refs: &AtomicU32) -> bool {
-    let last = refs.fetch_sub(PUBLISHED + 1, Ordering::Release) & !PUBLISHED == 0;
     if last {
         // A fence would do; race detectors understand a load.
         refs.load(Ordering::Acquire);
@@ -147,7 +138,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::own`] for a store that replaces all in `span`: of a shared map, leaves that go as a whole are left as they are, but for the first.
+    /// [`Tree::own`] for a store that replaces all in `span`: of a shared map, leaves that go as a whole are left as they are, but for the
+    /// first.
     #[inline(always)]
     pub(crate) fn own_replaced(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();

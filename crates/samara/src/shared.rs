@@ -12,6 +12,7 @@ use crate::publish::{Published, Writer, unmark};
 use crate::reclaim::{PinHere, Reclaim};
 use crate::shape::{Normal, Shape};
 use crate::share::{hold, refs};
+use crate::span::Span;
 use crate::sync::UnsafeCell;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::Tree;
@@ -46,7 +47,8 @@ use core::mem;
 /// # Values
 /// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are cheap
 /// to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a writer. A value with
-/// interior mutability is cloned as it is at that moment: share such a value by `Arc`.
+/// interior mutability is cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` run while the handle to
+/// write is held: they must not ask for it.
 ///
 /// # Reclamation
 /// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone,
@@ -255,6 +257,15 @@ impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape> From<RangeMap<V, K, S>> f
     /// [`from_map`](Self::from_map), where its error ends the program.
     fn from(map: RangeMap<V, K, S>) -> Self {
         or_abort(Self::from_map(map, R::default()))
+    }
+}
+
+impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIterator<(T, V)>
+    for SharedRangeMap<V, K, R, S>
+{
+    /// As for [`RangeMap`].
+    fn from_iter<I: IntoIterator<Item = (T, V)>>(entries: I) -> Self {
+        entries.into_iter().collect::<RangeMap<V, K, S>>().into()
     }
 }
 
