@@ -33,11 +33,14 @@ struct Get {
     at: Moments,
     key: u64,
     /// The number of the store that it saw, 0 for none, and the entry's range.
-    saw: (u64, Option<Span>),
+    saw: Answer,
 }
 
+/// What is found at a key: the number of the store, and the entry's range.
+type Answer = (u64, Option<Span>);
+
 /// What a key's answer is after each store that changes it: (stores made by then, answer).
-fn answers(stores: &[Store], key: u64) -> Vec<(usize, (u64, Option<Span>))> {
+fn answers(stores: &[Store], key: u64) -> Vec<(usize, Answer)> {
     // The oracle: a list of ranges.
     let mut ranges: Vec<(Span, u64)> = Vec::new();
     let mut answers = vec![(0, (0, None))];
@@ -70,7 +73,7 @@ fn answers(stores: &[Store], key: u64) -> Vec<(usize, (u64, Option<Span>))> {
 
 /// Finds an order; what is wrong, where there is none.
 fn check(stores: &[Store], gets: &mut [Get]) -> Result<(), String> {
-    let mut by_key: std::collections::BTreeMap<u64, Vec<(usize, (u64, Option<Span>))>> = Default::default();
+    let mut by_key: std::collections::BTreeMap<u64, Vec<(usize, Answer)>> = Default::default();
     gets.sort_by_key(|get| get.at.1);
     // By their ends: the gets that ended so far, and the latest moment (a number of stores made) of those.
     let mut ended: Vec<(u64, usize)> = Vec::new();

@@ -73,7 +73,7 @@ fn look(map: &Map) {
 fn change(map: &Map, round: u64) {
     let mut write = map.write();
     for i in (0..ENTRIES).filter(|i| i % 3 != 0) {
-        if (i + round) % 2 == 0 {
+        if (i + round).is_multiple_of(2) {
             write.remove(10 * i).unwrap();
         } else {
             write.insert(span(i), i + round).unwrap();
