@@ -6,8 +6,9 @@ use crate::sync::{AtomicBool, AtomicUsize, Ordering};
 #[cfg(feature = "std")]
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::sync::Barrier;
+
 use std::sync::mpsc::channel;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use std::vec::Vec;
@@ -102,11 +103,71 @@ fn by_registration<R: Reclaim + Sync>(r: &R)
 where
     R::Stamp: Sync,
 {
+    // One at a time: two busy threads are enough for a small machine.
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock();
     an_earlier_guard_holds(r);
     the_outermost_counts(r);
     a_guard_outlives_its_registration(r);
     another_thread(r, || r.pin(&r.reader()));
+    one_of_two_sees_the_other(r);
     nobody_sees_what_was_freed(r);
+}
+
+/// A guard and a store at the same moment: who holds a guard and has seen what was before the store holds the stamp up. Without their barriers
+/// a processor may put each thread's load before its own store, and then neither sees the other.
+fn one_of_two_sees_the_other<R: Reclaim + Sync>(r: &R) {
+    const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
+    // A word for each round, on a line of its own.
+    let unlinked: Vec<[AtomicBool; 128]> = (0..ROUNDS).map(|_| [const { AtomicBool::new(false) }; 128]).collect();
+    // Lines that the writer has touched last, for the reader to store to: until they have come over, its next store waits where no other processor sees it.
+    let ballast = [const { [const { AtomicBool::new(false) }; 128] }; 24];
+    let touch = || ballast.iter().for_each(|line| line[0].store(true, Ordering::Relaxed));
+    // How many rounds each of the two has begun, and how many the writer has asked in.
+    let (reader_at, writer_at, asked) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let wait = |count: &AtomicUsize, least: usize| {
+        let mut turns = 0;
+        while count.load(Ordering::Acquire) < least {
+            turns += 1;
+            // There may be one processor for both.
+            if cfg!(miri) || turns > 1000 { thread::yield_now() } else { core::hint::spin_loop() }
+        }
+    };
+    // The two begin a round a little apart, and differently so each time.
+    let dawdle = |turns: usize| (0..turns).for_each(|_| core::hint::spin_loop());
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let reader = r.reader();
+            let mut seen_before = Vec::new();
+            for (round, [word, ..]) in unlinked.iter().enumerate() {
+                word.load(Ordering::Relaxed);
+                reader_at.store(round + 1, Ordering::Release);
+                wait(&writer_at, round + 1);
+                dawdle(round % 7);
+                touch();
+                let guard = r.pin(&reader);
+                let before = !word.load(Ordering::Acquire);
+                wait(&asked, round + 1);
+                drop(guard);
+                seen_before.push(before);
+            }
+            seen_before
+        });
+        let mut passed = Vec::new();
+        for (round, [word, ..]) in unlinked.iter().enumerate() {
+            touch();
+            writer_at.store(round + 1, Ordering::Release);
+            wait(&reader_at, round + 1);
+            dawdle(round % 11);
+            word.store(true, Ordering::Release);
+            let stamp = r.stamp();
+            passed.push(r.has_passed(&stamp));
+            asked.store(round + 1, Ordering::Release);
+        }
+        let seen_before = reader.join().unwrap();
+        let both = passed.iter().zip(&seen_before).filter(|(passed, before)| **passed && **before).count();
+        assert_eq!(both, 0, "rounds of {ROUNDS} in which a stamp passed that a guard should have held up");
+    });
 }
 
 /// One writer that swaps a pointer, and frees what it took out once that has passed; readers that look. Nothing is freed really: it is marked.
