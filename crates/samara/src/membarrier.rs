@@ -20,9 +20,9 @@ use core::fmt;
 
 /// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2), else with fences.
 ///
-/// A guard costs two stores to memory of its thread's own, and one load. A stamp costs a system call that interrupts the process's running
-/// threads for a moment. Whether one has passed is a look at each thread that ever was registered and a guard that lives long holds up only what was taken
-/// out while it lived. All values of a kind share their registrations: 128 bytes for each thread, used again when it ends.
+/// A guard costs a load that is shared, and a few stores to memory of its thread's own. A stamp costs a system call that interrupts the process's
+/// running threads for a moment. Whether one has passed costs a look at as many places as there ever were registrations at once. A guard that lives long
+/// holds up only what was taken out while it lived. All values of a kind share their registrations: 128 bytes for each thread, used again when it ends.
 ///
 /// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever.
 #[derive(Clone, Copy)]

@@ -2,10 +2,10 @@
 //!
 //! [`Reclaim`] is the whole of what a shared structure asks for; three ways are there, and any other can be written outside this crate.
 //!
-//! | | a guard costs | a store costs | needs |
+//! | | a guard costs | a stamp costs | needs |
 //! |---|---|---|---|
-//! | [`Epoch`] | a full fence | a few hundred bytes set aside, handed to crossbeam-epoch | `alloc` |
-//! | [`Membarrier`] | two plain stores | a system call that interrupts the process's running threads | Linux and `std`; with fences, `alloc` |
+//! | [`Epoch`] | a full fence | some 2 KiB set aside, for crossbeam-epoch | `alloc` |
+//! | [`Membarrier`] | a few plain stores | a system call that interrupts the process's running threads | Linux and `std`; else fences, and `alloc` |
 //! | [`Quiescent`] | nothing | nothing | the promise that guards and stores never meet |
 //!
 //! Knows neither trees nor nodes: who unlinks keeps what was unlinked, with the stamp, and frees it.
