@@ -16,6 +16,7 @@ use crate::key::Key;
 use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
+use crate::share::PUBLISHED;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
@@ -93,7 +94,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live, `len <= SLOTS`, and the caller keeps N2 and N3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
-        debug_assert!(len <= Self::SLOTS);
+        debug_assert!(len <= Self::SLOTS && unsafe { self.unseen() });
         // SAFETY: N1.
         unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16 }
     }
@@ -106,6 +107,16 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
         // SAFETY: N1.
         unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
+    }
+
+    /// Whether nobody but its maker can see the node: what is published is not written to (Q4, U1).
+    ///
+    /// # Safety
+    /// The node is live.
+    #[inline(always)]
+    unsafe fn unseen(self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.refs().load(Ordering::Relaxed) & PUBLISHED == 0 }
     }
 
     /// The key of slot `i`: a leaf's last key, an inner node's pivot.
@@ -123,7 +134,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Node::key`]; the caller keeps the keys in order.
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
-        debug_assert!(i < Self::SLOTS);
+        debug_assert!(i < Self::SLOTS && unsafe { self.unseen() });
         // SAFETY: N1.
         unsafe { *self.keys().add(i) = key }
     }
@@ -143,7 +154,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Node::one`].
     #[inline(always)]
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
-        debug_assert!(i < Self::SLOTS);
+        debug_assert!(i < Self::SLOTS && unsafe { self.unseen() });
         // SAFETY: N1.
         unsafe { *self.gaps().add(i) = gap }
     }

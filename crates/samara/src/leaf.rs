@@ -192,7 +192,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     pub(crate) unsafe fn set_len(self, len: usize) {
         // SAFETY: L1.
         unsafe {
-            debug_assert!(len <= self.slots());
+            debug_assert!(len <= self.slots() && self.unseen());
             (*self.header()).len = len as u8;
         }
     }
@@ -203,6 +203,16 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     unsafe fn high(self) -> u32 {
         // SAFETY: L1.
         unsafe { (*self.header()).high }
+    }
+
+    /// As for an inner node: what is published is not written to (Q4, U1).
+    ///
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    unsafe fn unseen(self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.refs().load(crate::sync::Ordering::Relaxed) & crate::share::PUBLISHED == 0 }
     }
 
     /// The last key of slot `i`.
@@ -237,7 +247,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         // SAFETY: L1, L4 by the caller's promise.
         unsafe {
-            debug_assert!(i < self.slots() && self.admits(key, key));
+            debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
             if self.is_wide() {
                 *self.keys().0.add(i) = key;
             } else {
@@ -252,7 +262,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     pub(crate) unsafe fn set_first(self, i: usize, key: K) {
         // SAFETY: as above.
         unsafe {
-            debug_assert!(i < self.slots() && self.admits(key, key));
+            debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
             if self.is_wide() {
                 *self.keys().1.add(i) = key;
             } else {
@@ -462,6 +472,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         // SAFETY: the caller's promise: all words and values are written within their arrays. The keys are copied out first.
         unsafe {
             let len = self.len();
+            debug_assert!(self.unseen());
             let mut keys = [(0u32, 0u32); 63];
             for (i, (last, first)) in keys.iter_mut().enumerate().take(len) {
                 (*last, *first) = (self.key(i).above(high), self.first(i).above(high));
@@ -493,6 +504,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             }
             let len = self.len();
             debug_assert!(len <= Self::WIDE);
+            debug_assert!(self.unseen());
             let mut keys = [(K::MAX, K::ZERO); 63];
             for (i, (last, first)) in keys.iter_mut().enumerate().take(len) {
                 (*last, *first) = (self.key(i), self.first(i));

@@ -28,6 +28,8 @@ struct Pair<V: Clone + Send + Sync, K: Key, R: Reclaim, S: Shape> {
     shared: SharedRangeMap<V, K, R, S>,
     plain: RangeMap<V, K, S>,
     snapshots: Vec<Snapshot<V, K, S>>,
+    /// Whether snapshots are taken, and what comes of them is stored.
+    shares: bool,
 }
 
 fn list<V: Clone, K: Key, S: Shape>(map: &RangeMap<V, K, S>) -> Entries<V, K> {
@@ -35,9 +37,9 @@ fn list<V: Clone, K: Key, S: Shape>(map: &RangeMap<V, K, S>) -> Entries<V, K> {
 }
 
 impl<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim, S: Shape> Pair<V, K, R, S> {
-    fn new(reclaim: R, map: RangeMap<V, K, S>) -> Self {
+    fn new(reclaim: R, map: RangeMap<V, K, S>, shares: bool) -> Self {
         let plain = map.try_clone().unwrap();
-        Pair { shared: SharedRangeMap::from_map(map, reclaim).unwrap(), plain, snapshots: Vec::new() }
+        Pair { shared: SharedRangeMap::from_map(map, reclaim).unwrap(), plain, snapshots: Vec::new(), shares }
     }
 
     /// One random operation.
@@ -47,7 +49,8 @@ impl<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim,
         let span = if rng.u32(0..400) == 0 { Span::new(a.min(b), a.max(b)) } else { Span::new(a, near) };
         let mut write = self.shared.write();
         let plain = &mut self.plain;
-        match rng.u32(0..25) {
+        // Sharing leaves thin nodes behind, which `check` then lets pass.
+        match rng.u32(0..if self.shares { 25 } else { 22 }) {
             0..=7 => assert_eq!(write.insert(span, value.clone()), plain.insert(span, value)),
             8..=9 => {
                 let (mut told, mut expected) = (Vec::new(), Vec::new());
@@ -174,12 +177,12 @@ impl<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim,
 
 fn run<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclaim, S: Shape>(
     reclaim: impl Fn() -> R,
-    universe: u32,
+    (universe, shares): (u32, bool),
     seed: u64,
     value: impl Fn(u32) -> V,
 ) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut pair: Pair<V, K, R, S> = Pair::new(reclaim(), RangeMap::default());
+    let mut pair: Pair<V, K, R, S> = Pair::new(reclaim(), RangeMap::default(), shares);
     for op in 0..OPS {
         let value = value(rng.u32(0..4));
         pair.step(&mut rng, universe, value);
@@ -188,10 +191,10 @@ fn run<V: Clone + PartialEq + Debug + Send + Sync, K: Key + From<u32>, R: Reclai
         }
         if op % 1000 == 999 {
             // There and back again.
-            let Pair { shared, plain, snapshots } = pair;
+            let Pair { shared, plain, snapshots, shares } = pair;
             let map = shared.into_map();
             map.check().unwrap();
-            pair = Pair { shared: SharedRangeMap::from_map(map, reclaim()).unwrap(), plain, snapshots };
+            pair = Pair { shared: SharedRangeMap::from_map(map, reclaim()).unwrap(), plain, snapshots, shares };
         }
     }
     for (snapshot, was) in &pair.snapshots {
@@ -213,28 +216,34 @@ fn counted(n: u32) -> Arc<u32> {
 #[test]
 fn tiny_nodes() {
     for seed in 0..4 {
-        run::<u32, u64, _, Tiny>(quiescent, 3_000, seed, |n| n);
+        run::<u32, u64, _, Tiny>(quiescent, (3_000, true), seed, |n| n);
     }
 }
 
 #[test]
 fn tiny_nodes_of_pointers() {
     if epochs() {
-        run::<Arc<u32>, u64, _, Tiny>(Epoch::new, 3_000, 11, counted);
+        run::<Arc<u32>, u64, _, Tiny>(Epoch::new, (3_000, true), 11, counted);
     }
-    run::<Arc<u32>, u64, _, Tiny>(Membarrier::fenced, 3_000, 11, counted);
+    run::<Arc<u32>, u64, _, Tiny>(Membarrier::fenced, (3_000, true), 11, counted);
 }
 
 #[test]
 fn normal_nodes() {
-    run::<u32, u64, _, Normal>(Membarrier::fenced, 300_000, 21, |n| n);
-    run::<Arc<u32>, u64, _, Normal>(Membarrier::new, 100_000, 22, counted);
+    run::<u32, u64, _, Normal>(Membarrier::fenced, (300_000, true), 21, |n| n);
+    run::<Arc<u32>, u64, _, Normal>(Membarrier::new, (100_000, true), 22, counted);
+}
+
+#[test]
+fn nodes_stay_filled() {
+    run::<u32, u64, _, Tiny>(quiescent, (3_000, false), 51, |n| n);
+    run::<u32, u64, _, Normal>(quiescent, (300_000, false), 52, |n| n);
 }
 
 #[test]
 fn other_keys() {
-    run::<u32, u32, _, Normal>(quiescent, 100_000, 31, |n| n);
-    run::<u32, u128, _, Tiny>(quiescent, 3_000, 32, |n| n);
+    run::<u32, u32, _, Normal>(quiescent, (100_000, true), 31, |n| n);
+    run::<u32, u128, _, Tiny>(quiescent, (3_000, true), 32, |n| n);
 }
 
 #[test]
@@ -245,5 +254,5 @@ fn far_keys() {
             Far(u64::from(n) << 23)
         }
     }
-    run::<u32, Far, _, Normal>(quiescent, 100_000, 41, |n| n);
+    run::<u32, Far, _, Normal>(quiescent, (100_000, true), 41, |n| n);
 }
