@@ -94,9 +94,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live, `len <= SLOTS`, and the caller keeps N2 and N3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
-        debug_assert!(len <= Self::SLOTS && unsafe { self.unseen() });
+        debug_assert!(len <= Self::SLOTS);
         // SAFETY: N1.
-        unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16 }
+        unsafe {
+            debug_assert!(self.unseen());
+            (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16;
+        }
     }
 
     /// The count of its owners (Q1).
@@ -134,9 +137,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Node::key`]; the caller keeps the keys in order.
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
-        debug_assert!(i < Self::SLOTS && unsafe { self.unseen() });
+        debug_assert!(i < Self::SLOTS);
         // SAFETY: N1.
-        unsafe { *self.keys().add(i) = key }
+        unsafe {
+            debug_assert!(self.unseen());
+            *self.keys().add(i) = key;
+        }
     }
 
     /// The second word of slot `i`: a leaf's first key, an inner node's gap.
@@ -154,9 +160,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Node::one`].
     #[inline(always)]
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
-        debug_assert!(i < Self::SLOTS && unsafe { self.unseen() });
+        debug_assert!(i < Self::SLOTS);
         // SAFETY: N1.
-        unsafe { *self.gaps().add(i) = gap }
+        unsafe {
+            debug_assert!(self.unseen());
+            *self.gaps().add(i) = gap;
+        }
     }
 
     /// Opens a hole of `n` slots at `i`; `len` grows by `n`. The caller fills the hole at once.

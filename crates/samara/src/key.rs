@@ -56,13 +56,13 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// `true` where a key is loaded and stored at once, also beside other threads.
     #[doc(hidden)]
     const ATOMIC: bool;
-    /// The key at `at`, by a relaxed load where [`ATOMIC`](Self::ATOMIC).
+    /// The key at `at`, by a load with Acquire where [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
     /// A key is there; where it is not loaded at once, nobody stores there.
     #[doc(hidden)]
     unsafe fn load(at: *const Self) -> Self;
-    /// Puts a key at `at`, by a relaxed store where [`ATOMIC`](Self::ATOMIC).
+    /// Puts a key at `at`, by a store with Release where [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
     /// A key is there, and nobody else stores; where it is not stored at once, nobody loads.
@@ -150,12 +150,12 @@ macro_rules! key {
         #[inline(always)]
         unsafe fn load(at: *const Self) -> Self {
             // SAFETY: the caller's promise; a key is aligned like its atomic one.
-            unsafe { (*at.cast::<crate::sync::$atomic>()).load(crate::sync::Ordering::Relaxed) }
+            unsafe { (*at.cast::<crate::sync::$atomic>()).load(crate::sync::Ordering::Acquire) }
         }
         #[inline(always)]
         unsafe fn store(at: *mut Self, key: Self) {
             // SAFETY: as above.
-            unsafe { (*at.cast::<crate::sync::$atomic>()).store(key, crate::sync::Ordering::Relaxed) }
+            unsafe { (*at.cast::<crate::sync::$atomic>()).store(key, crate::sync::Ordering::Release) }
         }
     };
     (@ in_parts $atomic:tt) => {

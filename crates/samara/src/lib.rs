@@ -230,7 +230,7 @@ pub use write::WriteGuard;
 pub mod testing {
     pub use crate::fault::{Point, set_hook};
     pub use crate::search::Level;
-    pub use crate::shape::Tiny;
+    pub use crate::shape::{Small, Tiny};
 
     /// A map whose nodes have three and five slots.
     pub type TinyMap<V, K = u64> = crate::RangeMap<V, K, Tiny>;

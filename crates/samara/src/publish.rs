@@ -28,7 +28,7 @@
 //! may be newer: hence a gap, which has two ends, is looked at twice: `SharedGuard::find_gap`.)
 //!
 //! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node
-//! sees all that was written to it before. Gap words and lengths are Relaxed: they stand for themselves.
+//! sees all that was written to it before. Gap words are, too: who finds less room than there was comes to what took it.
 
 use crate::error::AllocError;
 use crate::fault::{Point, point};
@@ -205,7 +205,8 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let mut path = Path::new();
         let part = &mut self.part;
         let tree = &self.map.tree;
-        // Room for what the publishing itself notes.
+        // Room for what the publishing itself notes. What an earlier store owed, it has noted.
+        self.limbo.log.owed = 0;
         self.limbo.log.reserve()?;
         let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
         let old = tree.root.map(|_| {
@@ -225,7 +226,6 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         if level > 0 {
             part.cloner.set(V::clone);
         }
-        self.limbo.log.owed = 0;
         point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old };
         // Until `publish` is dropped the log is used through the part alone.

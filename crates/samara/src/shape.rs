@@ -18,6 +18,7 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::Normal {}
     impl Sealed for super::Tiny {}
+    impl Sealed for super::Small {}
 }
 
 /// Inner nodes of 31 slots, leaves of 29: 512 bytes with `u64` keys and 8-byte values. Leaves of values over 32 bytes have 13
@@ -30,9 +31,19 @@ pub enum Normal {}
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
 pub enum Tiny {}
 
+/// Inner nodes of 7 slots and leaves of 5: with room to split a child without being split. For tests.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
+pub enum Small {}
+
 impl Shape for Normal {
     const INNER: usize = 31;
     const LEAF: [usize; 3] = [29, 13, 5];
+}
+
+impl Shape for Small {
+    const INNER: usize = 7;
+    const LEAF: [usize; 3] = [5, 5, 5];
 }
 
 impl Shape for Tiny {

@@ -230,8 +230,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
             // SAFETY: Q4: the log is there while the store is, and nobody else's.
-            let log = self.log.map(|mut log| unsafe { log.as_mut() });
+            let mut log = self.log.map(|mut log| unsafe { log.as_mut() });
             let replaced = replaced && log.is_some();
+            if let Some(log) = log.as_mut().filter(|_| replaced) {
+                log.owed = 0; // counted anew, where the way down is gone again
+            }
             let mut own = Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced };
             // SAFETY: T4; the tree is borrowed mutably, so the root is one of the caller's nodes.
             unsafe { own.below(root, self.height, span, true)? };

@@ -40,9 +40,10 @@ use core::mem;
 /// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored meanwhile.
 ///
 /// # Readers and writers
-/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, never waits and never starts again.
-/// Only a snapshot waits: for the store or the other snapshot under way, if there is one. A writer waits for other writers and for that,
-/// never for readers.
+/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, and never waits; but a snapshot does: for
+/// the store or the other snapshot under way, if there is one. A lookup and a step of a walk go their way once. A gap search, and a cursor sent
+/// into a gap, look once more, and then again for each store that has changed just what they found. A writer waits for other writers and for
+/// a snapshot, never for readers.
 ///
 /// # Values
 /// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are cheap
@@ -140,7 +141,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// A shared map of the entries of `map`. O(nodes); where `map` shares nodes with a snapshot, these are copied.
     ///
     /// # Errors
-    /// [`AllocError`], and the map.
+    /// [`AllocError`].
     pub fn from_map(map: RangeMap<V, K, S>, reclaim: R) -> Result<Self, AllocError>
     where
         V: Clone,
@@ -221,7 +222,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// The map as it is at one moment, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
     ///
     /// Waits for the store that is under way, if there is one: so it must not be called within a store of the same map (by an observer, a
-    /// predicate, a value's `clone`). All later stores copy the way to what they change once more.
+    /// predicate, a value's `clone` or `drop`). All later stores copy the way to what they change once more.
     ///
     /// # Errors
     /// As for [`RangeMap::try_snapshot`].

@@ -21,8 +21,8 @@ use core::ops::Deref;
 ///
 /// # Consistency
 /// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails, or whose observer, predicate or value's
-/// `clone` panics, leaves the map as it was. Those closures run while the store is under way: they may look at the map through guards, but
-/// must not take a snapshot of it or write to it.
+/// `clone` panics, leaves the map as it was. Those closures, and values' `drop`s, run while the store is under way: they may look at the map
+/// through guards, but must not take a snapshot of it or write to it.
 ///
 /// # Errors
 /// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.

@@ -1,7 +1,7 @@
 //! The shared map against a `RangeMap` that is told the same: every verb of its handle, in small and in normal nodes, beside snapshots and
 //! guards.
 
-use samara::testing::Tiny;
+use samara::testing::{Small, Tiny};
 use samara::{
     End, Epoch, GapQuery, Key, Membarrier, Normal, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, Span,
     key_newtype,
@@ -221,6 +221,13 @@ fn tiny_nodes() {
 }
 
 #[test]
+fn small_nodes() {
+    for seed in 60..64 {
+        run::<u32, u64, _, Small>(quiescent, (5_000, seed % 2 == 0), seed, |n| n);
+    }
+}
+
+#[test]
 fn tiny_nodes_of_pointers() {
     if epochs() {
         run::<Arc<u32>, u64, _, Tiny>(Epoch::new, (3_000, true), 11, counted);
@@ -238,6 +245,7 @@ fn normal_nodes() {
 fn nodes_stay_filled() {
     run::<u32, u64, _, Tiny>(quiescent, (3_000, false), 51, |n| n);
     run::<u32, u64, _, Normal>(quiescent, (300_000, false), 52, |n| n);
+    run::<u32, u64, _, Small>(quiescent, (10_000, false), 53, |n| n);
 }
 
 #[test]

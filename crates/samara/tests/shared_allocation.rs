@@ -1,7 +1,7 @@
 //! Memory that runs out beneath a shared map: at every allocation of every store the map says so and is as it was, for readers as well; what is
 //! reserved neither allocates nor fails.
 
-use samara::testing::Tiny;
+use samara::testing::{Small, Tiny};
 use samara::{AllocError, Normal, Quiescent, RangeMap, Shape, SharedRangeMap, Span, StoreError};
 
 #[path = "support/alloc.rs"]
@@ -97,6 +97,7 @@ fn every_allocation_fails_once<S: Shape>(entries_first: u64, ops: usize) {
 #[test]
 fn every_allocation_of_every_store_may_fail() {
     every_allocation_fails_once::<Tiny>(if cfg!(miri) { 30 } else { 300 }, if cfg!(miri) { 20 } else { 3_000 });
+    every_allocation_fails_once::<Small>(if cfg!(miri) { 30 } else { 300 }, if cfg!(miri) { 10 } else { 2_000 });
     every_allocation_fails_once::<Normal>(if cfg!(miri) { 60 } else { 2_000 }, if cfg!(miri) { 10 } else { 1_000 });
 }
 
@@ -141,7 +142,27 @@ fn reserved<S: Shape>(entries_first: u64, rounds: usize) {
 #[test]
 fn what_is_reserved_asks_for_nothing() {
     reserved::<Tiny>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 2_000 });
+    reserved::<Small>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 2_000 });
     reserved::<Normal>(if cfg!(miri) { 60 } else { 3_000 }, if cfg!(miri) { 4 } else { 1_000 });
+}
+
+/// A store over many leaves leaves no debt behind, and counts what it owes once, also where it goes its way twice.
+#[test]
+fn nothing_is_owed() {
+    const ENTRIES: u64 = if cfg!(miri) { 300 } else { 40_000 };
+    for (first, last) in [(5, 6), (5, 1 << 33), (145, 1 << 33)] {
+        for wiped in [false, true] {
+            let map: Map<Normal> = SharedRangeMap::with_reclaim(quiescent());
+            let mut write = map.write();
+            write.set(RangeMap::from_sorted((0..ENTRIES).map(|i| (i * 10..=i * 10 + 4, i))).unwrap()).unwrap();
+            if wiped {
+                write.clear_range(Span::FULL, |_| ()).unwrap();
+            }
+            let mut commit = write.reserve(1).unwrap();
+            let (done, asked) = fail_after(0, || commit.insert(Span::new(first, last), 1));
+            assert_eq!((done, asked), (Ok(()), 0), "{first:#x} to {last:#x}, wiped: {wiped}");
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! An entry's value says what its bounds are, and, where that matters, which store made it: so bounds of one entry with the value of another
 //! are seen.
 
-use samara::testing::{Point, Tiny, set_hook};
+use samara::testing::{Point, Small, Tiny, set_hook};
 use samara::{AllocError, End, Epoch, GapQuery, Membarrier, Normal, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -295,6 +295,12 @@ fn normal_nodes_epoch() {
     if epochs() {
         run::<_, Normal>(Epoch::new(), &LIVE);
     }
+}
+
+#[test]
+fn small_nodes_membarrier() {
+    static LIVE: AtomicI64 = AtomicI64::new(0);
+    run::<_, Small>(Membarrier::new(), &LIVE);
 }
 
 #[test]

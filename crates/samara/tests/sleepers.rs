@@ -1,13 +1,13 @@
 //! A reader that sleeps in each of its steps while a writer stores, and a writer that sleeps in each of its steps while readers read: neither waits for
 //! the other, and what each sees is as promised.
 
-use samara::testing::{Point, Tiny, set_hook};
+use samara::testing::{Point, Small, set_hook};
 use samara::{GapQuery, Membarrier, Span};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-type Map = samara::SharedRangeMap<u64, u64, Membarrier, Tiny>;
+type Map = samara::SharedRangeMap<u64, u64, Membarrier, Small>;
 
 thread_local! { static SLEEPS_AT: Cell<Option<(Point, usize)>> = const { Cell::new(None) }; }
 
