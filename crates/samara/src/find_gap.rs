@@ -19,8 +19,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than what is below them, but while they change
-    /// they are never less than what they were and will be. Nodes on the way may have been taken out meanwhile: then the lower end of what is
-    /// found may be of another time than the upper one, and the caller sees to that.
+    /// they are never less than what they were and will be.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO || !query.align.is_power_of_two() || query.window.is_empty() {
             return None;

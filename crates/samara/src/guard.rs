@@ -11,7 +11,7 @@ use crate::shared::SharedRangeMap;
 use crate::span::Span;
 use crate::stroll::SharedCursor;
 use crate::tree::{Tree, find};
-use crate::walk::{SharedRange, descend};
+use crate::walk::SharedRange;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -110,27 +110,15 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     }
 
     /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the search; another one that was free
-    /// throughout, and lies nearer to the end where the search begins, is not passed over. Looks again, from there on, where a store has
-    /// changed what it found meanwhile.
+    /// throughout, and lies nearer to the end where the search begins, is not passed over.
     ///
-    /// O(log n) as [`RangeMap::find_gap`] is, for each such look; O(n) for keys that the processor does not load at once (`u128`; `u64` on
-    /// some 32-bit processors).
+    /// O(log n) as [`RangeMap::find_gap`] is, and one step more for each gap on the way that a store has just taken; O(n log n) for keys
+    /// that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
-        let mut query = *query;
-        loop {
-            let fit = if K::ATOMIC { self.gap_near(&query) } else { self.gap_near_slowly(&query) }?;
-            let Some(taken) = self.taken(fit) else { return Some(fit) };
-            // Nothing that fits lies between the window's end and what is there.
-            match query.end {
-                End::Lowest => query.window.first = query.window.first.max(taken.last.succ()?),
-                End::Highest => query.window.last = query.window.last.min(taken.first.pred()?),
-            }
+        if !K::ATOMIC {
+            return self.find_gap_slowly(query);
         }
-    }
-
-    /// A run that was free, its lower part perhaps at another moment than its upper part: a border between regions may have moved.
-    fn gap_near(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         // Not dropped: the nodes are the map's.
         let mut tree = ManuallyDrop::new(Tree::<V, K, S>::new());
         if let Some((root, height)) = self.map.published.load() {
@@ -139,52 +127,25 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         tree.find_gap_by::<true>(query)
     }
 
-    /// What is in `run`; `None`: it was free at one moment. A leaf that is there for a key when one comes down once, and again, was the
-    /// tree's leaf for that key in between, and does not change: nothing stood from that key to the entry behind it.
-    fn taken(&self, run: Span<K>) -> Option<Span<K>> {
-        let mut before = None;
-        loop {
-            let spot = descend::<V, K, S>(&self.map.published, run.first)?;
-            // SAFETY: pinned; the slot is an entry's.
-            unsafe {
-                if spot.slot >= spot.leaf.len() {
-                    return None; // behind all that the root knew of
-                }
-                if spot.leaf.first(spot.slot) <= run.last {
-                    return Some(Span::new(spot.leaf.first(spot.slot), spot.leaf.key(spot.slot)));
-                }
-            }
-            if before == Some(spot.leaf) {
-                return None;
-            }
-            before = Some(spot.leaf);
-        }
-    }
-
     /// The same, by going over the gaps one by one.
-    fn gap_near_slowly(&self, query: &GapQuery<K>) -> Option<Span<K>> {
-        if query.len == K::ZERO {
+    fn find_gap_slowly(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        if query.len == K::ZERO || query.window.is_empty() {
             return None;
         }
-        // The first key that is not known to be taken, or the last one; none, once the last key of all is.
-        let mut edge = Some(if query.end == End::Lowest { K::MIN } else { K::MAX });
-        let mut entries = self.iter();
+        let mut at = self.cursor(if query.end == End::Lowest { query.window.first } else { query.window.last });
         loop {
-            let free = edge?;
-            let (gap, next) = match query.end {
-                End::Lowest => match entries.next() {
-                    Some((span, _)) => (span.first.pred().map(|last| Span::new(free, last)), Some(span.last.succ())),
-                    None => (Some(Span::new(free, K::MAX)), None),
-                },
-                End::Highest => match entries.next_back() {
-                    Some((span, _)) => (span.last.succ().map(|first| Span::new(first, free)), Some(span.first.pred())),
-                    None => (Some(Span::new(K::MIN, free)), None),
-                },
-            };
-            if let Some(fit) = gap.filter(|gap| !gap.is_empty()).and_then(|gap| query.fit(gap)) {
+            if at.current().is_none()
+                && let Some(fit) = query.fit(at.span())
+            {
                 return Some(fit);
             }
-            edge = next?;
+            let more = match query.end {
+                End::Lowest => at.span().last < query.window.last && at.next_range(),
+                End::Highest => at.span().first > query.window.first && at.prev_range(),
+            };
+            if !more {
+                return None;
+            }
         }
     }
 

@@ -14,18 +14,19 @@
 //! - **U3** What is taken out is noted (`log`), and freed or used again when every reader that could have come to it is gone (`limbo`).
 //!   A node that was taken out is not changed any more: its child pointers stay as they were at that moment.
 //! - **U4** `storing` is held while a store plans and publishes; a snapshot is taken under it. So no node gets another owner in between.
+//! - **U5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
+//!   (`Tree::own`).
 //!
 //! **Why no reader comes to freed memory.** A reader pins before it loads the root. By U3 each node that it comes to was, at some moment
 //! after that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from
 //! one that was taken out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the
 //! reader had pinned, and is freed only after the reader is gone.
 //!
-//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. The node that a
-//! lookup comes to at each level was that for its key at some moment since the lookup began, and what it has to say of the key has not
-//! changed since it ceased to be: if it was taken out, it has not changed at all; if the border of its region moved beyond the key, it was
-//! not copied by the store that moved it, so nothing in it met the store's range, in which the key is, and later stores in its region do
-//! not either. So what the leaf says of the key, that an entry holds it or that none does, was so at that moment. (What else the leaf holds
-//! may be newer: hence a gap, which has two ends, is looked at twice: `SharedGuard::find_gap`.)
+//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. By U5 an inner
+//! node ceases to be that only by being taken out, and then it stays as it was. So each node that a lookup comes to was the tree's for its
+//! key at some moment since the lookup began: at the step to it, or, if the node above had been taken out by then, just before that was. A
+//! leaf does not change, so what it says of the key was so at that moment. The same goes for the gap that the key is in: its lower end may
+//! be the border of the region, which a node above knows, and by U5 the leaf and the border are of one moment.
 //!
 //! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node
 //! sees all that was written to it before. Gap words are, too: who finds less room than there was comes to what took it.

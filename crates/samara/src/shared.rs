@@ -40,10 +40,9 @@ use core::mem;
 /// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored meanwhile.
 ///
 /// # Readers and writers
-/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, and never waits; but a snapshot does: for
-/// the store or the other snapshot under way, if there is one. A lookup and a step of a walk go their way once. A gap search, and a cursor sent
-/// into a gap, look once more, and then again for each store that has changed just what they found. A writer waits for other writers and for
-/// a snapshot, never for readers.
+/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, never waits and never starts again;
+/// but a snapshot waits: for the store or the other snapshot under way, if there is one. A writer waits for other writers and for that,
+/// never for readers.
 ///
 /// # Values
 /// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are cheap

@@ -64,46 +64,23 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
 
     /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
-        loop {
-            self.spot = descend(self.published, key);
-            (self.span, self.entry) = match &self.spot {
-                None => (Span::FULL, false),
-                // SAFETY: pinned; slots below the length are read.
-                Some(spot) => unsafe {
-                    let (leaf, slot) = (spot.leaf, spot.slot);
-                    if slot < leaf.len() && leaf.first(slot) <= key {
-                        (Span::new(leaf.first(slot), leaf.key(slot)), true)
-                    } else {
-                        let Some(gap) = self.gap(spot) else { continue };
-                        (gap, false)
-                    }
-                },
-            };
-            return self.current();
-        }
-    }
-
-    /// The gap before the entry at `spot`, or behind the last one, as it was at one moment. `None`: the border below, of which another node
-    /// knows, has moved.
-    ///
-    /// # Safety
-    /// Pinned; `spot` is in a gap.
-    unsafe fn gap(&self, spot: &Spot<V, K, S>) -> Option<Span<K>> {
-        // SAFETY: the caller's promise; slots below the length are read.
-        unsafe {
-            let (leaf, slot) = (spot.leaf, spot.slot);
-            let last = if slot < leaf.len() { leaf.first(slot).wrapping_sub(K::ONE) } else { K::MAX };
-            if slot > 0 {
-                return Some(Span::new(leaf.key(slot - 1).wrapping_add(K::ONE), last));
-            }
-            let first = spot.region();
-            if spot.parent.is_none_or(|(_, slot)| slot > 0) || first == K::MIN {
-                return Some(Span::new(first, last));
-            }
-            // If the leaf is the one for that key, it was so for all from there on: see `SharedGuard::find_gap`.
-            let there = descend::<V, K, S>(self.published, first)?;
-            (there.leaf == leaf).then_some(Span::new(first, last))
-        }
+        self.spot = descend(self.published, key);
+        (self.span, self.entry) = match &self.spot {
+            None => (Span::FULL, false),
+            // SAFETY: pinned; slots below the length are read.
+            Some(spot) => unsafe {
+                let (leaf, slot) = (spot.leaf, spot.slot);
+                let there = slot < leaf.len();
+                if there && leaf.first(slot) <= key {
+                    (Span::new(leaf.first(slot), leaf.key(slot)), true)
+                } else {
+                    let first = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { spot.region() };
+                    let last = if there { leaf.first(slot).wrapping_sub(K::ONE) } else { K::MAX };
+                    (Span::new(first, last), false)
+                }
+            },
+        };
+        self.current()
     }
 
     /// Goes to the next entry. Where there is none the cursor stays. O(1) amortised.

@@ -31,6 +31,15 @@ fn hook(point: Point) {
     }
 }
 
+/// Wakes who sleeps, also where a test fails meanwhile.
+struct Wakes;
+
+impl Drop for Wakes {
+    fn drop(&mut self) {
+        STATE.store(2, Ordering::SeqCst);
+    }
+}
+
 const ENTRIES: u64 = if cfg!(miri) { 24 } else { 200 };
 
 fn span(i: u64) -> Span {
@@ -102,11 +111,12 @@ fn neither_waits_for_the_other() {
                 while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
                     thread::yield_now();
                 }
+                let wakes = Wakes;
                 for round in 0..4 {
                     change(&map, round);
                     look(&map);
                 }
-                STATE.store(2, Ordering::SeqCst);
+                drop(wakes);
                 slept += usize::from(sleeper.join().unwrap());
             });
             map.write().check().unwrap();
@@ -126,10 +136,11 @@ fn neither_waits_for_the_other() {
                 while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
                     thread::yield_now();
                 }
+                let wakes = Wakes;
                 assert!(sleeper.is_finished() || map.try_write().is_err(), "the writer's handle is its own");
                 look(&map);
                 look(&map);
-                STATE.store(2, Ordering::SeqCst);
+                drop(wakes);
                 slept += usize::from(sleeper.join().unwrap());
             });
             map.write().check().unwrap();
@@ -169,14 +180,61 @@ fn removal(i: u64, point: Point, gone: bool) -> bool {
             thread::yield_now();
         }
         let sleeps = !sleeper.is_finished();
+        let wakes = Wakes;
         let guard = map.pin();
         let query = GapQuery::new(10).within(0..=10 * ENTRIES - 1);
         let (free, found) = (guard.get(10 * i).is_none(), guard.find_gap(&query));
         assert_eq!(found, free.then_some(Span::new(10 * i, 10 * i + 9)), "{point:?}");
-        STATE.store(2, Ordering::SeqCst);
+        drop(wakes);
         let slept = sleeper.join().unwrap();
         assert_eq!(slept, sleeps);
         assert!(!slept || free == gone, "{point:?}");
         slept
     })
+}
+
+/// A border between two entries moves while a reader sleeps on its way there: of the two keys between them one is held at every moment, so no gap
+/// is over both, though its lower end was where the reader came from and its upper end is where it comes to.
+#[test]
+fn a_gap_has_both_ends_at_one_moment() {
+    set_hook(hook);
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut slept = 0;
+    for border in (0..ENTRIES - 1).step_by(if cfg!(miri) { 7 } else { 3 }) {
+        for (point, hit) in
+            [Point::Searched, Point::Descended].into_iter().flat_map(|p| (0..5).map(move |hit| (p, hit)))
+        {
+            let map = Map::default();
+            for i in 0..ENTRIES {
+                map.write().insert(Span::new(100 * i + 5, 100 * i + 80), i).unwrap();
+            }
+            let at = 100 * border;
+            STATE.store(0, Ordering::SeqCst);
+            thread::scope(|scope| {
+                let sleeper = scope.spawn(|| {
+                    SLEEPS_AT.set(Some((point, hit)));
+                    let guard = map.pin();
+                    if point == Point::Searched {
+                        let query = GapQuery::new(30).within(at + 50..=at + 150);
+                        assert_eq!(guard.find_gap(&query), None, "a gap that never was");
+                    } else {
+                        let gap = guard.cursor(at + 102).span();
+                        assert!(gap.first > at + 90 || gap.last < at + 120, "a gap that never was: {gap}");
+                    }
+                    SLEEPS_AT.take().is_none()
+                });
+                while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
+                    thread::yield_now();
+                }
+                let wakes = Wakes;
+                let mut write = map.write();
+                write.set_span(at + 60, Span::new(at + 5, at + 100)).unwrap();
+                write.set_span(at + 160, Span::new(at + 125, at + 180)).unwrap();
+                drop(write);
+                drop(wakes);
+                slept += usize::from(sleeper.join().unwrap());
+            });
+        }
+    }
+    assert!(slept > 0);
 }
