@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tree, readers beside a writer, and the address space build where there is no std: for a bare 64-bit and a bare 32-bit target. What of reclamation
-# needs no std is tested without.
+# The tree, readers beside a writer, and the address space build where there is no std: for a bare 64-bit and a bare 32-bit target. What needs no std
+# of reclamation, and the lock that spins, are tested without.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,4 +12,5 @@ for target in x86_64-unknown-none thumbv7em-none-eabi; do
     cargo build --target "$target" --package samara-mm --lib
     echo "no_std: builds for $target"
 done
-cargo test --package samara --lib --no-default-features --features shared -- domain reclaim
+cargo test --package samara --no-default-features --features shared --lib -- domain reclaim lock
+cargo test --package samara --no-default-features --features shared --test shared --test shared_owners --test shared_threads --test linear

@@ -1,11 +1,12 @@
-//! Reclamation by crossbeam-epoch: a stamp is a function that it runs once all guards of that moment are gone. Knows nothing of how it finds that out.
+//! Reclamation by crossbeam-epoch: a stamp is a function that it runs once all guards of that moment are gone. Knows nothing of how it
+//! finds that out.
 //!
 //! With `std` there is one collector for the process, which other users of crossbeam-epoch share, and a registration for each thread; without, a
 //! collector for each [`Epoch`], and stamps and questions register anew each time.
 //!
-//! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards of that moment go, and `has_passed` loads it with
-//! Acquire. That the guards' drops happen before the function, and that later guards see what happened before it was deferred, is what
-//! crossbeam-epoch promises of deferred functions: its own fences pair within it.
+//! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards of that moment go, and `has_passed`
+//! loads it with Acquire. That the guards' drops happen before the function, and that later guards see what happened before it was
+//! deferred, is what crossbeam-epoch promises of deferred functions: its own fences pair within it.
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
@@ -17,8 +18,12 @@ use crossbeam_epoch::{Collector, Guard, LocalHandle};
 
 /// Reclaims by epochs, with crossbeam-epoch.
 ///
-/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the program where there is none). A guard that lives long holds up what is taken out
-/// after it too, not only before: see [`Membarrier`](crate::reclaim::Membarrier) for one that does not.
+/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. After many threads have come and gone it
+/// takes many questions until a stamp has passed: what they left to be done is done a few pieces at a time.
+///
+/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the program where there is none). A guard
+/// that lives long holds up what is taken out after it too, not only before: see [`Membarrier`](crate::reclaim::Membarrier) for one that
+/// does not.
 #[derive(Clone)]
 pub struct Epoch {
     collector: Collector,
@@ -66,9 +71,9 @@ impl fmt::Debug for Epoch {
     }
 }
 
-// SAFETY: a deferred function runs once every guard of its collector that was pinned when it was deferred has been dropped, and not before; who pins
-// later comes behind a fence that the writer's came before. All registrations and guards of an `Epoch` are of one collector: with `std` it is the default one,
-// which `crossbeam_epoch::pin` is for, else its own. Head: orderings.
+// SAFETY: a deferred function runs once every guard of its collector that was pinned when it was deferred has been dropped, and not before;
+// who pins later comes behind a fence that the writer's came before. All registrations and guards of an `Epoch` are of one collector: with
+// `std` it is the default one, which `crossbeam_epoch::pin` is for, else its own. Head: orderings.
 unsafe impl Reclaim for Epoch {
     type Reader = EpochReader;
     type Guard = EpochGuard;

@@ -16,6 +16,7 @@ use crate::shape::Shape;
 use crate::share::let_go;
 use crate::spare::Spare;
 use alloc::collections::VecDeque;
+use core::mem;
 
 /// So many nodes are taken out before a stamp is asked for: what a stamp costs is shared by as many stores.
 const BATCH: usize = 128;
@@ -89,9 +90,25 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     ) {
         self.batches.clear();
         self.stamped = 0;
+        drop(Rest { log: &mut self.log, leaves, inners });
+    }
+}
+
+/// All that is left in limbo, freed when this is dropped: there is no reader.
+struct Rest<'a, V, K: Key, S: Shape> {
+    log: &'a mut Log<K>,
+    leaves: &'a mut Spare<Leaf<V, K, S>>,
+    inners: &'a mut Spare<Inner<K, S>>,
+}
+
+impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
+    fn drop(&mut self) {
         while let Some(node) = self.log.pop() {
-            // SAFETY: the caller's promise.
-            unsafe { free(node, leaves, inners) };
+            // While a value's drop unwinds, this one goes on.
+            let rest = Rest { log: self.log, leaves: self.leaves, inners: self.inners };
+            // SAFETY: `Limbo::clear`.
+            unsafe { free(node, rest.leaves, rest.inners) };
+            mem::forget(rest);
         }
     }
 }

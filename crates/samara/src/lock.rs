@@ -62,7 +62,8 @@ impl Lock {
 
     pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
         // Acquire: pairs with the Release of the one who held it before.
-        (!self.held.swap(true, Ordering::Acquire)).then_some(Held { held: &self.held })
+        // Made only where it is held, for its drop lets go.
+        (!self.held.swap(true, Ordering::Acquire)).then(|| Held { held: &self.held })
     }
 }
 
@@ -72,3 +73,7 @@ impl Drop for Held<'_> {
         self.held.store(false, Ordering::Release);
     }
 }
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;

@@ -1,15 +1,18 @@
-//! Reclamation whose readers make no fence: the writer makes it for them, by membarrier(2). The protocol is in `domain`; this module chooses the barriers,
-//! holds the process's two domains, and finds a thread's registration.
+//! Reclamation whose readers make no fence: the writer makes it for them, by membarrier(2). The protocol is in `domain`; this module
+//! chooses the barriers, holds the process's two domains, and finds a thread's registration.
 //!
-//! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`: between its entry and its return
-//! each running thread of the process passes through a state where its memory accesses match program order, and others are in one. That is the pairing that
-//! membarrier(2) gives in its table: `barrier()` with `membarrier()`, ordered as two full barriers are.
+//! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`:
+//! between its entry and its return each running thread of the process passes through a state where its memory accesses match program
+//! order, and others are in one. That is the pairing that membarrier(2) gives in its table: `barrier()` with `membarrier()`, ordered as two
+//! full barriers are.
 //!
-//! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems, without `std`, and under Miri, which has no such call.
+//! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems, without `std`, and under Miri, which has
+//! no such call.
 //!
 //! - **M1** Which of the two a domain has is decided before anybody can register with it, and stays.
 //! - **M2** A registration of the domain for all is made only after the process is registered for the expedited command, where it is expedited.
-//! - **M3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be installed later than M1).
+//! - **M3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be
+//!   installed later than M1).
 
 use crate::domain::{Barriers, Domain, Pin, Registration, Stamp};
 #[cfg(feature = "std")]
@@ -20,11 +23,13 @@ use core::fmt;
 
 /// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2), else with fences.
 ///
-/// A guard costs a load that is shared, and a few stores to memory of its thread's own. A stamp costs a system call that interrupts the process's
-/// running threads for a moment. Whether one has passed costs a look at as many places as there ever were registrations at once. A guard that lives long
-/// holds up only what was taken out while it lived. All values of a kind share their registrations: 128 bytes for each thread, used again when it ends.
+/// A guard costs a load that is shared, and a few stores to memory of its thread's own. A stamp costs a system call that interrupts the
+/// process's running threads for a moment. Whether one has passed costs a look at as many places as there ever were registrations at once.
+/// A guard that lives long holds up only what was taken out while it lived, or while another one of its thread did that overlaps with it.
+/// All values of a kind share their registrations: 128 bytes for each thread, used again when it ends.
 ///
-/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever.
+/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. Where the call is refused later on,
+/// having been granted first, nothing passes any more.
 #[derive(Clone, Copy)]
 pub struct Membarrier {
     domain: &'static Domain<Kind>,

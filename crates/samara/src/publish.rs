@@ -159,15 +159,16 @@ pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
     pub(crate) limbo: Limbo<K, R>,
 }
 
-/// Nodes of each kind that are kept for the next stores, at most.
-const POOL: u32 = 1024;
+/// Nodes of each kind that are kept for the next stores, at most: so many, and so many bytes.
+const POOL: (usize, usize) = (1024, 1 << 20);
 
 impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     pub(crate) fn new(home: usize) -> Self {
         let (mut map, mut part) = (RangeMap { tree: Tree::new() }, Tree::new());
         map.tree.home = home;
-        part.leaves.pool(POOL);
-        part.inners.pool(POOL);
+        let most = |bytes: usize| POOL.0.min(POOL.1 / bytes.max(1)) as u32;
+        part.leaves.pool(most(Leaf::<V, K, S>::BYTES));
+        part.inners.pool(most(Inner::<K, S>::BYTES));
         Writer { map, part, limbo: Limbo::new(Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 

@@ -45,16 +45,19 @@ use core::mem;
 /// never for readers.
 ///
 /// # Values
-/// A store copies the leaf that it changes, and so clones the values there (29 at most): they should be `Copy`, or pointers that are cheap
-/// to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a writer. A value with
-/// interior mutability is cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` run while the handle to
-/// write is held: they must not ask for it.
+/// A store copies the leaves that it changes, one nearly always, and so clones the values there (29 at most in each): they should be `Copy`, or
+/// pointers that are cheap to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a
+/// writer. A value with interior mutability is cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` run
+/// while the handle to write is held: they must not ask for it.
 ///
 /// # Reclamation
-/// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone,
-/// and is used again by the writer. How that is known is the [`Reclaim`]er's affair: crossbeam-epoch's by default. A guard that is held for
-/// ever keeps all that is taken out after it, and stalls nothing else: [`pending`](Self::pending) says how much waits. It is looked at
-/// while stores go on, and by [`reclaim`](WriteGuard::reclaim).
+/// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone, and is
+/// used again by the writer, which keeps a megabyte of each kind of node at most for that. How that is known is the [`Reclaim`]er's affair:
+/// crossbeam-epoch's by default. It is asked while stores go on, once in 128 nodes, and by [`reclaim`](WriteGuard::reclaim).
+///
+/// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`] and
+/// [`Membarrier`](crate::Membarrier): of the process), as do guards of one thread that overlap without end. Nothing else waits:
+/// [`pending`](Self::pending) says how much is kept.
 ///
 /// # Complexity
 /// Lookups, gap searches and steps of walks are those of [`RangeMap`]; a walk comes down from the root again once in 31 leaves. A store
@@ -167,6 +170,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         }
         map.tree.home = 0;
         map.tree.cloner.set(V::clone); // snapshots may be there still
+        drop(self); // now, so that nothing is lost where a value's drop panics
         map
     }
 
@@ -212,7 +216,9 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         self.published.load().is_none()
     }
 
-    /// Bytes of nodes that stores have taken out and that may not be used again yet, for guards that are older than that. O(1).
+    /// Bytes of nodes that stores have taken out and that are not known to be unseen yet: because there are guards that are older than that, or
+    /// because it has not been asked. A whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced counts as its
+    /// uppermost node. O(1).
     #[must_use]
     pub fn pending(&self) -> usize {
         self.published.tally.0.pending.load(Ordering::Relaxed)

@@ -20,9 +20,10 @@ use core::ops::Deref;
 /// stays as it is told until the next store of this handle.
 ///
 /// # Consistency
-/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails, or whose observer, predicate or value's
-/// `clone` panics, leaves the map as it was. Those closures, and values' `drop`s, run while the store is under way: they may look at the map
-/// through guards, but must not take a snapshot of it or write to it.
+/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. So does one whose
+/// observer or predicate panics, or a value's `clone`, but where nodes are mended after the store: then it has happened as a whole. Where the
+/// `drop` of a value panics it has happened, too; that may be a value that an earlier call took out. Those closures, and values' `clone` and
+/// `drop`, run while the store is under way: they may look at the map through guards, but must not take a snapshot of it or write to it.
 ///
 /// # Errors
 /// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
@@ -59,7 +60,8 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
 
     /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it.
     ///
-    /// Some reclaimers need to be asked a few times until they know; while a guard is held that may see it, nothing helps.
+    /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many times, where many threads have come and
+    /// gone); while a guard is held that may see it, nothing helps.
     pub fn reclaim(&mut self) -> usize {
         self.writer.collect(self.published, self.reclaim, true);
         self.writer.limbo.log.bytes
@@ -284,11 +286,12 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// [`AllocError`]; the map is as before.
     pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
         self.writer.set(self.published, map)?;
-        self.writer.collect(self.published, self.reclaim, false);
+        // What was there before may be large, and is one node here.
+        self.writer.collect(self.published, self.reclaim, true);
         Ok(())
     }
 
-    /// Removes every entry, as one instant. O(1), but for what is freed later.
+    /// Removes every entry, as one instant. O(1), but for what is freed, now or later.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

@@ -183,3 +183,45 @@ fn two_maps() {
         }
     }
 }
+
+/// Says at its drop that it was dropped, and panics if it is the one.
+struct Dies {
+    number: u64,
+    dropped: Arc<std::sync::atomic::AtomicUsize>,
+    dies: u64,
+}
+
+impl Clone for Dies {
+    fn clone(&self) -> Self {
+        self.dropped.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        Dies { number: self.number, dropped: self.dropped.clone(), dies: self.dies }
+    }
+}
+
+impl Drop for Dies {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        assert!(self.number != self.dies || std::thread::panicking(), "this one dies");
+    }
+}
+
+/// A value whose drop panics while the map goes, or turns into a plain one: all others are dropped.
+#[test]
+fn a_drop_that_panics_loses_nothing() {
+    for into in [false, true] {
+        let dropped = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let made = 100;
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let map: SharedRangeMap<Dies, u64, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+            let mut write = map.write();
+            for number in 0..made {
+                let value = Dies { number, dropped: dropped.clone(), dies: 50 };
+                write.insert(10 * number..=10 * number + 5, value).unwrap();
+            }
+            drop(write);
+            if into { drop(map.into_map()) } else { drop(map) }
+        }));
+        assert!(done.is_err(), "nothing died");
+        assert_eq!(dropped.load(std::sync::atomic::Ordering::Relaxed), made as usize, "into_map: {into}");
+    }
+}

@@ -372,8 +372,9 @@ fn a_gap_is_of_one_moment() {
             scope.spawn(move || {
                 RNG.set(seed + 41);
                 let mut rng = fastrand::Rng::with_seed(seed);
+                let reader = map.reader();
                 while !stop.load(Ordering::Relaxed) {
-                    let guard = map.pin();
+                    let guard = reader.pin();
                     let end = if rng.bool() { End::Lowest } else { End::Highest };
                     let from = rng.u64(0..ENTRIES - 4);
                     let window = Span::new(100 * from + 60, 100 * rng.u64(from + 1..ENTRIES) + 60);
@@ -428,7 +429,7 @@ fn a_guard_that_stays() {
     for i in 0..ENTRIES {
         map.write().insert(Span::new(10 * i, 10 * i + 9), Arc::new(i)).unwrap();
     }
-    let old = map.pin();
+    let old = map.reader().pin();
     let (span, value) = old.get(ENTRIES * 5 + 5).unwrap();
     let weak = Arc::downgrade(value);
     for round in 0..ROUNDS {
