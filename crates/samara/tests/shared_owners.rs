@@ -4,6 +4,7 @@
 use samara::testing::Tiny;
 use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[path = "support/epochs.rs"]
 mod epochs;
@@ -184,24 +185,36 @@ fn two_maps() {
     }
 }
 
-/// Says at its drop that it was dropped, and panics if it is the one.
+/// Says at its drop that it was dropped, and panics then if it is the one, from some moment on.
 struct Dies {
     number: u64,
-    dropped: Arc<std::sync::atomic::AtomicUsize>,
-    dies: u64,
+    told: Arc<Told>,
+}
+
+#[derive(Default)]
+struct Told {
+    live: AtomicUsize,
+    armed: AtomicBool,
+}
+
+impl Dies {
+    fn new(number: u64, told: &Arc<Told>) -> Self {
+        told.live.fetch_add(1, Ordering::Relaxed);
+        Dies { number, told: told.clone() }
+    }
 }
 
 impl Clone for Dies {
     fn clone(&self) -> Self {
-        self.dropped.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        Dies { number: self.number, dropped: self.dropped.clone(), dies: self.dies }
+        Dies::new(self.number, &self.told)
     }
 }
 
 impl Drop for Dies {
     fn drop(&mut self) {
-        self.dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        assert!(self.number != self.dies || std::thread::panicking(), "this one dies");
+        self.told.live.fetch_sub(1, Ordering::Relaxed);
+        let dies = self.number == 50 && self.told.armed.load(Ordering::Relaxed) && !std::thread::panicking();
+        assert!(!dies, "this one dies");
     }
 }
 
@@ -209,19 +222,18 @@ impl Drop for Dies {
 #[test]
 fn a_drop_that_panics_loses_nothing() {
     for into in [false, true] {
-        let dropped = Arc::new(std::sync::atomic::AtomicUsize::new(0));
-        let made = 100;
-        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            let map: SharedRangeMap<Dies, u64, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
-            let mut write = map.write();
-            for number in 0..made {
-                let value = Dies { number, dropped: dropped.clone(), dies: 50 };
-                write.insert(10 * number..=10 * number + 5, value).unwrap();
-            }
-            drop(write);
-            if into { drop(map.into_map()) } else { drop(map) }
-        }));
+        let told = Arc::new(Told::default());
+        let map: SharedRangeMap<Dies, u64, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        for number in 0..100 {
+            map.write().insert(10 * number..=10 * number + 5, Dies::new(number, &told)).unwrap();
+        }
+        assert!(told.live.load(Ordering::Relaxed) > 100, "nothing waits in limbo");
+        told.armed.store(true, Ordering::Relaxed);
+        let done =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(
+                || if into { drop(map.into_map()) } else { drop(map) },
+            ));
         assert!(done.is_err(), "nothing died");
-        assert_eq!(dropped.load(std::sync::atomic::Ordering::Relaxed), made as usize, "into_map: {into}");
+        assert_eq!(told.live.load(Ordering::Relaxed), 0, "into_map: {into}");
     }
 }
