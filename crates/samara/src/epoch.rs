@@ -18,12 +18,12 @@ use crossbeam_epoch::{Collector, Guard, LocalHandle};
 
 /// Reclaims by epochs, with crossbeam-epoch.
 ///
-/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. After many threads have come and gone it
-/// takes many questions until a stamp has passed: what they left to be done is done a few pieces at a time.
+/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the program where there is none). A guard holds
+/// up what is taken out after it was made, and what was taken out shortly before it, too; with [`Membarrier`](crate::reclaim::Membarrier) the
+/// former alone. With `std`, guards that other code of the process holds by `crossbeam_epoch::pin` count as well.
 ///
-/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the program where there is none). A guard
-/// that lives long holds up what is taken out after it too, not only before: see [`Membarrier`](crate::reclaim::Membarrier) for one that
-/// does not.
+/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. After many threads have come and gone it
+/// takes many calls of [`has_passed`](Reclaim::has_passed) until a stamp has passed: what they left to be done is done a few pieces at a time.
 #[derive(Clone)]
 pub struct Epoch {
     collector: Collector,

@@ -15,7 +15,7 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Another thread has the handle to write a shared map by.
+/// The handle to write a shared map by is taken, by another thread or by this one.
 #[cfg(feature = "shared")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
@@ -23,7 +23,7 @@ pub struct Busy;
 #[cfg(feature = "shared")]
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("busy: another thread has the handle to write by; wait for it with `write`, or try again")
+        f.write_str("busy: the handle to write by is taken; if another thread has it, wait with `write`, or try again")
     }
 }
 
@@ -59,7 +59,7 @@ impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
 
-/// Why a store through a [`Reservation`](crate::Reservation) did not happen. The map is as it was before the call.
+/// Why a store through a [`Reservation`](crate::Reservation), or one of a shared map, did not happen. The map is as it was before the call.
 ///
 /// Lack of memory is not among the reasons, but where a snapshot was taken through the reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub enum ReservedError<K = u64> {
     EmptyRange(Span<K>),
     /// As many stores have been made as were reserved.
     UsedUp,
-    /// There was no memory to copy what the map shares with a snapshot that was taken after the reservation.
+    /// There was no memory to copy what the map shares with a snapshot that was taken after the reservation. Never with a shared map.
     Shared,
 }
 

@@ -38,11 +38,13 @@ mod on {
 
     /// Has `hook` called at every point from now on, in the whole process.
     pub fn set_hook(hook: fn(Point)) {
+        // Release: pairs with the Acquire in `point`.
         HOOK.store(hook as *mut (), Ordering::Release);
     }
 
     #[inline]
     pub(crate) fn point(at: Point) {
+        // Acquire: pairs with the Release in `set_hook`.
         let hook = HOOK.load(Ordering::Acquire);
         if !hook.is_null() {
             // SAFETY: `set_hook` has put it there.

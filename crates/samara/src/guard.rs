@@ -8,10 +8,10 @@ use crate::map::RangeMap;
 use crate::reclaim::Reclaim;
 use crate::shape::{Normal, Shape};
 use crate::shared::SharedRangeMap;
+use crate::shared_cursor::SharedCursor;
+use crate::shared_range::SharedRange;
 use crate::span::Span;
-use crate::stroll::SharedCursor;
 use crate::tree::{Tree, find};
-use crate::walk::SharedRange;
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -29,7 +29,8 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedReader<'m, V, K, R, S> {
     }
 }
 
-/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it shows lives as long as it is borrowed.
+/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it shows lives as long as it is borrowed. For what it has
+/// not (`covers`, `gaps`, `check` and the like) take a [`snapshot`](Self::snapshot); [`len`](SharedRangeMap::len) is the map's.
 pub struct SharedGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
     pub(crate) _pinned: R::Guard,
@@ -92,12 +93,13 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         self.iter().next_back()
     }
 
-    /// All entries, ascending; from both ends.
+    /// All entries, ascending; from both ends. O(log n) to begin, O(1) amortised a step.
     pub fn iter(&self) -> SharedRange<'_, V, K, S> {
         self.range(Span::FULL)
     }
 
     /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the window holds no key.
+    /// O(log n) to begin, O(1) amortised a step.
     pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, V, K, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedRange::new(&self.map.published, window.into()) }

@@ -69,6 +69,8 @@
 //! | `shrink_to_fit` | O(n) |
 //! | `len`, `is_empty`, `snapshot` | O(1) |
 //!
+//! [`SharedRangeMap`] says what is different there.
+//!
 //! Where a map shares nodes with a snapshot a change also copies those that it touches, and `drain`, `split_off`, `reserve`, `retain` and owned
 //! iteration copy all: O(n).
 //!
@@ -90,10 +92,12 @@
 //! # Features
 //! - `std` (on by default): `shared`, and what only an operating system has: a reader's registration is found by its thread, a thread that waits
 //!   to write sleeps, and membarrier(2) on Linux.
-//! - `shared`: [`SharedRangeMap`], and [`reclaim`], which knows when readers can see no more what was taken out. Needs atomics of pointer width, and no `std`.
+//! - `shared`: [`SharedRangeMap`] and its reclaimers, [`reclaim`]. Without `std` (`default-features = false, features = ["shared"]`) readers
+//!   register by [`SharedRangeMap::reader`], a thread that waits to write spins, and [`Membarrier`] makes fences. Needs `alloc`, and atomics of
+//!   pointer width.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for [`RangeMap`], as the ascending sequence of
 //!   `(first, last, value)`. What is read is checked. Still without `std`.
-//! - `testing`: a map with nodes of three and five slots and a switch for the search path, for the crate's own tests.
+//! - `testing`: a map with nodes of three and five slots and a switch for the search path, fault points, for the crate's own tests.
 #![no_std]
 // What only shared maps use is in files of the tree, too.
 #![cfg_attr(not(feature = "shared"), allow(dead_code))]
@@ -148,8 +152,6 @@ mod merge;
 mod newtype;
 mod node;
 #[cfg(feature = "shared")]
-mod pledge;
-#[cfg(feature = "shared")]
 mod publish;
 #[cfg(feature = "shared")]
 mod quiescent;
@@ -166,19 +168,21 @@ mod shape;
 mod share;
 #[cfg(feature = "shared")]
 mod shared;
+#[cfg(feature = "shared")]
+mod shared_cursor;
+#[cfg(feature = "shared")]
+mod shared_range;
+#[cfg(feature = "shared")]
+mod shared_reservation;
 mod slab;
 mod sorted;
 mod span;
 mod spare;
 mod split;
 mod store;
-#[cfg(feature = "shared")]
-mod stroll;
 mod sync;
 mod traits;
 mod tree;
-#[cfg(feature = "shared")]
-mod walk;
 mod whole;
 #[cfg(feature = "shared")]
 mod write;
@@ -207,19 +211,19 @@ pub use key::Key;
 pub use key::sealed as __sealed;
 pub use map::RangeMap;
 #[cfg(feature = "shared")]
-pub use pledge::SharedReservation;
-#[cfg(feature = "shared")]
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 pub use reservation::Reservation;
 pub use retain::ExtractIf;
 pub use shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use shared::SharedRangeMap;
+#[cfg(feature = "shared")]
+pub use shared_cursor::SharedCursor;
+#[cfg(feature = "shared")]
+pub use shared_range::SharedRange;
+#[cfg(feature = "shared")]
+pub use shared_reservation::SharedReservation;
 pub use span::Span;
-#[cfg(feature = "shared")]
-pub use stroll::SharedCursor;
-#[cfg(feature = "shared")]
-pub use walk::SharedRange;
 pub use whole::{Iter, IterMut, Spans, Values, ValuesMut};
 #[cfg(feature = "shared")]
 pub use write::WriteGuard;

@@ -1,10 +1,11 @@
 //! Limbo: nodes that were taken out of a shared map wait here until no reader can see them. Knows batches and stamps; what a stamp is, `reclaim`
 //! knows.
 //!
-//! - **M1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
+//! - **X1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
 //!
-//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. Of one that was given up the map's
-//! ownership is taken off; if that was the last owner, its values are dropped and what is below it is given up in turn. The mark stays (Q5).
+//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. For one that was given up the owner
+//! count is lowered by the map's share; if that was the last owner, its values are dropped and what is below it is given up in turn. The
+//! mark stays (Q5).
 
 use crate::inner::Inner;
 use crate::key::Key;
@@ -71,7 +72,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
                 *nodes -= 1;
                 self.stamped -= 1;
                 if let Some(node) = self.log.pop() {
-                    // SAFETY: M1: it was taken out before the stamp, which has passed.
+                    // SAFETY: X1: it was taken out before the stamp, which has passed.
                     unsafe { free(node, leaves, inners) };
                 }
             }

@@ -70,6 +70,7 @@ impl Lock {
 #[cfg(not(feature = "std"))]
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        // Release: pairs with the Acquire in `try_lock`.
         self.held.store(false, Ordering::Release);
     }
 }

@@ -23,10 +23,11 @@ use core::fmt;
 
 /// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2), else with fences.
 ///
-/// A guard costs a load that is shared, and a few stores to memory of its thread's own. A stamp costs a system call that interrupts the
-/// process's running threads for a moment. Whether one has passed costs a look at as many places as there ever were registrations at once.
-/// A guard that lives long holds up only what was taken out while it lived, or while another one of its thread did that overlaps with it.
-/// All values of a kind share their registrations: 128 bytes for each thread, used again when it ends.
+/// A guard costs a load from a cache line that writers change, and a few stores to memory of its thread's own. A stamp costs a system call that
+/// interrupts the process's running threads for a moment. Asking whether one has passed reads one record for each registration that there ever
+/// was at once. A guard that lives long holds up only what was taken out while it lived, or while another one of its thread did that overlaps
+/// with it. All values made by [`new`](Self::new) share one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
+/// each thread, used again when it ends.
 ///
 /// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. Where the call is refused later on,
 /// having been granted first, nothing passes any more.

@@ -121,6 +121,7 @@ pub(crate) struct Storing<'a>(&'a AtomicBool);
 
 impl Drop for Storing<'_> {
     fn drop(&mut self) {
+        // Release: pairs with the Acquire in `enter`.
         self.0.store(false, Ordering::Release);
     }
 }

@@ -12,8 +12,19 @@ impl Quiescent {
     /// For structures whose every guard is dropped before a store begins.
     ///
     /// # Safety
-    /// No guard lives while something is unlinked, nor from then until [`Reclaim::has_passed`] has been asked, and where threads differ the drop of
-    /// every earlier guard happens before the store, and the store before every later guard.
+    /// No guard lives while something is unlinked: with a [`SharedRangeMap`](crate::SharedRangeMap), while a call of its write handle runs, so
+    /// observers, predicates and values' `clone` and `drop` may not look through guards either. Between stores guards may come and go. Where
+    /// threads differ, the drop of every earlier guard happens before the store, and the store before every later guard.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{Quiescent, SharedRangeMap};
+    /// // SAFETY: one thread, and every guard is dropped before the next store.
+    /// let map: SharedRangeMap<u32, u64, Quiescent> = SharedRangeMap::with_reclaim(unsafe { Quiescent::new() });
+    /// map.write().insert(0..=9, 1)?;
+    /// assert_eq!(*map.pin().get_or(3, &0), 1);
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
     pub const unsafe fn new() -> Self {
         Quiescent(())
     }

@@ -1,4 +1,4 @@
-//! Reclamation: when nobody can see any more what a writer has taken out of a shared structure.
+//! Reclamation: knowing when no reader can see any more what a writer has taken out of a shared structure.
 //!
 //! [`Reclaim`] is the whole of what a shared structure asks for; three ways are there, and any other can be written outside this crate.
 //!
@@ -7,6 +7,10 @@
 //! | [`Epoch`] | a full fence | some 2 KiB set aside, for crossbeam-epoch | `alloc` |
 //! | [`Membarrier`] | a few plain stores | a system call that interrupts the process's running threads | Linux and `std`; else fences, and `alloc` |
 //! | [`Quiescent`] | nothing | nothing | the promise that guards and stores never meet |
+//!
+//! [`Epoch`] is the one to start with. [`Membarrier`] is for readers that pin often beside writers that store seldom: pinning is nearly
+//! free, but each stamp (a shared map asks for one in 128 nodes) interrupts running readers for some microseconds. [`Membarrier::fenced`]
+//! makes no system call. [`Quiescent`] is for one thread, or where something else keeps readers and writers apart.
 //!
 //! Knows neither trees nor nodes: who unlinks keeps what was unlinked, with the stamp, and frees it.
 
@@ -17,22 +21,24 @@ pub use crate::quiescent::Quiescent;
 /// When no reader can see any more what was taken out.
 ///
 /// A reader holds a guard while it looks. A writer first *unlinks*: it stores, with release ordering, so that who comes later does not find
-/// the thing. Then it takes a stamp, and once [`has_passed`](Self::has_passed) says so of that stamp, nobody has what was unlinked before it.
+/// what was unlinked. Then it takes a stamp, and once [`has_passed`](Self::has_passed) says so of that stamp, nobody has what was unlinked
+/// before it.
 ///
 /// # Safety
-/// Of one value, its registrations, its guards and its stamps:
+/// For one value of the type, with the registrations, guards and stamps that it made:
 ///
 /// - `has_passed` returns `true` only when each guard that was made before `stamp` returned, and might see what was unlinked before that call,
 ///   has been dropped; and those drops happen before `has_passed` returns.
-/// - Any other guard sees what happened before `stamp` was called: of an atomic that was stored to before, its holder loads that store or a later
-///   one, and whatever it loads with acquire ordering is there as it was stored.
+/// - Any other guard sees what happened before `stamp` was called: of an atomic that was stored to before, its holder loads that store or a
+///   later one, and whatever it loads with acquire ordering is there as it was stored.
 ///
-/// A guard keeps this up for as long as it lives, whatever becomes of its registration, and whether or not it ever is dropped. It counts as a
+/// A guard protects for as long as it lives, whatever becomes of its registration, and whether or not it ever is dropped. It counts as a
 /// guard of the value that made its registration, whichever `pin` was asked for it. Nothing is promised of a stamp that another value made.
 pub unsafe trait Reclaim {
     /// A registration: one thread's, or one reader's. It may cost an allocation; where that can go wrong, the program ends.
     type Reader;
-    /// Keeps what its thread may see from being reclaimed. Dropped by the thread that made it: not `Send`, unless that is no matter.
+    /// Keeps what its thread may see from being reclaimed. Dropped by the thread that made it: not `Send`, unless it may be dropped by any
+    /// thread.
     type Guard;
     /// A moment of the writer's.
     type Stamp;
@@ -40,14 +46,15 @@ pub unsafe trait Reclaim {
     fn reader(&self) -> Self::Reader;
     /// From here on the thread may look, until the guard is dropped. May be nested.
     fn pin(&self, reader: &Self::Reader) -> Self::Guard;
-    /// Called by the writer after it has unlinked: the moment from which on new guards cannot see it. Writers may call it at once.
+    /// Called by the writer after it has unlinked: the moment from which on new guards cannot see it. Several writers may call it at the
+    /// same time.
     fn stamp(&self) -> Self::Stamp;
     /// Whether nobody can see what was unlinked before the stamp. Never waits for readers. May be asked again and again, by any thread that
     /// the stamp was handed to, also by one that holds a guard. `true` holds for good, though a later answer may be `false` again.
     fn has_passed(&self, stamp: &Self::Stamp) -> bool;
 }
 
-/// Finds the registration of the thread by itself.
+/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`] and [`Membarrier`] with `std`, [`Quiescent`] always.
 pub trait PinHere: Reclaim {
     /// As [`Reclaim::pin`], by the registration of the calling thread, which is made on first use and given up when the thread ends.
     fn pin_here(&self) -> Self::Guard;

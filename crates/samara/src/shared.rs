@@ -40,29 +40,41 @@ use core::mem;
 /// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored meanwhile.
 ///
 /// # Readers and writers
-/// A reader takes no lock, writes to no memory that it shares with another thread but what pinning may, never waits and never starts again;
-/// but a snapshot waits: for the store or the other snapshot under way, if there is one. A writer waits for other writers and for that,
+/// A reader takes no lock, never waits and never starts again. Looking writes to no memory at all; pinning writes to the thread's own. Taking a
+/// snapshot does wait, for the store or the other snapshot that is under way. A writer waits for other writers and for snapshots being taken,
 /// never for readers.
 ///
+/// The map is `Send` and `Sync` where its values are both. Guards, registrations and the handle stay in their thread (but guards and
+/// registrations of [`Quiescent`](crate::Quiescent)).
+///
 /// # Values
-/// A store copies the leaves that it changes, one nearly always, and so clones the values there (29 at most in each): they should be `Copy`, or
-/// pointers that are cheap to clone, as `Arc` is. Clones and the originals are each dropped once, when no reader can see them any more, by a
-/// writer. A value with interior mutability is cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` run
-/// while the handle to write is held: they must not ask for it.
+/// A store copies the leaves that it changes, one nearly always, and so clones the values there (29 at most in each; 13 of values over 32 bytes,
+/// 5 over 256): they should be `Copy`, or pointers that are cheap to clone, as `Arc` is. Clones and originals are each dropped once, when no
+/// reader can see them any more: by a writer, by who drops the last snapshot that has them, or with the map. A value with interior mutability is
+/// cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` may run while the handle to write is held: they
+/// must not ask for it.
 ///
 /// # Reclamation
-/// What a store takes out (a leaf of 512 bytes, now and then inner nodes of 760) waits until the readers that may have seen it are gone, and is
-/// used again by the writer, which keeps a megabyte of each kind of node at most for that. How that is known is the [`Reclaim`]er's affair:
-/// crossbeam-epoch's by default. It is asked while stores go on, once in 128 nodes, and by [`reclaim`](WriteGuard::reclaim).
+/// What a store takes out (a leaf, 512 bytes with 8-byte values, now and then inner nodes of 760) waits until the readers that may have seen it
+/// are gone, and is used again by the writer, which keeps 1,024 nodes of each kind for that, and a megabyte, at most. How that is known is the
+/// [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by stores, once in 128 nodes taken out, and by
+/// [`reclaim`](WriteGuard::reclaim): so if no store follows, what was taken out last stays, values and all, until that is called or the map is
+/// dropped.
 ///
-/// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`] and
-/// [`Membarrier`](crate::Membarrier): of the process), as do guards of one thread that overlap without end. Nothing else waits:
-/// [`pending`](Self::pending) says how much is kept.
+/// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`]: with `std` the whole
+/// process, else the maps made with clones of one; [`Membarrier`](crate::Membarrier): the process, apart for `new` and `fenced`), as do guards
+/// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how much is kept.
 ///
 /// # Complexity
-/// Lookups, gap searches and steps of walks are those of [`RangeMap`]; a walk comes down from the root again once in 31 leaves. A store
-/// within one leaf copies that leaf, and else the nodes from the lowest one on that takes all of it in itself: O(log n + entries met).
-/// [`snapshot`](Self::snapshot) O(1). The first store after a snapshot in each part of the tree copies the way there.
+/// Lookups and steps of walks are those of [`RangeMap`], and so are gap searches, but for keys that the processor does not load at once
+/// ([`find_gap`](SharedGuard::find_gap)); a walk comes down from the root again once in 31 leaves. A store within one leaf copies that leaf, and
+/// else the nodes from the lowest one on that takes all of it in itself: O(log n + entries met). [`snapshot`](Self::snapshot) is O(1). The first
+/// store after a snapshot in each part of the tree copies the way there.
+///
+/// # Which constructor
+/// [`new`](SharedRangeMap::new) for `u64` keys and [`Epoch`]; `default()` for other keys, or a reclaimer with a default;
+/// [`with_reclaim`](Self::with_reclaim) for a value of it ([`Quiescent`](crate::Quiescent) has no default); [`from_map`](Self::from_map),
+/// `from`, `collect()` for entries that are there. But for `new`, write the type down: `let map: SharedRangeMap<V, K, R> = ...`.
 ///
 /// # Examples
 /// ```
@@ -174,12 +186,29 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         map
     }
 
-    /// A registration for a reader: for one thread at a time, and cheaper to pin than to find again.
+    /// A registration for a reader, to be made in its thread, once: pinning by it does not look the thread up.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{Membarrier, SharedRangeMap};
+    /// let map: SharedRangeMap<&str, u64, Membarrier> = SharedRangeMap::with_reclaim(Membarrier::new());
+    /// map.write().insert(0..=9, "low")?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         let reader = map.reader();
+    ///         assert!((0..10).all(|key| reader.pin().contains_key(key)));
+    ///     });
+    /// });
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
     pub fn reader(&self) -> SharedReader<'_, V, K, R, S> {
         SharedReader { map: self, reader: self.reclaim.reader() }
     }
 
-    /// From here on the calling thread may look, until the guard is dropped.
+    /// From here on the calling thread may look, until the guard is dropped. Bind the guard: `map.pin().get(key)` borrows from a temporary.
+    ///
+    /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]): with `std` all three; without, that is
+    /// [`Quiescent`](crate::Quiescent) alone, and else there is [`reader`](Self::reader).
     #[inline]
     pub fn pin(&self) -> SharedGuard<'_, V, K, R, S>
     where
@@ -188,13 +217,15 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         SharedGuard { map: self, _pinned: self.reclaim.pin_here() }
     }
 
-    /// The handle to write by: waits while another thread has it. A thread that has it already waits for ever.
+    /// The handle to write by: waits while it is taken (without `std`: spins). Each call may come from another thread; who waits goes in no
+    /// promised order. A thread that has it already waits for ever, or panics: also in the arms of `match map.write().remove(key)? { .. }`
+    /// and of `if let`, whose temporaries live that long. Bind the result first.
     pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
         // SAFETY: the lock is held.
         unsafe { WriteGuard::new(self, self.lock.lock()) }
     }
 
-    /// The handle to write by, if nobody has it.
+    /// The handle to write by, if it is not taken.
     ///
     /// # Errors
     /// [`Busy`].
@@ -204,7 +235,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         Ok(unsafe { WriteGuard::new(self, held) })
     }
 
-    /// How many entries there are: after the last store, or the one before it, while that is under way. O(1).
+    /// How many entries there are. While a store is under way: before it, or after it; for that moment it may disagree with
+    /// [`is_empty`](Self::is_empty). O(1).
     #[must_use]
     pub fn len(&self) -> usize {
         self.published.tally.0.len.load(Ordering::Relaxed)
@@ -216,9 +248,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         self.published.load().is_none()
     }
 
-    /// Bytes of nodes that stores have taken out and that are not known to be unseen yet: because there are guards that are older than that, or
-    /// because it has not been asked. A whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced counts as its
-    /// uppermost node. O(1).
+    /// Bytes of nodes that stores have taken out and that have not been freed: a guard may still see them, or nobody has asked since. A
+    /// whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced counts as its uppermost node. O(1).
     #[must_use]
     pub fn pending(&self) -> usize {
         self.published.tally.0.pending.load(Ordering::Relaxed)
@@ -227,7 +258,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// The map as it is at one moment, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
     ///
     /// Waits for the store that is under way, if there is one: so it must not be called within a store of the same map (by an observer, a
-    /// predicate, a value's `clone` or `drop`). All later stores copy the way to what they change once more.
+    /// predicate, a value's `clone` or `drop`). The first store
+    /// after it in each part of the tree copies the way there.
     ///
     /// # Errors
     /// As for [`RangeMap::try_snapshot`].

@@ -20,10 +20,11 @@ use core::ops::Deref;
 /// stays as it is told until the next store of this handle.
 ///
 /// # Consistency
-/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. So does one whose
-/// observer or predicate panics, or a value's `clone`, but where nodes are mended after the store: then it has happened as a whole. Where the
-/// `drop` of a value panics it has happened, too; that may be a value that an earlier call took out. Those closures, and values' `clone` and
-/// `drop`, run while the store is under way: they may look at the map through guards, but must not take a snapshot of it or write to it.
+/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. After a panic
+/// the store has happened as a whole or not at all. Not, where an observer or a predicate panics, or a value's `clone` while the store is
+/// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or a value's `drop` (which may be that of a value
+/// that an earlier call took out). Those closures, and values' `clone` and `drop`, run while the store is under way: they may look at the
+/// map through guards, but must not take a snapshot of it or write to it, which would wait for ever.
 ///
 /// # Errors
 /// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
@@ -87,7 +88,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.replace(span, value, unobserved)
     }
 
-    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that it has gone.
+    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that it has gone. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before. Nothing is told then.
@@ -105,7 +106,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Replace { span, stores: true }, |part| part.store(span, Some(value), observe))?
     }
 
-    /// [`RangeMap::insert_merging`], as one instant.
+    /// [`RangeMap::insert_merging`], as one instant. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before.
@@ -118,7 +119,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.replace_merging(span, value, joins, unobserved)
     }
 
-    /// [`RangeMap::replace_merging`], as one instant.
+    /// [`RangeMap::replace_merging`], as one instant. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before. Nothing is told then.
@@ -142,7 +143,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(whole)
     }
 
-    /// [`RangeMap::clear_range`], as one instant.
+    /// [`RangeMap::clear_range`], as one instant. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before. Nothing is told then.
@@ -174,7 +175,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Remove { key }, |part| part.try_remove(key))?
     }
 
-    /// [`RangeMap::split_at`], as one instant.
+    /// [`RangeMap::split_at`], as one instant. O(log n).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.
@@ -187,7 +188,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(true)
     }
 
-    /// [`RangeMap::merge_at`], as one instant.
+    /// [`RangeMap::merge_at`], as one instant. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -209,7 +210,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     }
 
     /// Gives the entry that holds `key` the range `to`, as one instant: [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span).
-    /// Returns the range that it had.
+    /// Returns the range that it
+    /// had. O(log n).
     ///
     /// # Errors
     /// [`BoundError`]; the map is as before.
@@ -222,6 +224,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     }
 
     /// Replaces the value of the entry that holds `key` by what `change` makes of a clone of it, as one instant. Whether there is one.
+    /// Where `change` panics, the map is as before. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -280,7 +283,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(done)
     }
 
-    /// Puts `map` in the place of all that is there, as one instant. O(nodes of `map` that are new here).
+    /// Puts `map` in the place of all that is there, as one instant: what arc-swap calls a store. O(nodes of `map` that are new here).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

@@ -91,8 +91,8 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
 
 /// Memory set aside for a number of stores, which are committed through it: see [`WriteGuard::reserve`].
 ///
-/// Every call that happens counts as one, whatever it met; one that is refused counts for nothing. What is taken out meanwhile is looked at
-/// when this is dropped, or later.
+/// Every call that happens counts as one, whatever it met; one that is refused counts for nothing. What is taken out meanwhile is not
+/// freed through this: the first store after it, or [`WriteGuard::reclaim`], looks at it.
 pub struct SharedReservation<'w, 'm, V: Clone, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     write: &'w mut WriteGuard<'m, V, K, R, S>,
     left: usize,
@@ -204,6 +204,7 @@ fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
     }
 }
 
+/// After a panic in a store, which has not come so far.
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> Drop for SharedReservation<'_, '_, V, K, R, S> {
     fn drop(&mut self) {
         self.write.collects = true;

@@ -1,10 +1,10 @@
-//! A cursor beside a writer. It stands on what it came to, as that was at one moment, and goes on from there as a walk does (`walk`).
+//! A cursor beside a writer. It stands on what it came to, as that was at one moment, and goes on from there as a walk does (`shared_range`).
 
 use crate::key::Key;
 use crate::publish::Published;
 use crate::shape::{Normal, Shape};
+use crate::shared_range::{SharedRange, Spot, descend};
 use crate::span::Span;
-use crate::walk::{SharedRange, Spot, descend};
 use core::fmt;
 use core::marker::PhantomData;
 
@@ -62,7 +62,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         Some((self.span, unsafe { &*spot.leaf.value(spot.slot) }))
     }
 
-    /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
+    /// Goes to `key` (seeks it, as others say): onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         self.spot = descend(self.published, key);
         (self.span, self.entry) = match &self.spot {
@@ -105,16 +105,17 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         Some((span, value))
     }
 
-    /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell. `false`, and
-    /// the cursor stays, at the last key there is. What it then stands on may begin before the key behind, where a store has changed that.
+    /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell. `false`, and the cursor stays,
+    /// where it has reached the last key there is. If a store has moved the border meanwhile, what a step comes to may begin before the end
+    /// of what the cursor left. O(log n).
     pub fn next_range(&mut self) -> bool {
         let Some(key) = self.span.last.succ() else { return false };
         self.walk(key);
         true
     }
 
-    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`, and the cursor stays, at the first key
-    /// there is.
+    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`, and the cursor stays, where it has
+    /// reached the first key there is. O(log n).
     pub fn prev_range(&mut self) -> bool {
         let Some(key) = self.span.first.pred() else { return false };
         self.walk(key);
