@@ -84,7 +84,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn reserve(&mut self, stores: usize) -> Result<SharedReservation<'_, 'm, V, K, R, S>, AllocError> {
-        self.writer.set_aside(stores)?;
+        self.writer().0.set_aside(stores)?;
         Ok(SharedReservation { write: self, left: stores })
     }
 }

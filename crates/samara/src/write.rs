@@ -14,7 +14,9 @@ use crate::shared::SharedRangeMap;
 use crate::span::Span;
 use crate::tree::{Path, Tree};
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Deref;
+use core::ptr::NonNull;
 
 /// The right to write: see [`SharedRangeMap::write`]. It is the map, too, for who holds it: all that [`RangeMap`] tells by `&` is there, and
 /// stays as it is told until the next store of this handle.
@@ -44,7 +46,10 @@ use core::ops::Deref;
 pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     published: &'m Published,
     reclaim: &'m R,
-    pub(crate) writer: &'m mut Writer<V, K, S, R>,
+    /// Whose lock is held. No reference: it would still be one while `_held` lets go, when another thread may make its own.
+    writer: NonNull<Writer<V, K, S, R>>,
+    /// Invariant in what the writer holds, as a reference would be.
+    kind: PhantomData<&'m mut Writer<V, K, S, R>>,
     /// Whether a store may look at what was taken out, for which it may need memory.
     pub(crate) collects: bool,
     _held: Held<'m>,
@@ -54,9 +59,30 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// # Safety
     /// `held` is of the map's lock.
     pub(crate) unsafe fn new(map: &'m SharedRangeMap<V, K, R, S>, held: Held<'m>) -> Self {
-        // SAFETY: the caller's promise: nobody else has the writer.
-        let writer = unsafe { &mut *map.writer.get() };
-        WriteGuard { published: &map.published, reclaim: &map.reclaim, writer, collects: true, _held: held }
+        // SAFETY: of a cell, not null.
+        let writer = unsafe { NonNull::new_unchecked(map.writer.get()) };
+        WriteGuard {
+            published: &map.published,
+            reclaim: &map.reclaim,
+            writer,
+            kind: PhantomData,
+            collects: true,
+            _held: held,
+        }
+    }
+
+    /// The map, and what a store needs of it.
+    ///
+    /// A handle for values that live long is none for values that do not, which could then be stored:
+    /// ```compile_fail
+    /// # use samara::WriteGuard;
+    /// fn shorter<'m, 'a>(guard: WriteGuard<'m, &'static str>) -> WriteGuard<'m, &'a str> {
+    ///     guard
+    /// }
+    /// ```
+    pub(crate) fn writer(&mut self) -> (&mut Writer<V, K, S, R>, &'m Published, &'m R) {
+        // SAFETY: the lock is held: nobody else has the writer.
+        (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
 
     /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it.
@@ -64,17 +90,20 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many times, where many threads have come and
     /// gone); while a guard is held that may see it, nothing helps.
     pub fn reclaim(&mut self) -> usize {
-        self.writer.collect(self.published, self.reclaim, true);
-        self.writer.limbo.log.bytes
+        let (writer, published, reclaim) = self.writer();
+        writer.collect(published, reclaim, true);
+        writer.limbo.log.bytes
     }
 }
 
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     #[inline]
     fn change<T>(&mut self, change: Change<K>, verb: impl FnOnce(&mut Tree<V, K, S>) -> T) -> Result<T, AllocError> {
-        let done = self.writer.change(self.published, change, verb)?;
-        if self.collects {
-            self.writer.collect(self.published, self.reclaim, false);
+        let collects = self.collects;
+        let (writer, published, reclaim) = self.writer();
+        let done = writer.change(published, change, verb)?;
+        if collects {
+            writer.collect(published, reclaim, false);
         }
         Ok(done)
     }
@@ -134,7 +163,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        let whole = self.writer.map.joined(span, &value, joins);
+        let whole = self.joined(span, &value, joins);
         self.replace(whole, value, |piece| {
             if let Some(lost) = piece.span.intersect(&span) {
                 observe(Displaced { span: lost, ..piece });
@@ -156,7 +185,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        if !self.writer.map.overlaps(span) {
+        if !self.overlaps(span) {
             return Ok(());
         }
         self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
@@ -169,7 +198,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// [`AllocError`]; the map is as before.
     #[inline]
     pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        if !self.writer.map.contains_key(key) {
+        if !self.contains_key(key) {
             return Ok(None);
         }
         self.change(Change::Remove { key }, |part| part.try_remove(key))?
@@ -180,7 +209,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.
     pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
-        let Some((span, value)) = self.writer.map.get(key).filter(|(span, _)| span.first < key) else {
+        let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else {
             return Ok(false);
         };
         let value = value.clone();
@@ -197,7 +226,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         key: K,
         joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool,
     ) -> Result<Option<V>, AllocError> {
-        let map = &self.writer.map;
+        let map: &RangeMap<V, K, S> = self;
         let Some(left) = key.pred().and_then(|below| map.get(below)).filter(|(span, _)| span.last < key) else {
             return Ok(None);
         };
@@ -217,9 +246,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// [`BoundError`]; the map is as before.
     pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, BoundError<K>> {
         let to = to.into();
-        let tree = &self.writer.map.tree;
-        tree.movable(key, to, &mut Path::new())?;
-        let Some((was, _)) = self.writer.map.get(key) else { return Err(BoundError::NoEntry(key)) };
+        self.tree.movable(key, to, &mut Path::new())?;
+        let Some((was, _)) = self.get(key) else { return Err(BoundError::NoEntry(key)) };
         self.change(Change::Move { was, to }, |part| part.resize(key, to))?
     }
 
@@ -240,7 +268,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
-        let Some((span, value)) = self.writer.map.get(key) else { return Ok(false) };
+        let Some((span, value)) = self.get(key) else { return Ok(false) };
         let mut value = value.clone();
         change(&mut value);
         self.insert(span, value).map_err(|_| AllocError)?;
@@ -277,7 +305,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     where
         V: Send + Sync,
     {
-        let mut map = self.writer.map.try_snapshot()?;
+        let mut map = self.try_snapshot()?;
         let done = change(&mut map)?;
         self.set(map)?;
         Ok(done)
@@ -288,9 +316,10 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// # Errors
     /// [`AllocError`]; the map is as before.
     pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
-        self.writer.set(self.published, map)?;
+        let (writer, published, reclaim) = self.writer();
+        writer.set(published, map)?;
         // What was there before may be large, and is one node here.
-        self.writer.collect(self.published, self.reclaim, true);
+        writer.collect(published, reclaim, true);
         Ok(())
     }
 
@@ -307,7 +336,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> Deref for WriteGuard<'_, V, K, R, S> {
     type Target = RangeMap<V, K, S>;
 
     fn deref(&self) -> &RangeMap<V, K, S> {
-        &self.writer.map
+        // SAFETY: the lock is held: nobody else has the writer, and who stores has this borrowed mutably.
+        unsafe { &self.writer.as_ref().map }
     }
 }
 
