@@ -10,7 +10,7 @@ use samara::testing::{Point, Tiny, set_hook};
 use samara::{Epoch, Membarrier, Normal, Reclaim, Shape, SharedRangeMap, Span};
 use std::cell::Cell;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 #[path = "support/epochs.rs"]
@@ -128,16 +128,21 @@ where
     let map = SharedRangeMap::<u64, u64, R, S>::with_reclaim(reclaim);
     let (stores, gets) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let stop = AtomicBool::new(false);
+    // Stores wait for gets, so that there are some between them also where threads are late.
+    let looks = AtomicUsize::new(0);
     // Few keys are looked at, so that they are changed between two looks.
     let looked: Vec<u64> = (0..6).map(|i| i * KEYS / 6 + 3).collect();
     thread::scope(|scope| {
         let writers: Vec<_> = (0..2)
             .map(|writer| {
-                let (map, stores) = (&map, &stores);
+                let (map, stores, looks) = (&map, &stores, &looks);
                 scope.spawn(move || {
                     RNG.set(seed * 8 + writer + 1);
                     let mut rng = fastrand::Rng::with_seed(seed * 2 + writer);
-                    for _ in 0..STORES / 2 {
+                    for made in 0..STORES / 2 {
+                        while looks.load(Ordering::Relaxed) < made {
+                            thread::yield_now();
+                        }
                         let first = rng.u64(0..KEYS);
                         let width = if rng.u32(0..50) == 0 { KEYS } else { 6 };
                         let span = Span::new(first, first + rng.u64(0..width));
@@ -158,7 +163,7 @@ where
             })
             .collect();
         for reader in 0..2 {
-            let (map, gets, stop, looked) = (&map, &gets, &stop, &looked);
+            let (map, gets, stop, looked, looks) = (&map, &gets, &stop, &looked, &looks);
             scope.spawn(move || {
                 RNG.set(seed * 8 + reader + 5);
                 let mut rng = fastrand::Rng::with_seed(seed * 2 + reader + 100);
@@ -172,6 +177,7 @@ where
                         let saw = guard.get(key).map_or((0, None), |(span, number)| (*number, Some(span)));
                         mine.push(Get { at: (begun, now()), key, saw });
                     }
+                    looks.fetch_add(20, Ordering::Relaxed);
                 }
                 gets.lock().unwrap().append(&mut mine);
             });
