@@ -152,7 +152,7 @@ fn read<R: Reclaim, S: Shape>(map: &SharedRangeMap<Told, u64, R, S>, stop: &Atom
     RNG.set(seed | 1);
     let reader = map.reader();
     let mut looks = 0;
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         let guard = reader.pin();
         for _ in 0..rng.usize(1..200) {
             let block = rng.u64(0..BLOCKS);
@@ -220,8 +220,10 @@ fn read<R: Reclaim, S: Shape>(map: &SharedRangeMap<Told, u64, R, S>, stop: &Atom
             snapshot.check().unwrap();
         }
         drop(guard);
+        if stop.load(Ordering::Relaxed) {
+            return looks;
+        }
     }
-    looks
 }
 
 fn same((span, told): (Span, Span)) -> Span {
