@@ -165,10 +165,15 @@ fn pipelines() {
 fn interactive_shell_with_job_control() {
     if installed(&["script"]) {
         let dir = dir();
-        let keys = "sleep 1; printf 'sleep 100\\n'; sleep 1; printf '\\032'; sleep 1; printf 'jobs\\n'; sleep 0.5; \
-                    printf 'fg\\n'; sleep 1; printf '\\003'; sleep 0.5; printf 'echo was $?\\n'; \
-                    printf 'sleep 0.3 & wait; echo waited\\n'; sleep 1; printf 'exit 5\\n'; sleep 1";
-        let script = format!("( {keys} ) | TERM=dumb script -qec 'bash --norc --noprofile -i' typed; echo left $?");
+        // Each is typed once what it needs is on the terminal, however slow the machine is.
+        let seen = "seen() { for i in $(seq 600); do \
+                    [ \"$(grep -c -e \"$2\" typed 2>/dev/null)\" -ge $1 ] && break; sleep 0.1; done; sleep 0.5; }";
+        let keys = "sleep 1; printf 'sleep 100\\n'; seen 1 'sleep 100'; sleep 1; printf '\\032'; seen 1 Stopped; \
+                    printf 'jobs\\n'; seen 2 Stopped; printf 'fg\\n'; seen 4 'sleep 100'; sleep 1; printf '\\003'; \
+                    sleep 0.5; printf 'echo was $?\\n'; seen 1 'was 1'; printf 'sleep 0.3 & wait; echo waited\\n'; \
+                    seen 2 waited; printf 'exit 5\\n'; sleep 1";
+        let script =
+            format!("{seen}; ( {keys} ) | TERM=dumb script -qefc 'bash --norc --noprofile -i' typed; echo left $?");
         let (outcome, _, out) = trace(dir.path(), &script);
         assert!(outcome.status.success(), "{out}");
         let typed = String::from_utf8_lossy(&std::fs::read(dir.path().join("typed")).unwrap()).into_owned();
