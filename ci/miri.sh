@@ -14,6 +14,6 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
 cargo +nightly miri test --package samara --lib --tests
 # What goes through crossbeam-epoch: it does not keep to Stacked Borrows, and hides in integers what it has, which looks like a leak.
 SAMARA_TREE_BORROWS=1 MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance" \
-    cargo +nightly miri test --package samara --lib --test shared_threads --test linear -- reclaim epoch order
+    cargo +nightly miri test --package samara --lib --test shared_threads --test linear --test writers -- reclaim epoch order
 cargo +nightly miri test --package samara-testkit --lib --tests
 cargo +nightly miri test --package samara-mm --test tables --test learn

@@ -12,4 +12,4 @@ timeout 600 cargo test --release --package samara-models --lib -- --nocapture >"
 grep -oE 'model [a-z_]+: .*' "$log"
 grep -E '^test result' "$log"
 # Each test says how far it went.
-test "$(grep -cE 'model [a-z_]+: [0-9]+ ways' "$log")" -ge 11
+test "$(grep -cE 'model [a-z_]+: [0-9]+ ways' "$log")" -ge 17

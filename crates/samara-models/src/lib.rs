@@ -3,7 +3,7 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p samara-models`, or `ci/models.sh`. Without `--cfg loom` there is nothing here.
 //!
-//! - `domain` is the real file of the crate samara, with loom's atomics.
+//! - `domain` and `seats` are the real files of the crate samara, with loom's atomics.
 //! - The tree is an abstract one, of two levels (`tree`): which pointer is stored when, and who frees. Its nodes lie in an arena, so that a protocol that is wrong
 //!   frees what is looked at in the model, and not in the test.
 //! - Each model says which weakenings make it fail. All were tried.
@@ -15,6 +15,8 @@
 #[cfg(all(loom, test))]
 extern crate alloc;
 
+#[cfg(all(loom, test))]
+mod beside;
 #[cfg(all(loom, test))]
 mod body;
 #[cfg(all(loom, test))]
@@ -30,11 +32,17 @@ mod publish;
 #[cfg(all(loom, test))]
 mod retire;
 #[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara/src/seats.rs"]
+mod seats;
+#[cfg(all(loom, test))]
 mod snapshot;
 #[cfg(all(loom, test))]
 mod sync;
 #[cfg(all(loom, test))]
 mod tree;
+#[cfg(all(loom, test))]
+mod words;
 
 #[cfg(all(not(loom), test))]
 #[test]

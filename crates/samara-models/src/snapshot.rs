@@ -174,3 +174,29 @@ fn given_again_beside_a_reader() {
 fn given_again_beside_a_snapshot() {
     model("given_again_beside_a_snapshot", Some(6), || run(true, [Shared::snapshot]));
 }
+
+/// The map and two snapshots own a node together, and by it the one below. Each snapshot, as it is written to, makes a copy of the upper node, which
+/// owns the lower one as well, and gives the upper one up. A store beside looks at both, from above, and writes below only if they are the map's alone.
+///
+/// Fails with: looked at from below (the lower one before the snapshot owns it, the upper one when it does no more).
+#[test]
+fn copied_on_the_way() {
+    model("copied_on_the_way", None, || {
+        let shared = Arc::new(Shared::new());
+        let [upper, lower] = [0, 1];
+        shared.nodes[lower].body.fill(1);
+        shared.nodes[upper].owners.fetch_add(2, Ordering::Relaxed);
+        let snapshots = [shared.clone(), shared.clone()].map(|other| {
+            thread::spawn(move || {
+                other.nodes[lower].owners.fetch_add(1, Ordering::Relaxed);
+                other.give_up(upper);
+                assert_eq!(other.nodes[lower].body.read(), 1);
+            })
+        });
+        let others = |at: usize| shared.nodes[at].owners.load(Ordering::Acquire) & !PUB != 0;
+        if !others(upper) && !others(lower) {
+            shared.nodes[lower].body.set(2);
+        }
+        snapshots.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}

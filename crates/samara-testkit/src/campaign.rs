@@ -1,14 +1,15 @@
 //! Many scripts from many seeds; a script that fails is made small and shown.
 //!
-//! Knows seeds, counts and the environment; [`run`] knows the rest. `SAMARA_SEED` sets the first seed, `SAMARA_OPS` the
+//! Knows seeds, counts and the environment; [`run`] and [`run_shared`] know the rest. `SAMARA_SEED` sets the first seed, `SAMARA_OPS` the
 //! number of operations of each campaign.
 
 use crate::driver::{Difference, Stats, run};
 use crate::key::TestKey;
-use crate::op::{Op, script};
+use crate::op::{Op, script, script_shared};
+use crate::shared::{Sharing, run_shared};
 use crate::universe::Universe;
 use crate::value::Value;
-use samara::Shape;
+use samara::{Reclaim, Shape, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What a campaign is.
@@ -22,6 +23,20 @@ pub struct Campaign {
     pub ops: usize,
     /// Operations of one script; each script starts from an empty map.
     pub script: usize,
+    /// Entries that the first operation of each script makes, if not 0: for a tree that is taller than random ones. Of keys that are pages.
+    pub filled: usize,
+}
+
+impl Campaign {
+    fn script<K: TestKey>(&self, script: Scripts<K>, seed: u64, len: usize) -> Vec<Op<K>> {
+        let mut ops = script(seed, self.universe, len);
+        if self.filled > 0 {
+            let page = |page: usize| K::from_u128((page as u128) << 12);
+            let spans = (0..self.filled).map(|i| Span::new(page(2 * i), page(2 * i))).collect();
+            ops[0] = Op::FromSorted { spans, tidy: false };
+        }
+        ops
+    }
 }
 
 /// The number of operations that `SAMARA_OPS` asks each campaign for; else `usual`, and very little under Miri.
@@ -53,19 +68,41 @@ fn env(name: &str) -> Option<u64> {
 /// # Panics
 /// Where a script fails, with its seed and a small script that fails too.
 pub fn campaign<V: Value, K: TestKey, S: Shape>(campaign: Campaign) -> Stats {
+    scripts(campaign, script::<K>, &run::<V, K, S>)
+}
+
+/// The same with a shared map.
+///
+/// # Panics
+/// As [`campaign`].
+pub fn campaign_shared<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
+    campaign: Campaign,
+    sharing: Sharing<R>,
+) -> Stats {
+    scripts(campaign, script_shared::<K>, &|ops| run_shared::<V, K, R, S>(sharing, ops))
+}
+
+/// What makes a script: of a seed, with keys of a universe, so long.
+type Scripts<K> = fn(u64, Universe, usize) -> Vec<Op<K>>;
+
+/// What does a script.
+type Runs<'a, K> = &'a dyn Fn(&[Op<K>]) -> Result<Stats, Difference>;
+
+fn scripts<K: TestKey>(campaign: Campaign, script: Scripts<K>, run: Runs<'_, K>) -> Stats {
     let first = seed_wanted();
     let (mut total, mut seed) = (Stats::default(), first);
     while total.ops < campaign.ops as u64 {
         let len = campaign.script.min(campaign.ops - total.ops as usize);
-        match attempt::<V, K, S>(&script(seed, campaign.universe, len)) {
+        match attempt(run, &campaign.script(script, seed, len)) {
             Ok(stats) => {
                 total.ops += stats.ops;
                 total.peak = total.peak.max(stats.peak);
                 total.displaced += stats.displaced;
                 total.gaps_found += stats.gaps_found;
+                total.beside += stats.beside;
             }
             Err(found) => {
-                let (ops, last) = shrunk::<V, K, S>(script(seed, campaign.universe, len), found.clone());
+                let (ops, last) = shrunk(run, campaign.script(script, seed, len), found.clone());
                 panic!(
                     "{}: SAMARA_SEED={seed} fails: {found}\nand so does this script of {} operations ({last}):\n{ops:#?}",
                     campaign.name,
@@ -76,15 +113,15 @@ pub fn campaign<V: Value, K: TestKey, S: Shape>(campaign: Campaign) -> Stats {
         seed = seed.wrapping_add(1);
     }
     println!(
-        "samara-ops {} {} (first seed {first}, {} entries at most, {} displaced, {} gaps found)",
-        total.ops, campaign.name, total.peak, total.displaced, total.gaps_found
+        "samara-ops {} {} (first seed {first}, {} entries at most, {} displaced, {} gaps found, {} shown beside stores)",
+        total.ops, campaign.name, total.peak, total.displaced, total.gaps_found, total.beside
     );
     total
 }
 
 /// Runs a script; a panic is a difference too.
-fn attempt<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Difference> {
-    catch_unwind(AssertUnwindSafe(|| run::<V, K, S>(ops))).unwrap_or_else(|panic| {
+fn attempt<K: TestKey>(run: Runs<'_, K>, ops: &[Op<K>]) -> Result<Stats, Difference> {
+    catch_unwind(AssertUnwindSafe(|| run(ops))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
         Err(Difference { index: ops.len().saturating_sub(1), what: format!("panicked: {text}") })
@@ -92,7 +129,7 @@ fn attempt<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Diffe
 }
 
 /// Leaves out what the failure does not need: first what comes after it, then ever smaller pieces.
-fn shrunk<V: Value, K: TestKey, S: Shape>(mut ops: Vec<Op<K>>, found: Difference) -> (Vec<Op<K>>, Difference) {
+fn shrunk<K: TestKey>(run: Runs<'_, K>, mut ops: Vec<Op<K>>, found: Difference) -> (Vec<Op<K>>, Difference) {
     // Each attempt may panic: say it once, not every time.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
@@ -107,7 +144,7 @@ fn shrunk<V: Value, K: TestKey, S: Shape>(mut ops: Vec<Op<K>>, found: Difference
             budget -= 1;
             let mut fewer = ops.clone();
             fewer.drain(at..(at + piece).min(ops.len()));
-            match attempt::<V, K, S>(&fewer) {
+            match attempt(run, &fewer) {
                 Ok(_) => at += piece,
                 Err(difference) => {
                     fewer.truncate(difference.index + 1);

@@ -10,13 +10,13 @@ use crate::value::Value;
 use samara::{BoundError, Shape, Span};
 
 /// The entry, or the gap, that holds `key`.
-fn stand<K: TestKey>(naive: &Naive<K>, key: K) -> Span<K> {
+pub(crate) fn stand<K: TestKey>(naive: &Naive<K>, key: K) -> Span<K> {
     let gaps = || naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
     naive.get(key).map(|entry| entry.0).or_else(gaps).unwrap_or(Span::FULL)
 }
 
 /// Where a walking step leads: the range, if the step goes anywhere.
-fn goes<K: TestKey>(naive: &Naive<K>, at: Span<K>, step: &Step<K>) -> Option<Span<K>> {
+pub(crate) fn goes<K: TestKey>(naive: &Naive<K>, at: Span<K>, step: &Step<K>) -> Option<Span<K>> {
     match step {
         Step::Walk(key) => Some(stand(naive, *key)),
         Step::Next => naive.at_or_after(at.last.checked_add(K::ONE)?).map(|entry| entry.0),
@@ -28,7 +28,7 @@ fn goes<K: TestKey>(naive: &Naive<K>, at: Span<K>, step: &Step<K>) -> Option<Spa
 }
 
 /// What moving the boundaries of the entry at `at` should say.
-fn moved<K: TestKey>(naive: &Naive<K>, at: Span<K>, to: Span<K>) -> Result<(), BoundError<K>> {
+pub(crate) fn moved<K: TestKey>(naive: &Naive<K>, at: Span<K>, to: Span<K>) -> Result<(), BoundError<K>> {
     if naive.get(at.first).is_none() {
         return Err(BoundError::NoEntry(at.first));
     }
@@ -63,6 +63,9 @@ fn same_move<K: TestKey>(
 /// Does a walking step with a cursor of either kind, and compares where it stands after it.
 macro_rules! walk_step {
     ($cursor:expr, $naive:expr, $at:expr, $step:expr) => {{
+        use $crate::cursors::goes;
+        use $crate::driver::{same, same_entry};
+        use $crate::op::Step;
         let to = goes($naive, *$at, $step);
         let entry = to.and_then(|span| $naive.get(span.first));
         match $step {
@@ -79,19 +82,24 @@ macro_rules! walk_step {
     }};
 }
 
-impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
-    pub(crate) fn walk_cursor(&self, key: K, steps: &[Step<K>]) -> Outcome {
-        let (mut cursor, mut at) = (self.map.cursor(key), stand(&self.naive, key));
-        same("where a new cursor stands", &cursor.span(), &at)?;
-        for step in steps {
+/// Goes these steps with a cursor of a map or of a guard.
+macro_rules! walk_cursor {
+    ($view:expr, $naive:expr, $key:expr, $steps:expr) => {{
+        let (mut cursor, mut at) = ($view.cursor($key), $crate::cursors::stand($naive, $key));
+        $crate::driver::same("where a new cursor stands", &cursor.span(), &at)?;
+        for step in $steps {
             let copy = cursor.clone();
             let before = at;
-            walk_step!(cursor, &self.naive, &mut at, step);
-            same("where the copy stands", &copy.span(), &before)?;
+            $crate::cursors::walk_step!(cursor, $naive, &mut at, step);
+            $crate::driver::same("where the copy stands", &copy.span(), &before)?;
         }
         Ok(())
-    }
+    }};
+}
 
+pub(crate) use {walk_cursor, walk_step};
+
+impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
     pub(crate) fn edit_by_cursor(&mut self, key: K, steps: &[Step<K>]) -> Outcome {
         let ids: Vec<u64> = steps.iter().map(|_| self.next_id()).collect();
         let naive = &mut self.naive;

@@ -3,20 +3,24 @@
 //! Knows the public face of the map only. Values are numbers counted upwards, so that the oracle holds the numbers.
 //!
 //! Observers and questions are passed as trait objects: a store is compiled anew for each kind of closure, and this
-//! module would otherwise have many.
+//! module would otherwise have many. What a shared map has too ([`look`], [`store`]) is asked for by `faces`.
 //!
 //! I1. After every operation that changes the map its length is compared. At the end, after every [`FULL_EVERY`] operations
 //!     and in a large map after one for every [`FULL_EVERY`] entries, all of its entries are, and `check()` passes.
 
+use crate::faces::{Looks, Observe, Stores};
 use crate::key::TestKey;
 use crate::op::{Op, Walk};
 use crate::oracle::{Naive, Piece};
 use crate::value::Value;
-use samara::{Displaced, RangeMap, Shape, Span, StoreError};
+use samara::{RangeMap, Shape, Span, StoreError};
 use std::fmt;
 
 /// How often the whole map is compared: after so many operations, and after a share of its entries.
 const FULL_EVERY: usize = 8;
+
+/// From the front to the end.
+pub(crate) const ALL: Walk = Walk { turns: 0, steps: u16::MAX };
 
 /// What a run did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +33,21 @@ pub struct Stats {
     pub displaced: u64,
     /// Gap searches that found one.
     pub gaps_found: u64,
+    /// Entries that walks and cursors showed after the shared map below them had changed.
+    pub beside: u64,
+}
+
+impl Stats {
+    /// One operation more, after which there are so many entries.
+    pub(crate) fn count(&mut self, entries: usize) {
+        self.ops += 1;
+        self.peak = self.peak.max(entries);
+    }
+}
+
+/// Whether it is time to compare all of a map of so many entries, `unseen` operations after the last time.
+pub(crate) fn is_due(unseen: usize, entries: usize) -> bool {
+    unseen >= FULL_EVERY.max(entries / FULL_EVERY)
 }
 
 /// Where the map and the oracle differ.
@@ -63,10 +82,9 @@ pub fn run<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Diffe
     for (index, op) in ops.iter().enumerate() {
         let at = |what: String| Difference { index, what: format!("{op:?}: {what}") };
         run.step(op).map_err(at)?;
-        run.stats.ops += 1;
-        run.stats.peak = run.stats.peak.max(run.naive.entries.len());
+        run.stats.count(run.naive.entries.len());
         unseen += 1;
-        if unseen >= FULL_EVERY.max(run.naive.entries.len() / FULL_EVERY) || index + 1 == ops.len() {
+        if is_due(unseen, run.naive.entries.len()) || index + 1 == ops.len() {
             run.compare().map_err(at)?;
             unseen = 0;
         }
@@ -79,13 +97,10 @@ pub(crate) struct Run<V, K: TestKey, S: Shape> {
     pub(crate) naive: Naive<K>,
     /// The next value's number.
     pub(crate) id: u64,
-    stats: Stats,
+    pub(crate) stats: Stats,
 }
 
 pub(crate) type Outcome = Result<(), String>;
-
-/// The observer that every store here is given, so that it is compiled once.
-pub(crate) type Observe<'a, V, K> = &'a mut dyn FnMut(Displaced<'_, V, K>);
 
 pub(crate) fn same<T: PartialEq + fmt::Debug>(what: &str, got: &T, want: &T) -> Outcome {
     if got == want { Ok(()) } else { Err(format!("{what}: got {got:?}, want {want:?}")) }
@@ -151,101 +166,42 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
         self.id
     }
 
-    pub(crate) fn observed(
-        &mut self,
-        got: Result<(), StoreError<K>>,
-        pieces: &[(Piece<K>, V)],
-        want: Result<Vec<Piece<K>>, StoreError<K>>,
-    ) -> Outcome {
-        same("result", &got, &want.as_ref().map(|_| ()).map_err(|e| *e))?;
-        let want = want.unwrap_or_default();
-        self.stats.displaced += want.len() as u64;
-        let right = pieces.len() == want.len()
-            && pieces
-                .iter()
-                .zip(&want)
-                .all(|((got, value), want)| (got.0, got.1, got.3) == (want.0, want.1, want.3) && value.is(want.2));
-        if right { Ok(()) } else { Err(format!("the observer was told {pieces:?}, should be told {want:?}")) }
-    }
-
     /// Compares all of the map with the oracle, and the map with its own rules.
     pub(crate) fn compare(&self) -> Outcome {
         self.map.check().map_err(|violation| format!("check(): {violation:?}"))?;
         same("len", &self.map.len(), &self.naive.entries.len())?;
         same("is_empty", &self.map.is_empty(), &self.naive.entries.is_empty())?;
-        let all = Walk { turns: 0, steps: u16::MAX };
-        walk(all, self.map.iter(), &self.naive.entries, |got, want| same_entry("entry", Some(got), Some(want)))
+        walk(ALL, self.map.iter(), &self.naive.entries, |got, want| same_entry("entry", Some(got), Some(want)))
     }
 
-    fn step(&mut self, op: &Op<K>) -> Outcome {
+    pub(crate) fn step(&mut self, op: &Op<K>) -> Outcome {
         match op {
-            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) | Op::SplitAt(_) => self.store(op)?,
-            Op::Get(key) => {
-                same_entry("get", self.map.get(*key), self.naive.get(*key))?;
-                same("contains_key", &self.map.contains_key(*key), &self.naive.get(*key).is_some())?;
+            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) | Op::SplitAt(_) => {
+                let id = self.next_id();
+                store(&mut self.map, &mut self.naive, id, op, &mut self.stats)?;
             }
-            Op::AtOrAfter(key) => same_entry("at_or_after", self.map.at_or_after(*key), self.naive.at_or_after(*key))?,
-            Op::AtOrBefore(key) => {
-                same_entry("at_or_before", self.map.at_or_before(*key), self.naive.at_or_before(*key))?;
+            Op::Get(_) | Op::AtOrAfter(_) | Op::AtOrBefore(_) | Op::Range(..) | Op::FindGap(_) | Op::Cursor(..) => {
+                look(&self.map, &self.naive, op, &mut self.stats)?
             }
             Op::GetMut(_) | Op::IterMut(_) | Op::RangeMut(..) => self.edit(op)?,
             Op::Iter(turns) => {
-                let want = &self.naive.entries;
-                walk(*turns, self.map.iter(), want, |got, want| same_entry("iter", Some(got), Some(want)))?;
+                look(&self.map, &self.naive, op, &mut self.stats)?;
                 self.cloned_iterator(*turns)?;
-            }
-            Op::Range(window, turns) => {
-                let want = self.naive.range(*window);
-                walk(*turns, self.map.range(*window), &want, |got, want| same_entry("range", Some(got), Some(want)))?;
             }
             Op::Gaps(window, turns) => {
                 let want = self.naive.gaps(*window);
                 walk(*turns, self.map.gaps(*window), &want, |got, want| same("gap", &got, &want))?;
             }
-            Op::FindGap(query) => {
-                let want = self.naive.find_gap(query);
-                self.stats.gaps_found += u64::from(want.is_some());
-                same("find_gap", &self.map.find_gap(query), &want)?;
-            }
             Op::TryClone { .. } | Op::FromSorted { .. } | Op::Rebuild | Op::Clear => self.whole(op)?,
             Op::Release => self.map.release(),
-            Op::Cursor(key, steps) => self.walk_cursor(*key, steps)?,
             Op::CursorMut(key, steps) => self.edit_by_cursor(*key, steps)?,
             Op::Reserve(stores) => {
                 self.map.reserve(usize::from(*stores)).map_err(|e| e.to_string())?;
             }
             Op::Verb(verb) => self.verb(verb)?,
+            Op::Shared(_) => {}
         }
         same("len", &self.map.len(), &self.naive.entries.len())
-    }
-
-    /// Operations that change what the map holds at some place.
-    fn store(&mut self, op: &Op<K>) -> Outcome {
-        let id = self.next_id();
-        let mut pieces: Vec<(Piece<K>, V)> = Vec::new();
-        let observe: Observe<'_, V, K> = &mut |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
-        match op {
-            Op::Insert(span) => {
-                let got = self.map.insert(*span, V::make(id));
-                same("result", &got, &self.naive.store(*span, Some(id)).map(|_| ()))
-            }
-            Op::Replace(span) => {
-                let got = self.map.replace(*span, V::make(id), observe);
-                let want = self.naive.store(*span, Some(id));
-                self.observed(got, &pieces, want)
-            }
-            Op::ClearRange(span) => {
-                let got = self.map.clear_range(*span, observe);
-                let want = self.naive.store(*span, None);
-                self.observed(got, &pieces, want)
-            }
-            Op::Remove(key) => {
-                let got = self.map.remove(*key);
-                same_entry("remove", got.as_ref().map(|(span, value)| (*span, value)), self.naive.remove(*key))
-            }
-            Op::SplitAt(key) => same("split_at", &self.map.split_at(*key), &Ok(self.naive.split_at(*key))),
-            other => unreachable!("{other:?} stores nothing"),
-        }
     }
 
     /// Operations that change values where they are: each value met becomes a new one.
@@ -330,14 +286,99 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
             };
         }
         let rest: Vec<_> = want.collect();
-        let all = Walk { turns: !turns.turns, steps: u16::MAX };
+        let all = Walk { turns: !turns.turns, ..ALL };
         walk(all, got.clone(), &rest, |got, want| same_entry("iter of the copy", Some(got), Some(want)))?;
         walk(all, got, &rest, |got, want| same_entry("iter after its copy", Some(got), Some(want)))
     }
 }
 
+/// A lookup, or a walk.
+pub(crate) fn look<V: Value, K: TestKey>(
+    view: &dyn Looks<V, K>,
+    naive: &Naive<K>,
+    op: &Op<K>,
+    stats: &mut Stats,
+) -> Outcome {
+    match op {
+        Op::Get(key) => {
+            let want = naive.get(*key);
+            same_entry("get", view.get(*key), want)?;
+            same("contains_key", &view.contains_key(*key), &want.is_some())?;
+            let default = V::make(0);
+            same("get_or", &view.get_or(*key, &default).is(want.map_or(0, |(_, id)| id)), &true)
+        }
+        Op::AtOrAfter(key) => same_entry("at_or_after", view.at_or_after(*key), naive.at_or_after(*key)),
+        Op::AtOrBefore(key) => same_entry("at_or_before", view.at_or_before(*key), naive.at_or_before(*key)),
+        Op::Iter(turns) => {
+            walk(*turns, view.iter(), &naive.entries, |got, want| same_entry("iter", Some(got), Some(want)))
+        }
+        Op::Range(window, turns) => {
+            let want = naive.range(*window);
+            walk(*turns, view.range(*window), &want, |got, want| same_entry("range", Some(got), Some(want)))
+        }
+        Op::FindGap(query) => {
+            let want = naive.find_gap(query);
+            stats.gaps_found += u64::from(want.is_some());
+            same("find_gap", &view.find_gap(query), &want)
+        }
+        Op::Cursor(key, steps) => view.walk_cursor(naive, *key, steps),
+        other => unreachable!("{other:?} does not only look"),
+    }
+}
+
+/// A store at some place, of the value of number `id`.
+pub(crate) fn store<V: Value, K: TestKey>(
+    map: &mut dyn Stores<V, K>,
+    naive: &mut Naive<K>,
+    id: u64,
+    op: &Op<K>,
+    stats: &mut Stats,
+) -> Outcome {
+    let mut pieces: Vec<(Piece<K>, V)> = Vec::new();
+    let observe: Observe<'_, V, K> = &mut |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
+    match op {
+        Op::Insert(span) => same("result", &map.insert(*span, V::make(id)), &naive.store(*span, Some(id)).map(|_| ())),
+        Op::Replace(span) => {
+            let got = map.replace(*span, V::make(id), observe);
+            observed(got, &pieces, naive.store(*span, Some(id)), stats)
+        }
+        Op::ClearRange(span) => {
+            let got = map.clear_range(*span, observe);
+            observed(got, &pieces, naive.store(*span, None), stats)
+        }
+        Op::Remove(key) => {
+            let got = map.remove(*key).map_err(|e| e.to_string())?;
+            same_entry("remove", pair(&got), naive.remove(*key))
+        }
+        Op::SplitAt(key) => same("split_at", &map.split_at(*key), &Ok(naive.split_at(*key))),
+        other => unreachable!("{other:?} stores nothing"),
+    }
+}
+
+/// What a store answered, and what its observer was told.
+pub(crate) fn observed<V: Value, K: TestKey>(
+    got: Result<(), StoreError<K>>,
+    pieces: &[(Piece<K>, V)],
+    want: Result<Vec<Piece<K>>, StoreError<K>>,
+    stats: &mut Stats,
+) -> Outcome {
+    same("result", &got, &want.as_ref().map(|_| ()).map_err(|e| *e))?;
+    let want = want.unwrap_or_default();
+    stats.displaced += want.len() as u64;
+    let right = pieces.len() == want.len()
+        && pieces
+            .iter()
+            .zip(&want)
+            .all(|((got, value), want)| (got.0, got.1, got.3) == (want.0, want.1, want.3) && value.is(want.2));
+    if right { Ok(()) } else { Err(format!("the observer was told {pieces:?}, should be told {want:?}")) }
+}
+
+pub(crate) fn pair<V, K: Copy>(entry: &Option<(Span<K>, V)>) -> Option<(Span<K>, &V)> {
+    entry.as_ref().map(|(span, value)| (*span, value))
+}
+
 /// The ranges that are not empty, ascending, without those that meet one before them.
-fn tidied<K: TestKey>(spans: &[Span<K>]) -> Vec<Span<K>> {
+pub(crate) fn tidied<K: TestKey>(spans: &[Span<K>]) -> Vec<Span<K>> {
     let mut spans: Vec<Span<K>> = spans.iter().copied().filter(|span| !span.is_empty()).collect();
     spans.sort();
     let mut tidy: Vec<Span<K>> = Vec::new();

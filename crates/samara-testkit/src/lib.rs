@@ -2,7 +2,7 @@
 //!
 //! - [`Op`] is every operation of a range map as data; [`Universe`] says which keys the operations use.
 //! - [`Naive`] is the oracle: a list of entries, each operation written as a scan over all of them.
-//! - [`run`] does operations on a map and on the oracle, and compares every answer.
+//! - [`run`] does operations on a map and on the oracle, and compares every answer; [`run_shared`] does so with a shared map.
 //! - [`campaign`] does it with many seeds, and makes a failing script small before it shows it.
 //! - [`Tracked`] is a value that is counted, and that panics in its n-th clone or drop.
 //!
@@ -22,19 +22,26 @@
 mod campaign;
 mod cursors;
 mod driver;
+mod faces;
+mod held;
+mod history;
 mod key;
 mod op;
 mod oracle;
+mod shared;
 mod tracked;
 mod universe;
 mod value;
 mod verbs;
 
-pub use campaign::{Campaign, campaign, ops_wanted, seed_wanted};
+pub use campaign::{Campaign, campaign, campaign_shared, ops_wanted, seed_wanted};
 pub use driver::{Difference, Stats, run};
 pub use key::{Frame, Small, TestKey};
-pub use op::{EntryStep, Kept, Op, Step, Verb, Walk, script, script_from_bytes};
+pub use op::{
+    EntryStep, Kept, Op, Shared, Step, Verb, Walk, script, script_from_bytes, script_shared, script_shared_from_bytes,
+};
 pub use oracle::{Naive, Piece};
+pub use shared::{Sharing, run_shared};
 pub use tracked::{Ledger, Tracked};
 pub use universe::Universe;
 pub use value::Value;

@@ -1,7 +1,7 @@
 //! Every operation of a range map, as data.
 //!
 //! Knows which operations there are, not what they should answer. Scripts from a seed and scripts from a fuzzer's bytes
-//! are made by the same code, so that what one finds the other can.
+//! are made by the same code, so that what one finds the other can. Those for a shared map have [`Shared`] among them.
 
 use crate::key::TestKey;
 use crate::universe::Universe;
@@ -59,6 +59,59 @@ pub enum Op<K> {
     CursorMut(K, Vec<Step<K>>),
     Clear,
     Verb(Verb<K>),
+    Shared(Shared<K>),
+}
+
+/// What only a shared map can do; a map of one owner leaves it out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shared<K> {
+    /// Pins, and begins a walk over the range and a cursor at the key, which stand beside what follows.
+    Pin(Span<K>, K),
+    /// Ends what was pinned last.
+    Unpin,
+    /// Steps of the walk that was begun last.
+    Walk(Walk),
+    /// Steps of the cursor that was begun last; those that edit are left out.
+    Steps(Vec<Step<K>>),
+    /// Takes a snapshot, by the handle to write or as a reader does, and keeps it.
+    Snapshot {
+        /// By the handle.
+        by_handle: bool,
+    },
+    /// Stores in a snapshot that is kept.
+    StoreKept(u8, Span<K>),
+    /// Puts a snapshot that is kept in the place of the map.
+    SetKept(u8),
+    /// Drops a snapshot that is kept.
+    DropKept(u8),
+    /// Does these operations as one instant, or, where it `fails` after them, not at all.
+    Update {
+        /// Those of a map of one owner.
+        ops: Vec<Op<K>>,
+        /// Whether it ends in an error.
+        fails: bool,
+    },
+    /// Gives the map to one owner for these operations, and then shares it again. Left out while something is pinned.
+    Alone(Vec<Op<K>>),
+}
+
+impl<K: TestKey> Shared<K> {
+    fn arbitrary(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Self> {
+        Ok(match u.int_in_range(0..=63_u8)? {
+            0..=7 => Shared::Pin(universe.span(u)?, universe.key(u)?),
+            8..=9 => Shared::Pin(Span::FULL, universe.key(u)?),
+            // More often than the one before, so that there are times at which nothing is pinned.
+            10..=22 => Shared::Unpin,
+            23..=30 => Shared::Walk(Walk { turns: u.arbitrary()?, steps: u.int_in_range(1..=8)? }),
+            31..=38 => Shared::Steps(steps(u, universe)?),
+            39..=44 => Shared::Snapshot { by_handle: u.arbitrary()? },
+            45..=48 => Shared::StoreKept(u.arbitrary()?, universe.span(u)?),
+            49..=50 => Shared::SetKept(u.arbitrary()?),
+            51..=54 => Shared::DropKept(u.arbitrary()?),
+            55..=61 => Shared::Update { ops: ops(u, universe)?, fails: u.int_in_range(0..=3_u8)? == 3 },
+            _ => Shared::Alone(ops(u, universe)?),
+        })
+    }
 }
 
 /// A verb that is built upon the others.
@@ -241,6 +294,23 @@ impl<K: TestKey> Op<K> {
             _ => Op::Insert(universe.span(u)?),
         })
     }
+
+    /// An operation of a shared map, with keys of `universe`.
+    ///
+    /// # Errors
+    /// As [`Unstructured`]'s methods.
+    pub fn arbitrary_shared(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Self> {
+        if u.int_in_range(0..=7_u8)? == 7 {
+            return Ok(Op::Shared(Shared::arbitrary(u, universe)?));
+        }
+        Op::arbitrary(u, universe)
+    }
+}
+
+/// A few operations of a map of one owner.
+fn ops<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Vec<Op<K>>> {
+    let count = u.int_in_range(1..=5_usize)?;
+    (0..count).map(|_| Op::arbitrary(u, universe)).collect()
 }
 
 fn spans<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Vec<Span<K>>> {
@@ -281,28 +351,54 @@ fn gap_query<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Resul
     Ok(GapQuery::new(len).within(window).aligned_at(align, offset).from(end))
 }
 
-/// Operation `index` of the script of `seed`: the same at every call, whatever comes before it.
-fn nth<K: TestKey>(seed: u64, index: usize, universe: &Universe) -> Op<K> {
-    let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64));
-    let mut bytes = [0; 512];
-    rng.fill(&mut bytes);
-    match Op::arbitrary(&mut Unstructured::new(&bytes), universe) {
-        Ok(op) => op,
-        Err(error) => unreachable!("the bytes that run out read as zeros: {error}"),
+/// How an operation is made: [`Op::arbitrary`] or [`Op::arbitrary_shared`].
+type Make<K> = fn(&mut Unstructured<'_>, &Universe) -> Result<Op<K>>;
+
+/// The script of `seed`. Operation `index` is the same at every call, whatever comes before it.
+fn from_seed<K: TestKey>(make: Make<K>, seed: u64, universe: &Universe, len: usize) -> Vec<Op<K>> {
+    let nth = |index: usize| {
+        let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index as u64));
+        let mut bytes = [0; 512];
+        rng.fill(&mut bytes);
+        match make(&mut Unstructured::new(&bytes), universe) {
+            Ok(op) => op,
+            Err(error) => unreachable!("the bytes that run out read as zeros: {error}"),
+        }
+    };
+    (0..len).map(nth).collect()
+}
+
+fn from_bytes<K: TestKey>(make: Make<K>, u: &mut Unstructured<'_>, longest: usize) -> Result<Vec<Op<K>>> {
+    let universe = Universe::arbitrary(u)?;
+    let mut ops = Vec::new();
+    while !u.is_empty() && ops.len() < longest {
+        ops.push(make(u, &universe)?);
     }
+    Ok(ops)
 }
 
 /// The script of `seed`: `len` operations with keys of `universe`.
 pub fn script<K: TestKey>(seed: u64, universe: Universe, len: usize) -> Vec<Op<K>> {
-    (0..len).map(|index| nth(seed, index, &universe)).collect()
+    from_seed(Op::arbitrary, seed, &universe, len)
+}
+
+/// The script of `seed` for a shared map.
+pub fn script_shared<K: TestKey>(seed: u64, universe: Universe, len: usize) -> Vec<Op<K>> {
+    from_seed(Op::arbitrary_shared, seed, &universe, len)
 }
 
 /// The script that a fuzzer's bytes stand for, at most `longest` operations.
+///
+/// # Errors
+/// As [`Unstructured`]'s methods.
 pub fn script_from_bytes<K: TestKey>(u: &mut Unstructured<'_>, longest: usize) -> Result<Vec<Op<K>>> {
-    let universe = Universe::arbitrary(u)?;
-    let mut ops = Vec::new();
-    while !u.is_empty() && ops.len() < longest {
-        ops.push(Op::arbitrary(u, &universe)?);
-    }
-    Ok(ops)
+    from_bytes(Op::arbitrary, u, longest)
+}
+
+/// The script for a shared map that a fuzzer's bytes stand for, at most `longest` operations.
+///
+/// # Errors
+/// As [`Unstructured`]'s methods.
+pub fn script_shared_from_bytes<K: TestKey>(u: &mut Unstructured<'_>, longest: usize) -> Result<Vec<Op<K>>> {
+    from_bytes(Op::arbitrary_shared, u, longest)
 }

@@ -73,6 +73,11 @@ impl Drop for Tracked {
     }
 }
 
+/// How many values are alive in this thread.
+pub(crate) fn live() -> usize {
+    BOOK.with_borrow(|book| book.live)
+}
+
 /// Counts down; true when the count is over.
 fn burn(fuse: &mut Option<u64>) -> bool {
     match fuse {
@@ -111,7 +116,7 @@ impl Ledger {
 
     /// How many values are alive.
     pub fn live(&self) -> usize {
-        BOOK.with_borrow(|book| book.live)
+        live()
     }
 
     /// How many drops were of a value that was dead already.

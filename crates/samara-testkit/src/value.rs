@@ -1,6 +1,6 @@
 //! Values that tests store. Knows nothing of maps.
 
-use crate::tracked::Tracked;
+use crate::tracked::{Tracked, live};
 use std::fmt::Debug;
 
 /// A value that is made from a number, so that the oracle need hold no values.
@@ -9,6 +9,10 @@ pub trait Value: Clone + Debug {
     fn make(id: u64) -> Self;
     /// Whether this is the value of number `id`, as far as the type can tell.
     fn is(&self, id: u64) -> bool;
+    /// How many values of the type live in this thread, if that is counted.
+    fn live() -> Option<usize> {
+        None
+    }
 }
 
 impl Value for u32 {
@@ -55,6 +59,9 @@ impl<V: Value> Value for Box<V> {
     fn is(&self, id: u64) -> bool {
         (**self).is(id)
     }
+    fn live() -> Option<usize> {
+        V::live()
+    }
 }
 
 impl Value for Tracked {
@@ -63,5 +70,8 @@ impl Value for Tracked {
     }
     fn is(&self, id: u64) -> bool {
         self.id() == id
+    }
+    fn live() -> Option<usize> {
+        Some(live())
     }
 }

@@ -2,28 +2,57 @@
 //!
 //! Knows the public face of the map only.
 
-use crate::driver::{Observe, Outcome, Run, same, same_entry, walk};
+use crate::driver::{ALL, Outcome, Run, Stats, observed, pair, same, same_entry, walk};
+use crate::faces::{Looks, Stores};
 use crate::key::TestKey;
 use crate::op::{EntryStep, Kept, Verb, Walk};
 use crate::oracle::Naive;
 use crate::value::Value;
-use samara::{BoundError, Entry, EntryError, RangeMap, ReservedError, Shape, Span, StoreError};
-
-const ALL: Walk = Walk { turns: 0, steps: u16::MAX };
-
-fn pair<V, K: Copy>(entry: &Option<(Span<K>, V)>) -> Option<(Span<K>, &V)> {
-    entry.as_ref().map(|(span, value)| (*span, value))
-}
+use samara::{BoundError, Entry, EntryError, RangeMap, Shape, Span, StoreError};
 
 fn nth(mask: u32, index: usize) -> bool {
     mask >> (index % 32) & 1 == 1
 }
 
+/// Stores and clears by turns through a reservation, of a map or of a shared one, for as many stores as there are `spans`, and one more. `$then`
+/// is told what there is after each.
+macro_rules! commit_all {
+    ($commit:expr, $naive:expr, $spans:expr, $first:expr, $then:expr) => {{
+        let observe: $crate::faces::Observe<'_, V, K> = &mut |_| ();
+        let mut left = $spans.len();
+        for (span, id) in $spans.iter().zip($first..) {
+            let (got, want) = match id % 4 {
+                0 => ($commit.clear_range(*span, &mut *observe), $naive.store(*span, None)),
+                1 => ($commit.replace(*span, V::make(id), &mut *observe), $naive.store(*span, Some(id))),
+                2 => (
+                    $commit.insert_merging(*span, V::make(id), |_, _| false).map(|_| ()),
+                    $naive.store(*span, Some(id)),
+                ),
+                _ => ($commit.insert(*span, V::make(id)), $naive.store(*span, Some(id))),
+            };
+            left -= usize::from(want.is_ok());
+            let want = want.map(|_| ()).map_err(|_| samara::ReservedError::EmptyRange(*span));
+            same("a reserved store", &got, &want)?;
+            same("remaining", &$commit.remaining(), &left)?;
+            $then(&*$naive);
+        }
+        while left > 0 {
+            same("a reserved split", &$commit.split_at(K::MIN), &Ok(false))?;
+            left -= 1;
+        }
+        same("one too many", &$commit.insert(Span::FULL, V::make(0)), &Err(samara::ReservedError::UsedUp))?;
+    }};
+}
+pub(crate) use commit_all;
+
 impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
     pub(crate) fn verb(&mut self, verb: &Verb<K>) -> Outcome {
         match verb {
-            Verb::InsertMerging(span, left, right) => self.insert_merging(*span, (*left, *right)),
-            Verb::MergeAt(key, joins) => self.merge_at(*key, *joins),
+            Verb::InsertMerging(span, left, right) => {
+                let id = self.next_id();
+                insert_merging(&mut self.map, &mut self.naive, id, *span, (*left, *right), &mut self.stats)
+            }
+            Verb::MergeAt(key, joins) => merge_at(&mut self.map, &mut self.naive, *key, *joins),
             Verb::Entry(key, step) => self.entry(*key, *step),
             Verb::Retain(mask) => self.retain(*mask),
             Verb::ExtractIf(window, mask, steps) => self.extract_if(*window, *mask, usize::from(*steps)),
@@ -34,80 +63,7 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
             Verb::Extend { spans, by_append } => self.extend(spans, *by_append),
             Verb::Reserved(spans) => self.reserved(spans),
             Verb::Ends { pop_first, pop_last } => self.ends(*pop_first, *pop_last),
-            Verb::Cover(window, key) => self.cover(*window, *key),
-        }
-    }
-
-    fn insert_merging(&mut self, span: Span<K>, says: (bool, bool)) -> Outcome {
-        let id = self.next_id();
-        // What touches, and what is asked about it.
-        let mut whole = span;
-        let (mut asked, mut questions) = (Vec::new(), Vec::new());
-        if !span.is_empty() {
-            if let Some(below) = span.first.checked_sub(K::ONE)
-                && let Some((left, value)) = self.naive.get(below)
-            {
-                asked.push((Span::new(left.first, below), value, whole, id));
-                whole.first = if says.0 { left.first } else { whole.first };
-            }
-            if let Some(above) = span.last.checked_add(K::ONE)
-                && let Some((right, value)) = self.naive.get(above)
-            {
-                asked.push((whole, id, Span::new(above, right.last), value));
-                whole.last = if says.1 { right.last } else { whole.last };
-            }
-        }
-        let mut pieces = Vec::new();
-        let got = self.map.replace_merging(
-            span,
-            V::make(id),
-            |left, right| {
-                questions.push((left.0, left.1.clone(), right.0, right.1.clone()));
-                if left.0.last < span.first { says.0 } else { says.1 }
-            },
-            |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone())),
-        );
-        let right = questions.len() == asked.len()
-            && questions
-                .iter()
-                .zip(&asked)
-                .all(|(got, want)| (got.0, got.2) == (want.0, want.2) && got.1.is(want.1) && got.3.is(want.3));
-        if !right {
-            return Err(format!("asked {questions:?}, should ask {asked:?}"));
-        }
-        same("range", &got, &if span.is_empty() { Err(StoreError::EmptyRange(span)) } else { Ok(whole) })?;
-        let want = self.naive.clone().store(span, Some(id));
-        if want.is_ok() {
-            let _ = self.naive.store(whole, Some(id));
-        }
-        self.observed(got.map(|_| ()), &pieces, want)
-    }
-
-    fn merge_at(&mut self, key: K, joins: bool) -> Outcome {
-        let touch = key.checked_sub(K::ONE).and_then(|below| {
-            let (left, right) = (self.naive.get(below)?, self.naive.get(key)?);
-            (left.0 != right.0).then_some((left, right))
-        });
-        let mut asked = None;
-        let got = self.map.merge_at(key, |left, right| {
-            asked = Some((left.0, left.1.clone(), right.0, right.1.clone()));
-            joins
-        });
-        same("the two that are asked about", &asked.as_ref().map(|a| (a.0, a.2)), &touch.map(|(l, r)| (l.0, r.0)))?;
-        let right = match (&asked, &touch) {
-            (Some(asked), Some((left, right))) => asked.1.is(left.1) && asked.3.is(right.1),
-            _ => true,
-        };
-        same("the values that are asked about are theirs", &right, &true)?;
-        let want = touch.filter(|_| joins).map(|(left, right)| {
-            self.naive.remove(key);
-            self.naive.entries.iter_mut().filter(|(span, _)| *span == left.0).for_each(|(s, _)| s.last = right.0.last);
-            right.1
-        });
-        match (&got, want) {
-            (None, None) => Ok(()),
-            (Some(value), Some(id)) if value.is(id) => Ok(()),
-            _ => Err(format!("merge_at: got {got:?}, want {want:?}")),
+            Verb::Cover(window, key) => cover(&self.map, &self.naive, *window, *key),
         }
     }
 
@@ -128,21 +84,9 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
                         same_entry("remove", pair(&Some(entry.remove())), held)?;
                     }
                     EntryStep::SetSpan(to) => {
-                        let free = naive.range(to).iter().all(|(other, _)| *other == span);
-                        let fits = !to.is_empty() && span.intersect(&to).is_some() && free;
                         let got = entry.set_span(to);
-                        same("set_span", &got.is_ok(), &fits)?;
-                        if let Err(BoundError::Occupied(key)) = got {
-                            same(
-                                "the key named is another's",
-                                &(naive.get(key).is_some() && !span.contains(key)),
-                                &true,
-                            )?;
-                        }
-                        if fits {
-                            naive.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(s, _)| *s = to);
-                        }
-                        same("span", &entry.span(), if fits { &to } else { &span })?;
+                        same("span", &entry.span(), if got.is_ok() { &to } else { &span })?;
+                        set_span(got, naive, key, to)?;
                     }
                     EntryStep::SplitAt(at) => {
                         let cut = span.first < at && at <= span.last;
@@ -310,36 +254,14 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;
         let mut commit = self.map.reserve(spans.len()).map_err(|e| e.to_string())?;
-        let observe: Observe<'_, V, K> = &mut |_| ();
-        let mut left = spans.len();
-        for (span, id) in spans.iter().zip(first..) {
-            let (got, want) = match id % 4 {
-                0 => (commit.clear_range(*span, &mut *observe), self.naive.store(*span, None)),
-                1 => (commit.replace(*span, V::make(id), &mut *observe), self.naive.store(*span, Some(id))),
-                2 => (
-                    commit.insert_merging(*span, V::make(id), |_, _| false).map(|_| ()),
-                    self.naive.store(*span, Some(id)),
-                ),
-                _ => (commit.insert(*span, V::make(id)), self.naive.store(*span, Some(id))),
-            };
-            left -= usize::from(want.is_ok());
-            let want = want.map(|_| ()).map_err(|_| ReservedError::EmptyRange(*span));
-            same("a reserved store", &got, &want)?;
-            same("remaining", &commit.remaining(), &left)?;
-        }
-        while left > 0 {
-            same("a reserved split", &commit.split_at(K::MIN), &Ok(false))?;
-            left -= 1;
-        }
-        same("one too many", &commit.insert(Span::FULL, V::make(0)), &Err(ReservedError::UsedUp))?;
+        commit_all!(commit, &mut self.naive, spans, first, |_| ());
         self.map.release();
         self.compare()
     }
 
     fn ends(&mut self, pop_first: bool, pop_last: bool) -> Outcome {
+        ends(&self.map, &self.naive)?;
         let entries = &mut self.naive.entries;
-        same_entry("first", self.map.first(), entries.first().copied())?;
-        same_entry("last", self.map.last(), entries.last().copied())?;
         if pop_first {
             let want = (!entries.is_empty()).then(|| entries.remove(0));
             same_entry("pop_first", pair(&self.map.pop_first()), want)?;
@@ -349,25 +271,159 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
         }
         Ok(())
     }
+}
 
-    fn cover(&self, window: Span<K>, key: K) -> Outcome {
-        let (met, gaps) = (self.naive.range(window), self.naive.gaps(window));
-        same("covers", &self.map.covers(window), &gaps.is_empty())?;
-        same("is_free", &self.map.is_free(window), &met.is_empty())?;
-        same("overlaps", &self.map.overlaps(window), &!met.is_empty())?;
-        let gap = self.naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
-        same("gap_at", &self.map.gap_at(key), &gap)?;
-        let mut sum = Some(0u128);
-        for span in met.iter().filter_map(|(span, _)| span.intersect(&window)) {
-            let len = (span.last.to_u128() - span.first.to_u128()).checked_add(1);
-            sum = sum.zip(len).and_then(|(sum, len)| sum.checked_add(len));
+/// Stores the value of number `id`, and says this of the entries that touch.
+pub(crate) fn insert_merging<V: Value, K: TestKey>(
+    map: &mut dyn Stores<V, K>,
+    naive: &mut Naive<K>,
+    id: u64,
+    span: Span<K>,
+    says: (bool, bool),
+    stats: &mut Stats,
+) -> Outcome {
+    // What touches, and what is asked about it.
+    let mut whole = span;
+    let (mut asked, mut questions) = (Vec::new(), Vec::new());
+    if !span.is_empty() {
+        if let Some(below) = span.first.checked_sub(K::ONE)
+            && let Some((left, value)) = naive.get(below)
+        {
+            asked.push((Span::new(left.first, below), value, whole, id));
+            whole.first = if says.0 { left.first } else { whole.first };
         }
-        let want = sum.filter(|sum| *sum <= K::MAX.to_u128()).map(K::from_u128);
-        same("covered_len", &self.map.covered_len(window), &want)?;
-        if let Some((span, id)) = self.naive.get(key) {
-            same("index", &self.map[key].is(id), &true)?;
-            same("a covered range has no gap", &self.map.covers(span), &true)?;
+        if let Some(above) = span.last.checked_add(K::ONE)
+            && let Some((right, value)) = naive.get(above)
+        {
+            asked.push((whole, id, Span::new(above, right.last), value));
+            whole.last = if says.1 { right.last } else { whole.last };
         }
-        Ok(())
     }
+    let mut pieces = Vec::new();
+    let got = map.replace_merging(
+        span,
+        V::make(id),
+        &mut |left, right| {
+            questions.push((left.0, left.1.clone(), right.0, right.1.clone()));
+            if left.0.last < span.first { says.0 } else { says.1 }
+        },
+        &mut |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone())),
+    );
+    let right = questions.len() == asked.len()
+        && questions
+            .iter()
+            .zip(&asked)
+            .all(|(got, want)| (got.0, got.2) == (want.0, want.2) && got.1.is(want.1) && got.3.is(want.3));
+    if !right {
+        return Err(format!("asked {questions:?}, should ask {asked:?}"));
+    }
+    same("range", &got, &if span.is_empty() { Err(StoreError::EmptyRange(span)) } else { Ok(whole) })?;
+    let want = naive.clone().store(span, Some(id));
+    if want.is_ok() {
+        let _ = naive.store(whole, Some(id));
+    }
+    observed(got.map(|_| ()), &pieces, want, stats)
+}
+
+pub(crate) fn merge_at<V: Value, K: TestKey>(
+    map: &mut dyn Stores<V, K>,
+    naive: &mut Naive<K>,
+    key: K,
+    joins: bool,
+) -> Outcome {
+    // Mostly at the next border that there is: few keys are one.
+    let border = naive.at_or_after(key).filter(|_| !key.to_u128().is_multiple_of(4)).map(|(span, _)| span.first);
+    let key = border.unwrap_or(key);
+    let touch = key.checked_sub(K::ONE).and_then(|below| {
+        let (left, right) = (naive.get(below)?, naive.get(key)?);
+        (left.0 != right.0).then_some((left, right))
+    });
+    let mut asked = None;
+    let got = map.merge_at(key, &mut |left, right| {
+        asked = Some((left.0, left.1.clone(), right.0, right.1.clone()));
+        joins
+    });
+    let got = got.map_err(|e| e.to_string())?;
+    same("the two that are asked about", &asked.as_ref().map(|a| (a.0, a.2)), &touch.map(|(l, r)| (l.0, r.0)))?;
+    let right = match (&asked, &touch) {
+        (Some(asked), Some((left, right))) => asked.1.is(left.1) && asked.3.is(right.1),
+        _ => true,
+    };
+    same("the values that are asked about are theirs", &right, &true)?;
+    let want = touch.filter(|_| joins).map(|(left, right)| {
+        naive.remove(key);
+        naive.entries.iter_mut().filter(|(span, _)| *span == left.0).for_each(|(s, _)| s.last = right.0.last);
+        right.1
+    });
+    match (&got, want) {
+        (None, None) => Ok(()),
+        (Some(value), Some(id)) if value.is(id) => Ok(()),
+        _ => Err(format!("merge_at: got {got:?}, want {want:?}")),
+    }
+}
+
+/// What came of giving the entry that holds `key` the range `to`. Of the keys that are occupied any may be named.
+pub(crate) fn set_span<K: TestKey>(
+    got: Result<(), BoundError<K>>,
+    naive: &mut Naive<K>,
+    key: K,
+    to: Span<K>,
+) -> Outcome {
+    let held = naive.get(key).map(|(span, _)| span);
+    let fits = !to.is_empty()
+        && held.is_some_and(|span| {
+            span.intersect(&to).is_some() && naive.range(to).iter().all(|(other, _)| *other == span)
+        });
+    let right = match got {
+        Ok(()) => fits,
+        Err(BoundError::EmptyRange(span)) => span == to && to.is_empty(),
+        Err(BoundError::NoEntry(none)) => none == key && held.is_none(),
+        Err(BoundError::Elsewhere { entry, wanted }) => {
+            wanted == to && held == Some(entry) && entry.intersect(&to).is_none()
+        }
+        Err(BoundError::Occupied(other)) => {
+            !fits && held.is_some_and(|span| !span.contains(other)) && naive.get(other).is_some()
+        }
+        Err(_) => false,
+    };
+    if !right {
+        return Err(format!("set_span: got {got:?}, the entry is {held:?}"));
+    }
+    if fits {
+        naive.entries.iter_mut().filter(|(span, _)| Some(*span) == held).for_each(|(span, _)| *span = to);
+    }
+    Ok(())
+}
+
+/// The first entry and the last one.
+pub(crate) fn ends<V: Value, K: TestKey>(view: &dyn Looks<V, K>, naive: &Naive<K>) -> Outcome {
+    same_entry("first", view.first(), naive.entries.first().copied())?;
+    same_entry("last", view.last(), naive.entries.last().copied())
+}
+
+/// What is occupied and what is free.
+pub(crate) fn cover<V: Value, K: TestKey, S: Shape>(
+    map: &RangeMap<V, K, S>,
+    naive: &Naive<K>,
+    window: Span<K>,
+    key: K,
+) -> Outcome {
+    let (met, gaps) = (naive.range(window), naive.gaps(window));
+    same("covers", &map.covers(window), &gaps.is_empty())?;
+    same("is_free", &map.is_free(window), &met.is_empty())?;
+    same("overlaps", &map.overlaps(window), &!met.is_empty())?;
+    let gap = naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
+    same("gap_at", &map.gap_at(key), &gap)?;
+    let mut sum = Some(0u128);
+    for span in met.iter().filter_map(|(span, _)| span.intersect(&window)) {
+        let len = (span.last.to_u128() - span.first.to_u128()).checked_add(1);
+        sum = sum.zip(len).and_then(|(sum, len)| sum.checked_add(len));
+    }
+    let want = sum.filter(|sum| *sum <= K::MAX.to_u128()).map(K::from_u128);
+    same("covered_len", &map.covered_len(window), &want)?;
+    if let Some((span, id)) = naive.get(key) {
+        same("index", &map[key].is(id), &true)?;
+        same("a covered range has no gap", &map.covers(span), &true)?;
+    }
+    Ok(())
 }

@@ -15,7 +15,7 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// The handle to write a shared map by is taken, by another thread or by this one.
+/// The handle to write a shared map by is taken, by another thread or by this one, or a store is being made without it.
 #[cfg(feature = "shared")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
@@ -23,7 +23,7 @@ pub struct Busy;
 #[cfg(feature = "shared")]
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("busy: the handle to write by is taken; if another thread has it, wait with `write`, or try again")
+        f.write_str("busy: the handle to write by is taken, or another thread stores; wait with `write`, or try again")
     }
 }
 

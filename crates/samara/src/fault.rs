@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "only tests are told of it"))]
 pub enum Point {
+    /// A store beside others looks whether a snapshot has a node of the way.
+    Asked,
     /// The part of the tree that a store works in has been chosen.
     Chosen,
     /// The verb has done its work there, and nobody sees it yet.

@@ -11,7 +11,7 @@ use crate::shared::SharedRangeMap;
 use crate::shared_cursor::SharedCursor;
 use crate::shared_range::SharedRange;
 use crate::span::Span;
-use crate::tree::{Tree, find};
+use crate::tree::{Tree, find, value_or};
 use core::fmt;
 use core::mem::ManuallyDrop;
 
@@ -55,11 +55,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
         let Some((root, height)) = self.map.published.load() else { return default };
-        // SAFETY: as above.
-        unsafe {
-            let Some((leaf, slot)) = find::<V, K, S>(root, height, key) else { return default };
-            core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default)
-        }
+        // SAFETY: pinned for as long as `self` is borrowed.
+        unsafe { value_or(find::<V, K, S>(root, height, key), key, default) }
     }
 
     /// Whether an entry holds `key`. O(log n).

@@ -1,7 +1,7 @@
 //! Inner nodes as bytes: where each word stands, and how to read and write it.
 //!
 //! ```text
-//!   | pivot: K * slots | header: len | gap: K * slots | refs, number | child * slots |
+//!   | pivot: K * slots | header: len | gap: K * slots | refs, number, lock | child * slots |
 //! ```
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
@@ -17,7 +17,7 @@ use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::share::PUBLISHED;
-use crate::sync::{AtomicPtr, AtomicU32, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 use core::ptr;
@@ -48,7 +48,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
     const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), align_of::<K>());
     const REFS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<AtomicU32>());
-    const ITEMS: usize = up(Self::REFS + size_of::<AtomicU32>() + size_of::<u16>(), align_of::<Raw>());
+    const LOCK: usize = Self::REFS + size_of::<AtomicU32>() + size_of::<u16>();
+    const ITEMS: usize = up(Self::LOCK + size_of::<AtomicU8>(), align_of::<Raw>());
     const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
 
@@ -112,6 +113,16 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
     }
 
+    /// 1 while a store has the node's child pointers and gap words to itself (A4).
+    ///
+    /// # Safety
+    /// The node is live, for as long as the lock is used.
+    #[inline(always)]
+    pub(crate) unsafe fn lock<'a>(self) -> &'a AtomicU8 {
+        // SAFETY: N1.
+        unsafe { &*self.at.as_ptr().add(Self::LOCK).cast() }
+    }
+
     /// Whether nobody but its maker can see the node: what is published is not written to (Q4, U1).
     ///
     /// # Safety
@@ -134,7 +145,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     }
 
     /// # Safety
-    /// As for [`Node::key`]; the caller keeps the keys in order.
+    /// As for [`Inner::key`]; the caller keeps the keys in order.
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         debug_assert!(i < Self::SLOTS);
@@ -157,7 +168,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     }
 
     /// # Safety
-    /// As for [`Node::one`].
+    /// As for [`Inner::gap`].
     #[inline(always)]
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < Self::SLOTS);
@@ -215,10 +226,10 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// [`Node::close`] for keys and second words alone: where the items are, the caller knows.
+    /// [`Inner::close`] for keys and second words alone: where the items are, the caller knows.
     ///
     /// # Safety
-    /// As for [`Node::close`].
+    /// As for [`Inner::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_words(self, i: usize, n: usize) {
         // SAFETY: the caller's promise keeps every range within the arrays; N2 is restored for the slots that fall free.
@@ -282,6 +293,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
             self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (N4)
             self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
             self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
+            self.at.as_ptr().add(Self::LOCK).cast::<AtomicU8>().write(AtomicU8::new(0));
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`RangeMap`] maps disjoint, inclusive ranges of integers to values. It finds, replaces, erases and splits ranges
 //! atomically, finds free gaps by width in O(log n) from either end, walks with cursors, and reserves memory first so that
-//! a store cannot fail. [`SharedRangeMap`] is the same for many threads: readers that take no lock and wait for nobody, beside one writer
+//! a store cannot fail. [`SharedRangeMap`] is the same for many threads: readers that take no lock and wait for nobody, beside writers
 //! at a time, each of whose stores is one instant for them. Without its default features it needs `alloc` and nothing else of `std`.
 //!
 //! ```
@@ -109,6 +109,8 @@ extern crate std;
 mod append;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx512;
+#[cfg(feature = "shared")]
+mod beside;
 mod bounds;
 mod build;
 mod cast;
@@ -162,6 +164,8 @@ mod remove;
 mod reservation;
 mod retain;
 mod search;
+#[cfg(feature = "shared")]
+mod seats;
 #[cfg(feature = "serde")]
 mod serde_impl;
 mod shape;
@@ -174,6 +178,8 @@ mod shared_cursor;
 mod shared_range;
 #[cfg(feature = "shared")]
 mod shared_reservation;
+#[cfg(feature = "shared")]
+mod shared_writer;
 mod slab;
 mod sorted;
 mod span;
@@ -223,6 +229,8 @@ pub use shared_cursor::SharedCursor;
 pub use shared_range::SharedRange;
 #[cfg(feature = "shared")]
 pub use shared_reservation::SharedReservation;
+#[cfg(feature = "shared")]
+pub use shared_writer::SharedWriter;
 pub use span::Span;
 pub use whole::{Iter, IterMut, Spans, Values, ValuesMut};
 #[cfg(feature = "shared")]

@@ -19,9 +19,6 @@ use crate::spare::Spare;
 use alloc::collections::VecDeque;
 use core::mem;
 
-/// So many nodes are taken out before a stamp is asked for: what a stamp costs is shared by as many stores.
-const BATCH: usize = 128;
-
 pub(crate) struct Limbo<K, R: Reclaim> {
     pub(crate) log: Log<K>,
     /// Stamps, and how many nodes each is for. Oldest first.
@@ -36,6 +33,12 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         Limbo { log, batches: VecDeque::new(), stamped: 0 }
     }
 
+    /// Whether much has been taken out since it was last looked at.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.log.retired.len() - self.stamped >= R::BATCH
+    }
+
     /// Frees what no reader sees any more. Unless `now`, only if much has been taken out since it was last looked at.
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
@@ -45,7 +48,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         leaves: &mut Spare<Leaf<V, K, S>>,
         inners: &mut Spare<Inner<K, S>>,
     ) {
-        if now || self.log.retired.len() - self.stamped >= BATCH {
+        if now || self.is_due() {
             self.stamp(reclaim);
             self.free(reclaim, leaves, inners);
         }

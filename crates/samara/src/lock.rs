@@ -1,4 +1,4 @@
-//! Who may write: one at a time. With std a thread that waits sleeps; without, it spins.
+//! Who has the handle to write: one at a time. With std a thread that waits sleeps; without, it spins.
 
 #[cfg(not(feature = "std"))]
 use crate::sync::{AtomicBool, Ordering};

@@ -12,7 +12,7 @@ use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::shape::{Normal, Shape};
 use crate::span::Span;
-use crate::tree::Tree;
+use crate::tree::{Tree, value_or};
 use core::marker::PhantomData;
 
 /// A map from disjoint, inclusive ranges of keys to values.
@@ -116,9 +116,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     #[must_use]
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
-        let Some((leaf, slot)) = self.tree.find(key) else { return default };
-        // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
-        unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
+        // SAFETY: T4; the value is borrowed as long as the map.
+        unsafe { value_or(self.tree.find(key), key, default) }
     }
 
     /// [`get`](Self::get), with the value to change.

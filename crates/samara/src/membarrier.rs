@@ -126,6 +126,8 @@ impl fmt::Debug for MembarrierGuard {
 
 // SAFETY: the argument in the head of `domain`. Guards stay in their thread, as registrations do, and the domain lives for ever.
 unsafe impl Reclaim for Membarrier {
+    /// Its stamps interrupt readers: seldom, then.
+    const BATCH: usize = 1024;
     type Reader = MembarrierReader;
     type Guard = MembarrierGuard;
     type Stamp = MembarrierStamp;

@@ -13,7 +13,9 @@
 //! - **U2** Only inner nodes that the map alone owns change so; what a snapshot owns too is copied, from the uppermost such node on.
 //! - **U3** What is taken out is noted (`log`), and freed or used again when every reader that could have come to it is gone (`limbo`).
 //!   A node that was taken out is not changed any more: its child pointers stay as they were at that moment.
-//! - **U4** `storing` is held while a store plans and publishes; a snapshot is taken under it. So no node gets another owner in between.
+//! - **U4** `storing` is held while a store of the handle plans and publishes; a snapshot is taken under it, and keeps out those who store
+//!   beside others (A1). So the map's nodes get other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to own its
+//!   children, before it gives the node up. Hence whoever asks whether a node is the map's alone asks from above, first of the root.
 //! - **U5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
 //!   (`Tree::own`).
 //!
@@ -28,9 +30,12 @@
 //! leaf does not change, so what it says of the key was so at that moment. The same goes for the gap that the key is in: its lower end may
 //! be the border of the region, which a node above knows, and by U5 the leaf and the border are of one moment.
 //!
+//! Several writers may store at once, each in a leaf: `beside` says what they may touch. What is said of a writer here holds for each of them.
+//!
 //! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node
 //! sees all that was written to it before. Gap words are, too: who finds less room than there was comes to what took it.
 
+use crate::displaced::unobserved;
 use crate::error::AllocError;
 use crate::fault::{Point, point};
 use crate::inner::Inner;
@@ -133,6 +138,8 @@ pub(crate) enum Change<K> {
     Replace { span: Span<K>, stores: bool },
     /// The entry that holds the key, which is there, is taken out.
     Remove { key: K },
+    /// The entry that holds the key, which is there, gets another value.
+    Modify { key: K },
     /// Two entries that touch become one.
     Join { lower: Span<K>, upper: Span<K> },
     /// The entry `was` gets other bounds.
@@ -141,10 +148,10 @@ pub(crate) enum Change<K> {
 
 impl<K: Key> Change<K> {
     /// The keys of the entries that are changed or looked at.
-    fn keys(&self) -> Span<K> {
+    pub(crate) fn keys(&self) -> Span<K> {
         match *self {
             Change::Replace { span, .. } => span,
-            Change::Remove { key } => Span::new(key, key),
+            Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
             Change::Join { lower, upper } => Span::new(lower.first, upper.last),
             Change::Move { was, to } => Span::new(was.first.min(to.first), was.last.max(to.last)),
         }
@@ -155,6 +162,13 @@ impl<K: Key> Change<K> {
 pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
     pub(crate) map: RangeMap<V, K, S>,
+    /// How many of its entries stores beside others have added (`Seats::len`).
+    pub(crate) added: usize,
+    pub(crate) bench: Bench<V, K, S, R>,
+}
+
+/// What a thread that stores works with.
+pub(crate) struct Bench<V, K: Key, S: Shape, R: Reclaim> {
     /// The part of the tree that a store is in; between stores, nodes for the next ones.
     pub(crate) part: Tree<V, K, S>,
     pub(crate) limbo: Limbo<K, R>,
@@ -163,14 +177,13 @@ pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
 /// Nodes of each kind that are kept for the next stores, at most: so many, and so many bytes.
 const POOL: (usize, usize) = (1024, 1 << 20);
 
-impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
-    pub(crate) fn new(home: usize) -> Self {
-        let (mut map, mut part) = (RangeMap { tree: Tree::new() }, Tree::new());
-        map.tree.home = home;
+impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
+    pub(crate) fn new() -> Self {
+        let mut part = Tree::new();
         let most = |bytes: usize| POOL.0.min(POOL.1 / bytes.max(1)) as u32;
         part.leaves.pool(most(Leaf::<V, K, S>::BYTES));
         part.inners.pool(most(Inner::<K, S>::BYTES));
-        Writer { map, part, limbo: Limbo::new(Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES) }
+        Bench { part, limbo: Limbo::new(Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 
     /// Frees everything that was taken out.
@@ -178,17 +191,37 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// # Safety
     /// There is no reader.
     pub(crate) unsafe fn end(&mut self) {
-        let Writer { part, limbo, .. } = self;
+        let Bench { part, limbo } = self;
         // SAFETY: the caller's promise.
         unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
     }
 
-    /// Frees what no reader can see any more, if it is time to ask for it, or `now`.
-    pub(crate) fn collect(&mut self, shared: &Published, reclaim: &R, now: bool) {
-        let Writer { part, limbo, .. } = self;
+    /// Frees what no reader can see any more, if it is time to ask for it, or `now`. Tells how many bytes still wait.
+    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool) {
+        let Bench { part, limbo } = self;
         point(Point::Collecting);
         limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners);
-        shared.tally.0.pending.store(limbo.log.bytes, Ordering::Relaxed);
+        pending.store(limbo.log.bytes, Ordering::Relaxed);
+    }
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Drop for Bench<V, K, S, R> {
+    fn drop(&mut self) {
+        // SAFETY: a map drops what it stores with when nobody borrows it any more.
+        unsafe { self.end() };
+    }
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+    pub(crate) fn new(home: usize) -> Self {
+        let mut map = RangeMap { tree: Tree::new() };
+        map.tree.home = home;
+        Writer { map, added: 0, bench: Bench::new() }
+    }
+
+    /// Tells readers how many entries there are.
+    fn tell(&self, shared: &Published) {
+        shared.tally.0.len.store(self.map.tree.len.wrapping_sub(self.added), Ordering::Relaxed);
     }
 }
 
@@ -206,11 +239,11 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     ) -> Result<T, AllocError> {
         let _storing = shared.enter();
         let mut path = Path::new();
-        let part = &mut self.part;
+        let Bench { part, limbo } = &mut self.bench;
         let tree = &self.map.tree;
         // Room for what the publishing itself notes. What an earlier store owed, it has noted.
-        self.limbo.log.owed = 0;
-        self.limbo.log.reserve()?;
+        limbo.log.owed = 0;
+        limbo.log.reserve()?;
         let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
         let old = tree.root.map(|_| {
             // SAFETY: the path is fresh.
@@ -222,7 +255,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
                 Some(leaf) if level == 0 => Some(copy_leaf(part, Leaf::from_raw(leaf))?.raw()),
                 old => old,
             };
-            self.limbo.log.base = if old.is_some() { tree.region_start(&path, level) } else { K::MIN };
+            limbo.log.base = if old.is_some() { tree.region_start(&path, level) } else { K::MIN };
         }
         (part.height, part.len, part.thinned) = (level, tree.len, tree.thinned);
         part.hole.forget();
@@ -232,8 +265,9 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old };
         // Until `publish` is dropped the log is used through the part alone.
-        publish.writer.part.log = Some(ptr::NonNull::from(&mut publish.writer.limbo.log));
-        Ok(verb(&mut publish.writer.part))
+        let Bench { part, limbo } = &mut publish.writer.bench;
+        part.log = Some(ptr::NonNull::from(&mut limbo.log));
+        Ok(verb(part))
     }
 
     /// Puts `map` in the place of the whole map.
@@ -248,8 +282,9 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             return Err(AllocError);
         }
         let _storing = shared.enter();
-        self.limbo.log.owed = 0;
-        self.limbo.log.reserve()?;
+        let log = &mut self.bench.limbo.log;
+        log.owed = 0;
+        log.reserve()?;
         let (tree, new) = (&mut self.map.tree, &mut map.tree);
         if tree.root == new.root {
             return Ok(()); // `map` is one owner more, and goes
@@ -261,12 +296,12 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             }
         }
         shared.root.0.store(join(new.root, new.height), Ordering::Release);
-        shared.tally.0.len.store(new.len, Ordering::Relaxed);
         if let Some(old) = mem::replace(&mut tree.root, new.root.take()) {
-            self.limbo.log.note(old, tree.height, Fate::GivenUp);
+            log.note(old, tree.height, Fate::GivenUp);
         }
         (tree.height, tree.len, tree.thinned) =
             (mem::take(&mut new.height), mem::take(&mut new.len), tree.thinned | new.thinned);
+        self.tell(shared);
         Ok(())
     }
 }
@@ -285,7 +320,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
-        let Writer { map, part, limbo } = &mut *self.writer;
+        let Writer { map, bench: Bench { part, limbo }, .. } = &mut *self.writer;
         let tree = &mut map.tree;
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
         tree.len = mem::take(&mut part.len);
@@ -310,7 +345,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
                 } else {
                     Inner::<K, S>::from_raw(new).widest()
                 };
-                put(tree, self.path, self.level, new, gap);
+                put::<K, S>(tree.height, self.path, self.level, new, gap, |_| ());
             }
             if self.level == 0
                 && let Some(old) = self.old
@@ -318,25 +353,35 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
                 limbo.log.note(old, 0, Fate::GivenUp);
             }
         }
-        self.shared.tally.0.len.store(tree.len, Ordering::Relaxed);
+        self.writer.tell(self.shared);
     }
 }
 
-/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to see.
+/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to see. `lock` is told at which level a gap word is
+/// about to change, above the parent's (A4).
 ///
 /// # Safety
-/// `path` is of the tree as it is; the nodes above are the map's alone (U2); `new` is complete, and has the last key of what was there.
+/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone (U2), and the caller's from the parent up to where
+/// `lock` has been called for; `new` is complete, and has the last key of what was there.
 #[inline]
-unsafe fn put<V, K: Key, S: Shape>(tree: &Tree<V, K, S>, path: &Path, level: usize, new: Raw, gap: K) {
+pub(crate) unsafe fn put<K: Key, S: Shape>(
+    height: usize,
+    path: &Path,
+    level: usize,
+    new: Raw,
+    gap: K,
+    mut lock: impl FnMut(usize),
+) {
     // SAFETY: the caller's promise; path nodes are live.
     unsafe {
         // What grows, before: a search that comes from above finds its way to a gap from the moment on at which that is there (U1).
-        for above in level + 1..=tree.height {
+        for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);
             if gap <= node.gap(slot) {
                 break;
             }
+            lock(above);
             node.publish_gap(slot, gap);
         }
         point(Point::Raised);
@@ -345,12 +390,13 @@ unsafe fn put<V, K: Key, S: Shape>(tree: &Tree<V, K, S>, path: &Path, level: usi
         point(Point::Swapped);
         // What shrinks, after.
         let mut below = gap;
-        for above in level + 1..=tree.height {
+        for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);
             if node.gap(slot) == below {
                 break;
             }
+            lock(above);
             node.publish_gap(slot, below);
             below = node.widest();
         }
@@ -363,7 +409,7 @@ unsafe fn put<V, K: Key, S: Shape>(tree: &Tree<V, K, S>, path: &Path, level: usi
 ///
 /// # Safety
 /// A live node at `level`; `alone` is true.
-unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) {
+pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) {
     // SAFETY: the caller's promise; children are live.
     unsafe {
         let count = refs::<V, K, S>(at, level);
@@ -410,7 +456,7 @@ pub(crate) unsafe fn unmark<V, K: Key, S: Shape>(at: Raw, level: usize) {
 /// # Safety
 /// A live leaf that nobody changes.
 #[inline]
-unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
+pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
     part: &mut Tree<V, K, S>,
     from: Leaf<V, K, S>,
 ) -> Result<Leaf<V, K, S>, AllocError> {
@@ -430,6 +476,16 @@ unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
         mem::forget(partial);
     }
     Ok(to)
+}
+
+impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
+    /// Stores, in the place of the entry that holds `key`, what `change` makes of a clone of its value, if there is one.
+    pub(crate) fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<(), AllocError> {
+        let Some((span, value)) = self.range(Span::new(key, key)).next() else { return Ok(()) };
+        let mut value = value.clone();
+        change(&mut value);
+        self.store(span, Some(value), unobserved).map_err(|_| AllocError)
+    }
 }
 
 /// The lowest level at which the node on the way takes the whole change in itself; `path` is the way.
@@ -480,7 +536,7 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
 /// # Safety
 /// The leaf is live and not empty.
 #[inline(always)]
-unsafe fn fits<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize, change: Change<K>) -> bool {
+pub(crate) unsafe fn fits<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize, change: Change<K>) -> bool {
     // SAFETY: the caller's promise; slots below the length are read.
     unsafe {
         let len = leaf.len();
@@ -505,6 +561,7 @@ unsafe fn fits<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize, change: Ch
                     && (!stores || leaf.admits(span.first, span.last))
             }
             Change::Remove { .. } => slot + 1 < len && len > least,
+            Change::Modify { .. } => slot < len,
             Change::Join { upper, .. } => slot + 1 < len && leaf.key(slot + 1) == upper.last && len > least,
             Change::Move { was, to } => {
                 to.last <= last

@@ -12,7 +12,8 @@ impl Quiescent {
     /// For structures whose every guard is dropped before a store begins.
     ///
     /// # Safety
-    /// No guard lives while something is unlinked: with a [`SharedRangeMap`](crate::SharedRangeMap), while a call of its write handle runs, so
+    /// No guard lives while something is unlinked: with a [`SharedRangeMap`](crate::SharedRangeMap), while a call of its write handle or of a
+    /// [`SharedWriter`](crate::SharedWriter) runs, so
     /// observers, predicates and values' `clone` and `drop` may not look through guards either. Between stores guards may come and go. Where
     /// threads differ, the drop of every earlier guard happens before the store, and the store before every later guard.
     ///

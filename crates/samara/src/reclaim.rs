@@ -9,7 +9,7 @@
 //! | [`Quiescent`] | nothing | nothing | the promise that guards and stores never meet |
 //!
 //! [`Epoch`] is the one to start with. [`Membarrier`] is for readers that pin often beside writers that store seldom: pinning is nearly
-//! free, but each stamp (a shared map asks for one in 128 nodes) interrupts running readers for some microseconds. [`Membarrier::fenced`]
+//! free, but each stamp (a shared map asks for one in 1,024 nodes, by each writer) interrupts running readers for some microseconds. [`Membarrier::fenced`]
 //! makes no system call. [`Quiescent`] is for one thread, or where something else keeps readers and writers apart.
 //!
 //! Knows neither trees nor nodes: who unlinks keeps what was unlinked, with the stamp, and frees it.
@@ -35,6 +35,8 @@ pub use crate::quiescent::Quiescent;
 /// A guard protects for as long as it lives, whatever becomes of its registration, and whether or not it ever is dropped. It counts as a
 /// guard of the value that made its registration, whichever `pin` was asked for it. Nothing is promised of a stamp that another value made.
 pub unsafe trait Reclaim {
+    /// How many nodes a writer takes out before it asks for a stamp, at least: what a stamp costs is shared by as many stores.
+    const BATCH: usize = 128;
     /// A registration: one thread's, or one reader's. It may cost an allocation; where that can go wrong, the program ends.
     type Reader;
     /// Keeps what its thread may see from being reclaimed. Dropped by the thread that made it: not `Send`, unless it may be dropped by any

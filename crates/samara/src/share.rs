@@ -11,7 +11,7 @@
 //!   threads, and its last owner drops it: hence snapshots only of `V: Send + Sync`.
 //! - **Q3** `cloner` is set in every tree that may have a node in common with another one, and makes a copy of a `V`.
 //! - **Q4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count; the map is one of its owners, and nobody changes
-//!   it but the map's writer (`publish`). A store in a shared map runs in a tree of its own with a `log`: there everything that is marked is
+//!   it but the map's writers (`publish`, `beside`). A store in a shared map runs in a tree of its own with a `log`: there everything that is marked is
 //!   copied before it is changed, and noted. What is not marked was made by that store. An inner node without other owners hands its
 //!   children over to its copy; any other node is given up like one that is shared.
 //! - **Q5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark stays,

@@ -1,4 +1,4 @@
-//! The shared map: [`SharedRangeMap`], for many readers beside one writer. Knows who may read and who may write; how a store becomes one
+//! The shared map: [`SharedRangeMap`], for many readers beside writers. Knows who may read and who may write; how a store becomes one
 //! instant, `publish` knows.
 
 use crate::epoch::Epoch;
@@ -8,10 +8,12 @@ use crate::guard::{SharedGuard, SharedReader};
 use crate::key::Key;
 use crate::lock::Lock;
 use crate::map::RangeMap;
-use crate::publish::{Published, Writer, unmark};
+use crate::publish::{Bench, Published, Writer, unmark};
 use crate::reclaim::{PinHere, Reclaim};
+use crate::seats::Seats;
 use crate::shape::{Normal, Shape};
 use crate::share::{hold, refs};
+use crate::shared_writer::SharedWriter;
 use crate::span::Span;
 use crate::sync::UnsafeCell;
 use crate::sync::{AtomicUsize, Ordering};
@@ -20,10 +22,11 @@ use crate::write::WriteGuard;
 use core::fmt;
 use core::mem;
 
-/// A [`RangeMap`] for many threads: readers take no lock and wait for nobody, beside one writer at a time.
+/// A [`RangeMap`] for many threads: readers take no lock and wait for nobody, beside writers.
 ///
 /// A reader [pins](Self::pin) and looks through the guard for as long as it likes; a writer takes the [handle](Self::write), and every store of
-/// it is one instant for all readers, however many entries it replaces.
+/// it is one instant for all readers, however many entries it replaces. Where several threads store at the same time, each has a
+/// [`SharedWriter`](Self::writer).
 ///
 /// # Consistency
 /// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it returns was in the map at some moment between
@@ -41,23 +44,24 @@ use core::mem;
 ///
 /// # Readers and writers
 /// A reader takes no lock, never waits and never starts again. Looking writes to no memory at all; pinning writes to the thread's own. Taking a
-/// snapshot does wait, for the store or the other snapshot that is under way. A writer waits for other writers and for snapshots being taken,
-/// never for readers.
+/// snapshot does wait, for the stores or the other snapshot that are under way. A writer waits for other writers and for snapshots being taken,
+/// never for readers: at the handle for all that store, as a [`SharedWriter`] mostly for those alone that change a leaf below the same node.
 ///
-/// The map is `Send` and `Sync` where its values are both. Guards, registrations and the handle stay in their thread (but guards and
+/// The map is `Send` and `Sync` where its values are both. Guards, a reader's registration and the handle stay in their thread (but guards and
 /// registrations of [`Quiescent`](crate::Quiescent)).
 ///
 /// # Values
 /// A store copies the leaves that it changes, one nearly always, and so clones the values there (29 at most in each; 13 of values over 32 bytes,
 /// 5 over 256): they should be `Copy`, or pointers that are cheap to clone, as `Arc` is. Clones and originals are each dropped once, when no
 /// reader can see them any more: by a writer, by who drops the last snapshot that has them, or with the map. A value with interior mutability is
-/// cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` may run while the handle to write is held: they
-/// must not ask for it.
+/// cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` may run within a store: they
+/// must not store, nor ask for the handle.
 ///
 /// # Reclamation
 /// What a store takes out (a leaf, 512 bytes with 8-byte values, now and then inner nodes of 760) waits until the readers that may have seen it
-/// are gone, and is used again by the writer, which keeps 1,024 nodes of each kind for that, and a megabyte, at most. How that is known is the
-/// [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by stores, once in 128 nodes taken out, and by
+/// are gone, and is used again by the writer, which keeps 1,024 nodes of each kind for that, and a megabyte, at most.
+/// (Each [`SharedWriter`] does so, too.) How that is known is the
+/// [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by stores, once in [128](Reclaim::BATCH) nodes taken out, and by
 /// [`reclaim`](WriteGuard::reclaim): so if no store follows, what was taken out last stays, values and all, until that is called or the map is
 /// dropped.
 ///
@@ -99,15 +103,18 @@ use core::mem;
 /// ```
 pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) published: Published,
-    pub(crate) reclaim: R,
     /// Which map's nodes are marked (Q5).
     home: usize,
     pub(crate) lock: Lock,
-    /// For who holds `lock`.
+    /// For those who store beside others.
+    pub(crate) seats: Seats<Bench<V, K, S, R>>,
+    /// For who holds `lock`, and has closed the seats.
     pub(crate) writer: UnsafeCell<Writer<V, K, S, R>>,
+    /// Goes last, after its stamps.
+    pub(crate) reclaim: R,
 }
 
-// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used under a lock, and what readers come to
+// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used under a lock, and looked at by those who store beside others (A3); what readers come to
 // is only changed as `publish` says.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<V, K, R, S> where R::Stamp: Send
 {}
@@ -148,6 +155,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
             reclaim,
             home,
             lock: Lock::new(),
+            seats: Seats::new(),
             writer: UnsafeCell::new(Writer::new(home)),
         }
     }
@@ -171,7 +179,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     where
         V: Clone,
     {
-        let mut map = RangeMap { tree: Tree::new() };
+        let (mut map, len) = (RangeMap { tree: Tree::new() }, self.len());
         let writer = self.writer.get_mut();
         mem::swap(&mut map, &mut writer.map);
         // Nothing is left for readers, and there are none.
@@ -180,7 +188,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
             // SAFETY: T4; no reader borrows the map.
             unsafe { unmark::<V, K, S>(root, map.tree.height) };
         }
-        map.tree.home = 0;
+        (map.tree.len, map.tree.home) = (len, 0);
         map.tree.cloner.set(V::clone); // snapshots may be there still
         drop(self); // now, so that nothing is lost where a value's drop panics
         map
@@ -218,28 +226,49 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     }
 
     /// The handle to write by: waits while it is taken (without `std`: spins). Each call may come from another thread; who waits goes in no
-    /// promised order. A thread that has it already waits for ever, or panics: also in the arms of `match map.write().remove(key)? { .. }`
+    /// promised order. Then waits, spinning, for [`SharedWriter`]s in the midst of a store. A thread that has it already waits for ever, or panics: also in the arms of `match map.write().remove(key)? { .. }`
     /// and of `if let`, whose temporaries live that long. Bind the result first.
     pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
-        // SAFETY: the lock is held.
-        unsafe { WriteGuard::new(self, self.lock.lock()) }
+        let held = self.lock.lock();
+        // SAFETY: the lock is held, and nobody stores beside.
+        unsafe { WriteGuard::new(self, held, self.seats.close()) }
     }
 
-    /// The handle to write by, if it is not taken.
+    /// The handle to write by, if it is not taken, and no [`SharedWriter`] is in the midst of a store.
     ///
     /// # Errors
     /// [`Busy`].
     pub fn try_write(&self) -> Result<WriteGuard<'_, V, K, R, S>, Busy> {
         let held = self.lock.try_lock().ok_or(Busy)?;
-        // SAFETY: the lock is held.
-        Ok(unsafe { WriteGuard::new(self, held) })
+        let closed = self.seats.try_close().ok_or(Busy)?;
+        // SAFETY: the lock is held, and nobody stores beside.
+        Ok(unsafe { WriteGuard::new(self, held, closed) })
+    }
+
+    /// One of several writers that store at the same time. Waits for who has the handle: a thread that has it itself waits for
+    /// ever. Takes some 500 bytes, which stay until the map goes, and are used again once it is dropped; each that there ever was at once is
+    /// looked at when the handle is taken, and by snapshots, [`len`](Self::len) and [`pending`](Self::pending).
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    pub fn writer(&self) -> Result<SharedWriter<'_, V, K, R, S>, AllocError> {
+        let _held = self.lock.lock();
+        let _storing = self.published.enter();
+        // SAFETY: the seats are closed by who has the handle or takes a snapshot, which is nobody else now; and taken nowhere else.
+        unsafe {
+            let seat = self.seats.take(Bench::new).ok_or(AllocError)?;
+            Ok(SharedWriter::new(self, seat))
+        }
     }
 
     /// How many entries there are. While a store is under way: before it, or after it; for that moment it may disagree with
-    /// [`is_empty`](Self::is_empty). O(1).
+    /// [`is_empty`](Self::is_empty). While several [`SharedWriter`]s store, what each has added is looked at one after the other: the sum may be one
+    /// that never was. O(`SharedWriter`s there ever were at once).
     #[must_use]
     pub fn len(&self) -> usize {
-        self.published.tally.0.len.load(Ordering::Relaxed)
+        let len = self.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(self.seats.len());
+        // Looked at one after the other: what was taken out may show before it was seen to be there.
+        if len > isize::MAX as usize { 0 } else { len }
     }
 
     /// Whether there is no entry. O(1).
@@ -249,10 +278,11 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     }
 
     /// Bytes of nodes that stores have taken out and that have not been freed: a guard may still see them, or nobody has asked since. A
-    /// whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced counts as its uppermost node. O(1).
+    /// whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced counts as its uppermost node. O(`SharedWriter`s there ever were
+    /// at once).
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.published.tally.0.pending.load(Ordering::Relaxed)
+        self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
 
     /// The map as it is at one moment, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
@@ -268,6 +298,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         V: Clone + Send + Sync,
     {
         let _storing = self.published.enter();
+        let _closed = self.seats.close();
         point(Point::Snapshot);
         let mut tree = Tree::new();
         if let Some((root, height)) = self.published.load() {
@@ -304,13 +335,6 @@ impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIte
     /// As for [`RangeMap`].
     fn from_iter<I: IntoIterator<Item = (T, V)>>(entries: I) -> Self {
         entries.into_iter().collect::<RangeMap<V, K, S>>().into()
-    }
-}
-
-impl<V, K: Key, R: Reclaim, S: Shape> Drop for SharedRangeMap<V, K, R, S> {
-    fn drop(&mut self) {
-        // SAFETY: guards borrow the map: there is no reader.
-        unsafe { self.writer.get_mut().end() };
     }
 }
 

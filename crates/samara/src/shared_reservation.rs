@@ -32,9 +32,9 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let each = stores.checked_mul(12).ok_or(AllocError)?;
         let each_inner = each.checked_mul(levels).ok_or(AllocError)?;
         let all = inners.checked_add(each_inner).ok_or(AllocError)?;
-        self.part.ensure(each, all)?;
+        self.bench.part.ensure(each, all)?;
         let noted = all.checked_add(each).and_then(|nodes| nodes.checked_add(leaves)).ok_or(AllocError)?;
-        self.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)
+        self.bench.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockErro
 /// One turn of waiting for another thread: short at first, then, where there is an operating system, others are let run.
 #[cfg(feature = "shared")]
 pub(crate) fn spin(spins: &mut u32) {
-    *spins += 1;
+    *spins = spins.saturating_add(1);
     #[cfg(feature = "std")]
     if *spins > 100 {
         std::thread::yield_now();

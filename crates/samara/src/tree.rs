@@ -437,6 +437,17 @@ pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K)
     dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
 
+/// The value of what [`find`] gave for `key`, if that entry holds it, or `default`: chosen without a branch.
+///
+/// # Safety
+/// As for [`find`], for as long as the value is borrowed.
+#[inline]
+pub(crate) unsafe fn value_or<V, K: Key, S: Shape>(found: Option<(Leaf<V, K, S>, usize)>, key: K, default: &V) -> &V {
+    let Some((leaf, slot)) = found else { return default };
+    // SAFETY: `find` gives an entry's slot; the caller's promise.
+    unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
+}
+
 struct Find<V, K: Key, S: Shape> {
     root: Raw,
     height: usize,
@@ -482,7 +493,7 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
 
 /// Trees of so many levels above the leaves, or more, have leaves and lowest inner nodes that are not in the nearest caches: who comes down
 /// asks for all lines of one at once.
-const FAR: usize = 3;
+pub(crate) const FAR: usize = 3;
 
 struct Seek<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,

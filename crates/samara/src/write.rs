@@ -7,11 +7,13 @@ use crate::error::{AllocError, BoundError, StoreError};
 use crate::key::Key;
 use crate::lock::Held;
 use crate::map::RangeMap;
-use crate::publish::{Change, Published, Writer};
+use crate::publish::{Bench, Change, Published, Writer};
 use crate::reclaim::Reclaim;
+use crate::seats::{Closed, Seats};
 use crate::shape::{Normal, Shape};
 use crate::shared::SharedRangeMap;
 use crate::span::Span;
+use crate::sync::Ordering;
 use crate::tree::{Path, Tree};
 use core::fmt;
 use core::marker::PhantomData;
@@ -25,7 +27,7 @@ use core::ptr::NonNull;
 /// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. After a panic
 /// the store has happened as a whole or not at all. Not, where an observer or a predicate panics, or a value's `clone` while the store is
 /// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or a value's `drop` (which may be that of a value
-/// that an earlier call took out). Those closures, and values' `clone` and `drop`, run while the store is under way: they may look at the
+/// that an earlier call took out). Those closures, that of [`modify`](Self::modify), and values' `clone` and `drop`, run while the store is under way: they may look at the
 /// map through guards, but must not take a snapshot of it or write to it, which would wait for ever.
 ///
 /// # Errors
@@ -52,21 +54,39 @@ pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     kind: PhantomData<&'m mut Writer<V, K, S, R>>,
     /// Whether a store may look at what was taken out, for which it may need memory.
     pub(crate) collects: bool,
+    seats: &'m Seats<Bench<V, K, S, R>>,
+    /// Nobody stores beside this handle. Opened before the lock is let go of.
+    _closed: Closed<'m, Bench<V, K, S, R>>,
     _held: Held<'m>,
 }
 
 impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// # Safety
-    /// `held` is of the map's lock.
-    pub(crate) unsafe fn new(map: &'m SharedRangeMap<V, K, R, S>, held: Held<'m>) -> Self {
-        // SAFETY: of a cell, not null.
-        let writer = unsafe { NonNull::new_unchecked(map.writer.get()) };
+    /// `held` is of the map's lock, and `closed` of its seats, where nobody is in.
+    pub(crate) unsafe fn new(
+        map: &'m SharedRangeMap<V, K, R, S>,
+        held: Held<'m>,
+        closed: Closed<'m, Bench<V, K, S, R>>,
+    ) -> Self {
+        let seats = &map.seats;
+        // SAFETY: of a cell, not null. Nobody stores now: A3.
+        let writer = unsafe {
+            let mut writer = NonNull::new_unchecked(map.writer.get());
+            if !seats.is_empty() {
+                let Writer { map: whole, added, .. } = writer.as_mut();
+                *added = seats.len();
+                whole.tree.len = map.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(*added);
+            }
+            writer
+        };
         WriteGuard {
             published: &map.published,
             reclaim: &map.reclaim,
             writer,
             kind: PhantomData,
             collects: true,
+            seats,
+            _closed: closed,
             _held: held,
         }
     }
@@ -91,19 +111,31 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// gone); while a guard is held that may see it, nothing helps.
     pub fn reclaim(&mut self) -> usize {
         let (writer, published, reclaim) = self.writer();
-        writer.collect(published, reclaim, true);
-        writer.limbo.log.bytes
+        writer.bench.collect(&published.tally.0.pending, reclaim, true);
+        for seat in self.seats.iter() {
+            // SAFETY: A3: the seats are closed.
+            unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true) };
+        }
+        published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
 }
 
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     #[inline]
-    fn change<T>(&mut self, change: Change<K>, verb: impl FnOnce(&mut Tree<V, K, S>) -> T) -> Result<T, AllocError> {
+    pub(crate) fn change<T>(
+        &mut self,
+        change: Change<K>,
+        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+    ) -> Result<T, AllocError> {
         let collects = self.collects;
         let (writer, published, reclaim) = self.writer();
+        // After stores that have panicked.
+        if collects && writer.bench.limbo.is_due() {
+            writer.bench.collect(&published.tally.0.pending, reclaim, false);
+        }
         let done = writer.change(published, change, verb)?;
         if collects {
-            writer.collect(published, reclaim, false);
+            writer.bench.collect(&published.tally.0.pending, reclaim, false);
         }
         Ok(done)
     }
@@ -268,10 +300,10 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
-        let Some((span, value)) = self.get(key) else { return Ok(false) };
-        let mut value = value.clone();
-        change(&mut value);
-        self.insert(span, value).map_err(|_| AllocError)?;
+        if !self.contains_key(key) {
+            return Ok(false);
+        }
+        self.change(Change::Modify { key }, |part| part.modify(key, change))??;
         Ok(true)
     }
 
@@ -319,7 +351,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         let (writer, published, reclaim) = self.writer();
         writer.set(published, map)?;
         // What was there before may be large, and is one node here.
-        writer.collect(published, reclaim, true);
+        writer.bench.collect(&published.tally.0.pending, reclaim, true);
         Ok(())
     }
 

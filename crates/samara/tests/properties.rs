@@ -48,7 +48,7 @@ fn property<V: Value, K: TestKey, S: Shape>(name: &'static str, universe: Univer
     let (ops, script) = (ops_wanted(ops), if cfg!(miri) { 200 } else { script });
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
-    let stats = campaign::<V, K, S>(Campaign { name, universe, ops, script });
+    let stats = campaign::<V, K, S>(Campaign { name, universe, ops, script, filled: 0 });
     ledger.assert_clean();
     assert_eq!(stats.ops, ops as u64);
     // Scripts that displace nothing and find no gap would prove nothing. Miri's are too short to say.

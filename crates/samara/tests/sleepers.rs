@@ -40,6 +40,28 @@ impl Drop for Wakes {
     }
 }
 
+/// Has a thread `act`, asleep where it comes to `point` once it has passed there `passes` times, and does `meanwhile` as soon as it sleeps, or is done
+/// because it does not come there so often. Says whether it sleeps to `meanwhile`, and returns it.
+fn asleep(point: Point, passes: usize, act: impl FnOnce() + Send, meanwhile: impl FnOnce(bool)) -> bool {
+    STATE.store(0, Ordering::SeqCst);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| {
+            SLEEPS_AT.set(Some((point, passes)));
+            act();
+            SLEEPS_AT.take().is_none()
+        });
+        while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
+            thread::yield_now();
+        }
+        let sleeps = !sleeper.is_finished();
+        let wakes = Wakes;
+        meanwhile(sleeps);
+        drop(wakes);
+        assert_eq!(sleeper.join().unwrap(), sleeps);
+        sleeps
+    })
+}
+
 const ENTRIES: u64 = if cfg!(miri) { 24 } else { 200 };
 
 fn span(i: u64) -> Span {
@@ -101,24 +123,13 @@ fn neither_waits_for_the_other() {
     for point in [Point::Rooted, Point::Descended, Point::Walked, Point::Searched] {
         for &hit in hits {
             let map = filled();
-            STATE.store(0, Ordering::SeqCst);
-            thread::scope(|scope| {
-                let sleeper = scope.spawn(|| {
-                    SLEEPS_AT.set(Some((point, hit)));
-                    look(&map);
-                    SLEEPS_AT.take().is_none()
-                });
-                while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
-                    thread::yield_now();
-                }
-                let wakes = Wakes;
+            let meanwhile = |_| {
                 for round in 0..4 {
                     change(&map, round);
                     look(&map);
                 }
-                drop(wakes);
-                slept += usize::from(sleeper.join().unwrap());
-            });
+            };
+            slept += usize::from(asleep(point, hit, || look(&map), meanwhile));
             map.write().check().unwrap();
         }
     }
@@ -126,23 +137,12 @@ fn neither_waits_for_the_other() {
     for point in [Point::Chosen, Point::Worked, Point::Raised, Point::Swapped, Point::Lowered, Point::Collecting] {
         for &hit in hits {
             let map = filled();
-            STATE.store(0, Ordering::SeqCst);
-            thread::scope(|scope| {
-                let sleeper = scope.spawn(|| {
-                    SLEEPS_AT.set(Some((point, hit)));
-                    change(&map, 1);
-                    SLEEPS_AT.take().is_none()
-                });
-                while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
-                    thread::yield_now();
-                }
-                let wakes = Wakes;
-                assert!(sleeper.is_finished() || map.try_write().is_err(), "the writer's handle is its own");
+            let meanwhile = |sleeps: bool| {
+                assert!(!sleeps || map.try_write().is_err(), "the writer's handle is its own");
                 look(&map);
                 look(&map);
-                drop(wakes);
-                slept += usize::from(sleeper.join().unwrap());
-            });
+            };
+            slept += usize::from(asleep(point, hit, || change(&map, 1), meanwhile));
             map.write().check().unwrap();
         }
     }
@@ -169,27 +169,15 @@ fn removal(i: u64, point: Point, gone: bool) -> bool {
     for i in 0..ENTRIES {
         map.write().insert(Span::new(10 * i, 10 * i + 9), i).unwrap();
     }
-    STATE.store(0, Ordering::SeqCst);
-    thread::scope(|scope| {
-        let sleeper = scope.spawn(|| {
-            SLEEPS_AT.set(Some((point, 0)));
-            map.write().remove(10 * i).unwrap();
-            SLEEPS_AT.take().is_none()
-        });
-        while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
-            thread::yield_now();
-        }
-        let sleeps = !sleeper.is_finished();
-        let wakes = Wakes;
+    let act = || {
+        map.write().remove(10 * i).unwrap();
+    };
+    asleep(point, 0, act, |sleeps| {
         let guard = map.pin();
         let query = GapQuery::new(10).within(0..=10 * ENTRIES - 1);
         let (free, found) = (guard.get(10 * i).is_none(), guard.find_gap(&query));
         assert_eq!(found, free.then_some(Span::new(10 * i, 10 * i + 9)), "{point:?}");
-        drop(wakes);
-        let slept = sleeper.join().unwrap();
-        assert_eq!(slept, sleeps);
-        assert!(!slept || free == gone, "{point:?}");
-        slept
+        assert!(!sleeps || free == gone, "{point:?}");
     })
 }
 
@@ -209,31 +197,22 @@ fn a_gap_has_both_ends_at_one_moment() {
                 map.write().insert(Span::new(100 * i + 5, 100 * i + 80), i).unwrap();
             }
             let at = 100 * border;
-            STATE.store(0, Ordering::SeqCst);
-            thread::scope(|scope| {
-                let sleeper = scope.spawn(|| {
-                    SLEEPS_AT.set(Some((point, hit)));
-                    let guard = map.pin();
-                    if point == Point::Searched {
-                        let query = GapQuery::new(30).within(at + 50..=at + 150);
-                        assert_eq!(guard.find_gap(&query), None, "a gap that never was");
-                    } else {
-                        let gap = guard.cursor(at + 102).span();
-                        assert!(gap.first > at + 90 || gap.last < at + 120, "a gap that never was: {gap}");
-                    }
-                    SLEEPS_AT.take().is_none()
-                });
-                while STATE.load(Ordering::SeqCst) == 0 && !sleeper.is_finished() {
-                    thread::yield_now();
+            let act = || {
+                let guard = map.pin();
+                if point == Point::Searched {
+                    let query = GapQuery::new(30).within(at + 50..=at + 150);
+                    assert_eq!(guard.find_gap(&query), None, "a gap that never was");
+                } else {
+                    let gap = guard.cursor(at + 102).span();
+                    assert!(gap.first > at + 90 || gap.last < at + 120, "a gap that never was: {gap}");
                 }
-                let wakes = Wakes;
+            };
+            let meanwhile = |_| {
                 let mut write = map.write();
                 write.set_span(at + 60, Span::new(at + 5, at + 100)).unwrap();
                 write.set_span(at + 160, Span::new(at + 125, at + 180)).unwrap();
-                drop(write);
-                drop(wakes);
-                slept += usize::from(sleeper.join().unwrap());
-            });
+            };
+            slept += usize::from(asleep(point, hit, act, meanwhile));
         }
     }
     assert!(slept > 0);

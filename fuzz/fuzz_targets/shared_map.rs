@@ -1,0 +1,53 @@
+//! The shared map against the oracle: the first byte chooses nodes, value, key and reclaimer, and whether nodes are shared with snapshots; the rest is
+//! a script.
+#![no_main]
+
+use arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+use samara::testing::{Small, Tiny};
+use samara::{Epoch, Membarrier, Normal, Quiescent, Reclaim, Shape};
+use samara_testkit::{Ledger, Sharing, TestKey, Tracked, Value, run_shared, script_shared_from_bytes};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Operations of one script at most.
+const LONGEST: usize = 600;
+
+/// Operations done so far; printed now and then, so that the run's log says how many there were.
+static OPS: AtomicU64 = AtomicU64::new(0);
+
+fn attempt<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(u: &mut Unstructured<'_>, sharing: Sharing<R>) {
+    let Ok(ops) = script_shared_from_bytes::<K>(u, LONGEST) else { return };
+    let ledger = Ledger::open();
+    match run_shared::<V, K, R, S>(sharing, &ops) {
+        Ok(stats) => {
+            let before = OPS.fetch_add(stats.ops, Ordering::Relaxed);
+            if before / 250_000 != (before + stats.ops) / 250_000 {
+                eprintln!("samara-fuzz-ops {}", before + stats.ops);
+            }
+        }
+        Err(difference) => panic!("{difference}\n{ops:#?}"),
+    }
+    ledger.assert_clean();
+}
+
+fn quiescent() -> Quiescent {
+    // SAFETY: one thread, and where this is asked for no guard is held over a store.
+    unsafe { Quiescent::new() }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, rest)) = bytes.split_first() else { return };
+    let u = &mut Unstructured::new(rest);
+    // Nodes stay filled where they are not shared.
+    let shares = choice & 0x80 == 0;
+    let fenced = Sharing { reclaim: Membarrier::fenced, holds: true, shares };
+    let epoch = Sharing { reclaim: Epoch::new, holds: true, shares };
+    let quiet = Sharing { reclaim: quiescent, holds: false, shares };
+    match choice % 8 {
+        0..=1 => attempt::<Tracked, u64, _, Tiny>(u, fenced),
+        2 => attempt::<Tracked, u64, _, Tiny>(u, quiet),
+        3..=4 => attempt::<u32, u64, _, Small>(u, fenced),
+        5..=6 => attempt::<Box<Tracked>, u64, _, Normal>(u, epoch),
+        _ => attempt::<u64, u128, _, Tiny>(u, quiet),
+    }
+});
