@@ -17,5 +17,6 @@ cargo run --quiet --release --package samara-bench -- shared --quick --n 1000 --
 cargo run --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace,read_scaling --output "$lines.svg"
 test "$(grep -c '"case":"lookup"' "$lines")" -ge 14
 test "$(grep -c '"case":"read_scaling".*"threads":2' "$lines")" -ge 12
+test "$(grep -c '"case":"write_scaling".*"threads":2' "$lines")" -ge 12
 test -s "$lines.svg"
 echo "rivals: $(wc -l <"$lines") figures"

@@ -95,11 +95,6 @@ impl Case {
         }
     }
 
-    /// Its name in tables and JSON lines.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// Operations, or ranges gone over, of one round.
     pub fn effort(self, quick: bool) -> usize {
         let effort = match self {

@@ -2,6 +2,7 @@
 //! other cases down. Knows what that program prints. Bytes do not depend on time, so as many programs run as there are
 //! processors.
 
+use crate::asked::Named;
 use crate::kinds::Kind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -3,36 +3,19 @@
 //! Knows subjects and sizes; `turns` interleaves the rounds. Where memory does not hold all maps of a size at once, the
 //! subjects are loaded one after another, each with all its rounds; it says so.
 
+use crate::asked::{Asked, Named};
 use crate::cases::{Case, Stage};
 use crate::counts;
 use crate::kinds::Kind;
 use crate::loaded::{Scene, Subject};
 use crate::table::table;
-use crate::turns::{self, interleaved, rounds};
-use clap::ValueEnum;
+use crate::turns::{groups, interleaved, rounds};
 use indicatif::ProgressBar;
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
 
 /// Arguments of `index`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    /// How many ranges.
-    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
-    pub n: Vec<usize>,
-    /// Only these cases.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub case: Vec<Case>,
-    /// Only these maps.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub subject: Vec<Kind>,
-    /// Fewer and shorter rounds, and less wear: n / 4 random replaces instead of 10 n.
-    #[arg(long)]
-    pub quick: bool,
-    /// One JSON object a line, as soon as it is known.
-    #[arg(long)]
-    pub json: bool,
-}
+pub type Args = Asked<Case, Kind>;
 
 /// Runs the suite and prints its rows.
 ///
@@ -46,21 +29,15 @@ pub fn run(args: &Args) -> Result<(), String> {
     let mut rows: Vec<Row> = Vec::new();
     for &n in &args.n {
         let scene = Scene::new(n);
-        let together = turns::side_by_side(n, suite.kinds.len());
-        if together < suite.kinds.len() {
-            suite.bar.suspend(|| eprintln!("samara-bench: n = {n}: {}", turns::APART));
-        }
-        for kinds in suite.kinds.chunks(together) {
-            suite.measure(&scene, kinds, &mut rows)?;
+        for kinds in groups(n, &suite.kinds, &suite.bar) {
+            suite.measure(&scene, kinds, &mut rows);
         }
         suite.count(n, &mut rows)?;
     }
     suite.bar.finish_and_clear();
     if !args.json {
-        print!(
-            "{}",
-            table(&rows, &Kind::Btreemap.name(), &suite.kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>())
-        );
+        let names: Vec<String> = suite.kinds.iter().map(|kind| kind.name()).collect();
+        print!("{}", table(&rows, &Kind::Btreemap.name(), &names));
     }
     Ok(())
 }
@@ -75,10 +52,7 @@ struct Suite<'a> {
 
 impl<'a> Suite<'a> {
     fn new(args: &'a Args) -> Self {
-        let chosen = |case: &Case| args.case.is_empty() || args.case.contains(case);
-        let cases: Vec<Case> = Case::value_variants().iter().copied().filter(chosen).collect();
-        let chosen = |kind: &Kind| args.subject.is_empty() || args.subject.contains(kind);
-        let kinds: Vec<Kind> = Kind::value_variants().iter().copied().filter(chosen).collect();
+        let (cases, kinds): (Vec<Case>, Vec<Kind>) = (args.cases().collect(), args.kinds().collect());
         // A step is a subject's load, wear, count, or round of a case.
         let steps = |kind: &Kind, n: usize| {
             let timed = cases.iter().filter(|case| kind.does(**case) && case.stage() != Stage::Counted).count();
@@ -96,7 +70,7 @@ impl<'a> Suite<'a> {
     }
 
     /// All timed cases of these subjects.
-    fn measure(&self, scene: &Scene, kinds: &[Kind], rows: &mut Vec<Row>) -> Result<(), String> {
+    fn measure(&self, scene: &Scene, kinds: &[Kind], rows: &mut Vec<Row>) {
         let n = scene.data.n();
         let mut subjects: Vec<(Kind, Box<dyn Subject>)> = Vec::new();
         for kind in kinds {
@@ -116,7 +90,6 @@ impl<'a> Suite<'a> {
                 self.time(scene, case, &mut subjects, rows);
             }
         }
-        Ok(())
     }
 
     /// One case of these subjects.

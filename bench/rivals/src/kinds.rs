@@ -68,11 +68,6 @@ macro_rules! with_map {
 }
 
 impl Kind {
-    /// Its name in tables and JSON lines.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// How its map is built.
     pub fn built(self) -> Built {
         if matches!(self, Kind::SamaraBulk | Kind::BtreemapBulk) { Built::Bulk } else { Built::Insert }

@@ -87,7 +87,7 @@ pub fn total(items: &[Item]) -> Sum {
 }
 
 /// Nanoseconds of one of `ops` operations.
-fn each(elapsed: Duration, ops: usize) -> f64 {
+pub fn each(elapsed: Duration, ops: usize) -> f64 {
     elapsed.as_nanos() as f64 / ops as f64
 }
 

@@ -3,6 +3,8 @@
 //! Rounds are interleaved: each measures every subject once, beginning with another one each time, so that what disturbs the
 //! machine disturbs all of them. Knows nothing of what is measured.
 
+use indicatif::ProgressBar;
+
 /// From this size on a round is long and warms nothing up: caches do not hold the maps.
 const LARGE: usize = 500_000;
 
@@ -36,18 +38,25 @@ pub fn interleaved<S, T>(
     said
 }
 
+/// The subjects of `n` ranges in groups, each measured side by side, one group after another; says so where there are several.
+pub fn groups<'a, K>(n: usize, kinds: &'a [K], bar: &ProgressBar) -> std::slice::Chunks<'a, K> {
+    let together = side_by_side(n, kinds.len());
+    if together < kinds.len() {
+        let why = "one subject after another, for memory does not hold all maps of this size at once";
+        bar.suspend(|| eprintln!("samara-bench: n = {n}: {why}"));
+    }
+    kinds.chunks(together)
+}
+
 /// Bytes of memory that the maps of one range take at most in a subject.
 const BYTES_A_RANGE: u64 = 400;
 
 /// How many subjects of `n` ranges are measured side by side: all of them, or one after another where memory does not hold
 /// them at once.
-pub fn side_by_side(n: usize, subjects: usize) -> usize {
+fn side_by_side(n: usize, subjects: usize) -> usize {
     let together = n as u64 * BYTES_A_RANGE * subjects as u64 <= available() / 2;
     if together { subjects.max(1) } else { 1 }
 }
-
-/// What is said where they are measured one after another.
-pub const APART: &str = "one subject after another, for memory does not hold all maps of this size at once";
 
 /// Bytes of memory that are free for the asking; where nobody says, 8 GiB.
 fn available() -> u64 {

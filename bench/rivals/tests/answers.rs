@@ -2,8 +2,12 @@
 //!
 //! A timed case compares its answers itself, so these tests run the cases; how long they take does not matter.
 
+mod programs;
+
 use clap::ValueEnum;
+use programs::{objects, rivals, run};
 use samara_bench::data::Item;
+use samara_rivals::asked::Named;
 use samara_rivals::cases::{Case, Stage};
 use samara_rivals::kinds::Kind;
 use samara_rivals::loaded::{Built, Loaded, Scene, Subject};
@@ -181,16 +185,11 @@ fn wrong_answers_are_noticed() {
 
 #[test]
 fn bytes_are_counted_filled_and_worn() {
-    let out = |args: &[&str]| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_samara-rivals-bytes")).args(args).output();
-        let output = output.expect("the program runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.split_whitespace().map(|number| number.parse().expect("a number")).collect::<Vec<f64>>()
-    };
     for kind in Kind::value_variants() {
         let wear = if kind.does(Case::BytesPerRangeChurned) { "10000" } else { "0" };
-        let bytes = out(&[&kind.name(), "1000", wear]);
+        let text = run(env!("CARGO_BIN_EXE_samara-rivals-bytes"), &format!("{} 1000 {wear}", kind.name()));
+        let numbers = text.expect("figures");
+        let bytes: Vec<f64> = numbers.split_whitespace().map(|number| number.parse().expect("a number")).collect();
         // A range is at least a first key, a last key as an offset, and a value.
         assert!(
             bytes.len() == 2 && bytes.iter().all(|bytes| (16.0..400.0).contains(bytes)),
@@ -202,18 +201,9 @@ fn bytes_are_counted_filled_and_worn() {
 
 #[test]
 fn the_program_prints_one_object_a_line() {
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_samara-rivals"))
-        .args(["index", "--quick", "--json", "--n", "50,60", "--case", "lookup,bytes_per_range"])
-        .args(["--subject", "btreemap,samara"])
-        .output()
-        .expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let lines = objects("index --quick --json --n 50,60 --case lookup,bytes_per_range --subject btreemap,samara");
     assert_eq!(lines.len(), 8);
     assert_eq!(lines.iter().filter(|line| line["case"] == "lookup" && line["rounds"] == 3).count(), 4);
     assert!(lines.iter().all(|line| line["suite"] == "index" && line["value"].as_f64() > Some(0.0)));
-    let none = std::process::Command::new(env!("CARGO_BIN_EXE_samara-rivals")).args(["index", "--n", "0"]).output();
-    assert!(!none.expect("the program runs").status.success());
+    assert!(rivals("index --n 0").is_err());
 }

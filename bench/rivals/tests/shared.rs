@@ -2,14 +2,18 @@
 //!
 //! A timed case compares its answers itself, so these tests run the cases; how long they take does not matter.
 
+mod programs;
+
 use clap::ValueEnum;
+use programs::{objects, rivals};
 use samara_bench::data::{Data, Item};
+use samara_rivals::asked::Named;
 use samara_rivals::loaded::Scene;
 use samara_rivals::shared::cases::Case;
 use samara_rivals::shared::kinds::Kind;
 use samara_rivals::shared::loaded::{Shared, Subject, Turn};
 use samara_rivals::shared::map::{Guard, Reader, SharedMap};
-use samara_rivals::shared::subjects::locks::Std;
+use samara_rivals::shared::subjects::locks::ParkingLot;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -84,7 +88,7 @@ enum Fault {
 
 /// A map that does one thing wrong.
 struct Wrong<const FAULT: u8> {
-    map: Std,
+    map: ParkingLot,
     lookups: AtomicUsize,
 }
 
@@ -93,7 +97,7 @@ impl<const FAULT: u8> SharedMap for Wrong<FAULT> {
     type Reader<'a> = &'a Self;
 
     fn filled(data: &Data) -> Self {
-        Wrong { map: Std::filled(data), lookups: AtomicUsize::new(0) }
+        Wrong { map: ParkingLot::filled(data), lookups: AtomicUsize::new(0) }
     }
     fn reader(&self) -> &Self {
         self
@@ -152,11 +156,11 @@ fn wrong_answers_are_noticed() {
     std::panic::set_hook(Box::new(|_| ()));
     use Case::*;
     assert_eq!(noticed::<0>(), [], "a right map is right");
-    let all =
-        [ReadPinned, ReadPinEach, ReadScaling, ReplaceShared, ReadBesideWriter, FalseMisses, WriterBesideStalledReader];
+    let writes =
+        [ReplaceShared, WriteScaling, WriteScalingApart, ReadBesideWriter, FalseMisses, WriterBesideStalledReader];
+    let all = [&[ReadPinned, ReadPinEach, ReadScaling], &writes[..]].concat();
     assert_eq!(noticed::<{ Fault::Lookup as u8 }>(), all);
     assert_eq!(noticed::<{ Fault::Miss as u8 }>(), all);
-    let writes = [ReplaceShared, ReadBesideWriter, FalseMisses, WriterBesideStalledReader];
     assert_eq!(noticed::<{ Fault::Replace as u8 }>(), writes);
     assert_eq!(noticed::<{ Fault::Version as u8 }>(), writes);
     drop(std::panic::take_hook());
@@ -164,24 +168,10 @@ fn wrong_answers_are_noticed() {
 
 #[test]
 fn the_program_prints_one_object_a_line() {
-    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_samara-rivals"));
-    let output = program()
-        .args([
-            "shared",
-            "--quick",
-            "--json",
-            "--n",
-            "50,60",
-            "--case",
-            "read_scaling,read_beside_writer,lookup_exclusive",
-        ])
-        .args(["--subject", "btreemap,scc,rwlock_btreemap", "--threads", "2,3"])
-        .output()
-        .expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<serde_json::Value> =
-        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let lines = objects(
+        "shared --quick --json --n 50,60 --case read_scaling,read_beside_writer,lookup_exclusive \
+         --subject btreemap,scc,rwlock_btreemap --threads 2,3",
+    );
     let count = |case: &str, threads: usize| {
         lines.iter().filter(|line| line["case"] == case && line["threads"] == threads).count()
     };
@@ -190,8 +180,7 @@ fn the_program_prints_one_object_a_line() {
     assert_eq!(count("lookup_exclusive", 1), 2);
     assert_eq!(lines.len(), 8 + 16 + 2);
     assert!(lines.iter().all(|line| line["suite"] == "shared" && line["rounds"] == 3 && line["value"].is_number()));
-    for wrong in [["--n", "0"], ["--threads", "0"]] {
-        let output = program().arg("shared").args(wrong).output().expect("the program runs");
-        assert!(!output.status.success(), "{wrong:?}");
+    for wrong in ["--n 0", "--threads 0"] {
+        assert!(rivals(&format!("shared {wrong}")).is_err(), "{wrong}");
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Threads are not bound to processors: where there are as many as threads, and nothing else runs, each has its own.
 
+use crate::loaded::each;
 use crate::shared::map::{Guard, Reader, SharedMap};
-use crate::shared::reads::{HELD, MASK, each, sum};
+use crate::shared::reads::{HELD, MASK, sum};
 use crate::shared::writes::{Done, Plan};
 use samara_bench::data::Data;
 use std::hint::black_box;
@@ -49,7 +50,7 @@ fn beside_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T)
         drop(at_end);
         (said, writer.join().expect("the thread that replaces"))
     });
-    plan.check(map, done);
+    plan.check(map, done.count);
     (said, done)
 }
 
@@ -186,12 +187,12 @@ pub fn stalled<M: SharedMap>(
             found & MASK
         });
         let _ = is_held.recv();
-        let done = plan.run(map, effort, limit);
+        let done = plan.run(|item| map.replace(item), effort, limit);
         let pending = map.pending();
         drop(release);
         assert_eq!(holder.join().expect("the thread that holds a guard"), data.items[0].2, "a wrong value");
         (done, pending)
     });
-    plan.check(map, done);
+    plan.check(map, done.count);
     (done, pending, map.reclaim())
 }

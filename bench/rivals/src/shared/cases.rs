@@ -19,6 +19,11 @@ pub enum Case {
     ReadScaling,
     /// A random range is replaced by one with another value, nobody reads.
     ReplaceShared,
+    /// `replace_shared` by several threads at once, each with ranges of its own, which lie among those of the others: wall time
+    /// by the replaces of all of them.
+    WriteScaling,
+    /// The same, but each thread's ranges lie in a part of the map of its own.
+    WriteScalingApart,
     /// Lookups beside a thread that replaces in a tight loop, and what that thread does meanwhile.
     ReadBesideWriter,
     /// Replaces while another thread holds a guard, and what cannot be freed meanwhile and thereafter.
@@ -28,15 +33,15 @@ pub enum Case {
 }
 
 impl Case {
-    /// Its name in tables and JSON lines.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    /// Whether it is run with each number of threads that is asked for.
+    pub fn scales(self) -> bool {
+        matches!(self, Case::ReadScaling | Case::WriteScaling | Case::WriteScalingApart)
     }
 
     /// How many threads take part, where so many are asked for.
     pub fn threads(self, asked: usize) -> usize {
         match self {
-            Case::ReadScaling => asked,
+            case if case.scales() => asked,
             Case::ReadBesideWriter | Case::WriterBesideStalledReader => 2,
             Case::FalseMisses => asked.max(2),
             _ => 1,
@@ -48,7 +53,7 @@ impl Case {
         let effort = match self {
             // Lookups in small maps are soon done, and threads must meet for a while.
             Case::ReadScaling | Case::ReadBesideWriter if n < 100_000 => 800_000,
-            Case::ReplaceShared => 100_000,
+            Case::ReplaceShared | Case::WriteScaling | Case::WriteScalingApart => 100_000,
             Case::WriterBesideStalledReader => 20_000,
             Case::FalseMisses => return if quick { 100_000 } else { 2_000_000 },
             _ => 200_000,

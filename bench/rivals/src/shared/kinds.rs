@@ -69,16 +69,6 @@ macro_rules! with_map {
 }
 
 impl Kind {
-    /// Its name in tables and JSON lines.
-    pub fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
-    /// Whether one owner has the map for itself.
-    fn is_exclusive(self) -> bool {
-        matches!(self, Kind::SamaraExclusive | Kind::Btreemap)
-    }
-
     /// Whether the map is ours to share.
     fn is_samara(self) -> bool {
         matches!(self, Kind::Samara | Kind::SamaraMembarrier)
@@ -87,8 +77,7 @@ impl Kind {
     /// Whether the map can do this.
     pub fn does(self, case: Case) -> bool {
         let exclusive = matches!(case, Case::LookupExclusive | Case::ReplaceExclusive);
-        let lacks = with_map!(self, M => <M as SharedMap>::LACKS.contains(&case), false);
-        exclusive == self.is_exclusive() && !lacks
+        with_map!(self, M => !exclusive && !<M as SharedMap>::LACKS.contains(&case), exclusive)
     }
 
     /// Whether a replace of this map is one instant.

@@ -5,8 +5,8 @@ use crate::loaded::{self, Scene};
 use crate::map::Map;
 use crate::shared::cases::Case;
 use crate::shared::map::SharedMap;
-use crate::shared::writes::Plan;
-use crate::shared::{beside, reads};
+use crate::shared::writes::{Plan, Share};
+use crate::shared::{beside, reads, writes};
 use std::time::Duration;
 
 /// One number of a round.
@@ -66,9 +66,17 @@ impl<M: SharedMap> Subject for Shared<M> {
             }
             Case::ReplaceShared => {
                 let plan = Plan::new(data, round);
-                let done = plan.run(map, effort, limit);
-                plan.check(map, done);
+                let done = plan.run(|item| map.replace(item), effort, limit);
+                plan.check(map, done.count);
                 vec![Figure::nanos("replace_shared", done.nanos())]
+            }
+            Case::WriteScaling => {
+                let nanos = writes::scaling(map, data, round, Share::Among, threads, effort, limit);
+                vec![Figure::nanos("write_scaling", nanos)]
+            }
+            Case::WriteScalingApart => {
+                let nanos = writes::scaling(map, data, round, Share::Apart, threads, effort, limit);
+                vec![Figure::nanos("write_scaling_apart", nanos)]
             }
             Case::ReadBesideWriter => {
                 let beside = beside::read_beside_writer(map, data, round, effort, limit);
@@ -81,10 +89,11 @@ impl<M: SharedMap> Subject for Shared<M> {
             }
             Case::WriterBesideStalledReader => {
                 let (done, pending, after) = beside::stalled(map, data, round, effort, limit);
-                let bytes = [("pending_bytes", pending), ("pending_bytes_after", after)];
-                let told = bytes.into_iter().filter_map(|(row, bytes)| Some((row, bytes? as f64)));
-                let pending = told.map(|(row, value)| Figure { row, value, unit: "bytes" });
-                std::iter::once(Figure::nanos("writer_beside_stalled_reader", done.nanos())).chain(pending).collect()
+                let mut figures = vec![Figure::nanos("writer_beside_stalled_reader", done.nanos())];
+                for (row, bytes) in [("pending_bytes", pending), ("pending_bytes_after", after)] {
+                    figures.extend(bytes.map(|bytes| Figure { row, value: bytes as f64, unit: "bytes" }));
+                }
+                figures
             }
             Case::FalseMisses => {
                 let (misses, reads) = beside::false_misses(map, data, threads, effort, limit);

@@ -21,8 +21,13 @@ pub trait SharedMap: Sync + Sized {
     fn reader(&self) -> Self::Reader<'_>;
 
     /// Takes away the range that stands at `item`'s first and last key, and stores `item` instead, for all who look later.
-    /// One thread at a time calls it.
+    /// Threads that call it at the same time do so for ranges of their own.
     fn replace(&self, item: Item);
+
+    /// [`replace`](Self::replace) for one of several threads that do so at once, by its registration, where the crate has such.
+    fn writer(&self) -> impl FnMut(Item) {
+        |item| self.replace(item)
+    }
 
     /// Bytes that were taken out and cannot be used again yet, where the map tells.
     fn pending(&self) -> Option<usize> {

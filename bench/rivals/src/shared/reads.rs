@@ -4,11 +4,12 @@
 //! I2. Each range's first value lies in the lower bits (`MASK`); a version that writers add lies above. So what lookups find
 //!     can be foretold whatever has been written: at most [`HELD`] values are summed before the versions are masked away.
 
+use crate::loaded::each;
+use crate::shared::at_once::at_once;
 use crate::shared::map::{Guard, Reader, SharedMap};
 use samara_bench::data::Data;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Lookups that are summed at once, and that share one guard where not all do.
 pub const HELD: usize = 1_000;
@@ -25,9 +26,11 @@ pub fn sum<G: Guard>(guard: &G, keys: &[u64]) -> u64 {
     keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(guard.at(black_box(*key)))) & MASK
 }
 
-/// Nanoseconds of one of `ops` operations.
-pub fn each(elapsed: Duration, ops: usize) -> f64 {
-    elapsed.as_nanos() as f64 / ops as f64
+/// The sum of the first values at these keys, with one guard over all lookups.
+#[inline(always)]
+fn held<R: Reader>(reader: &R, keys: &[u64]) -> u64 {
+    let guard = reader.pin();
+    keys.chunks(HELD).map(|keys| sum(&guard, keys)).sum()
 }
 
 /// One guard over all lookups: nanoseconds of one.
@@ -35,9 +38,7 @@ pub fn pinned<M: SharedMap>(map: &M, (keys, want): &(Vec<u64>, u64)) -> f64 {
     let reader = map.reader();
     let keys = black_box(&keys[..]);
     let start = Instant::now();
-    let guard = reader.pin();
-    let found: u64 = keys.chunks(HELD).map(|keys| sum(&guard, keys)).sum();
-    drop(guard);
+    let found = held(&reader, keys);
     let elapsed = start.elapsed();
     assert_eq!(found, *want, "lookups gave wrong values");
     each(elapsed, keys.len())
@@ -56,40 +57,13 @@ pub fn pin_each<M: SharedMap>(map: &M, (keys, want): &(Vec<u64>, u64)) -> f64 {
 
 /// [`pinned`] by `threads` threads at once, each with keys of its own: wall nanoseconds by the lookups of all of them.
 pub fn scaling<M: SharedMap>(map: &M, data: &Data, round: u64, threads: usize, effort: usize) -> f64 {
-    let ready = AtomicUsize::new(0);
-    let work = |thread: usize| {
+    let (done, elapsed) = at_once(threads, |thread| {
         let (keys, want) = data.probes(round * threads as u64 + thread as u64, effort);
         let reader = map.reader();
-        together(&ready, threads);
-        let from = Instant::now();
-        let guard = reader.pin();
-        let found: u64 = keys.chunks(HELD).map(|keys| sum(&guard, keys)).sum();
-        drop(guard);
-        (from, Instant::now(), found == want)
-    };
-    let work = &work;
-    let times: Vec<(Instant, Instant, bool)> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|thread| scope.spawn(move || work(thread))).collect();
-        let mine = work(0);
-        others.into_iter().map(|thread| thread.join().expect("a thread that looks up")).chain([mine]).collect()
-    });
-    assert!(times.iter().all(|(.., right)| *right), "lookups gave wrong values");
-    let first = times.iter().map(|(from, ..)| *from).min().expect("a thread");
-    let last = times.iter().map(|(_, to, _)| *to).max().expect("a thread");
-    each(last - first, effort * threads)
-}
-
-/// Returns in all of so many threads at once: a thread that slept would come late, and a round may be shorter than that.
-fn together(ready: &AtomicUsize, threads: usize) {
-    // Relaxed: nothing is handed over.
-    ready.fetch_add(1, Ordering::Relaxed);
-    let mut spins = 0_u32;
-    while ready.load(Ordering::Relaxed) < threads {
-        spins += 1;
-        if spins.is_multiple_of(1 << 12) {
-            // There may be fewer processors than threads.
-            std::thread::yield_now();
+        move || {
+            assert_eq!(held(&reader, &keys), want, "lookups gave wrong values");
+            keys.len()
         }
-        std::hint::spin_loop();
-    }
+    });
+    each(elapsed, done.into_iter().sum())
 }

@@ -3,14 +3,14 @@
 //! Knows subjects, sizes and numbers of threads; `turns` interleaves the rounds. Where memory does not hold all maps of a
 //! size at once, the subjects are loaded one after another, each with all its rounds; it says so.
 
+use crate::asked::{Asked, Named};
 use crate::loaded::Scene;
 use crate::shared::cases::Case;
 use crate::shared::kinds::Kind;
 use crate::shared::loaded::{Figure, Subject, Turn};
 use crate::shared::reads::MOST;
 use crate::table::table;
-use crate::turns::{self, interleaved};
-use clap::ValueEnum;
+use crate::turns::{self, groups, interleaved};
 use indicatif::ProgressBar;
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
@@ -18,51 +18,34 @@ use samara_bench::stats::{Row, Sample};
 /// Arguments of `shared`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How many ranges.
-    #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
-    pub n: Vec<usize>,
-    /// How many threads: `read_scaling` is run with each number, `false_misses` with the greatest.
+    #[command(flatten)]
+    asked: Asked<Case, Kind>,
+    /// How many threads: the scaling cases are run with each number, `false_misses` with the greatest.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
-    pub threads: Vec<usize>,
-    /// Only these cases.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub case: Vec<Case>,
-    /// Only these maps.
-    #[arg(long, value_enum, value_delimiter = ',')]
-    pub subject: Vec<Kind>,
-    /// Fewer and shorter rounds.
-    #[arg(long)]
-    pub quick: bool,
-    /// One JSON object a line, as soon as it is known.
-    #[arg(long)]
-    pub json: bool,
+    threads: Vec<usize>,
 }
 
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
 /// Where a size or a number of threads is 0, or a size too large.
-pub fn run(args: &Args) -> Result<(), String> {
-    if args.n.iter().any(|n| !(1..=MOST).contains(n)) {
+pub fn run(Args { asked, threads }: &Args) -> Result<(), String> {
+    if asked.n.iter().any(|n| !(1..=MOST).contains(n)) {
         return Err(format!("--n: a size is between 1 and {MOST}"));
     }
-    if args.threads.is_empty() || args.threads.contains(&0) {
+    if threads.is_empty() || threads.contains(&0) {
         return Err("--threads: at least one thread must read".into());
     }
-    let suite = Suite::new(args);
+    let suite = Suite::new(asked, threads);
     let mut rows: Vec<Row> = Vec::new();
-    for &n in &args.n {
+    for &n in &asked.n {
         let scene = Scene::new(n);
-        let together = turns::side_by_side(n, suite.kinds.len());
-        if together < suite.kinds.len() {
-            suite.bar.suspend(|| eprintln!("samara-bench: n = {n}: {}", turns::APART));
-        }
-        for kinds in suite.kinds.chunks(together) {
+        for kinds in groups(n, &suite.kinds, &suite.bar) {
             suite.measure(&scene, kinds, &mut rows);
         }
     }
     suite.bar.finish_and_clear();
-    if !args.json {
+    if !asked.json {
         let names: Vec<String> = suite.kinds.iter().map(|kind| kind.name()).collect();
         print!("{}", table(&rows, &Kind::RwlockBtreemap.name(), &names));
     }
@@ -71,7 +54,7 @@ pub fn run(args: &Args) -> Result<(), String> {
 
 /// What is run.
 struct Suite<'a> {
-    args: &'a Args,
+    asked: &'a Asked<Case, Kind>,
     /// With how many threads.
     cases: Vec<(Case, usize)>,
     kinds: Vec<Kind>,
@@ -79,27 +62,24 @@ struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
-    fn new(args: &'a Args) -> Self {
-        let chosen = |case: &&Case| args.case.is_empty() || args.case.contains(case);
-        let mut threads = args.threads.clone();
+    fn new(asked: &'a Asked<Case, Kind>, threads: &[usize]) -> Self {
+        let mut threads = threads.to_vec();
         threads.sort_unstable();
         threads.dedup();
-        let most = threads[threads.len() - 1];
-        let cases = Case::value_variants().iter().filter(chosen).flat_map(|case| {
-            let asked = if *case == Case::ReadScaling { threads.clone() } else { vec![most] };
-            asked.into_iter().map(|asked| (*case, case.threads(asked)))
+        let cases = asked.cases().flat_map(|case| {
+            let from = if case.scales() { 0 } else { threads.len() - 1 };
+            threads[from..].iter().map(move |threads| (case, case.threads(*threads)))
         });
         let cases: Vec<(Case, usize)> = cases.collect();
-        let chosen = |kind: &Kind| args.subject.is_empty() || args.subject.contains(kind);
         let does = |kind: &Kind| cases.iter().any(|(case, _)| kind.does(*case));
-        let kinds: Vec<Kind> = Kind::value_variants().iter().copied().filter(chosen).filter(does).collect();
+        let kinds: Vec<Kind> = asked.kinds().filter(does).collect();
         // A step is a subject's load, or its round of a case.
         let steps = |kind: &Kind, n: usize| {
             let these = cases.iter().filter(|(case, _)| kind.does(*case));
-            1 + these.map(|(case, _)| rounds(*case, n, args.quick)).map(|(warm, rounds)| warm + rounds).sum::<usize>()
+            1 + these.map(|(case, _)| rounds(*case, n, asked.quick)).map(|(warm, rounds)| warm + rounds).sum::<usize>()
         };
-        let steps: usize = args.n.iter().map(|n| kinds.iter().map(|kind| steps(kind, *n)).sum::<usize>()).sum();
-        Suite { args, cases, kinds, bar: progress(steps as u64) }
+        let steps: usize = asked.n.iter().map(|n| kinds.iter().map(|kind| steps(kind, *n)).sum::<usize>()).sum();
+        Suite { asked, cases, kinds, bar: progress(steps as u64) }
     }
 
     /// All cases of these subjects.
@@ -124,7 +104,7 @@ impl<'a> Suite<'a> {
         subjects: &mut [(Kind, Box<dyn Subject>)],
         rows: &mut Vec<Row>,
     ) {
-        let (n, quick) = (scene.data.n(), self.args.quick);
+        let (n, quick) = (scene.data.n(), self.asked.quick);
         let mut these: Vec<_> = subjects.iter_mut().filter(|(kind, _)| kind.does(case)).collect();
         let said = interleaved(&mut these, rounds(case, n, quick), |(kind, subject), round| {
             self.bar.set_message(format!("{} {} {n}", case.name(), kind.name()));
@@ -139,7 +119,7 @@ impl<'a> Suite<'a> {
                 let sample = Sample::new(rounds.iter().map(|figures| figures[at].value).collect());
                 let (case, subject, threads) = ((*row).to_owned(), kind.name(), Some(threads));
                 let row = Row { suite: "shared", case, n, subject, sample, unit, threads };
-                if self.args.json {
+                if self.asked.json {
                     self.bar.suspend(|| println!("{}", row.json()));
                 }
                 rows.push(row);

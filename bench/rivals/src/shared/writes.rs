@@ -3,8 +3,10 @@
 //! I1. What is replaced is a range of the data, by one at the same place: the data's value with a version above it
 //!     (`reads`, I2). Two replaces of the same place that follow one another have different versions.
 
+use crate::loaded::each;
+use crate::shared::at_once::at_once;
 use crate::shared::map::{Guard, Reader, SharedMap};
-use crate::shared::reads::{VERSION, each};
+use crate::shared::reads::VERSION;
 use samara_bench::data::{Data, Item};
 use std::collections::HashSet;
 use std::hint::black_box;
@@ -23,6 +25,15 @@ pub struct Plan {
     picks: Vec<Item>,
     /// The first one's version.
     from: u64,
+}
+
+/// How threads that store at once share the ranges.
+#[derive(Clone, Copy, Debug)]
+pub enum Share {
+    /// Each thread's lie among those of the others.
+    Among,
+    /// Each thread's lie in a part of their own.
+    Apart,
 }
 
 /// What was done of a plan.
@@ -47,28 +58,39 @@ impl Plan {
         Plan { picks: data.picks(round, PICKS), from: round * 0x1_0001 }
     }
 
+    /// Of this round, for one of several threads: replaces of ranges that are its own.
+    fn share(data: &Data, round: u64, share: Share, thread: usize, threads: usize) -> Self {
+        let mine: Vec<Item> = match share {
+            Share::Among => data.items.iter().copied().skip(thread).step_by(threads).collect(),
+            Share::Apart => data.items[thread * data.n() / threads..(thread + 1) * data.n() / threads].to_vec(),
+        };
+        let mut rng = fastrand::Rng::with_seed(0xbee + round * threads as u64 + thread as u64);
+        let picks = std::iter::from_fn(|| rng.choice(&mine).copied()).take(PICKS);
+        Plan { picks: picks.collect(), from: round * 0x1_0001 }
+    }
+
     /// The replace with this number.
     #[inline(always)]
     fn item(&self, number: usize) -> Item {
-        let (first, last, value) = self.picks[number % PICKS];
+        let (first, last, value) = self.picks[number % self.picks.len()];
         let version = (self.from + number as u64) % VERSIONS;
         (first, last, value | version << VERSION)
     }
 
-    /// Does the next [`BATCH`] replaces after the first `done`.
+    /// Does `count` replaces, those after the first `done`.
     #[inline(always)]
-    fn batch<M: SharedMap>(&self, map: &M, done: usize, count: usize) {
+    fn batch(&self, replace: &mut impl FnMut(Item), done: usize, count: usize) {
         for number in done..done + count {
-            map.replace(black_box(self.item(number)));
+            replace(black_box(self.item(number)));
         }
     }
 
     /// Replaces until there are `most`, or the time is up.
-    pub fn run<M: SharedMap>(&self, map: &M, most: usize, limit: Duration) -> Done {
+    pub fn run(&self, mut replace: impl FnMut(Item), most: usize, limit: Duration) -> Done {
         let (start, mut count) = (Instant::now(), 0);
         loop {
             let batch = BATCH.min(most - count);
-            self.batch(map, count, batch);
+            self.batch(&mut replace, count, batch);
             count += batch;
             let elapsed = start.elapsed();
             if count == most || elapsed >= limit {
@@ -80,22 +102,23 @@ impl Plan {
     /// Replaces until told to stop, at least once; calls `begun` after the first.
     pub fn until<M: SharedMap>(&self, map: &M, begun: impl FnOnce(), stop: impl Fn() -> bool) -> Done {
         let start = Instant::now();
-        self.batch(map, 0, 1);
+        let mut replace = |item| map.replace(item);
+        self.batch(&mut replace, 0, 1);
         begun();
         let mut count = 1;
         while !stop() {
-            self.batch(map, count, 1);
+            self.batch(&mut replace, count, 1);
             count += 1;
         }
         Done { count, elapsed: start.elapsed() }
     }
 
-    /// Fails unless the map holds what these replaces have left, at the place of each, and nothing behind it.
-    pub fn check<M: SharedMap>(&self, map: &M, done: Done) {
+    /// Fails unless the map holds what the first `count` replaces have left, at the place of each, and nothing behind it.
+    pub fn check<M: SharedMap>(&self, map: &M, count: usize) {
         let reader = map.reader();
         let guard = reader.pin();
         let mut seen = HashSet::new();
-        for number in (done.count.saturating_sub(PICKS)..done.count).rev() {
+        for number in (count.saturating_sub(PICKS)..count).rev() {
             let (first, last, value) = self.item(number);
             if seen.insert(first) {
                 let found = [first, last, last + 1].map(|key| guard.at(key));
@@ -103,4 +126,25 @@ impl Plan {
             }
         }
     }
+}
+
+/// Replaces by `threads` threads at once, `effort` by each if the time is not up before: wall nanoseconds by the replaces of all of them.
+pub fn scaling<M: SharedMap>(
+    map: &M,
+    data: &Data,
+    round: u64,
+    share: Share,
+    threads: usize,
+    effort: usize,
+    limit: Duration,
+) -> f64 {
+    let plans: Vec<Plan> = (0..threads).map(|thread| Plan::share(data, round, share, thread, threads)).collect();
+    let (done, elapsed) = at_once(threads, |thread| {
+        let plan = &plans[thread];
+        let most = if plan.picks.is_empty() { 0 } else { effort };
+        let mut replace = map.writer();
+        move || plan.run(&mut replace, most, limit).count
+    });
+    plans.iter().zip(&done).for_each(|(plan, count)| plan.check(map, *count));
+    each(elapsed, done.into_iter().sum())
 }

@@ -14,7 +14,7 @@ pub type Tree = TreeIndex<u64, (u64, u64)>;
 
 /// The range with the greatest first key at or below `key`.
 #[inline]
-fn below(tree: &Tree, key: u64, guard: &Guard) -> Option<Item> {
+pub(crate) fn below(tree: &Tree, key: u64, guard: &Guard) -> Option<Item> {
     let entry = match tree.locate(&key, guard) {
         Proximity::Exact(iter) | Proximity::Between(iter) => iter.get(),
         Proximity::Smaller(iter) => iter.get_back(),

@@ -9,8 +9,7 @@ use bbtree::BBTreeMap;
 use samara_bench::data::{Data, Item};
 
 /// The map.
-#[derive(Debug)]
-pub struct Tree(BBTreeMap<u64, (u64, u64)>);
+pub type Tree = BBTreeMap<u64, (u64, u64)>;
 
 impl SharedMap for Tree {
     const LACKS: &'static [Case] = &[Case::WriterBesideStalledReader];
@@ -18,19 +17,19 @@ impl SharedMap for Tree {
     type Reader<'a> = &'a Self;
 
     fn filled(data: &Data) -> Self {
-        let tree = BBTreeMap::new();
+        let tree = Tree::new();
         for &(first, last, value) in &data.shuffled {
             tree.insert(last, (first, value)).expect("memory for a store");
         }
-        Tree(tree)
+        tree
     }
     fn reader(&self) -> &Self {
         self
     }
     #[inline]
     fn replace(&self, (first, last, value): Item) {
-        self.0.remove(&last);
-        self.0.insert(last, (first, value)).expect("memory for a store");
+        self.remove(&last);
+        self.insert(last, (first, value)).expect("memory for a store");
     }
 }
 
@@ -46,6 +45,6 @@ impl Reader for Tree {
 impl Guard for &Tree {
     #[inline]
     fn at(&self, key: u64) -> u64 {
-        self.0.first_copied(key..).map_or(0, |(_, (first, value))| found_if(first <= key, value))
+        self.first_copied(key..).map_or(0, |(_, (first, value))| found_if(first <= key, value))
     }
 }

@@ -8,13 +8,7 @@ use concread::bptree::{BptreeMap, BptreeMapReadTxn};
 use samara_bench::data::{Data, Item};
 
 /// The map.
-pub struct Tree(BptreeMap<u64, (u64, u64)>);
-
-impl std::fmt::Debug for Tree {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tree").finish_non_exhaustive()
-    }
-}
+pub type Tree = BptreeMap<u64, (u64, u64)>;
 
 impl SharedMap for Tree {
     /// Beside a writer that never pauses its generations are freed much later than they are made: 8 GB in half a minute, over 1,000 ranges.
@@ -23,20 +17,20 @@ impl SharedMap for Tree {
     type Reader<'a> = &'a Self;
 
     fn filled(data: &Data) -> Self {
-        let tree = BptreeMap::new();
+        let tree = Tree::new();
         let mut write = tree.write();
         for &(first, last, value) in &data.shuffled {
             write.insert(first, (last, value));
         }
         write.commit();
-        Tree(tree)
+        tree
     }
     fn reader(&self) -> &Self {
         self
     }
     #[inline]
     fn replace(&self, (first, last, value): Item) {
-        let mut write = self.0.write();
+        let mut write = self.write();
         write.remove(&first);
         write.insert(first, (last, value));
         write.commit();
@@ -48,7 +42,7 @@ impl Reader for Tree {
 
     #[inline]
     fn pin(&self) -> Self::Guard<'_> {
-        self.0.read()
+        self.read()
     }
 }
 

@@ -8,13 +8,7 @@ use congee::Congee;
 use samara_bench::data::{Data, Item, PAGE};
 
 /// The map.
-pub struct Tree(Congee<usize, usize>);
-
-impl std::fmt::Debug for Tree {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tree").finish_non_exhaustive()
-    }
-}
+pub type Tree = Congee<usize, usize>;
 
 /// Where the number of pages begins, one to three.
 const PAGES: u32 = 62;
@@ -28,51 +22,40 @@ impl SharedMap for Tree {
     type Reader<'a> = &'a Self;
 
     fn filled(data: &Data) -> Self {
-        let tree = Congee::default();
+        let tree = Tree::default();
         let guard = tree.pin();
         for item in &data.shuffled {
             tree.insert(item.1 as usize, word(*item), &guard).expect("memory for a store");
         }
         drop(guard);
-        Tree(tree)
+        tree
     }
     fn reader(&self) -> &Self {
         self
     }
     #[inline]
     fn replace(&self, item: Item) {
-        let guard = self.0.pin();
-        self.0.remove(&(item.1 as usize), &guard);
-        self.0.insert(item.1 as usize, word(item), &guard).expect("memory for a store");
+        let guard = self.pin();
+        self.remove(&(item.1 as usize), &guard);
+        self.insert(item.1 as usize, word(item), &guard).expect("memory for a store");
     }
 }
 
 impl Reader for Tree {
-    type Guard<'a> = Held<'a>;
+    type Guard<'a> = (&'a Self, crossbeam_epoch::Guard);
 
     #[inline]
-    fn pin(&self) -> Held<'_> {
-        Held { tree: &self.0, guard: self.0.pin() }
+    fn pin(&self) -> Self::Guard<'_> {
+        (self, self.pin())
     }
 }
 
-/// The map, with its collector pinned.
-pub struct Held<'a> {
-    tree: &'a Congee<usize, usize>,
-    guard: crossbeam_epoch::Guard,
-}
-
-impl std::fmt::Debug for Held<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").finish_non_exhaustive()
-    }
-}
-
-impl Guard for Held<'_> {
+impl Guard for (&Tree, crossbeam_epoch::Guard) {
     #[inline]
     fn at(&self, key: u64) -> u64 {
+        let (tree, guard) = self;
         let mut found = [(0, 0)];
-        if self.tree.range(&(key as usize), &usize::MAX, &mut found, &self.guard) == 0 {
+        if tree.range(&(key as usize), &usize::MAX, &mut found, guard) == 0 {
             return 0;
         }
         let [(last, word)] = found;

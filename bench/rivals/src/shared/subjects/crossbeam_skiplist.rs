@@ -9,51 +9,38 @@ use samara_bench::data::{Data, Item};
 use std::ops::Bound;
 
 /// The map.
-#[derive(Debug)]
-pub struct Tree(SkipMap<u64, (u64, u64)>);
+pub type Tree = SkipMap<u64, (u64, u64)>;
 
 impl SharedMap for Tree {
     const WHOLE: bool = false;
     type Reader<'a> = &'a Self;
 
     fn filled(data: &Data) -> Self {
-        Tree(data.shuffled.iter().map(|&(first, last, value)| (first, (last, value))).collect())
+        data.shuffled.iter().map(|&(first, last, value)| (first, (last, value))).collect()
     }
     fn reader(&self) -> &Self {
         self
     }
     #[inline]
     fn replace(&self, (first, last, value): Item) {
-        self.0.remove(&first);
-        self.0.insert(first, (last, value));
+        self.remove(&first);
+        self.insert(first, (last, value));
     }
 }
 
 impl Reader for Tree {
-    type Guard<'a> = Held<'a>;
+    type Guard<'a> = (&'a Self, crossbeam_epoch::Guard);
 
     #[inline]
-    fn pin(&self) -> Held<'_> {
-        Held { map: &self.0, _guard: crossbeam_epoch::pin() }
+    fn pin(&self) -> Self::Guard<'_> {
+        (self, crossbeam_epoch::pin())
     }
 }
 
-/// The map, with its collector pinned.
-pub struct Held<'a> {
-    map: &'a SkipMap<u64, (u64, u64)>,
-    _guard: crossbeam_epoch::Guard,
-}
-
-impl std::fmt::Debug for Held<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").finish_non_exhaustive()
-    }
-}
-
-impl Guard for Held<'_> {
+impl Guard for (&Tree, crossbeam_epoch::Guard) {
     #[inline]
     fn at(&self, key: u64) -> u64 {
-        let below = self.map.upper_bound(Bound::Included(&key)).map(|entry| *entry.value());
+        let below = self.0.upper_bound(Bound::Included(&key)).map(|entry| *entry.value());
         below.map_or(0, |(last, value)| found_if(key <= last, value))
     }
 }

@@ -11,8 +11,7 @@ use samara_bench::data::{BASE, Data, Item, SLOT};
 type Hash = foldhash::fast::FixedState;
 
 /// The map.
-#[derive(Debug)]
-pub struct Points(HashMap<u64, (u64, u64), Hash>);
+pub type Points = HashMap<u64, (u64, u64), Hash>;
 
 #[inline]
 fn slot(key: u64) -> u64 {
@@ -24,49 +23,38 @@ impl SharedMap for Points {
     type Reader<'a> = &'a Self;
 
     fn filled(data: &Data) -> Self {
-        let points = HashMap::with_hasher(Hash::default());
+        let points = Points::with_hasher(Hash::default());
         let guard = points.guard();
         for &(first, last, value) in &data.shuffled {
             points.insert(slot(first), (last, value), &guard);
         }
         drop(guard);
-        Points(points)
+        points
     }
     fn reader(&self) -> &Self {
         self
     }
     #[inline]
     fn replace(&self, (first, last, value): Item) {
-        let guard = self.0.guard();
-        self.0.remove(&slot(first), &guard);
-        self.0.insert(slot(first), (last, value), &guard);
+        let guard = self.guard();
+        self.remove(&slot(first), &guard);
+        self.insert(slot(first), (last, value), &guard);
     }
 }
 
 impl Reader for Points {
-    type Guard<'a> = Held<'a>;
+    type Guard<'a> = (&'a Self, LocalGuard<'a>);
 
     #[inline]
-    fn pin(&self) -> Held<'_> {
-        Held { points: &self.0, guard: self.0.guard() }
+    fn pin(&self) -> Self::Guard<'_> {
+        (self, self.guard())
     }
 }
 
-/// The map, with its collector pinned.
-pub struct Held<'a> {
-    points: &'a HashMap<u64, (u64, u64), Hash>,
-    guard: LocalGuard<'a>,
-}
-
-impl std::fmt::Debug for Held<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Held").finish_non_exhaustive()
-    }
-}
-
-impl Guard for Held<'_> {
+impl Guard for (&Points, LocalGuard<'_>) {
     #[inline]
     fn at(&self, key: u64) -> u64 {
-        self.points.get(&slot(key), &self.guard).map_or(0, |(last, value)| found_if(key <= *last, *value))
+        let (points, guard) = self;
+        points.get(&slot(key), guard).map_or(0, |(last, value)| found_if(key <= *last, *value))
     }
 }

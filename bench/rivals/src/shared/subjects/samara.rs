@@ -1,5 +1,5 @@
 //! `samara::SharedRangeMap`, with either reclaimer: all of it is one call each. Readers register; a replace takes the handle to
-//! write by, and stores once over what stands there.
+//! write by, and stores once over what stands there; where several threads store at once, each has a `SharedWriter` for that.
 
 use crate::map::Map;
 use crate::shared::map::{Guard, Reader, SharedMap};
@@ -34,6 +34,10 @@ where
     #[inline]
     fn replace(&self, (first, last, value): Item) {
         self.write().insert(first..=last, value).expect("memory for a store");
+    }
+    fn writer(&self) -> impl FnMut(Item) {
+        let mut writer = self.writer().expect("memory for a registration");
+        move |(first, last, value)| writer.insert(first..=last, value).expect("memory for a store")
     }
     fn pending(&self) -> Option<usize> {
         Some(self.pending())

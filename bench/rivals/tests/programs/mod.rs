@@ -1,0 +1,19 @@
+//! The programs, run as a user types them.
+
+/// What a program prints that is given these words; what it says of them where it fails.
+pub(crate) fn run(program: &str, words: &str) -> Result<String, String> {
+    let output = std::process::Command::new(program).args(words.split(' ')).output().expect("the program runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+}
+
+/// [`run`] of the program that measures.
+pub(crate) fn rivals(words: &str) -> Result<String, String> {
+    run(env!("CARGO_BIN_EXE_samara-rivals"), words)
+}
+
+/// What [`rivals`] prints, as objects, one a line.
+pub(crate) fn objects(words: &str) -> Vec<serde_json::Value> {
+    let text = rivals(words).expect("figures");
+    text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()
+}
