@@ -44,11 +44,8 @@ impl<B: Backing> AddressSpace<B> {
 
     fn grow_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
         let page = self.page();
-        let guard = |f: Flags| {
-            if f.contains(Flags::GROWSDOWN) { self.config.stack_guard_pages.saturating_mul(page) } else { 0 }
-        };
         let next = self.area_at_or_after(start);
-        let room = next.map_or(u64::MAX, |n| n.start.saturating_sub(guard(n.area.flags)));
+        let room = next.map_or(u64::MAX, |n| self.guarded(n.start, n.area.flags));
         if end.saturating_add(page) > room
             || end > self.config.task_size
             || self.areas.len() > self.config.max_map_count

@@ -224,10 +224,14 @@ bitflags! {
         const PRIVATE = 2;
         /// Type: private, and pages may be dropped under pressure.
         const DROPPABLE = 8;
-        /// At exactly this place. Implied: every map of this crate has its place.
+        /// At exactly this place. [`AddressSpace::map`](crate::AddressSpace::map) takes every map so.
         const FIXED = 0x10;
         /// No file.
         const ANONYMOUS = 0x20;
+        /// In the lower 2 GiB, if the place is open (MAP_32BIT).
+        const BIT32 = 0x40;
+        /// Above 4 GiB, if the place is open.
+        const ABOVE4G = 0x80;
         /// Grows down on faults.
         const GROWSDOWN = 0x100;
         /// Locked from the start.

@@ -64,8 +64,8 @@
 //! [`find_gap`](AddressSpace::find_gap) are [`samara`]'s, with inclusive ends.
 //!
 //! # What the caller decides
-//! Places: every map and move is to a place that the caller gives; `find_gap` tells what is free, the kernel's choice among it is
-//! not here. Files: whether a
+//! Places, if it likes: [`map`](AddressSpace::map) and moves go to a place that the caller gives, [`mmap`](AddressSpace::mmap) to one that a [`Placement`] chooses
+//! ([`Linux`] as Linux does). Files: whether a
 //! descriptor is open for reading, supports mmap, or allows execution. Limits other than the number of areas, and
 //! privileges. Writes: which memory was written decides later merges; tell it by [`touch`](AddressSpace::touch), or set
 //! [`Touches::Unseen`] and learn from the kernel ([`learn_cut`](AddressSpace::learn_cut)).
@@ -91,6 +91,7 @@ mod learn;
 mod lock;
 mod map;
 mod merge;
+mod place;
 mod plan;
 mod policy;
 mod protect;
@@ -112,6 +113,7 @@ pub use flags::{Flags, Letters, MapFlags, Prot};
 pub use learn::NotLearnable;
 pub use lock::LockKind;
 pub use map::MapRequest;
+pub use place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use plan::{Plan, Step, StepKind};
 pub use reasons::{Reason, Reasons};
 pub use remap::{RemapMode, RemapRequest};

@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::flags::Flags;
 use crate::learn::Seam;
 use crate::merge;
+use crate::place::Bases;
 use crate::reasons::Reasons;
 use alloc::vec::Vec;
 use core::fmt;
@@ -59,6 +60,8 @@ pub struct Config {
     pub strict_overcommit: bool,
     /// Free pages that `brk` keeps below an area that grows down (`stack_guard_gap`).
     pub stack_guard_pages: u64,
+    /// Where [`AddressSpace::mmap`] seeks free address space.
+    pub bases: Bases,
     /// The display ends with the `[vsyscall]` line.
     pub vsyscall: bool,
 }
@@ -73,6 +76,7 @@ impl Default for Config {
             touches: Touches::Told,
             strict_overcommit: false,
             stack_guard_pages: 256,
+            bases: Bases::default(),
             vsyscall: false,
         }
     }

@@ -143,3 +143,64 @@ fn counts_follow_the_plan() {
         assert_eq!(space.mapped_bytes(), 256 * 4096);
     }
 }
+
+/// Free places, page by page: what is kept free below areas that grow down counts as taken.
+#[test]
+fn places_are_those_of_a_page_by_page_search() {
+    const PAGE: u64 = 4096;
+    const PAGES: u64 = 96;
+    let mut rng = fastrand();
+    for _ in 0..if cfg!(miri) { 20 } else { 3_000 } {
+        let bases = Bases {
+            top_down: (40 + rng(50)) * PAGE,
+            bottom_up: (20 + rng(60)) * PAGE,
+            least: (1 + rng(5)) * PAGE,
+            huge: 0,
+            ..Bases::default()
+        };
+        let config = Config { task_size: PAGES * PAGE, stack_guard_pages: rng(6), bases, ..Config::default() };
+        let mut space = AddressSpace::<FileId>::new(config);
+        for _ in 0..rng(16) {
+            let mut request = MapRequest::anonymous(rng(PAGES) * PAGE, (1 + rng(8)) * PAGE, Prot::NONE);
+            if rng(3) == 0 {
+                request.flags |= MapFlags::GROWSDOWN;
+            }
+            let _ = space.map(&request);
+        }
+        let guard = space.config().stack_guard_pages;
+        let taken = |page: u64| {
+            let at = page * PAGE;
+            let below = |a: Placed<'_, FileId>| a.area.flags.contains(Flags::GROWSDOWN) && at + guard * PAGE >= a.start;
+            space.area_at(at).is_some() || space.area_at_or_after(at).is_some_and(below)
+        };
+        let len = 1 + rng(12);
+        let fits = |page: u64, end: u64| page + len <= end && (page..page + len).all(|page| !taken(page));
+        let (least, high, low) = (bases.least / PAGE, bases.top_down / PAGE, bases.bottom_up / PAGE);
+        let lowest = |from: u64| (from..PAGES).find(|page| fits(*page, PAGES));
+        let ask = MapRequest::anonymous(0, len * PAGE, Prot::NONE);
+        let linux = (least..high).rev().find(|page| fits(*page, high)).or_else(|| lowest(low));
+        assert_eq!(space.choose(&ask, &mut Linux).ok(), linux.map(|page| page * PAGE), "{space}");
+        assert_eq!(space.choose(&ask, &mut FirstFit).ok(), lowest(least).map(|page| page * PAGE), "{space}");
+        // Of the gaps that are wide enough, the narrowest, and of these the lowest.
+        let width = |page: u64| (page..PAGES).take_while(|page| !taken(*page)).count();
+        let begins = |page: u64| page == least || taken(page - 1);
+        let best = (least..PAGES).filter(|page| begins(*page) && fits(*page, PAGES)).min_by_key(|page| width(*page));
+        assert_eq!(space.choose(&ask, &mut BestFit).ok(), best.map(|page| page * PAGE), "{space}");
+        let hint = rng(PAGES) * PAGE + rng(PAGE);
+        let at = (hint / PAGE).max(least);
+        let want = if hint >= PAGE && fits(at, PAGES) { Some(at) } else { linux };
+        let ask = MapRequest { start: hint, ..ask };
+        assert_eq!(space.choose(&ask, &mut Linux).ok(), want.map(|page| page * PAGE), "hint {hint:#x}\n{space}");
+    }
+}
+
+/// Numbers below a bound, from one seed.
+fn fastrand() -> impl FnMut(u64) -> u64 {
+    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+    move |below| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x % below
+    }
+}

@@ -1,0 +1,234 @@
+//! Where a map goes whose place the caller leaves open: Linux's search, and others. Knows of the areas where they are, and which
+//! grow down; not what else is in them.
+//!
+//! Linux's rules are from mmap(2) and personality(2), and from the running kernel (6.18): tests/place.rs foretells each address. Files are placed as if
+//! they had no wish for huge pages; some file systems have one.
+
+use crate::area::Backing;
+use crate::errno::{Errno, Error};
+use crate::flags::{Flags, MapFlags};
+use crate::map::MapRequest;
+use crate::plan::Plan;
+use crate::space::AddressSpace;
+use samara::{End, GapQuery, Span};
+
+/// Where searches for free address space begin and end, in bytes. Linux fixes them when a program starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bases {
+    /// Where the search downwards begins, exclusive (`mmap_base`).
+    pub top_down: u64,
+    /// Where the search upwards begins: the one that follows a search downwards that failed, and the only one if `legacy`.
+    pub bottom_up: u64,
+    /// The lowest address that is chosen (the larger of `vm.mmap_min_addr` and what a security module asks for).
+    pub least: u64,
+    /// Whether all searches go upwards (`vm.legacy_va_layout`, ADDR_COMPAT_LAYOUT).
+    pub legacy: bool,
+    /// Bytes of a huge page, to which maps of whole huge pages are aligned; 0 where the kernel has none.
+    pub huge: u64,
+    /// Where the window of MAP_32BIT begins; it ends at 2 GiB. Linux draws it anew for each call, from 1 GiB and 32 MiB more, unless randomisation is
+    /// off: then it is 1 GiB.
+    pub low: u64,
+}
+
+impl Default for Bases {
+    /// Linux on x86-64 with 47-bit addresses and an 8 MiB stack limit, where nothing is random.
+    fn default() -> Self {
+        Bases {
+            top_down: 0x7fff_f7ff_f000,
+            bottom_up: 0x2aaa_aaaa_a000,
+            least: 0x1_0000,
+            legacy: false,
+            huge: 0x20_0000,
+            low: 0x4000_0000,
+        }
+    }
+}
+
+/// Free address space that is sought. All in bytes; lengths are whole pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// Where the caller would like it; 0: no wish.
+    pub hint: u64,
+    /// How much.
+    pub len: u64,
+    /// The flags of the call.
+    pub flags: MapFlags,
+    /// Asks for a place that is congruent to this offset modulo [`Bases::huge`], if one is found.
+    pub huge: Option<u64>,
+}
+
+/// Who chooses where a map goes.
+///
+/// What is chosen must be whole pages, free, and within user space, or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
+pub trait Placement<B> {
+    /// A place for `want`; `None`: there is none (ENOMEM).
+    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64>;
+}
+
+/// Chooses as Linux does on x86-64: the hint if it is free, else the highest place below `mmap_base`, else the lowest one above the
+/// other base. O(log n), and as much again for each area that grows down and is in the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Linux;
+
+/// The hint if it is free, else the lowest place. O(log n).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FirstFit;
+
+/// The hint if it is free, else the lowest place in the narrowest gap that is wide enough. O(n).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BestFit;
+
+impl<B: Backing> Placement<B> for Linux {
+    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+        let bases = &space.config().bases;
+        // A wish below where the window of MAP_32BIT begins is granted.
+        let end = if want.flags.contains(MapFlags::BIT32) { LOW_END } else { space.config().task_size };
+        if let Some(at) = space.hinted(want, (bases.least, end)) {
+            return Some(at);
+        }
+        if let Some(offset) = want.huge.filter(|_| bases.huge != 0)
+            && let Some(at) = aligned(space, want, offset)
+        {
+            return Some(at);
+        }
+        plain(space, want, want.len)
+    }
+}
+
+/// The end of what MAP_32BIT asks for.
+const LOW_END: u64 = 0x8000_0000;
+/// Where MAP_ABOVE4G begins.
+const ABOVE: u64 = 0x1_0000_0000;
+
+/// Linux's search without alignment.
+fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u64> {
+    let (bases, task) = (&space.config().bases, space.config().task_size);
+    let above = if want.flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 };
+    if want.flags.contains(MapFlags::BIT32) {
+        return space.free_place(len, bases.low, LOW_END, End::Lowest);
+    }
+    if !bases.legacy {
+        let least = bases.least.max(space.page()).max(above);
+        if let Some(at) = space.free_place(len, least, bases.top_down, End::Highest) {
+            return Some(at);
+        }
+    }
+    space.free_place(len, bases.bottom_up.max(above), task, End::Lowest)
+}
+
+/// Linux's search for whole huge pages: a place with one huge page more, of which the aligned part is taken.
+fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Option<u64> {
+    let bases = &space.config().bases;
+    let at = plain(space, want, want.len.checked_add(bases.huge)?)?;
+    let up = offset.wrapping_sub(at) & (bases.huge - 1);
+    // The upper part, also of what MAP_32BIT seeks upwards.
+    Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
+}
+
+impl<B: Backing> Placement<B> for FirstFit {
+    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+        let (least, task) = (space.config().bases.least, space.config().task_size);
+        space.hinted(want, (least, task)).or_else(|| space.free_place(want.len, least, task, End::Lowest))
+    }
+}
+
+impl<B: Backing> Placement<B> for BestFit {
+    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+        let (least, task) = (space.config().bases.least, space.config().task_size);
+        if let Some(at) = space.hinted(want, (least, task)) {
+            return Some(at);
+        }
+        let (mut from, mut best) = (least, None);
+        // The end of user space ends the last gap.
+        let ends = space.areas().filter(|a| a.end > least).map(|a| (space.guarded(a.start, a.area.flags), a.end));
+        for (end, next) in ends.chain([(task, task)]) {
+            let wide = end.min(task).saturating_sub(from);
+            if wide >= want.len && best.is_none_or(|(least, _)| wide < least) {
+                best = Some((wide, from));
+            }
+            from = from.max(next);
+        }
+        best.map(|(_, at)| at)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// mmap: maps at a place that `placement` chooses, unless `request` says FIXED or FIXED_NOREPLACE; else its `start` is a wish. Returns
+    /// the address, too.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::map`]; ENOMEM where there is no place.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// let one = MapRequest::anonymous(0, 0x1000, Prot::RW);
+    /// assert_eq!(space.mmap(&one, &mut Linux)?.0, 0x7fff_f7ff_e000);
+    /// let (below, plan) = space.mmap(&one, &mut Linux)?;
+    /// assert_eq!((below, plan.to_string().as_str()), (0x7fff_f7ff_d000, "mapped 7ffff7ffd000-7ffff7ffe000, merged at 7ffff7ffe000"));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+        let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
+        let start = if fixed { request.start } else { self.choose(request, placement)? };
+        let plan = self.map(&MapRequest { start, ..request.clone() })?;
+        Ok((start, plan))
+    }
+
+    /// Where [`AddressSpace::mmap`] would put a map that is not fixed.
+    ///
+    /// # Errors
+    /// EINVAL and ENOMEM as there.
+    pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<u64, Errno> {
+        if request.len == 0 || !self.aligned(request.offset) {
+            return Err(Errno::EINVAL);
+        }
+        let len = self.page_up(request.len);
+        if len == 0 || len > self.config.task_size || self.areas.len() > self.config.max_map_count {
+            return Err(Errno::ENOMEM);
+        }
+        let hint = match self.page_down(request.start) {
+            0 => 0,
+            hint => hint.max(self.config.bases.least),
+        };
+        let huge = self.config.bases.huge;
+        let whole = request.backing.is_none() && hint == 0 && huge != 0 && len.is_multiple_of(huge);
+        let want = Want { hint, len, flags: request.flags, huge: whole.then_some(0) };
+        placement.place(self, &want).ok_or(Errno::ENOMEM)
+    }
+
+    /// The place that `want` wishes for, if it has a wish, and that is free and within `window`: what is kept free below an area that grows down
+    /// counts as taken.
+    pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {
+        let (at, end) = (want.hint, want.hint.checked_add(want.len)?);
+        let free = at != 0 && at >= window.0 && end <= window.1 && self.area_at(at).is_none();
+        let next = self.area_at_or_after(at);
+        (free && next.is_none_or(|next| end <= self.guarded(next.start, next.area.flags))).then_some(at)
+    }
+
+    /// `len` bytes of free address space in `[low, high)`, at its lowest or its highest place: what is kept free below an area that grows down
+    /// counts as taken. O(log n), and as much again for each such area that is in the way.
+    pub fn free_place(&self, len: u64, low: u64, high: u64, end: End) -> Option<u64> {
+        let (mut low, mut high) = (low, high);
+        loop {
+            let window = (low < high).then(|| Span::new(low, high - 1))?;
+            let gap = self.areas.find_gap(&GapQuery::new(len).within(window).from(end))?;
+            let next = self.area_at_or_after(gap.first);
+            let room = next.map_or(u64::MAX, |next| self.guarded(next.start, next.area.flags));
+            if gap.last < room {
+                return Some(gap.first);
+            }
+            match end {
+                // Nothing lower in this gap can end lower.
+                End::Lowest => low = next?.end,
+                End::Highest => high = room,
+            }
+        }
+    }
+
+    /// Where what is kept free below an area begins.
+    pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
+        let pages = if flags.contains(Flags::GROWSDOWN) { self.config.stack_guard_pages } else { 0 };
+        start.saturating_sub(pages.saturating_mul(self.page()))
+    }
+}
