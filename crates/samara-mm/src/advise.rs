@@ -104,7 +104,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut plan = self.begin_walk(start, end)?;
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
-        let went = self.walk(start, end, holes, &mut plan, |a, _, e| {
+        let went = self.walk(start, end, holes, &mut plan, |_, a, _, e| {
             let new = advised(a, advice)?;
             reached = e;
             Ok(new)

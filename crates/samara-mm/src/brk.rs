@@ -10,7 +10,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
     ///
     /// # Errors
-    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way or too many areas (ENOMEM),
+    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way, too many areas, or above a limit (ENOMEM; EAGAIN for locked memory),
     /// sealed (EPERM), nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that a
     /// sealed area leaves behind.
     pub fn brk(&mut self, new: u64) -> Result<Plan, Error> {
@@ -19,6 +19,10 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL.into());
         }
         if new > task {
+            return Err(Errno::ENOMEM.into());
+        }
+        let heap = (new - self.layout.start_brk).saturating_add(self.layout.data);
+        if heap > self.limits.data.soft {
             return Err(Errno::ENOMEM.into());
         }
         let new_end = self.page_up(new);
@@ -54,6 +58,9 @@ impl<B: Backing> AddressSpace<B> {
         }
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         let flags = Flags::READ | Flags::WRITE | may | Flags::ACCOUNT | self.def_flags;
+        self.may_lock_more(flags, end - start)?;
+        self.may_expand(flags, end - start)?;
+        self.may_charge(end - start)?;
         let mut one = Area::new(flags, Object::Anonymous, 0);
         let mut plan = self.begin(start, end, 1, 1)?;
         plan.push(StepKind::Mapped, start, end);

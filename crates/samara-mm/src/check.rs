@@ -2,6 +2,7 @@
 
 use crate::area::Backing;
 use crate::flags::Flags;
+use crate::limits::Counters;
 use crate::space::AddressSpace;
 use core::fmt;
 
@@ -49,7 +50,7 @@ impl<B: Backing> AddressSpace<B> {
     /// The first violation found.
     pub fn check(&self) -> Result<(), Violation> {
         self.areas.check().map_err(Violation::Tree)?;
-        let (mut end, mut count, mut mapped, mut locked) = (0, 0u64, 0u64, 0u64);
+        let (mut end, mut count, mut sums) = (0, 0u64, Counters::default());
         for a in self.areas() {
             if !self.aligned(a.start) || !self.aligned(a.end) || a.end <= a.start {
                 return Err(Violation::Unaligned(a.start));
@@ -60,12 +61,19 @@ impl<B: Backing> AddressSpace<B> {
             if a.area.flags.contains(Flags::SHARED) && a.area.anon != crate::area::Anon::Untouched {
                 return Err(Violation::SharedIdentity(a.start));
             }
-            let bytes = a.end - a.start;
-            (end, count, mapped) = (a.end, count + 1, mapped + bytes);
-            locked += if a.area.flags.contains(Flags::LOCKED) { bytes } else { 0 };
+            (end, count) = (a.end, count + 1);
+            sums.add(&Counters::of(a.area.flags, a.end - a.start));
         }
-        let sums =
-            [("areas", self.len() as u64, count), ("mapped", self.mapped, mapped), ("locked", self.locked, locked)];
+        let kept = &self.counters;
+        let sums = [
+            ("areas", self.len() as u64, count),
+            ("all", kept.total, sums.total),
+            ("data", kept.data, sums.data),
+            ("executable", kept.exec, sums.exec),
+            ("stacks", kept.stack, sums.stack),
+            ("locked", kept.locked, sums.locked),
+            ("charged", kept.committed, sums.committed),
+        ];
         match sums.into_iter().find(|(_, kept, real)| kept != real) {
             Some((of, kept, real)) => Err(Violation::Sum { of, kept, real }),
             None => Ok(()),

@@ -3,6 +3,7 @@
 use crate::area::{Anon, Area, Backing};
 use crate::errno::Errno;
 use crate::flags::Flags;
+use crate::limits::{Counters, Overcommit};
 use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
 use samara::{BuildError, RangeMap};
@@ -14,7 +15,7 @@ impl<B: Backing> AddressSpace<B> {
     /// O(n).
     ///
     /// # Errors
-    /// ENOMEM for want of memory.
+    /// ENOMEM for want of memory, or where what is written in the child is not promised.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -31,17 +32,25 @@ impl<B: Backing> AddressSpace<B> {
         let kept = self.areas.iter().filter(|(_, a)| !a.flags.contains(Flags::DONTCOPY));
         let ids = &mut child.next_id;
         let unseen = self.config.touches == Touches::Unseen;
-        let mut mapped = 0u64;
+        let (mut counters, mut most) = (Counters::default(), 0);
         let copies = kept.map(|(span, a)| {
-            mapped += span.last - span.first + 1;
-            (span, copy(a, unseen, ids))
+            let a = copy(a, unseen, ids);
+            let of = Counters::of(a.flags, span.last - span.first + 1);
+            most = of.committed.max(most);
+            counters.add(&of);
+            (span, a)
         });
         child.areas = RangeMap::from_sorted(copies).map_err(|e| match e {
             BuildError::Alloc => Errno::ENOMEM,
             // The parent's areas are in order and not empty.
             _ => Errno::EINVAL,
         })?;
-        child.mapped = mapped;
+        (child.limits, child.caps) = (self.limits, self.caps);
+        child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
+        // Each area is asked for by itself; only the strict mode looks at the sum.
+        let strict = matches!(self.config.overcommit, Overcommit::Never { .. });
+        child.may_charge(if strict { counters.committed } else { most })?;
+        child.counters = counters;
         child.seams = Vec::new();
         Ok(child)
     }

@@ -34,7 +34,7 @@
 //! let mut space = AddressSpace::<FileId>::new(Config::default());
 //! let elf = FileId { dev: (8, 1), inode: 42, open: 1, name: "/bin/true".into() };
 //! space.map(&MapRequest::file(0x400000, 0x2000, Prot::READ | Prot::EXEC, MapFlags::PRIVATE, elf, 0x1000))?;
-//! space.set_layout(Layout { start_brk: 0x500000, brk: 0x500000, start_stack: 0x7fff_0000_0000 });
+//! space.set_layout(Layout { start_brk: 0x500000, brk: 0x500000, start_stack: 0x7fff_0000_0000, data: 0 });
 //! space.brk(0x501800)?;
 //! assert_eq!(space.layout().brk, 0x501800);
 //!
@@ -66,8 +66,8 @@
 //! # What the caller decides
 //! Places, if it likes: [`map`](AddressSpace::map) and moves go to a place that the caller gives, [`mmap`](AddressSpace::mmap) to one that a [`Placement`] chooses
 //! ([`Linux`] as Linux does). Files: whether a
-//! descriptor is open for reading, supports mmap, or allows execution. Limits other than the number of areas, and
-//! privileges. Writes: which memory was written decides later merges; tell it by [`touch`](AddressSpace::touch), or set
+//! descriptor is open for reading, supports mmap, or allows execution. [`Limits`] and [`Caps`] are those of the process, which start as
+//! none and all; how memory is promised is in the [`Config`]. Writes: which memory was written decides later merges; tell it by [`touch`](AddressSpace::touch), or set
 //! [`Touches::Unseen`] and learn from the kernel ([`learn_cut`](AddressSpace::learn_cut)).
 //!
 //! # Consistency
@@ -88,6 +88,7 @@ mod errno;
 mod flags;
 mod fork;
 mod learn;
+mod limits;
 mod lock;
 mod map;
 mod merge;
@@ -111,6 +112,7 @@ pub use display::Line;
 pub use errno::{Errno, Error};
 pub use flags::{Flags, Letters, MapFlags, Prot};
 pub use learn::NotLearnable;
+pub use limits::{Caps, Counters, Limit, Limits, Overcommit};
 pub use lock::LockKind;
 pub use map::MapRequest;
 pub use place::{Bases, BestFit, FirstFit, Linux, Placement, Want};

@@ -30,9 +30,20 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in because an area allows no access
-    /// (all is locked then); EINVAL where the range wraps.
+    /// (all is locked then), or above RLIMIT_MEMLOCK; EPERM where nothing may be locked; EINVAL where the range wraps.
     pub fn lock(&mut self, start: u64, len: u64, kind: LockKind) -> Result<Plan, Error> {
+        if !self.may_lock() {
+            return Err(Errno::EPERM.into());
+        }
         let (start, end) = self.lock_range(start, len);
+        let bytes = end.wrapping_sub(start);
+        if !self.locks_within(self.counters.locked.saturating_add(bytes)) {
+            // What is locked already does not count twice.
+            let again = if start < end { self.sums(start, end).locked } else { 0 };
+            if !self.locks_within((self.counters.locked - again).saturating_add(bytes)) {
+                return Err(Errno::ENOMEM.into());
+            }
+        }
         let plan = self.set_lock(start, end, kind.flags())?;
         if end > start && self.populate(start, end).is_err() {
             return Err(Error { errno: Errno::ENOMEM, done: plan });
@@ -53,10 +64,17 @@ impl<B: Backing> AddressSpace<B> {
     /// an earlier call said of the future is taken back.
     ///
     /// # Errors
-    /// EINVAL where neither is asked for; ENOMEM only for want of memory: areas that cannot be locked are passed over.
+    /// EINVAL where neither is asked for; EPERM where nothing may be locked; ENOMEM where all of the space is more than RLIMIT_MEMLOCK. Areas that cannot
+    /// be locked are passed over.
     pub fn lock_all(&mut self, current: bool, future: bool, kind: LockKind) -> Result<Plan, Error> {
         if !current && !future {
             return Err(Errno::EINVAL.into());
+        }
+        if !self.may_lock() {
+            return Err(Errno::EPERM.into());
+        }
+        if current && !self.locks_within(self.counters.total) {
+            return Err(Errno::ENOMEM.into());
         }
         let plan = if current { self.set_lock_all(kind.flags())? } else { Plan::new() };
         self.def_flags = if future { kind.flags() } else { Flags::empty() };
@@ -92,13 +110,13 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::ENOMEM.into());
         }
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Stop, &mut plan, |a, _, _| Ok(Some(locked(a, flags))));
+        let went = self.walk(start, end, Holes::Stop, &mut plan, |_, a, _, _| Ok(Some(locked(a, flags))));
         self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
     }
 
     fn set_lock_all(&mut self, flags: Flags) -> Result<Plan, Error> {
         let mut plan = self.begin_walk(0, u64::MAX)?;
-        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |a, _, _| Ok(Some(locked(a, flags))));
+        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |_, a, _, _| Ok(Some(locked(a, flags))));
         self.finish(went.map(|_| ()), plan)
     }
 }

@@ -3,6 +3,7 @@
 use crate::area::{Area, Backing, Object, flags_of};
 use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags, Prot};
+use crate::limits::{Caps, Counters, Overcommit};
 use crate::plan::Plan;
 use crate::space::AddressSpace;
 
@@ -60,7 +61,9 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EOVERFLOW (behind
     /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, EPERM (over a
-    /// sealed area: the cut at the start of the range may stay, as in Linux).
+    /// sealed area: the cut at the start of the range may stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
+    /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at both ends of the range; where the memory of a shared
+    /// object is not promised, it leaves the range empty.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -72,10 +75,13 @@ impl<B: Backing> AddressSpace<B> {
     /// ```
     pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
         let (start, end, area) = self.check_map(request)?;
-        let mut plan = self.begin(start, end, 1, 2)?;
+        let mut plan = self.begin(start, end, 2, 2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
-        let went = self.vacate(start, end, &mut plan).and_then(|()| self.put(start, end, area, &mut plan));
+        let went = self
+            .vacate(start, end, &mut plan)
+            .and_then(|()| self.afford(start, end, &area, request, &mut plan))
+            .and_then(|()| self.put(start, end, area, &mut plan));
         if went.is_ok() {
             self.drop_lock(start);
             if eager {
@@ -103,9 +109,16 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         let end = r.start + len;
+        if r.start < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
+            return Err(Errno::EPERM);
+        }
         if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(r.start, end).next().is_some() {
             return Err(Errno::EEXIST);
         }
+        if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
+            return Err(Errno::EPERM);
+        }
+        self.may_lock_more(flags_of(r.flags) | self.def_flags, len)?;
         // The kernel's hidden file is mapped from its start, whatever the offset says.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > MAX_OFFSET) {
@@ -117,6 +130,31 @@ impl<B: Backing> AddressSpace<B> {
             None => (Object::Anonymous, 0),
         };
         Ok((r.start, end, Area::new(flags, object, bias)))
+    }
+
+    /// Whether limits allow the map. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not promised
+    /// leaves it empty, because its object is made last.
+    fn afford(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<B>,
+        r: &MapRequest<B>,
+        plan: &mut Plan,
+    ) -> Result<(), Errno> {
+        let (len, was) = (end - start, self.sums(start, end));
+        let charged = if accountable(area.flags) { len - was.committed } else { 0 };
+        if let Err(why) = self.may_expand(area.flags, len - was.total).and_then(|()| self.may_charge(charged)) {
+            self.cut(start, plan)?;
+            self.cut(end, plan)?;
+            return Err(why);
+        }
+        let object = r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some();
+        if object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err() {
+            self.unmap_range(start, end, plan)?;
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
     }
 
     fn map_flags(&self, r: &MapRequest<B>, kind: u32) -> Result<Flags, Errno> {
@@ -158,7 +196,7 @@ impl<B: Backing> AddressSpace<B> {
         } else if shared {
             flags = flags.difference(Flags::MAYWRITE) | Flags::MAYSHARE;
         }
-        if r.flags.contains(MapFlags::NORESERVE) && !self.config.strict_overcommit {
+        if r.flags.contains(MapFlags::NORESERVE) && !matches!(self.config.overcommit, Overcommit::Never { .. }) {
             flags |= Flags::NORESERVE;
         }
         if accountable(flags) {
@@ -170,10 +208,10 @@ impl<B: Backing> AddressSpace<B> {
     /// What cannot be locked loses the lock flags, but only after it was compared with its neighbours.
     fn drop_lock(&mut self, start: u64) {
         let Some((span, area)) = self.areas.get_mut(start).filter(|(_, a)| !a.lockable()) else { return };
-        if area.flags.contains(Flags::LOCKED) {
-            self.locked -= span.last - span.first + 1;
-        }
+        let bytes = span.last - span.first + 1;
+        self.counters.take(&Counters::of(area.flags, bytes));
         area.flags -= Flags::LOCK;
+        self.counters.add(&Counters::of(area.flags, bytes));
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Bases {
     pub bottom_up: u64,
     /// The lowest address that is chosen (the larger of `vm.mmap_min_addr` and what a security module asks for).
     pub least: u64,
+    /// The lowest address of a fixed map without [`Caps::SYS_RAWIO`](crate::Caps::SYS_RAWIO) (`vm.mmap_min_addr`).
+    pub fixed_least: u64,
     /// Whether all searches go upwards (`vm.legacy_va_layout`, ADDR_COMPAT_LAYOUT).
     pub legacy: bool,
     /// Bytes of a huge page, to which maps of whole huge pages are aligned; 0 where the kernel has none.
@@ -37,6 +39,7 @@ impl Default for Bases {
             top_down: 0x7fff_f7ff_f000,
             bottom_up: 0x2aaa_aaaa_a000,
             least: 0x1_0000,
+            fixed_least: 0x1000,
             legacy: false,
             huge: 0x20_0000,
             low: 0x4000_0000,

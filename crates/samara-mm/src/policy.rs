@@ -30,7 +30,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EFAULT.into());
         }
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| {
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |_, a, _, _| {
             let mut new = a.clone();
             new.policy.clone_from(&policy);
             Ok(Some(new))
@@ -48,7 +48,7 @@ impl<B: Backing> AddressSpace<B> {
             return Ok(Plan::new());
         }
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| {
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |_, a, _, _| {
             if !matches!(a.object, Object::Anonymous) {
                 return Err(Errno::EBADF);
             }

@@ -14,7 +14,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Whether a key is allocated is the caller's to check.
     ///
     /// # Errors
-    /// As `mprotect(2)`. Areas before the one that is refused, or before a hole, stay changed: see [`Error::done`].
+    /// As `mprotect(2)`; ENOMEM also where memory becomes writable above RLIMIT_DATA, or is not promised. Areas before the one that is refused, or before a hole, stay changed: see [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};
@@ -57,9 +57,28 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL.into());
         }
         let mut plan = self.begin_walk(from, end)?;
-        let edit = |a: &Area<B>, _, _| protected(a, prot, pkey).map(Some);
+        let edit = |space: &Self, a: &Area<B>, start, end| {
+            let new = protected(a, prot, pkey)?;
+            space.affords(a, &new, end - start)?;
+            Ok(Some(new))
+        };
         let went = self.walk(from, end, Holes::Stop, &mut plan, edit);
         self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Whether limits allow memory to become `new`: ENOMEM where it becomes data above RLIMIT_DATA, or a charge that is not promised. (A space that is too
+    /// large as it is, is not refused here.)
+    fn affords(&self, old: &Area<B>, new: &Area<B>, bytes: u64) -> Result<(), Errno> {
+        if new.flags == old.flags || !new.flags.contains(Flags::WRITE) {
+            return Ok(());
+        }
+        if self.may_expand(old.flags, bytes).is_ok() {
+            self.may_expand(new.flags, bytes)?;
+        }
+        let charged = accountable(new.flags) && !old.flags.intersects(Flags::WRITE | Flags::ACCOUNT);
+        if charged { self.may_charge(bytes) } else { Ok(()) }
     }
 }
 

@@ -40,7 +40,7 @@ impl<B: Backing> AddressSpace<B> {
     /// `Fixed` with equal lengths moves several areas at once, and keeps the holes between them.
     ///
     /// # Errors
-    /// As `mremap(2)`. A target that was emptied, and areas that were moved before one was refused, stay so: see [`Error::done`].
+    /// As `mremap(2)`; EAGAIN and ENOMEM above a limit. A target that was emptied, and areas that were moved before one was refused, stay so: see [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, RemapMode, RemapRequest};
@@ -109,14 +109,29 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
+    /// Whether limits allow the growth that is asked for.
+    fn may_grow(&self, r: &RemapRequest, flags: Flags) -> Result<(), Errno> {
+        match r.new_len.checked_sub(r.old_len) {
+            None | Some(0) => Ok(()),
+            Some(more) => {
+                self.may_lock_more(flags, more)?;
+                self.may_expand(flags, more)
+            }
+        }
+    }
+
     fn grow(&mut self, r: &RemapRequest) -> Result<Plan, Error> {
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
         check_source(r, &at)?;
+        self.may_grow(r, at.area.flags)?;
         let (start, end) = (at.start, at.end);
         let to = r.old.checked_add(r.new_len).ok_or(Errno::ENOMEM)?;
         let fits = r.old_len != 0 && r.old + r.old_len == end && to <= self.config.task_size;
         if !fits || self.areas_in(end, to).next().is_some() {
             return Err(Errno::ENOMEM.into());
+        }
+        if at.area.flags.contains(Flags::ACCOUNT) {
+            self.may_charge(to - end)?;
         }
         let mut one = at.area.clone();
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
@@ -147,7 +162,9 @@ impl<B: Backing> AddressSpace<B> {
     /// Moves, or duplicates, a range of one area.
     fn move_one(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        let (source, account) = (at.area.flags, at.area.flags.contains(Flags::ACCOUNT));
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
+        self.may_grow(r, source)?;
         if matches!(r.mode, RemapMode::Fixed(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
             self.unmap_range(to, to + r.new_len, plan)?;
         }
@@ -161,6 +178,12 @@ impl<B: Backing> AddressSpace<B> {
             }
             self.unmap_range(s, e, plan)?;
             len = r.new_len;
+        }
+        if r.dontunmap {
+            self.may_expand(source, len)?;
+        }
+        if account {
+            self.may_charge(if r.dontunmap { len } else { r.new_len - len })?;
         }
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
         if !at.area.can_split() && (r.old != at.start || r.old + len != at.end) {

@@ -22,7 +22,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::ENOMEM.into());
         }
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Stop, &mut plan, |a, _, _| {
+        let went = self.walk(start, end, Holes::Stop, &mut plan, |_, a, _, _| {
             let mut new = a.clone();
             new.flags |= Flags::SEALED;
             Ok(Some(new))

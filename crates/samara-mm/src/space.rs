@@ -1,13 +1,14 @@
 //! The address space: its areas, its settings, and questions about them. Calls are in the files of their names.
 //!
 //! I1. Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
-//! I2. `mapped` and `locked` are the sums over all areas of bytes, and of bytes of areas with LOCKED.
+//! I2. `counters` are the sums over all areas of bytes, by class.
 //! I3. Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::flags::Flags;
 use crate::learn::Seam;
+use crate::limits::{Caps, Counters, Limits, Overcommit};
 use crate::merge;
 use crate::place::Bases;
 use crate::reasons::Reasons;
@@ -56,8 +57,8 @@ pub struct Config {
     pub max_map_count: usize,
     /// Who tells of writes.
     pub touches: Touches,
-    /// `vm.overcommit_memory` is 2: MAP_NORESERVE is ignored.
-    pub strict_overcommit: bool,
+    /// How much memory is promised.
+    pub overcommit: Overcommit,
     /// Free pages that `brk` keeps below an area that grows down (`stack_guard_gap`).
     pub stack_guard_pages: u64,
     /// Where [`AddressSpace::mmap`] seeks free address space.
@@ -74,7 +75,7 @@ impl Default for Config {
             task_size: 0x7fff_ffff_f000,
             max_map_count: 65530,
             touches: Touches::Told,
-            strict_overcommit: false,
+            overcommit: Overcommit::Guess { total: u64::MAX },
             stack_guard_pages: 256,
             bases: Bases::default(),
             vsyscall: false,
@@ -91,6 +92,8 @@ pub struct Layout {
     pub brk: u64,
     /// An address in the stack, as `/proc/PID/stat` calls it.
     pub start_stack: u64,
+    /// How long the program's data segment is: counts with the heap against RLIMIT_DATA.
+    pub data: u64,
 }
 
 /// An area with its place.
@@ -156,23 +159,28 @@ pub struct AddressSpace<B> {
     pub(crate) layout: Layout,
     /// LOCKED and LOCKONFAULT as `mlockall(MCL_FUTURE)` set them.
     pub(crate) def_flags: Flags,
-    pub(crate) mapped: u64,
-    pub(crate) locked: u64,
+    pub(crate) counters: Counters,
+    pub(crate) limits: Limits,
+    pub(crate) caps: Caps,
+    /// What others have charged, in bytes.
+    pub(crate) elsewhere: u64,
     pub(crate) next_id: u64,
     /// Joins of the last call, for learning.
     pub(crate) seams: Vec<Seam<B>>,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// An empty space.
+    /// An empty space; without limits, and with all capabilities, until it is told otherwise ([`AddressSpace::set_limits`], [`AddressSpace::set_caps`]).
     pub fn new(config: Config) -> Self {
         AddressSpace {
             areas: RangeMap::new(),
             config,
             layout: Layout::default(),
             def_flags: Flags::empty(),
-            mapped: 0,
-            locked: 0,
+            counters: Counters::default(),
+            limits: Limits::NONE,
+            caps: Caps::all(),
+            elsewhere: 0,
             next_id: 1,
             seams: Vec::new(),
         }
@@ -305,16 +313,6 @@ impl<B: Backing> AddressSpace<B> {
     /// Whether there is no area.
     pub fn is_empty(&self) -> bool {
         self.areas.is_empty()
-    }
-
-    /// Bytes of all areas together.
-    pub fn mapped_bytes(&self) -> u64 {
-        self.mapped
-    }
-
-    /// Bytes of all locked areas together.
-    pub fn locked_bytes(&self) -> u64 {
-        self.locked
     }
 
     /// Why the two areas that touch at `addr` are not one.

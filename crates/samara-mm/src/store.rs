@@ -11,6 +11,7 @@ use crate::area::{Anon, Area, Backing};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::learn::Seam;
+use crate::limits::Counters;
 use crate::merge;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
@@ -75,28 +76,26 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Stores over whatever is there. The sums follow.
     pub(crate) fn store(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), Errno> {
-        let locked = area.flags.contains(Flags::LOCKED);
-        let (mapped_was, locked_was) = self.sums(start, end);
+        let (was, is) = (self.sums(start, end), Counters::of(area.flags, end - start));
         self.areas.replace(Span::new(start, end - 1), area, |_| ())?;
-        self.mapped = self.mapped - mapped_was + (end - start);
-        self.locked = self.locked - locked_was + if locked { end - start } else { 0 };
+        self.counters.take(&was);
+        self.counters.add(&is);
         Ok(())
     }
 
     pub(crate) fn erase(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        let (mapped_was, locked_was) = self.sums(start, end);
+        let was = self.sums(start, end);
         self.areas.clear_range(Span::new(start, end - 1), |_| ())?;
-        self.mapped -= mapped_was;
-        self.locked -= locked_was;
+        self.counters.take(&was);
         Ok(())
     }
 
-    /// Mapped and locked bytes in `[start, end)`.
-    fn sums(&self, start: u64, end: u64) -> (u64, u64) {
-        self.areas_in(start, end).fold((0, 0), |(mapped, locked), a| {
-            let bytes = a.end.min(end) - a.start.max(start);
-            (mapped + bytes, locked + if a.area.flags.contains(Flags::LOCKED) { bytes } else { 0 })
-        })
+    /// The part of the counters that lies in `[start, end)`.
+    pub(crate) fn sums(&self, start: u64, end: u64) -> Counters {
+        let mut sums = Counters::default();
+        self.areas_in(start, end)
+            .for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
+        sums
     }
 
     /// Cuts the area at `at` in two, if one lies across it. Does not look at limits.
@@ -211,14 +210,14 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Gives each area's part of `[start, end)` the attributes that `edit` makes of its own; `None` leaves it alone.
     ///
-    /// Returns whether there was a hole. `edit` gets the area and the bounds of the part.
+    /// Returns whether there was a hole. `edit` gets the space, the area and the bounds of the part.
     pub(crate) fn walk(
         &mut self,
         start: u64,
         end: u64,
         holes: Holes,
         plan: &mut Plan,
-        mut edit: impl FnMut(&Area<B>, u64, u64) -> Result<Option<Area<B>>, Errno>,
+        mut edit: impl FnMut(&Self, &Area<B>, u64, u64) -> Result<Option<Area<B>>, Errno>,
     ) -> Result<bool, Errno> {
         let (mut at, mut hole) = (start, false);
         while at < end {
@@ -231,7 +230,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             let Some(a) = next else { break };
             let (s, e) = (a.start.max(at), a.end.min(end));
-            if let Some(new) = edit(a.area, s, e)? {
+            if let Some(new) = edit(self, a.area, s, e)? {
                 self.change(s, e, new, plan)?;
             }
             at = e;

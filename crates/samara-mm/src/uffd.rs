@@ -54,7 +54,7 @@ impl<B: Backing> AddressSpace<B> {
     /// ENOMEM for want of memory.
     pub fn close_uffd(&mut self, id: u64) -> Result<Plan, Error> {
         let mut plan = self.begin_walk(0, u64::MAX)?;
-        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |a, _, _| {
+        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |_, a, _, _| {
             Ok(a.uffd.is_some_and(|u| u.id == id).then(|| with(a, None, Flags::empty())))
         });
         self.finish(went.map(|_| ()), plan)
@@ -68,7 +68,7 @@ impl<B: Backing> AddressSpace<B> {
 
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |a, _, _| Ok(Some(with(a, uffd, modes))));
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |_, a, _, _| Ok(Some(with(a, uffd, modes))));
         self.finish(went.map(|_| ()), plan)
     }
 }

@@ -88,7 +88,7 @@ fn whole_or_not_at_all() {
             let (kind, at, len) = (r.below(16), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
-            let bytes = (space.mapped_bytes(), space.locked_bytes());
+            let bytes = *space.counters();
             for allowed in 0.. {
                 LEFT.set(Some(allowed));
                 let answer = call(&mut space, kind, at, len, to);
@@ -97,7 +97,7 @@ fn whole_or_not_at_all() {
                 match answer {
                     Err((Errno::ENOMEM, true)) if short && allowed < 200 => {
                         assert_eq!(before, space.to_string(), "step {i}, {allowed} allocations");
-                        assert_eq!(bytes, (space.mapped_bytes(), space.locked_bytes()));
+                        assert_eq!(bytes, *space.counters());
                         refused += 1;
                     }
                     _ => {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use samara_mm::{AddressSpace, Anon, Area, Backing, Config, Flags, Object, PageSize, Placed, Touches};
+use samara_mm::{AddressSpace, Anon, Area, Backing, Config, Flags, Object, Overcommit, PageSize, Placed, Touches};
 
 use crate::event::{AreaRecord, Step, StepKind};
 use crate::kernel::{EXEC, KernelArea, READ, SHARED, WRITE};
@@ -50,7 +50,11 @@ pub(crate) fn empty() -> Model {
         task_size: 1 << 56,
         max_map_count: usize::MAX / 2,
         touches: Touches::Unseen,
-        strict_overcommit: number("/proc/sys/vm/overcommit_memory") == Some(2),
+        overcommit: if number("/proc/sys/vm/overcommit_memory") == Some(2) {
+            Overcommit::Never { limit: u64::MAX, admin_reserve: 0, user_reserve: 0 }
+        } else {
+            Overcommit::Always
+        },
         stack_guard_pages: 0,
         ..defaults
     })

@@ -179,7 +179,7 @@ impl Space {
                 let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
                 let (start_brk, start_stack) = (at.start_brk, at.start_stack);
                 let brk = heap.unwrap_or(start_brk);
-                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack });
+                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: 0 });
             }
             Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
         }
@@ -281,6 +281,7 @@ impl Space {
                         start_brk: at.start_brk,
                         brk,
                         start_stack: at.start_stack,
+                        data: 0,
                     });
                 }
             }

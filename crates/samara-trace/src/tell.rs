@@ -97,7 +97,7 @@ impl Space {
     }
 
     fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
-        let size = Size { areas: self.model.len() as u64, bytes: self.model.mapped_bytes() };
+        let size = Size { areas: self.model.len() as u64, bytes: self.model.counters().total };
         journal.resized(&mut self.size, size);
         journal.write(event);
     }

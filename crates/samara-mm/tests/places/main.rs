@@ -26,7 +26,7 @@ fn layout() -> Layout {
     let rest = stat.rsplit_once(')').expect("a name in brackets").1;
     let field = |n: usize| rest.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).expect("a number");
     let brk = sys::call(libc::SYS_brk, [0; 6]) as u64;
-    Layout { start_brk: field(47), brk, start_stack: field(28) }
+    Layout { start_brk: field(47), brk, start_stack: field(28), data: field(46) - field(45) }
 }
 
 /// A model of the process whose smaps these are: a child, so all its memory is inherited, and taken as written.
