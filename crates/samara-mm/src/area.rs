@@ -20,6 +20,10 @@ pub trait Backing: Clone + Eq + Debug {
     fn inode(&self) -> u64;
     /// The name as `/proc/PID/maps` shows it, newlines not yet escaped.
     fn name(&self) -> &str;
+    /// Whether its file system seeks places that suit huge pages, as ext4, xfs and btrfs do, and tmpfs where it has been told to.
+    fn seeks_huge(&self) -> bool {
+        false
+    }
 }
 
 /// A plain [`Backing`]: a device, an inode, a name, and a number that tells two `open`s of it apart.

@@ -8,11 +8,11 @@ use core::fmt;
 #[non_exhaustive]
 #[repr(i32)]
 pub enum Errno {
-    /// Not permitted: an area is sealed.
+    /// Not permitted: an area is sealed, or a capability is missing.
     EPERM = 1,
     /// Not for this kind of backing.
     EBADF = 9,
-    /// Short of memory inside; may be tried again.
+    /// Too much memory is locked; or short of memory inside, and may be tried again.
     EAGAIN = 11,
     /// Not mapped, a hole, out of user space, too many areas, or out of memory.
     ENOMEM = 12,
@@ -24,6 +24,8 @@ pub enum Errno {
     EBUSY = 16,
     /// Something is mapped there already.
     EEXIST = 17,
+    /// What is behind the descriptor cannot be mapped.
+    ENODEV = 19,
     /// An argument makes no sense.
     EINVAL = 22,
     /// The offset and length pass the end of what a backing can hold.
@@ -49,6 +51,7 @@ impl Errno {
             Errno::EFAULT => "EFAULT",
             Errno::EBUSY => "EBUSY",
             Errno::EEXIST => "EEXIST",
+            Errno::ENODEV => "ENODEV",
             Errno::EINVAL => "EINVAL",
             Errno::EOVERFLOW => "EOVERFLOW",
             Errno::EOPNOTSUPP => "EOPNOTSUPP",
@@ -59,14 +62,15 @@ impl Errno {
 impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Errno::EPERM => "EPERM: an area in the range is sealed",
+            Errno::EPERM => "EPERM: an area in the range is sealed, or a capability is missing",
             Errno::EBADF => "EBADF: this area's backing does not take that",
-            Errno::EAGAIN => "EAGAIN: short of memory, try again",
+            Errno::EAGAIN => "EAGAIN: too much is locked (RLIMIT_MEMLOCK), or short of memory",
             Errno::ENOMEM => "ENOMEM: a hole, a range outside user space, too many areas, or no memory",
             Errno::EACCES => "EACCES: the area may not get this protection",
             Errno::EFAULT => "EFAULT: no area there, or the range leaves the area",
             Errno::EBUSY => "EBUSY: the range is registered elsewhere",
             Errno::EEXIST => "EEXIST: something is mapped in the range",
+            Errno::ENODEV => "ENODEV: what is behind the descriptor cannot be mapped",
             Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",
             Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",
             Errno::EOVERFLOW => "EOVERFLOW: offset and length are too large together",

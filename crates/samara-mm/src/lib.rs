@@ -89,6 +89,7 @@ mod flags;
 mod fork;
 mod learn;
 mod limits;
+pub mod linux;
 mod lock;
 mod map;
 mod merge;
@@ -114,11 +115,11 @@ pub use flags::{Flags, Letters, MapFlags, Prot};
 pub use learn::NotLearnable;
 pub use limits::{Caps, Counters, Limit, Limits, Overcommit};
 pub use lock::LockKind;
-pub use map::MapRequest;
+pub use map::{FileMode, MapRequest};
 pub use place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use plan::{Plan, Step, StepKind};
 pub use reasons::{Reason, Reasons};
-pub use remap::{RemapMode, RemapRequest};
+pub use remap::{RemapFlags, RemapMode, RemapRequest};
 pub use space::{AddressSpace, Config, ImportError, Layout, PageSize, Placed, Touches};
 
 #[doc = include_str!("../README.md")]

@@ -6,9 +6,34 @@ use crate::flags::{Flags, MapFlags, Prot};
 use crate::limits::{Caps, Counters, Overcommit};
 use crate::plan::Plan;
 use crate::space::AddressSpace;
+use bitflags::bitflags;
 
 /// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind it.
 const MAX_OFFSET: u64 = i64::MAX as u64;
+
+bitflags! {
+    /// How a file was opened, and what it and its file system allow, as far as maps ask.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct FileMode: u8 {
+        /// Open for reading: without it, no map at all (EACCES).
+        const READ = 1;
+        /// Open for writing: a shared map without it can never become writable.
+        const WRITE = 2;
+        /// May only be appended to: no shared map while it is open for writing (EACCES).
+        const APPEND_ONLY = 4;
+        /// On a file system that nothing is executed from: no executable map (EPERM).
+        const NOEXEC = 8;
+        /// Cannot be mapped: a directory, a pipe (ENODEV).
+        const UNMAPPABLE = 0x10;
+        /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that is or becomes writable (EPERM).
+        const WRITE_SEALED = 0x20;
+    }
+}
+
+impl FileMode {
+    /// Open for reading and writing.
+    pub const RW: FileMode = FileMode::READ.union(FileMode::WRITE);
+}
 
 /// What to map, and where.
 ///
@@ -28,8 +53,8 @@ pub struct MapRequest<B> {
     pub backing: Option<B>,
     /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for anonymous memory.
     pub offset: u64,
-    /// The file is open for writing. A shared map of one that is not can never become writable.
-    pub writable_file: bool,
+    /// How the file was opened; means nothing for anonymous memory.
+    pub mode: FileMode,
     /// Flags that the backing's driver adds (`IO`, `PFNMAP`, `DONTEXPAND`, ...).
     pub driver_flags: Flags,
 }
@@ -44,7 +69,7 @@ impl<B> MapRequest<B> {
             flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS,
             backing: None,
             offset: 0,
-            writable_file: true,
+            mode: FileMode::RW,
             driver_flags: Flags::empty(),
         }
     }
@@ -180,15 +205,32 @@ impl<B: Backing> AddressSpace<B> {
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
             return Err(Errno::EOPNOTSUPP);
         }
-        let writable = anonymous || r.writable_file;
-        if shared && !writable && r.prot.contains(Prot::WRITE) {
+        let mode = if anonymous { FileMode::RW } else { r.mode };
+        let writable = mode.contains(FileMode::WRITE);
+        let writes = shared && r.prot.contains(Prot::WRITE);
+        if (writes && !writable) || (shared && mode.contains(FileMode::APPEND_ONLY | FileMode::WRITE)) {
             return Err(Errno::EACCES);
+        }
+        if !mode.contains(FileMode::READ) {
+            return Err(Errno::EACCES);
+        }
+        if mode.contains(FileMode::NOEXEC) && r.prot.contains(Prot::EXEC) {
+            return Err(Errno::EPERM);
+        }
+        if mode.contains(FileMode::UNMAPPABLE) {
+            return Err(Errno::ENODEV);
         }
         if grows && !anonymous {
             return Err(Errno::EINVAL);
         }
+        let sealed = shared && mode.contains(FileMode::WRITE_SEALED);
+        if sealed && writes {
+            return Err(Errno::EPERM);
+        }
         let mut flags = r.prot.access() | flags_of(r.flags) | r.driver_flags | self.def_flags;
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+        flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
+        flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };
         if kind == DROPPABLE {
             flags |= Flags::DROPPABLE | Flags::NORESERVE | Flags::WIPEONFORK | Flags::DONTDUMP;
         } else if shared && writable {

@@ -1,8 +1,7 @@
 //! Where a map goes whose place the caller leaves open: Linux's search, and others. Knows of the areas where they are, and which
 //! grow down; not what else is in them.
 //!
-//! Linux's rules are from mmap(2) and personality(2), and from the running kernel (6.18): tests/place.rs foretells each address. Files are placed as if
-//! they had no wish for huge pages; some file systems have one.
+//! Linux's rules are from mmap(2) and personality(2), and from the running kernel (6.18): tests/place.rs foretells each address.
 
 use crate::area::Backing;
 use crate::errno::{Errno, Error};
@@ -86,15 +85,13 @@ impl<B: Backing> Placement<B> for Linux {
         let bases = &space.config().bases;
         // A wish below where the window of MAP_32BIT begins is granted.
         let end = if want.flags.contains(MapFlags::BIT32) { LOW_END } else { space.config().task_size };
-        if let Some(at) = space.hinted(want, (bases.least, end)) {
-            return Some(at);
-        }
-        if let Some(offset) = want.huge.filter(|_| bases.huge != 0)
-            && let Some(at) = aligned(space, want, offset)
-        {
-            return Some(at);
-        }
-        plain(space, want, want.len)
+        let hinted = |len| space.hinted(&Want { len, ..*want }, (0, end));
+        // Where huge pages are sought, a wish must have room for one more.
+        let huge = want.huge.filter(|_| bases.huge != 0).and_then(|offset| {
+            let len = want.len.checked_add(bases.huge)?;
+            hinted(len).or_else(|| aligned(space, want, offset))
+        });
+        huge.or_else(|| hinted(want.len)).or_else(|| plain(space, want, want.len))
     }
 }
 
@@ -194,10 +191,26 @@ impl<B: Backing> AddressSpace<B> {
             0 => 0,
             hint => hint.max(self.config.bases.least),
         };
-        let huge = self.config.bases.huge;
-        let whole = request.backing.is_none() && hint == 0 && huge != 0 && len.is_multiple_of(huge);
-        let want = Want { hint, len, flags: request.flags, huge: whole.then_some(0) };
-        placement.place(self, &want).ok_or(Errno::ENOMEM)
+        let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
+        let huge = self.huge_places(request.backing.as_ref(), offset, hint, len);
+        placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)
+    }
+
+    /// What the place is to be congruent to, if it is to suit huge pages: private anonymous memory without a wish that is whole huge pages, or a file that
+    /// seeks such places and has a whole huge page in this range.
+    pub(crate) fn huge_places(&self, backing: Option<&B>, offset: u64, hint: u64, len: u64) -> Option<u64> {
+        let size = self.config.bases.huge;
+        if size == 0 {
+            return None;
+        }
+        match backing {
+            None => (hint == 0 && len.is_multiple_of(size)).then_some(0),
+            Some(file) => {
+                let first = offset.checked_next_multiple_of(size)?;
+                let whole = offset.checked_add(len)?.checked_sub(first).is_some_and(|rest| rest >= size);
+                (file.seeks_huge() && whole).then_some(offset)
+            }
+        }
     }
 
     /// The place that `want` wishes for, if it has a wish, and that is free and within `window`: what is kept free below an area that grows down

@@ -1,12 +1,14 @@
-//! mremap: shrink, grow, move, duplicate.
-//!
-//! Where a free place must be picked, the caller has picked it ([`RemapMode::MoveTo`]).
+//! mremap: shrink, grow, move, duplicate. [`AddressSpace::mremap`] has a place picked where the call leaves it open; for [`AddressSpace::remap`] the caller
+//! has picked it ([`RemapMode::MoveTo`]).
 
-use crate::area::{Anon, Area, Backing, Doubt};
+use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::{Errno, Error};
-use crate::flags::Flags;
+use crate::flags::{Flags, MapFlags};
+use crate::limits::Caps;
+use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Placed};
+use bitflags::bitflags;
 
 /// Where the memory goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +19,20 @@ pub enum RemapMode {
     MoveTo(u64),
     /// To this place, over whatever is there (MREMAP_FIXED).
     Fixed(u64),
+}
+
+bitflags! {
+    /// The flags of `mremap` (`MREMAP_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct RemapFlags: u64 {
+        /// May move.
+        const MAYMOVE = 1;
+        /// Goes to the place that is given, over whatever is there.
+        const FIXED = 2;
+        /// The old place stays mapped, emptied.
+        const DONTUNMAP = 4;
+        const _ = !0;
+    }
 }
 
 /// What to remap.
@@ -83,6 +99,70 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
+    /// mremap with its own arguments: `to` is a place with FIXED, and a wish with DONTUNMAP; what moves to no place that is given, moves to one that
+    /// `placement` chooses. Returns the new address, too.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::remap`]; EINVAL for flags that do not go together; ENOMEM where there is no place.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot, RemapFlags};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW))?;
+    /// space.map(&MapRequest::anonymous(0x12000, 0x1000, Prot::READ))?;
+    /// let (at, _) = space.mremap((0x10000, 0x2000), 0x4000, RemapFlags::MAYMOVE, 0, &mut Linux)?;
+    /// assert_eq!(at, 0x7fff_f7ff_b000);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn mremap(
+        &mut self,
+        (old, old_len): (u64, u64),
+        new_len: u64,
+        flags: RemapFlags,
+        to: u64,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        let (dontunmap, fixed) = (flags.contains(RemapFlags::DONTUNMAP), flags.contains(RemapFlags::FIXED));
+        let known = RemapFlags::MAYMOVE | RemapFlags::FIXED | RemapFlags::DONTUNMAP;
+        if !known.contains(flags) || ((fixed || dontunmap) && !flags.contains(RemapFlags::MAYMOVE)) {
+            return Err(Errno::EINVAL.into());
+        }
+        let (old_len, new_len) = (self.page_up(old_len), self.page_up(new_len));
+        let request = |mode| RemapRequest { old, old_len, new_len, mode, dontunmap };
+        if fixed {
+            return Ok((to, self.remap(&request(RemapMode::Fixed(to)))?));
+        }
+        let hint = if dontunmap { to } else { 0 };
+        if !dontunmap && (!flags.contains(RemapFlags::MAYMOVE) || self.fits_in_place(&request(RemapMode::InPlace))) {
+            return Ok((old, self.remap(&request(RemapMode::InPlace))?));
+        }
+        // All that is refused before a place is sought.
+        self.check_remap(&request(if dontunmap { RemapMode::Fixed(hint) } else { RemapMode::InPlace }))?;
+        let at = self.area_at(old).ok_or(Errno::EFAULT)?;
+        if at.area.flags.contains(Flags::SEALED) {
+            return Err(Errno::EPERM.into());
+        }
+        check_source(&request(RemapMode::InPlace), &at)?;
+        self.may_grow(&request(RemapMode::InPlace), at.area.flags)?;
+        let file = if let Object::File(file) = &at.area.object { Some(file) } else { None };
+        let offset = if file.is_some() { at.offset(self.config.page_size).wrapping_add(old - at.start) } else { 0 };
+        let huge = self.huge_places(file, offset, hint, new_len);
+        let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge };
+        let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
+        Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
+    }
+
+    /// Whether nothing must move: the range shrinks or stays, or there is room behind it. (What is refused anyway is refused in place.)
+    fn fits_in_place(&self, r: &RemapRequest) -> bool {
+        if r.new_len <= r.old_len && r.old_len != 0 {
+            return true;
+        }
+        let at_end = |a: Placed<'_, B>| r.old_len != 0 && r.old.checked_add(r.old_len) == Some(a.end);
+        let to = r.old.checked_add(r.new_len).filter(|to| *to <= self.config.task_size);
+        let free = |to| self.areas_in(r.old.saturating_add(r.old_len), to).next().is_none();
+        self.area_at(r.old).is_some_and(at_end) && to.is_some_and(free)
+    }
+
     fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {
         let task = self.config.task_size;
         if !self.aligned(r.old) || r.new_len == 0 || r.new_len > task {
@@ -109,6 +189,12 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
+    /// Whether a fixed target may lie so low: looked at when it has been emptied.
+    fn may_lie_at(&self, to: u64) -> Result<(), Errno> {
+        let low = to < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO);
+        if low { Err(Errno::EPERM) } else { Ok(()) }
+    }
+
     /// Whether limits allow the growth that is asked for.
     fn may_grow(&self, r: &RemapRequest, flags: Flags) -> Result<(), Errno> {
         match r.new_len.checked_sub(r.old_len) {
@@ -126,8 +212,7 @@ impl<B: Backing> AddressSpace<B> {
         self.may_grow(r, at.area.flags)?;
         let (start, end) = (at.start, at.end);
         let to = r.old.checked_add(r.new_len).ok_or(Errno::ENOMEM)?;
-        let fits = r.old_len != 0 && r.old + r.old_len == end && to <= self.config.task_size;
-        if !fits || self.areas_in(end, to).next().is_some() {
+        if !self.fits_in_place(r) {
             return Err(Errno::ENOMEM.into());
         }
         if at.area.flags.contains(Flags::ACCOUNT) {
@@ -182,6 +267,7 @@ impl<B: Backing> AddressSpace<B> {
         if r.dontunmap {
             self.may_expand(source, len)?;
         }
+        self.may_lie_at(to)?;
         if account {
             self.may_charge(if r.dontunmap { len } else { r.new_len - len })?;
         }
@@ -213,6 +299,7 @@ impl<B: Backing> AddressSpace<B> {
             if self.areas_in(target, target + (e - s)).next().is_some() {
                 self.unmap_range(target, target + (e - s), plan)?;
             }
+            self.may_lie_at(target)?;
             if cut_special {
                 return Err(Errno::EINVAL);
             }

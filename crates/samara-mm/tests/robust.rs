@@ -44,9 +44,9 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let file = FileId { dev: (1, 2), inode: 3, open: r.below(2), name: Arc::from("x\ny") };
             let backing = r.one_in(3).then_some(file);
             let driver_flags = if r.one_in(20) { Flags::from_bits_retain(r.next()) } else { Flags::empty() };
-            let writable_file = r.one_in(2);
+            let mode = FileMode::from_bits_truncate(r.next() as u8);
             let flags = r.pick(&kinds);
-            space.map(&MapRequest { start: a, len: b, prot, flags, backing, offset: c, writable_file, driver_flags })
+            space.map(&MapRequest { start: a, len: b, prot, flags, backing, offset: c, mode, driver_flags })
         }
         5 => space.unmap(a, b),
         6 | 7 => space.protect(

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    Advice, Error, Flags, LockKind, MapFlags, MapRequest, Plan, Policy, Prot, RemapMode, RemapRequest, Uffd,
+    Advice, Error, FileMode, Flags, LockKind, MapFlags, MapRequest, Plan, Policy, Prot, RemapMode, RemapRequest, Uffd,
 };
 
 use crate::arch::Decoded;
@@ -227,8 +227,9 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
     let file = Inode { dev: k.dev, inode: k.inode, name: name.into() };
     // Only a shared map that cannot be written yet depends on how the file was opened.
     let asks = !private && !prot.contains(Prot::WRITE);
-    let writable_file = !asks || kernel::open_for_writing(tid, a[4] as i32).unwrap_or(true);
-    Some(m.map(&MapRequest { writable_file, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+    let writable = !asks || kernel::open_for_writing(tid, a[4] as i32).unwrap_or(true);
+    let mode = if writable { FileMode::RW } else { FileMode::READ };
+    Some(m.map(&MapRequest { mode, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
 }
 
 /// The policy argument of mbind. `None` where it cannot be read.

@@ -254,11 +254,11 @@ impl Op {
                 let hidden = flags.contains(MapFlags::ANONYMOUS | MapFlags::SHARED).then_some((1000 + serial, 0, true));
                 let of = file.map(|f| (files.0[f].1, offset, files.0[f].2)).or(hidden);
                 let backing = of.map(|o| id(o.0));
-                let writable_file = of.is_none_or(|o| o.2);
+                let mode = if of.is_none_or(|o| o.2) { FileMode::RW } else { FileMode::READ };
                 let prot = Prot::from_bits_retain(prot);
                 let driver_flags = Flags::empty();
                 let offset = of.map_or(0, |o| o.1);
-                space.map(&MapRequest { start: at, len, prot, flags, backing, offset, writable_file, driver_flags })
+                space.map(&MapRequest { start: at, len, prot, flags, backing, offset, mode, driver_flags })
             }
             Op::Unmap { at, len } => space.unmap(at, len),
             Op::Protect { at, len, prot } => space.protect(at, len, Prot::from_bits_retain(prot), None),

@@ -1,0 +1,281 @@
+//! System calls as they come: numbers and arguments of x86-64 Linux, results as it gives them. Knows which call is which, how its arguments are cut to
+//! size, and what is looked at before the address space is; the rest is [`AddressSpace`]'s.
+//!
+//! What a call needs of the world beside the address space, a [`Host`] knows: descriptors, the program's memory, keys.
+//!
+//! ```
+//! use samara_mm::{AddressSpace, Config, FileId, Linux, linux};
+//!
+//! struct NoFiles;
+//! impl linux::Host<FileId> for NoFiles {}
+//!
+//! let mut space = AddressSpace::<FileId>::new(Config::default());
+//! let mut call = |nr, args| linux::call(&mut space, &mut NoFiles, &mut Linux, nr, args).expect("a call of this module").result;
+//! // mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0), and munmap of its first page.
+//! assert_eq!(call(linux::MMAP, [0, 8192, 3, 0x22, u64::MAX, 0]), 0x7fff_f7ff_d000);
+//! assert_eq!(call(linux::MUNMAP, [0x7fff_f7ff_d000, 4096, 0, 0, 0, 0]), 0);
+//! assert_eq!(call(linux::MUNMAP, [0x7fff_f7ff_d001, 4096, 0, 0, 0, 0]), -22); // EINVAL
+//! assert!(linux::call(&mut space, &mut NoFiles, &mut Linux, 0, [0; 6]).is_none()); // read(2) is not this module's
+//! ```
+
+use crate::advise::Advice;
+use crate::area::{Backing, Policy};
+use crate::errno::{Errno, Error};
+use crate::flags::{MapFlags, Prot};
+use crate::lock::LockKind;
+use crate::map::{FileMode, MapRequest};
+use crate::place::Placement;
+use crate::plan::Plan;
+use crate::remap::RemapFlags;
+use crate::space::AddressSpace;
+use alloc::sync::Arc;
+
+/// `mmap`.
+pub const MMAP: u64 = 9;
+/// `mprotect`.
+pub const MPROTECT: u64 = 10;
+/// `munmap`.
+pub const MUNMAP: u64 = 11;
+/// `brk`.
+pub const BRK: u64 = 12;
+/// `mremap`.
+pub const MREMAP: u64 = 25;
+/// `madvise`.
+pub const MADVISE: u64 = 28;
+/// `mlock`.
+pub const MLOCK: u64 = 149;
+/// `munlock`.
+pub const MUNLOCK: u64 = 150;
+/// `mlockall`.
+pub const MLOCKALL: u64 = 151;
+/// `munlockall`.
+pub const MUNLOCKALL: u64 = 152;
+/// `mbind`.
+pub const MBIND: u64 = 237;
+/// `mlock2`.
+pub const MLOCK2: u64 = 325;
+/// `pkey_mprotect`.
+pub const PKEY_MPROTECT: u64 = 329;
+/// `mseal`.
+pub const MSEAL: u64 = 462;
+
+/// An open file, as `mmap` sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenFile<B> {
+    /// What areas compare: one for each `open`, the same for what was duplicated from it.
+    pub backing: B,
+    /// How it was opened.
+    pub mode: FileMode,
+}
+
+/// What calls ask of the world beside the address space. Each method has an answer for a world that has none of it.
+pub trait Host<B> {
+    /// The open file behind a descriptor.
+    ///
+    /// # Errors
+    /// EBADF: none, or one that was opened by path only.
+    fn file(&mut self, _fd: i32) -> Result<OpenFile<B>, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    /// A new object for a shared anonymous map of so many bytes: it equals no other.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    fn shared_memory(&mut self, _bytes: u64) -> Result<B, Errno> {
+        Err(Errno::ENOMEM)
+    }
+
+    /// Reads the program's memory.
+    ///
+    /// # Errors
+    /// EFAULT.
+    fn read(&mut self, _addr: u64, _to: &mut [u8]) -> Result<(), Errno> {
+        Err(Errno::EFAULT)
+    }
+
+    /// Whether this protection key is allocated. Without the hardware, 0 alone is.
+    fn pkey(&mut self, key: u32) -> bool {
+        key == 0
+    }
+
+    /// The memory nodes that a policy may name, lowest first, 64 in a word.
+    fn nodes(&self) -> &[u64] {
+        &[1]
+    }
+}
+
+/// What a call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// What the program gets: a value, or a negative error number.
+    pub result: i64,
+    /// What was changed, also by a call that was refused half way.
+    pub plan: Plan,
+}
+
+/// Makes system call `nr` of x86-64 on `space`, if it is one that this module knows (the constants above); `None` if not. `placement` chooses places that are left open.
+pub fn call<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    nr: u64,
+    args: [u64; 6],
+) -> Option<Called> {
+    let [a, b, c, d, e, _] = args;
+    let zero = |done: Result<Plan, Error>| done.map(|plan| (0, plan));
+    let done = match nr {
+        MMAP => map(space, host, placement, args),
+        MPROTECT => zero(space.protect(a, b, prot(c), None)),
+        PKEY_MPROTECT => {
+            let key = if d as i32 == -1 { None } else { Some(u8::try_from(d as u32).unwrap_or(u8::MAX)) };
+            zero(space.protect(a, b, prot(c), key.map(|k| if host.pkey(k.into()) { k } else { u8::MAX })))
+        }
+        MUNMAP => zero(space.unmap(a, b)),
+        BRK => {
+            let done = space.brk(a);
+            let plan = done.unwrap_or_else(|e| e.done);
+            Ok((space.layout().brk, plan))
+        }
+        MREMAP => space.mremap((a, b), c, RemapFlags::from_bits_retain(d), e, placement),
+        MADVISE => zero(match Advice::from_raw(c as u32) {
+            Some(advice) => space.advise(a, b, advice),
+            None => Err(Errno::EINVAL.into()),
+        }),
+        MLOCK => zero(space.lock(a, b, LockKind::Now)),
+        MLOCK2 => zero(match c as u32 {
+            0 => space.lock(a, b, LockKind::Now),
+            1 => space.lock(a, b, LockKind::OnFault),
+            _ => Err(Errno::EINVAL.into()),
+        }),
+        MUNLOCK => zero(space.unlock(a, b)),
+        MLOCKALL => {
+            let kind = if a & 4 == 0 { LockKind::Now } else { LockKind::OnFault };
+            zero(if a as u32 & !7 != 0 {
+                Err(Errno::EINVAL.into())
+            } else {
+                space.lock_all(a & 1 != 0, a & 2 != 0, kind)
+            })
+        }
+        MUNLOCKALL => zero(space.unlock_all()),
+        MBIND => zero(bind(space, host, args)),
+        MSEAL => zero(if c == 0 { space.seal(a, b) } else { Err(Errno::EINVAL.into()) }),
+        _ => return None,
+    };
+    Some(match done {
+        Ok((value, plan)) => Called { result: value as i64, plan },
+        Err(e) => Called { result: -i64::from(e.errno.raw()), plan: e.done },
+    })
+}
+
+/// Protection bits; one that does not fit into 32 is an unknown one.
+fn prot(raw: u64) -> Prot {
+    let unknown = if raw >> 32 == 0 { 0 } else { 1 << 31 };
+    Prot::from_bits_retain(raw as u32 | unknown)
+}
+
+fn map<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    [start, len, prot, flags, fd, offset]: [u64; 6],
+) -> Result<(u64, Plan), Error> {
+    if !space.aligned(offset) {
+        return Err(Errno::EINVAL.into());
+    }
+    let kind = flags as u32 & MapFlags::TYPE;
+    // Bits above 32 are unknown ones: only SHARED_VALIDATE minds them.
+    let unknown = if flags >> 32 == 0 { 0 } else { 1 << 31 };
+    let flags = MapFlags::from_bits_retain(flags as u32 | unknown);
+    let anonymous = flags.contains(MapFlags::ANONYMOUS);
+    let (backing, mode) = if !anonymous {
+        let file = host.file(fd as u32 as i32)?;
+        (Some(file.backing), file.mode)
+    } else if kind == MapFlags::SHARED.bits() {
+        (Some(host.shared_memory(space.page_up(len))?), FileMode::RW)
+    } else {
+        (None, FileMode::RW)
+    };
+    // Huge pages of hugetlbfs have rules of their own, and a pool that is the host's: none here.
+    if flags.contains(MapFlags::HUGETLB) {
+        return Err(Errno::EINVAL.into());
+    }
+    let prot = Prot::from_bits_retain(prot as u32);
+    space.mmap(&MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) }, placement)
+}
+
+/// `mbind`. Which pages move is not the model's.
+fn bind<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    [start, len, mode, mask, bits, flags]: [u64; 6],
+) -> Result<Plan, Error> {
+    const MODES: u32 = 7;
+    const DEFAULT: u32 = 0;
+    const PREFERRED: u32 = 1;
+    const BIND: u32 = 2;
+    const LOCAL: u32 = 4;
+    const PREFERRED_MANY: u32 = 5;
+    const NUMA_BALANCING: u32 = 1 << 13;
+    const RELATIVE: u32 = 1 << 14;
+    const STATIC: u32 = 1 << 15;
+    // STRICT, MOVE, MOVE_ALL.
+    if flags as u32 & !7 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let modifiers = mode as u32 & (NUMA_BALANCING | RELATIVE | STATIC);
+    let kind = mode as u32 & !(NUMA_BALANCING | RELATIVE | STATIC);
+    let both = modifiers & (RELATIVE | STATIC) == RELATIVE | STATIC;
+    let numa = modifiers & NUMA_BALANCING != 0 && !matches!(kind, BIND | PREFERRED_MANY);
+    if kind >= MODES || both || numa {
+        return Err(Errno::EINVAL.into());
+    }
+    let nodes = nodes(host, mask, bits)?;
+    let none = nodes.iter().all(|word| *word == 0);
+    let end = space.end_of(start, len)?;
+    if end == start {
+        return Ok(Plan::new());
+    }
+    if kind == DEFAULT {
+        return if none { space.set_policy(start, len, None) } else { Err(Errno::EINVAL.into()) };
+    }
+    let takes_none = match kind {
+        PREFERRED | LOCAL => modifiers & (RELATIVE | STATIC) == 0,
+        _ => false,
+    };
+    if (none && !takes_none) || (kind == LOCAL && !none) {
+        return Err(Errno::EINVAL.into());
+    }
+    let there = |(i, word): (usize, &u64)| word & host.nodes().get(i).copied().unwrap_or(0) != 0;
+    if !none && !nodes.iter().enumerate().any(there) {
+        return Err(Errno::EINVAL.into());
+    }
+    // To prefer no node is to prefer the local one.
+    let mode = if kind == PREFERRED && none { LOCAL } else { kind | modifiers };
+    space.set_policy(start, len, Some(Arc::new(Policy { mode, nodes: Arc::from(nodes) })))
+}
+
+/// The words of a node mask of `bits - 1` bits, without zeros at its end.
+fn nodes<B>(host: &mut impl Host<B>, mask: u64, bits: u64) -> Result<alloc::vec::Vec<u64>, Errno> {
+    // As much as a page holds, as in Linux.
+    const MOST: u64 = 4096 * 8;
+    let bits = bits.wrapping_sub(1);
+    if bits == 0 || bits == u64::MAX || mask == 0 {
+        return Ok(alloc::vec::Vec::new());
+    }
+    if bits > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut words = alloc::vec::Vec::new();
+    words.try_reserve_exact(bits.div_ceil(64) as usize).map_err(|_| Errno::ENOMEM)?;
+    for i in 0..bits.div_ceil(64) {
+        let mut word = [0; 8];
+        host.read(mask.wrapping_add(i * 8), &mut word)?;
+        let kept = (bits - i * 64).min(64);
+        words.push(u64::from_le_bytes(word) & (u64::MAX >> (64 - kept)));
+    }
+    while words.last() == Some(&0) {
+        words.pop();
+    }
+    Ok(words)
+}
