@@ -1,8 +1,9 @@
-//! Where mmap puts what has no fixed place, against the running kernel: a child with randomisation off maps and unmaps at random; before each
-//! call it reads what is mapped, and afterwards the model, which is made from that, must have foretold the address.
+//! Where mmap and mremap put what has no fixed place, against the running kernel: a child with randomisation off maps, moves and unmaps at random; before
+//! each call it reads what is mapped, and afterwards the model, which is made from that, must have foretold the address.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use samara_mm::{AddressSpace, Area, Bases, Config, Errno, FileId, Flags, Linux, MapFlags, MapRequest, Object, Prot};
+use samara_mm::linux::{self, MMAP, MREMAP, OpenFile};
+use samara_mm::{AddressSpace, Area, Backing, Bases, Config, Errno, FileMode, Flags, Linux, MapFlags, Object};
 use std::collections::BTreeSet;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -73,21 +74,98 @@ fn least() -> u64 {
     }
 }
 
+/// What lies behind a map: a number, and whether its file system seeks places for huge pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Behind {
+    number: u64,
+    huge: bool,
+}
+
+impl Backing for Behind {
+    fn dev(&self) -> (u32, u32) {
+        (0, 0)
+    }
+    fn inode(&self) -> u64 {
+        self.number
+    }
+    fn name(&self) -> &str {
+        ""
+    }
+    fn seeks_huge(&self) -> bool {
+        self.huge
+    }
+}
+
+/// A file, if its file system is known here, and shared memory, if the kernel does not use huge pages for it.
+struct Files {
+    disk: Option<(i32, Behind)>,
+    shared: Option<(i32, Behind)>,
+}
+
+impl Files {
+    fn new() -> Files {
+        const LEN: i64 = 64 << 20;
+        // SAFETY: plain calls on files of this test's own.
+        let (disk, kind, memory) = unsafe {
+            let path = std::env::temp_dir();
+            let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+            let disk = libc::open(path.as_ptr(), libc::O_TMPFILE | libc::O_RDWR, 0o600);
+            let mut stat = std::mem::zeroed::<libc::statfs>();
+            let known = disk >= 0 && libc::ftruncate(disk, LEN) == 0 && libc::fstatfs(disk, &mut stat) == 0;
+            let memory = libc::memfd_create(c"place".as_ptr(), 0);
+            assert!(memory >= 0 && libc::ftruncate(memory, LEN) == 0);
+            (disk, known.then_some(stat.f_type), memory)
+        };
+        // ext4, btrfs and xfs seek; tmpfs, where none of it uses huge pages, does not.
+        let huge = match kind {
+            Some(0xef53 | 0x9123_683e | 0x5846_5342) => Some(true),
+            Some(0x0102_1994) => Some(false),
+            _ => None,
+        };
+        let shm = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+        let plain = shm.is_empty() || shm.contains("[never]") || shm.contains("[deny]");
+        Files {
+            disk: huge.filter(|huge| *huge || plain).map(|huge| (disk, Behind { number: 1, huge })),
+            shared: plain.then_some((memory, Behind { number: 2, huge: false })),
+        }
+    }
+}
+
+impl linux::Host<Behind> for Files {
+    fn file(&mut self, fd: i32) -> Result<OpenFile<Behind>, Errno> {
+        let (_, backing) = [self.disk, self.shared].into_iter().flatten().find(|f| f.0 == fd).ok_or(Errno::EBADF)?;
+        Ok(OpenFile { backing, mode: FileMode::RW })
+    }
+
+    fn shared_memory(&mut self, _bytes: u64) -> Result<Behind, Errno> {
+        Ok(Behind { number: 3, huge: false })
+    }
+}
+
 /// The model of what is mapped; `down` are the starts of areas that grow down.
-fn model(text: &str, least: u64, down: &BTreeSet<u64>) -> AddressSpace<FileId> {
+fn model(text: &str, least: u64, down: &BTreeSet<u64>, disk_seeks: bool) -> AddressSpace<Behind> {
     let bases = Bases { least, ..Bases::default() };
     let mut space = AddressSpace::new(Config { bases, ..Config::default() });
     for line in text.lines().filter(|line| !line.ends_with("[vsyscall]")) {
-        let (start, rest) = line.split_once('-').unwrap();
-        let (start, end) = (u64::from_str_radix(start, 16).unwrap(), rest.split(' ').next().unwrap());
+        let mut words = line.split_ascii_whitespace();
+        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let (start, end) = words.next().unwrap().split_once('-').map(|(s, e)| (hex(s), hex(e))).unwrap();
+        let shared = words.next().unwrap().ends_with('s');
+        let (offset, name) = (hex(words.next().unwrap()), words.nth(2).unwrap_or_default());
         let mut flags = Flags::MAYREAD;
-        if line.ends_with("[stack]") || down.contains(&start) {
+        if name == "[stack]" || down.contains(&start) {
             flags |= Flags::GROWSDOWN;
         }
+        if shared {
+            flags |= Flags::SHARED | Flags::MAYSHARE;
+        }
         // No two of them join: each its own object.
-        let file = FileId { dev: (0, 0), inode: start, open: start, name: "".into() };
-        let area = Area::new(flags | Flags::SHARED, Object::File(file), 0);
-        space.import(start, u64::from_str_radix(end, 16).unwrap(), area).unwrap();
+        let seeks = disk_seeks && name.contains("/#");
+        let object = match name {
+            "" => Object::Anonymous,
+            _ => Object::File(Behind { number: 1000 + start, huge: seeks }),
+        };
+        space.import(start, end, Area::new(flags, object, Area::<Behind>::bias_of(start, offset, PAGE))).unwrap();
     }
     space
 }
@@ -100,16 +178,22 @@ impl Rng {
         self.0 ^= self.0 << 17;
         self.0 % n
     }
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
 }
 
 fn child() {
     let mut rng = Rng(0x5eed_5eed);
+    let mut files = Files::new();
     let (least, mut text) = (least(), Vec::with_capacity(1 << 20));
     let (mut mine, mut down): (Vec<(u64, u64)>, BTreeSet<u64>) = (Vec::new(), BTreeSet::new());
-    let (mut compared, mut refused, mut hinted) = (0, 0, 0);
+    let (mut compared, mut refused, mut hinted, mut moved, mut of_files) = (0, 0, 0, 0, 0);
     while compared < 10_000 {
-        if mine.len() > 150 || (!mine.is_empty() && rng.below(3) == 0) {
-            let (start, len) = mine.swap_remove(rng.below(mine.len() as u64) as usize);
+        let count = mine.len() as u64;
+        let one_of = |rng: &mut Rng| rng.below(count) as usize;
+        if mine.len() > 150 || (!mine.is_empty() && rng.one_in(4)) {
+            let (start, len) = mine.swap_remove(one_of(&mut rng));
             // SAFETY: memory that this test has mapped, and nobody uses.
             assert_eq!(unsafe { libc::munmap(start as *mut libc::c_void, len as usize) }, 0);
             down.remove(&start);
@@ -119,7 +203,7 @@ fn child() {
             0 => HUGE * (1 + rng.below(4)),
             1 => HUGE * (1 + rng.below(4)) + PAGE * rng.below(300),
             2 => PAGE * rng.below(2_000) + rng.below(PAGE) + 1,
-            3 if rng.below(8) == 0 => [1 << 46, 1 << 47, u64::MAX, 0, 0x7fff_ffff_f000][rng.below(5) as usize],
+            3 if rng.one_in(8) => [1 << 46, 1 << 47, u64::MAX, 0, 0x7fff_ffff_f000][rng.below(5) as usize],
             _ => PAGE * (1 + rng.below(20)),
         };
         let near = |rng: &mut Rng| {
@@ -132,47 +216,68 @@ fn child() {
             2 => rng.below(1 << 17),
             _ => 0,
         };
-        let extra = match rng.below(8) {
-            0 => MapFlags::GROWSDOWN,
-            1 => MapFlags::BIT32,
-            2 => MapFlags::ABOVE4G,
-            3 => MapFlags::FIXED_NOREPLACE,
-            _ => MapFlags::empty(),
-        };
-        let hint = if extra == MapFlags::FIXED_NOREPLACE { near(&mut rng) & !(PAGE - 1) } else { hint };
-        let mut request = MapRequest::anonymous(hint, len, Prot::NONE);
-        request.flags |= extra | MapFlags::NORESERVE;
-        maps(&mut text);
-        // SAFETY: no fixed place that is taken: nothing is mapped over.
-        let got = unsafe {
-            let (prot, flags) = (libc::PROT_NONE, request.flags.bits() as i32);
-            libc::mmap(hint as *mut libc::c_void, len as usize, prot, flags, -1, 0)
-        };
-        let got = if got == libc::MAP_FAILED {
-            Err(std::io::Error::last_os_error().raw_os_error().unwrap())
-        } else {
-            Ok(got as u64)
-        };
-        let mut space = model(std::str::from_utf8(&text).unwrap(), least, &down);
-        let told = space.mmap(&request, &mut Linux).map(|(at, _)| at).map_err(|error| Errno::raw(error.errno));
-        assert_eq!(
-            told,
-            got,
-            "call {compared}: mmap({hint:#x}, {len:#x}, {extra:?})\n{}",
-            String::from_utf8_lossy(&text)
-        );
-        compared += 1;
-        match got {
-            Ok(at) => {
-                hinted += u64::from(hint != 0 && at == hint & !(PAGE - 1));
-                if extra == MapFlags::GROWSDOWN {
-                    down.insert(at);
-                }
-                mine.push((at, len));
+        // What grows down is left where it is.
+        let old = (!mine.is_empty() && rng.one_in(4)).then(|| one_of(&mut rng)).filter(|i| !down.contains(&mine[*i].0));
+        let (nr, args) = if let Some((start, was)) = old.map(|i| mine[i]) {
+            // Now and then the old place is kept (4), and then the new address is a wish.
+            match rng.below(3) {
+                0 => (MREMAP, [start, was, was, 5, hint & !(PAGE - 1), 0]),
+                1 => (MREMAP, [start, was - was.min(PAGE) * rng.below(2), len, 1, 0, 0]),
+                _ => (MREMAP, [start, was, was + len.min(8 * HUGE), 1, 0, 0]),
             }
-            Err(_) => refused += 1,
+        } else {
+            let (extra, kind) = match rng.below(8) {
+                0 => (MapFlags::GROWSDOWN, 0),
+                1 => (MapFlags::BIT32, rng.below(3)),
+                2 => (MapFlags::ABOVE4G, rng.below(3)),
+                3 => (MapFlags::FIXED_NOREPLACE, 0),
+                _ => (MapFlags::empty(), rng.below(5)),
+            };
+            let hint = if extra == MapFlags::FIXED_NOREPLACE { near(&mut rng) & !(PAGE - 1) } else { hint };
+            let (private, anonymous) = (MapFlags::PRIVATE, MapFlags::ANONYMOUS);
+            let offset = PAGE * if rng.one_in(2) { rng.below(1200) } else { 512 * rng.below(4) };
+            let (flags, fd, offset) = match (kind, files.disk, files.shared) {
+                (1, Some((fd, _)), _) => (private, fd, offset),
+                (2, _, Some((fd, _))) => (MapFlags::SHARED, fd, offset),
+                (3, _, Some(_)) => (MapFlags::SHARED | anonymous, -1, 0),
+                _ => (private | anonymous, -1, 0),
+            };
+            of_files += u64::from(fd >= 0);
+            let flags = flags | extra | MapFlags::NORESERVE;
+            (MMAP, [hint, len, 0, flags.bits().into(), fd as u64, offset])
+        };
+        maps(&mut text);
+        // SAFETY: no fixed place that is taken: nothing is mapped over; what moves is this test's own.
+        let got = unsafe { libc::syscall(nr as i64, args[0], args[1], args[2], args[3], args[4], args[5]) };
+        let got = if got == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap()) } else { got };
+        let text = std::str::from_utf8(&text).unwrap();
+        let mut space = model(text, least, &down, files.disk.is_some_and(|(_, behind)| behind.huge));
+        let told = linux::call(&mut space, &mut files, &mut Linux, nr, args).unwrap().result;
+        assert_eq!(told, got, "call {compared}: {nr}({args:x?}): {told:x}, the kernel says {got:x}\n{text}");
+        compared += 1;
+        if got < 0 {
+            refused += 1;
+            continue;
         }
+        let got = got as u64;
+        if let Some(i) = old {
+            let (start, _) = mine[i];
+            moved += u64::from(got != start);
+            let keeps = args[3] & 4 != 0;
+            if keeps {
+                mine.push((got, args[2]));
+            } else {
+                mine[i] = (got, args[2].next_multiple_of(PAGE));
+            }
+            continue;
+        }
+        hinted += u64::from(args[0] != 0 && got == args[0] & !(PAGE - 1));
+        if args[3] & u64::from(MapFlags::GROWSDOWN.bits()) != 0 {
+            down.insert(got);
+        }
+        mine.push((got, args[1]));
     }
-    assert!(refused > 100 && hinted > 100, "{refused} refused, {hinted} at the hint");
+    assert!(refused > 100 && hinted > 100 && moved > 100, "{refused} refused, {hinted} at the hint, {moved} moved");
+    assert!(of_files > 100 || files.disk.is_none() || files.shared.is_none(), "{of_files} maps of files");
     println!("compared {compared}");
 }
