@@ -5,7 +5,8 @@ cd "$(dirname "$0")/.."
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cargo test --package samara --test properties -- --nocapture >"$log" 2>&1 || { tail -n 200 "$log"; exit 1; }
+# Of the whole workspace, so that the tests at the end find it built.
+cargo test --workspace --test properties -- --nocapture >"$log" 2>&1 || { tail -n 200 "$log"; exit 1; }
 # The runner's own words may stand before ours on a line.
 ops=$(grep -o 'samara-ops [0-9]*' "$log" | awk '{ sum += $2 } END { print sum + 0 }')
 grep -E '^(skipped|test result)' "$log" || true

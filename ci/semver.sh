@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 version=0.52.0
 
-cargo public-api --version >/dev/null 2>&1 || cargo install cargo-public-api --locked --version "$version"
+cargo public-api --version >/dev/null 2>&1 || cargo install cargo-public-api --debug --locked --version "$version"
 rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
 
 mkdir -p ci/api

@@ -42,7 +42,7 @@ impl Campaign {
 /// The number of operations that `SAMARA_OPS` asks each campaign for; else `usual`, and very little under Miri.
 pub fn ops_wanted(usual: usize) -> usize {
     if cfg!(miri) {
-        return 100;
+        return 40;
     }
     env("SAMARA_OPS").map_or(usual, |n| usize::try_from(n).unwrap_or(usize::MAX))
 }

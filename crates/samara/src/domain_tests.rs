@@ -73,7 +73,8 @@ fn records_are_used_again() {
             scope.spawn(|| (0..if cfg!(miri) { 10 } else { 1000 }).for_each(|_| drop(domain.register().pin())));
         }
     });
-    assert!(domain.records().count() <= 8);
+    // One more each at best; a few more where a thread does not see yet what another one has given back.
+    assert!(domain.records().count() <= 24);
     assert!(domain.has_passed(&domain.stamp()));
 }
 

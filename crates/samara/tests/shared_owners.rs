@@ -66,7 +66,7 @@ fn set_back_epoch() {
 /// A marked map whose unmarked nodes are shared with a snapshot that another thread writes to meanwhile.
 #[test]
 fn marked_while_another_owner_copies() {
-    let rounds = if cfg!(miri) { 4 } else { 4_000 };
+    let rounds = if cfg!(miri) { 2 } else { 4_000 };
     for round in 0..rounds {
         let map: SharedRangeMap<Arc<u64>, u64, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
         let plain = map.snapshot();
@@ -113,7 +113,7 @@ fn two_maps() {
     let mut kept: Vec<Kept> = Vec::new();
     let list = |m: &RangeMap<Arc<u64>, u64, Tiny>| m.iter().map(|(s, v)| (s, **v)).collect::<Vec<_>>();
     let mut models: [Vec<(Span, u64)>; 2] = [vec![], vec![]];
-    for op in 0..if cfg!(miri) { 150 } else { 60_000 } {
+    for op in 0..if cfg!(miri) { 60 } else { 60_000 } {
         let which = rng.usize(0..2);
         let map = [&a, &b][which];
         let at = rng.u64(0..600);

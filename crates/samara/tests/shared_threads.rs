@@ -3,8 +3,8 @@
 //! An entry's value says what its bounds are, and, where that matters, which store made it: so bounds of one entry with the value of another
 //! are seen.
 
-use samara::testing::{Point, Small, Tiny, set_hook};
-use samara::{AllocError, End, Epoch, GapQuery, Membarrier, Normal, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
+use samara::testing::{Point, Tiny, set_hook};
+use samara::{AllocError, End, Epoch, GapQuery, Membarrier, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -291,18 +291,20 @@ fn tiny_nodes_epoch() {
     }
 }
 
+#[cfg(not(samara_few))]
 #[test]
 fn normal_nodes_epoch() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
     if epochs() {
-        run::<_, Normal>(Epoch::new(), &LIVE);
+        run::<_, samara::Normal>(Epoch::new(), &LIVE);
     }
 }
 
+#[cfg(not(samara_few))]
 #[test]
 fn small_nodes_membarrier() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
-    run::<_, Small>(Membarrier::new(), &LIVE);
+    run::<_, samara::testing::Small>(Membarrier::new(), &LIVE);
 }
 
 #[test]
@@ -311,10 +313,11 @@ fn tiny_nodes_membarrier() {
     run::<_, Tiny>(Membarrier::new(), &LIVE);
 }
 
+#[cfg(not(samara_few))]
 #[test]
 fn normal_nodes_fenced() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
-    run::<_, Normal>(Membarrier::fenced(), &LIVE);
+    run::<_, samara::Normal>(Membarrier::fenced(), &LIVE);
 }
 
 /// Money is moved between entries, never made: every snapshot, and every state that one update leaves, has all of it.
