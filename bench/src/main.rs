@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+use samara_bench::mm;
 use samara_bench::{instructions, overhead, rivals};
 use std::process::ExitCode;
 
@@ -18,6 +20,9 @@ enum Command {
     Index(rivals::Args),
     /// Maps that threads read while one writes: medians of interleaved rounds in one process.
     Shared(rivals::Args),
+    /// Address spaces of samara-mm against the running kernel, call by call (x86-64 Linux).
+    #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+    Mm(mm::Args),
     /// Draws cost against size, or against threads, from the JSON lines of `index --json` and `shared --json`.
     Plot(rivals::Args),
     /// What recording costs a program, against strace.
@@ -33,6 +38,8 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Index(args) => rivals::run("index", &args),
         Command::Shared(args) => rivals::run("shared", &args),
+        #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+        Command::Mm(args) => mm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Plot(args) => rivals::run("plot", &args),
         Command::Overhead(args) => overhead::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Instructions(args) => instructions::run(&args).map(|()| ExitCode::SUCCESS),

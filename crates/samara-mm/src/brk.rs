@@ -3,8 +3,11 @@
 use crate::area::{Area, Backing, Object};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
+use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, place};
+use crate::store::Around;
+use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
     /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
@@ -38,17 +41,23 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     fn shrink_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
-        if self.areas_in(start, end).next().is_none() {
+        let mut plan = self.begin_store(1, 0)?;
+        let went = self.unmap_range(start, end, &mut plan);
+        if went.is_ok() && plan.is_empty() {
             return Err(Errno::EINVAL.into());
         }
-        let mut plan = self.begin(start, end, 1, 1)?;
-        let went = self.unmap_range(start, end, &mut plan);
         self.finish(went, plan)
     }
 
     fn grow_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
         let page = self.page();
-        let next = self.area_at_or_after(start);
+        // What lies further off is not in the way, whatever it keeps free below it.
+        let far = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page).saturating_add(end);
+        let mut near = self.areas.range(Span::new(start.saturating_sub(1), far)).map(place);
+        let (mut left, mut next) = (None, near.next());
+        if let Some(l) = next.filter(|l| l.start < start) {
+            (left, next) = (Some(l), if l.end > start { Some(l) } else { near.next() });
+        }
         let room = next.map_or(u64::MAX, |n| self.guarded(n.start, n.area.flags));
         if end.saturating_add(page) > room
             || end > self.config.task_size
@@ -61,24 +70,16 @@ impl<B: Backing> AddressSpace<B> {
         self.may_lock_more(flags, end - start)?;
         self.may_expand(flags, end - start)?;
         self.may_charge(end - start)?;
-        let mut one = Area::new(flags, Object::Anonymous, 0);
-        let mut plan = self.begin(start, end, 1, 1)?;
-        plan.push(StepKind::Mapped, start, end);
-        let mut from = start;
         // What ends where the heap begins is no part of it: the kernel does not look there.
-        let left = start
-            .checked_sub(1)
-            .filter(|a| *a >= self.layout.start_brk)
-            .and_then(|a| self.area_at(a))
-            .map(|l| (l.start, l.area.clone()));
-        if let Some((s, l)) = left
-            && let Some(j) = self.join_at(start, &l, &one)
-        {
-            (from, one) = (s, j);
-            plan.push(StepKind::Merged, start, start);
-        }
-        self.blur(&mut one);
-        self.store(from, end, one)?;
+        let left = left.filter(|l| l.end == start && start > self.layout.start_brk);
+        let around = Around { left, right: None, was: Counters::default(), refused: None };
+        let mut plan = Plan::new();
+        plan.push(StepKind::Mapped, start, end);
+        let one = Area::new(flags, Object::Anonymous, 0);
+        let mut store = self.joined((start, end), one, &around, &mut plan)?;
+        self.blur(store.area());
+        self.begin_store(1, 1)?;
+        self.commit(store)?;
         if self.def_flags & Flags::LOCK == Flags::LOCKED {
             self.populate_all(start, end);
         }

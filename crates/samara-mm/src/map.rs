@@ -4,7 +4,7 @@ use crate::area::{Area, Backing, Object, flags_of};
 use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags, Prot};
 use crate::limits::{Caps, Counters, Overcommit};
-use crate::plan::Plan;
+use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
 use bitflags::bitflags;
 
@@ -100,15 +100,15 @@ impl<B: Backing> AddressSpace<B> {
     /// ```
     pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
         let (start, end, area) = self.check_map(request)?;
-        let mut plan = self.begin(start, end, 2, 2)?;
+        let mut plan = self.begin_store(2, 2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
-        let went = self
-            .vacate(start, end, &mut plan)
-            .and_then(|()| self.afford(start, end, &area, request, &mut plan))
-            .and_then(|()| self.put(start, end, area, &mut plan));
+        let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable();
+        let went = self.put_over(start, end, area, request, &mut plan);
         if went.is_ok() {
-            self.drop_lock(start);
+            if unlockable {
+                self.drop_lock(start);
+            }
             if eager {
                 self.populate_all(start, end);
             }
@@ -157,29 +157,37 @@ impl<B: Backing> AddressSpace<B> {
         Ok((r.start, end, Area::new(flags, object, bias)))
     }
 
-    /// Whether limits allow the map. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not promised
-    /// leaves it empty, because its object is made last.
-    fn afford(
+    /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not
+    /// promised leaves it empty, because its object is made last.
+    fn put_over(
         &mut self,
         start: u64,
         end: u64,
-        area: &Area<B>,
+        area: Area<B>,
         r: &MapRequest<B>,
         plan: &mut Plan,
     ) -> Result<(), Errno> {
-        let (len, was) = (end - start, self.sums(start, end));
+        let (len, around) = (end - start, self.around(start, end, plan)?);
+        let was = around.was;
+        if let Some(refused) = around.refused {
+            return self.refuse(start, refused, 0, plan);
+        }
         let charged = if accountable(area.flags) { len - was.committed } else { 0 };
         if let Err(why) = self.may_expand(area.flags, len - was.total).and_then(|()| self.may_charge(charged)) {
+            plan.truncate(0);
             self.cut(start, plan)?;
             self.cut(end, plan)?;
             return Err(why);
         }
         let object = r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some();
         if object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err() {
-            self.unmap_range(start, end, plan)?;
+            self.empty(start, end, &was)?;
             return Err(Errno::ENOMEM);
         }
-        Ok(())
+        plan.try_push(StepKind::Mapped, start, end)?;
+        let mut store = self.joined((start, end), area, &around, plan)?;
+        self.blur(store.area());
+        self.commit(store)
     }
 
     fn map_flags(&self, r: &MapRequest<B>, kind: u32) -> Result<Flags, Errno> {

@@ -55,43 +55,94 @@ impl fmt::Display for Step {
 ///
 /// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
 /// (before it merges), `Unmapped` takes one area or a part of one away.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan(Vec<Step>);
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The steps, as long as they are few: most calls then need no memory for them.
+    few: [Step; FEW],
+    len: usize,
+    /// All of them, where they are more, or where room for more was asked for.
+    many: Vec<Step>,
+}
+
+/// Steps of a call that replaces an area and joins both neighbours.
+const FEW: usize = 4;
 
 impl Plan {
     pub(crate) const fn new() -> Plan {
-        Plan(Vec::new())
+        let none = Step { kind: StepKind::Split, start: 0, end: 0 };
+        Plan { few: [none; FEW], len: 0, many: Vec::new() }
     }
 
     /// Room for `n` more steps, so that pushing them cannot fail.
     pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
-        self.0.try_reserve(n).map_err(|_| Errno::ENOMEM)
+        if self.many.capacity() == 0 && self.len.saturating_add(n) <= FEW {
+            return Ok(());
+        }
+        self.many.try_reserve(self.len.saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
+        self.many.extend_from_slice(&self.few[..self.len]);
+        self.len = 0;
+        Ok(())
     }
 
-    /// For how many steps there is room.
+    /// For how many steps there is room in memory of its own.
     pub(crate) fn room(&self) -> usize {
-        self.0.capacity()
+        self.many.capacity()
     }
 
     pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {
-        self.0.push(Step { kind, start, end });
+        let step = Step { kind, start, end };
+        if self.many.capacity() == 0 && self.len < FEW {
+            self.few[self.len] = step;
+            self.len += 1;
+        } else {
+            self.many.extend_from_slice(&self.few[..self.len]);
+            self.len = 0;
+            self.many.push(step);
+        }
+    }
+
+    /// A step for which no room was asked.
+    pub(crate) fn try_push(&mut self, kind: StepKind, start: u64, end: u64) -> Result<(), Errno> {
+        self.reserve(1)?;
+        self.push(kind, start, end);
+        Ok(())
+    }
+
+    /// Takes back all but the first `len` steps.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.many.truncate(len);
+        self.len = self.len.min(len);
     }
 
     /// The steps.
     pub fn steps(&self) -> &[Step] {
-        &self.0
+        if self.many.is_empty() { &self.few[..self.len] } else { &self.many }
     }
 
     /// How many steps of this kind.
     pub fn count(&self, kind: StepKind) -> usize {
-        self.0.iter().filter(|s| s.kind == kind).count()
+        self.steps().iter().filter(|s| s.kind == kind).count()
     }
 }
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan::new()
+    }
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Plan) -> bool {
+        self.steps() == other.steps()
+    }
+}
+
+impl Eq for Plan {}
 
 impl Deref for Plan {
     type Target = [Step];
     fn deref(&self) -> &[Step] {
-        &self.0
+        self.steps()
     }
 }
 
@@ -99,13 +150,13 @@ impl<'a> IntoIterator for &'a Plan {
     type Item = &'a Step;
     type IntoIter = core::slice::Iter<'a, Step>;
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.steps().iter()
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, s) in self.0.iter().enumerate() {
+        for (i, s) in self.steps().iter().enumerate() {
             write!(f, "{}{s}", if i == 0 { "" } else { ", " })?;
         }
         Ok(())

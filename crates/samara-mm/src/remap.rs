@@ -4,10 +4,11 @@
 use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags};
-use crate::limits::Caps;
+use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Placed};
+use crate::store::Around;
 use bitflags::bitflags;
 
 /// Where the memory goes.
@@ -218,11 +219,8 @@ impl<B: Backing> AddressSpace<B> {
         if at.area.flags.contains(Flags::ACCOUNT) {
             self.may_charge(to - end)?;
         }
-        let mut one = at.area.clone();
+        let (one, was) = (at.area.clone(), Counters::of(at.area.flags, end - start));
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
-        let mut plan = self.begin(start, to, 1, 1)?;
-        plan.push(StepKind::Mapped, end, to);
-        plan.push(StepKind::Merged, end, end);
         let inherited = matches!(one.anon, Anon::Identity { inherited: true, .. });
         let next = self.area_at(to).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
             if inherited && n.anon == Anon::Untouched && n.is_private() {
@@ -230,14 +228,12 @@ impl<B: Backing> AddressSpace<B> {
             }
             (e, n)
         });
-        let mut last = to;
-        if let Some((e, n)) = next
-            && let Some(j) = self.join_at(to, &one, &n)
-        {
-            (last, one) = (e, j);
-            plan.push(StepKind::Merged, to, to);
-        }
-        self.store(start, last, one)?;
+        let mut plan = self.begin_store(1, 1)?;
+        plan.push(StepKind::Mapped, end, to);
+        plan.push(StepKind::Merged, end, end);
+        let right = next.as_ref().map(|(end, area)| Placed { start: to, end: *end, area });
+        let store = self.joined((start, to), one, &Around { left: None, right, was, refused: None }, &mut plan)?;
+        self.commit(store)?;
         if eager {
             self.populate_all(end, to);
         }

@@ -5,7 +5,8 @@
 //! I1. Nothing here allocates: `begin` reserves for the whole call, so a call stops before its first store or not at all
 //!     for want of memory. Only a store that adds an entry to the tree can need memory: one that overwrites whole entries, or
 //!     joins them, or trims them, never does. What is reserved is the number of the former.
-//! I2. A change of one piece is one store, whatever it trims, cuts and joins.
+//! I2. A change of one piece is one store, whatever it trims, cuts and joins; and one look at the tree before it (`around`), from which its neighbours, its
+//!     limits and the sums follow.
 
 use crate::area::{Anon, Area, Backing};
 use crate::errno::{Errno, Error};
@@ -14,7 +15,7 @@ use crate::learn::Seam;
 use crate::limits::Counters;
 use crate::merge;
 use crate::plan::{Plan, StepKind};
-use crate::space::{AddressSpace, Touches};
+use crate::space::{AddressSpace, Placed, Touches};
 use alloc::vec::Vec;
 use samara::Span;
 
@@ -30,7 +31,131 @@ pub(crate) enum Holes {
     Pass,
 }
 
+/// What lies in a range and around it.
+pub(crate) struct Around<'a, B> {
+    /// The area that ends where the range starts, or that lies across its start.
+    pub(crate) left: Option<Placed<'a, B>>,
+    /// The area that starts where the range ends, or that lies across its end.
+    pub(crate) right: Option<Placed<'a, B>>,
+    /// The sums over what the range holds.
+    pub(crate) was: Counters,
+    /// Why it cannot be emptied, if so, and whether a cut at its start stays then.
+    pub(crate) refused: Option<(Errno, bool)>,
+}
+
+/// One store to be made: the place, what comes there, and the sums over what is there now.
+pub(crate) struct Store<B> {
+    from: u64,
+    to: u64,
+    one: Area<B>,
+    was: Counters,
+    seams: Vec<Seam<B>>,
+}
+
+impl<B> Store<B> {
+    /// What comes there.
+    pub(crate) fn area(&mut self) -> &mut Area<B> {
+        &mut self.one
+    }
+}
+
 impl<B: Backing> AddressSpace<B> {
+    /// Begins a call that does one store or a few, and adds as many entries; its steps are asked for as they come.
+    pub(crate) fn begin_store(&mut self, stores: usize, joins: usize) -> Result<Plan, Errno> {
+        self.areas.reserve(stores)?;
+        self.seams.clear();
+        if self.config.touches == Touches::Unseen {
+            self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM)?;
+        }
+        Ok(Plan::new())
+    }
+
+    /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`. O(k + log n).
+    pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
+        let mut around = Around { left: None, right: None, was: Counters::default(), refused: None };
+        let mut first = true;
+        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
+            if a.start < start {
+                around.left = Some(a);
+            }
+            if a.end > end {
+                around.right = Some(a);
+            }
+            let (s, e) = (a.start.max(start), a.end.min(end));
+            if s >= e {
+                continue;
+            }
+            if let Some(why) = self.keeps(&a, first, start, end) {
+                around.refused = Some((why, !first));
+                break;
+            }
+            if a.start < start && end < a.end {
+                plan.try_push(StepKind::Split, start, start)?;
+            }
+            plan.try_push(StepKind::Unmapped, s, e)?;
+            around.was.add(&Counters::of(a.area.flags, e - s));
+            first = false;
+        }
+        Ok(around)
+    }
+
+    /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow.
+    pub(crate) fn joined(
+        &self,
+        (start, end): (u64, u64),
+        area: Area<B>,
+        around: &Around<'_, B>,
+        plan: &mut Plan,
+    ) -> Result<Store<B>, Errno> {
+        let mut store = Store { from: start, to: end, one: area, was: around.was, seams: Vec::new() };
+        let unseen = self.config.touches == Touches::Unseen;
+        if unseen {
+            store.seams.try_reserve(2).map_err(|_| Errno::ENOMEM)?;
+        }
+        if let Some(l) = around.left
+            && let Ok(one) = merge::join(l.area, &store.one)
+        {
+            if unseen {
+                store.seams.push(Seam { at: start, left: l.area.clone(), right: store.one.clone() });
+            }
+            store.was.add(&Counters::of(l.area.flags, start - l.start));
+            (store.from, store.one) = (l.start, one);
+            plan.try_push(StepKind::Merged, start, start)?;
+        }
+        if let Some(r) = around.right
+            && let Ok(one) = merge::join(&store.one, r.area)
+        {
+            if unseen {
+                store.seams.push(Seam { at: end, left: store.one.clone(), right: r.area.clone() });
+            }
+            store.was.add(&Counters::of(r.area.flags, r.end - end));
+            (store.to, store.one) = (r.end, one);
+            plan.try_push(StepKind::Merged, end, end)?;
+        }
+        Ok(store)
+    }
+
+    /// Makes the store.
+    pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
+        for seam in store.seams {
+            if self.seams.len() < self.seams.capacity() {
+                self.seams.push(seam);
+            }
+        }
+        let is = Counters::of(store.one.flags, store.to - store.from);
+        self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
+        self.counters.take(&store.was);
+        self.counters.add(&is);
+        Ok(())
+    }
+
+    /// Empties `[start, end)`, of which the sums are known.
+    pub(crate) fn empty(&mut self, start: u64, end: u64, was: &Counters) -> Result<(), Errno> {
+        self.areas.clear_range(Span::new(start, end - 1), |_| ())?;
+        self.counters.take(was);
+        Ok(())
+    }
+
     /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that add an entry, and room
     /// for so many joins. Forgets the last call's seams. Ends with `finish`.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
@@ -106,41 +231,13 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Joins `l` and `r`, which touch at `at`, if the rules allow.
-    pub(crate) fn join_at(&mut self, at: u64, l: &Area<B>, r: &Area<B>) -> Option<Area<B>> {
-        let one = merge::join(l, r).ok()?;
-        if self.config.touches == Touches::Unseen && self.seams.len() < self.seams.capacity() {
-            self.seams.push(Seam { at, left: l.clone(), right: r.clone() });
-        }
-        Some(one)
-    }
-
     /// A new area at `[start, end)`, over whatever is there, joined with its neighbours where the rules allow: one store.
     pub(crate) fn put(&mut self, start: u64, end: u64, area: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
-        let left = start.checked_sub(1).and_then(|a| self.area_at(a)).map(|l| (l.start, l.area.clone()));
-        let right = self.area_at(end).map(|r| (r.end, r.area.clone()));
-        for a in self.areas.range(Span::new(start, end - 1)).map(crate::space::place) {
-            if a.start < start && end < a.end {
-                plan.push(StepKind::Split, start, start);
-            }
-            plan.push(StepKind::Unmapped, a.start.max(start), a.end.min(end));
-        }
-        plan.push(StepKind::Mapped, start, end);
-        let (mut from, mut to, mut one) = (start, end, area);
-        if let Some((s, l)) = &left
-            && let Some(j) = self.join_at(start, l, &one)
-        {
-            (from, one) = (*s, j);
-            plan.push(StepKind::Merged, start, start);
-        }
-        if let Some((e, r)) = &right
-            && let Some(j) = self.join_at(end, &one, r)
-        {
-            (to, one) = (*e, j);
-            plan.push(StepKind::Merged, end, end);
-        }
-        self.blur(&mut one);
-        self.store(from, to, one)
+        let around = self.around(start, end, plan)?;
+        plan.try_push(StepKind::Mapped, start, end)?;
+        let mut store = self.joined((start, end), area, &around, plan)?;
+        self.blur(&mut store.one);
+        self.commit(store)
     }
 
     /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
@@ -155,53 +252,43 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// ENOMEM at the count limit; a first cut stays where the second is refused.
     pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
-        let Some(old) = self.area_at(start) else { return Err(Errno::EFAULT) };
+        let (mut left, mut old, mut right) = (None, None, None);
+        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
+            match (a.end <= start, a.start >= end) {
+                (true, _) => left = Some(a),
+                (_, true) => right = Some(a),
+                _ => old = Some(a),
+            }
+        }
+        let Some(old) = old else { return Err(Errno::EFAULT) };
         if *old.area == new {
             return Ok(());
         }
-        let (first, last, whole) = (old.start, old.end, old.area.can_split());
         let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);
         // Locked memory is brought in as soon as it becomes writable.
         let eager = gains(Flags::WRITE) && old.area.flags & Flags::LOCK == Flags::LOCKED;
-        let touching = |a: Option<u64>| a.and_then(|a| self.area_at(a));
-        let left =
-            (start == first).then(|| touching(start.checked_sub(1))).flatten().map(|l| (l.start, l.area.clone()));
-        let right = (end == last).then(|| touching(Some(end))).flatten().map(|r| (r.end, r.area.clone()));
-        let (mut from, mut to, mut one) = (start, end, new);
-        let (mut joined_left, mut joined_right) = (false, false);
-        if let Some((s, l)) = &left
-            && let Some(j) = self.join_at(start, l, &one)
-        {
-            (from, one, joined_left) = (*s, j, true);
-        }
-        if let Some((e, r)) = &right
-            && let Some(j) = self.join_at(end, &one, r)
-        {
-            (to, one, joined_right) = (*e, j, true);
-        }
-        let cuts = [(start, start > first), (end, end < last)];
-        if cuts.iter().any(|c| c.1) && !whole {
+        let cuts = [(start, start > old.start), (end, end < old.end)];
+        let was = Counters::of(old.area.flags, end - start);
+        let around = Around { left, right, was, refused: None };
+        let mut joins = Plan::new();
+        let store = self.joined((start, end), new, &around, &mut joins)?;
+        if cuts.iter().any(|c| c.1) && !old.area.can_split() {
             return Err(Errno::EINVAL);
         }
-        if joined_left || joined_right {
-            // At most one side is cut here, and the count does not grow: no limit to look at.
-            cuts.iter().filter(|c| c.1).for_each(|c| plan.push(StepKind::Split, c.0, c.0));
-        } else {
+        if joins.is_empty() {
             for (at, _) in cuts.iter().filter(|c| c.1) {
                 if self.areas.len() >= self.config.max_map_count {
                     return Err(Errno::ENOMEM);
                 }
                 self.cut(*at, plan)?;
             }
+        } else {
+            // At most one side is cut here, and the count does not grow: no limit to look at.
+            cuts.iter().filter(|c| c.1).for_each(|c| plan.push(StepKind::Split, c.0, c.0));
         }
         plan.push(StepKind::Changed, start, end);
-        if joined_left {
-            plan.push(StepKind::Merged, start, start);
-        }
-        if joined_right {
-            plan.push(StepKind::Merged, end, end);
-        }
-        self.store(from, to, one)?;
+        joins.iter().for_each(|step| plan.push(step.kind, step.start, step.end));
+        self.commit(store)?;
         if eager {
             self.populate_all(start, end);
         }

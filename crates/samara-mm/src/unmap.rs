@@ -2,8 +2,9 @@
 
 use crate::area::Backing;
 use crate::errno::{Errno, Error};
-use crate::plan::{Plan, StepKind};
-use crate::space::AddressSpace;
+use crate::flags::Flags;
+use crate::plan::Plan;
+use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing> AddressSpace<B> {
     /// Unmaps `[start, start + len)`. Nothing mapped there is no error.
@@ -25,48 +26,48 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || start > task || len > task - start || rounded == 0 || rounded > task - start {
             return Err(Errno::EINVAL.into());
         }
-        let mut plan = self.begin(start, start + rounded, 1, 0)?;
+        let mut plan = self.begin_store(1, 0)?;
         let went = self.unmap_range(start, start + rounded, &mut plan);
         self.finish(went, plan)
     }
 
-    /// Unmaps within a call that has begun.
+    /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind is made.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
-        self.vacate(start, end, plan)?;
-        for a in self.areas_in(start, end) {
-            if a.start < start && end < a.end {
-                plan.push(StepKind::Split, start, start);
-            }
-            plan.push(StepKind::Unmapped, a.start.max(start), a.end.min(end));
+        let before = plan.len();
+        let around = self.around(start, end, plan)?;
+        let (was, refused) = (around.was, around.refused);
+        match refused {
+            None => self.empty(start, end, &was),
+            Some(refused) => self.refuse(start, refused, before, plan),
         }
-        self.erase(start, end)
     }
 
-    /// Whether `[start, end)` may be emptied. Where not, the cut that Linux leaves behind is made.
-    pub(crate) fn vacate(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
-        let mut refused = None;
-        for (i, a) in self.areas_in(start, end).enumerate() {
-            let (head, tail) = (a.start < start, end < a.end);
-            let why = if i == 0 && head && tail && self.areas.len() >= self.config.max_map_count {
-                Errno::ENOMEM
-            } else if a.area.flags.contains(crate::flags::Flags::SEALED) {
-                Errno::EPERM
-            } else if (head || tail) && !a.area.can_split() {
-                Errno::EINVAL
-            } else {
-                continue;
-            };
-            refused = Some((why, i > 0));
-            break;
+    /// What is left of emptying `[start, ...)` when it is refused.
+    pub(crate) fn refuse(
+        &mut self,
+        start: u64,
+        (why, cut): (Errno, bool),
+        steps: usize,
+        plan: &mut Plan,
+    ) -> Result<(), Errno> {
+        plan.truncate(steps);
+        if cut {
+            self.cut(start, plan)?;
         }
-        match refused {
-            None => Ok(()),
-            Some((why, cut)) => {
-                if cut {
-                    self.cut(start, plan)?;
-                }
-                Err(why)
-            }
+        Err(why)
+    }
+
+    /// Why `a`, the first area in `[start, end)` or a later one, does not let the range be emptied.
+    pub(crate) fn keeps(&self, a: &Placed<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
+        let (head, tail) = (a.start < start, end < a.end);
+        if first && head && tail && self.areas.len() >= self.config.max_map_count {
+            Some(Errno::ENOMEM)
+        } else if a.area.flags.contains(Flags::SEALED) {
+            Some(Errno::EPERM)
+        } else if (head || tail) && !a.area.can_split() {
+            Some(Errno::EINVAL)
+        } else {
+            None
         }
     }
 }

@@ -161,7 +161,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return None;
             }
             let front = self.place(span.first)?;
-            let mut back = self.place(span.last)?;
+            let mut back = near(&front, span.last).or_else(|| self.place(span.last))?;
             // SAFETY: the slot is read if it is an entry's.
             unsafe {
                 if back.slot < back.leaf.len() && back.leaf.first(back.slot) <= span.last {
@@ -177,6 +177,18 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn range(&self, span: Span<K>) -> Range<'_, V, K, S> {
         Range { walk: self.walk(span) }
     }
+}
+
+/// The place of `key`, if it is one of the next few slots of the leaf in which a place at or below it is: short windows need one descent then.
+#[inline(always)]
+fn near<V, K: Key, S: Shape>(from: &Place<V, K, S>, key: K) -> Option<Place<V, K, S>> {
+    const FEW: usize = 4;
+    // SAFETY: the leaf is live, and keys below its length are read.
+    let slot = unsafe {
+        let end = from.leaf.len().min(from.slot + FEW);
+        (from.slot..end).find(|slot| from.leaf.key(*slot) >= key)?
+    };
+    Some(Place { slot, ..*from })
 }
 
 #[inline(always)]

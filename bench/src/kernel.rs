@@ -1,0 +1,103 @@
+//! The running kernel as a rival: raw system calls that change memory, but only within a window that was free, and the heap's end.
+
+use std::io;
+
+const PAGE: u64 = 4096;
+
+/// A part of this process's address space in which calls may do what they like: no Rust object lies there. What is left in it goes with it.
+#[derive(Debug)]
+pub struct Window {
+    start: u64,
+    len: u64,
+}
+
+impl Window {
+    /// A free window of so many bytes, at a multiple of 1 GiB.
+    ///
+    /// # Errors
+    /// No room.
+    pub fn new(len: u64) -> io::Result<Window> {
+        let align = 1 << 30;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new map where the kernel likes, which nobody has used when it goes again.
+        let at = unsafe {
+            let room = (len + align) as usize;
+            let at = libc::mmap(std::ptr::null_mut(), room, libc::PROT_NONE, flags, -1, 0);
+            if at == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            libc::munmap(at, room);
+            at as u64
+        };
+        Ok(Window { start: at.next_multiple_of(align), len })
+    }
+
+    /// Where it starts.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Makes a call whose first `len` argument pairs are ranges: (address, length) in the window, or the call is not made.
+    ///
+    /// Gives the value, or a negative error number.
+    ///
+    /// # Panics
+    /// Where a range leaves the window: a mistake of the benchmark.
+    pub fn call(&self, nr: u64, args: [u64; 6]) -> i64 {
+        let to = if nr == samara_mm::linux::MREMAP && args[3] & 2 != 0 { args[4] } else { args[0] };
+        let inside = |at: u64, len: u64| at >= self.start && len <= self.len && at - self.start <= self.len - len;
+        let longest = if nr == samara_mm::linux::MREMAP { args[1].max(args[2]) } else { args[1] };
+        assert!(inside(args[0], longest) && inside(to, longest), "a call outside the window");
+        let known = [
+            samara_mm::linux::MMAP,
+            samara_mm::linux::MUNMAP,
+            samara_mm::linux::MPROTECT,
+            samara_mm::linux::MREMAP,
+            samara_mm::linux::MADVISE,
+            samara_mm::linux::MLOCK2,
+            samara_mm::linux::MUNLOCK,
+        ];
+        assert!(known.contains(&nr), "no call of this benchmark");
+        // SAFETY: the ranges that it changes lie in the window, where no Rust object is.
+        raw(unsafe { libc::syscall(nr as i64, args[0], args[1], args[2], args[3], args[4], args[5]) })
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // SAFETY: no Rust object lies in the window.
+        unsafe { libc::munmap(self.start as *mut libc::c_void, self.len as usize) };
+    }
+}
+
+/// The heap's end.
+pub fn heap_end() -> u64 {
+    // SAFETY: asks only: the break cannot be 0.
+    unsafe { libc::syscall(libc::SYS_brk, 0) as u64 }
+}
+
+/// Moves the heap's end `pages` up, and back down again: two calls. False where the kernel refused.
+pub fn heap_up_and_down(end: u64, pages: u64) -> bool {
+    let up = end + pages * PAGE;
+    // SAFETY: what was added is nobody's, and nothing is allocated between the two calls.
+    unsafe { libc::syscall(libc::SYS_brk, up) as u64 == up && libc::syscall(libc::SYS_brk, end) as u64 == end }
+}
+
+/// Forks, and waits for the child, which does nothing but end. False where that failed.
+pub fn fork_and_wait() -> bool {
+    // SAFETY: the child makes one call, which ends it.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(0),
+            child if child > 0 => {
+                let mut status = 0;
+                libc::waitpid(child, &raw mut status, 0) == child && status == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+fn raw(result: i64) -> i64 {
+    if result == -1 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { result }
+}
