@@ -61,7 +61,7 @@ impl<B: Backing> AddressSpace<B> {
         self.may_lock_more(flags, end - start)?;
         self.may_expand(flags, end - start)?;
         self.may_charge(end - start)?;
-        let mut one = Area::new(flags, Object::Anonymous, 0);
+        let mut one = self.born(Area::new(flags, Object::Anonymous, 0));
         let mut plan = self.begin(start, end, 1, 1)?;
         plan.push(StepKind::Mapped, start, end);
         let mut from = start;

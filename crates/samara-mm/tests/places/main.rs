@@ -3,6 +3,7 @@
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod import;
+mod kernels;
 #[path = "../kernel/rng.rs"]
 mod rng;
 #[allow(dead_code)]
