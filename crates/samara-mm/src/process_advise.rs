@@ -48,7 +48,7 @@ impl<B: Backing> AddressSpace<B> {
             let steps = self.areas_in(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
             let advised = match plan.reserve(steps) {
                 Ok(()) => self.advise(start, len, advice),
-                Err(_) => Err(Errno::EAGAIN.into()),
+                Err(e) => Err(e.into()),
             };
             let (errno, done) = advised.map_or_else(|e| (Some(e.errno), e.done), |done| (None, done));
             done.iter().for_each(|s| plan.push(s.kind, s.start, s.end));
