@@ -48,6 +48,9 @@ impl<B: Backing> AddressSpace<B> {
     /// A program does `access` to the byte at `addr`. A write to private memory touches it; below an area that grows down, with nothing in
     /// between, that area grows to the page of `addr`. O(log n).
     ///
+    /// So does a system call that the program makes with the address, and a debugger's access through `/proc/PID/mem` (which no protection stops). What looks pages up without the program
+    /// (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) lets no stack grow: ask [`AddressSpace::area_at`] first.
+    ///
     /// As on x86-64, all that can be written or executed can be read. (An address that is no address, bits 47 to 63 not being equal, is for the
     /// processor itself to refuse.)
     ///

@@ -20,6 +20,8 @@ const PR_SET_MEMORY_MERGE: u64 = 67;
 /// Bytes of a vector that mincore has not filled.
 const UNTOLD: u8 = 7;
 const VEC: usize = 128;
+/// Bytes of a file.
+const FILE: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -50,7 +52,7 @@ fn at(page: u64) -> u64 {
 struct Files([(u64, u64, FileMode); 3]);
 
 fn files() -> Files {
-    let (a, b) = (sys::memfd(1 << 20), sys::memfd(1 << 20));
+    let (a, b) = (sys::memfd(FILE), sys::memfd(FILE));
     let read_only = sys::reopen(a, libc::O_RDONLY);
     Files([(a, 1, FileMode::RW), (b, 2, FileMode::RW), (read_only, 3, FileMode::READ)])
 }
@@ -221,14 +223,17 @@ fn compare(ops: &[Op], files: &Files) -> Result<Vec<i64>, String> {
     let mut space = AddressSpace::new(Config::default());
     for (i, op) in ops.iter().enumerate() {
         let (ret, kernel) = &out.frames[i];
-        // Behind the end of shared memory there are no pages: no model of areas knows that.
+        // Behind the end of files and shared memory there are no pages: no model of areas knows that.
         let pages = match *op {
             Op::Write(page) => (at(page), at(page + 1)),
             Op::Lock(from, to, _) => (at(from), at(to)),
             _ => (0, 0),
         };
-        let hidden = |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if f.open >= 1000);
-        if space.areas_in(pages.0, pages.1).any(hidden) {
+        let short = |a: Placed<'_, FileId>| {
+            let end = a.offset(PageSize::K4).saturating_add(a.end - a.start);
+            matches!(&a.area.object, Object::File(f) if f.open >= 1000 || end > FILE)
+        };
+        if space.areas_in(pages.0, pages.1).any(short) {
             return Ok(Vec::new());
         }
         let (ours, filled) = op.apply(&mut space, files, i);

@@ -187,6 +187,25 @@ fn any_structure() {
     }
 }
 
+/// The kernel's own pages, and the stack: neither has a file.
+#[test]
+fn special_places() {
+    let _one = crate::ONE.lock();
+    let Some(mut w) = (if lacking() { None } else { Window::new() }) else { return };
+    w.space = import(&std::fs::read_to_string("/proc/self/smaps").expect("procfs"), layout());
+    let stack = w.space.layout().start_stack;
+    let special =
+        |a: &Placed<'_, FileId>| matches!(a.area.object, Object::Special(_)) || (a.start..a.end).contains(&stack);
+    let places: Vec<u64> = w.space.areas().filter(special).map(|a| a.end - 1).collect();
+    let mut found = 0;
+    // What comes next is another thread's to change.
+    for (place, flags) in places.iter().flat_map(|p| (0..64).filter(|f| f & 0x10 == 0).map(move |f| (*p, f))) {
+        let bytes = w.structure(Query::BYTES as u64, flags, place, 4096);
+        found += u32::from(w.ask(&bytes) == 0);
+    }
+    assert!(found >= 2 * places.len() as u32, "{found} found at {places:x?}");
+}
+
 /// A path of 4095 bytes is told, one of 4096 is not.
 #[test]
 fn the_longest_name() {
