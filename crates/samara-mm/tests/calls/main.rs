@@ -502,3 +502,48 @@ fn random() {
         panic!("seed {seed}, run {run}: model and kernel differ\n{why}");
     }
 }
+
+/// Which advice another process takes.
+#[test]
+fn advice_for_others() {
+    if lacking(&files()) {
+        return;
+    }
+    let kind = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let memory = sys::call(libc::SYS_mmap, [0, 2 * PAGE, 3, kind, u64::MAX, 0]) as u64;
+    // SAFETY: fork; the child only waits to be killed.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        loop {
+            sys::call(libc::SYS_pause, [0; 6]);
+        }
+    }
+    let pidfd = sys::call(libc::SYS_pidfd_open, [child as u64, 0, 0, 0, 0, 0]);
+    assert!(pidfd >= 0, "{pidfd}");
+    let range = [memory, 2 * PAGE];
+    let mut space = AddressSpace::<FileId>::new(Config::default());
+    space.map(&MapRequest::anonymous(memory, 2 * PAGE, Prot::RW)).expect("a map");
+    let answers: Vec<(u32, i64, i64)> = (0..200)
+        .map(|raw| {
+            let args = [pidfd as u64, range.as_ptr() as u64, 1, raw.into(), 0, 0];
+            let kernel = sys::call(libc::SYS_process_madvise, args);
+            let model = match Advice::from_raw(raw) {
+                Some(advice) => space.process_advise(&[(memory, 2 * PAGE)], advice, false),
+                None => Err(Errno::EINVAL.into()),
+            };
+            (raw, kernel, model.map_or_else(|e| -i64::from(e.errno.raw()), |(bytes, _)| bytes as i64))
+        })
+        .collect();
+    // SAFETY: plain calls, on a child of ours.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    sys::call(libc::SYS_close, [pidfd as u64, 0, 0, 0, 0, 0]);
+    sys::call(libc::SYS_munmap, [memory, 2 * PAGE, 0, 0, 0, 0]);
+    for (raw, kernel, model) in answers {
+        // Whether there is a huge page to collapse into, the pages decide.
+        let collapse = raw == Advice::Collapse as u32;
+        assert!(kernel == model || (collapse && kernel == -22), "advice {raw}: kernel {kernel}, model {model}");
+    }
+}
