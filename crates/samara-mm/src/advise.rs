@@ -197,6 +197,6 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, E
     Ok(Some(new))
 }
 
-fn mergeable<B>(a: &Area<B>) -> bool {
+pub(crate) fn mergeable<B>(a: &Area<B>) -> bool {
     a.is_private() && !a.is_special() && !a.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
 }

@@ -75,7 +75,7 @@ impl<B: Backing> AddressSpace<B> {
         let around = Around { left, right: None, was: Counters::default(), refused: None };
         let mut plan = Plan::new();
         plan.push(StepKind::Mapped, start, end);
-        let one = Area::new(flags, Object::Anonymous, 0);
+        let one = self.born(Area::new(flags, Object::Anonymous, 0));
         let mut store = self.joined((start, end), one, &around, &mut plan)?;
         self.blur(store.area());
         self.begin_store(1, 1)?;

@@ -7,13 +7,14 @@ use core::fmt::{self, Write};
 
 /// Where a name starts in its line.
 const NAME_COLUMN: usize = 73;
-const VSYSCALL: &str = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+pub(crate) const VSYSCALL: &str =
+    "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
 
 /// A line of `/proc/PID/maps`, without the newline at its end; made by [`AddressSpace::line`].
 #[derive(Debug)]
 pub struct Line<'a, B> {
-    space: &'a AddressSpace<B>,
-    at: Placed<'a, B>,
+    pub(crate) space: &'a AddressSpace<B>,
+    pub(crate) at: Placed<'a, B>,
 }
 
 impl<B: Backing> AddressSpace<B> {
@@ -44,51 +45,11 @@ impl<B: Backing> fmt::Display for Line<'_, B> {
         };
         let mut out = Counted { to: f, count: 0 };
         write!(out, "{start:08x}-{end:08x} {r}{w}{x}{s} {offset:08x} {:02x}:{:02x} {inode} ", dev.0, dev.1)?;
-        if let Some(name) = self.name() {
-            while out.count < NAME_COLUMN {
-                out.write_char(' ')?;
-            }
-            name.write(&mut out)?;
+        let Some(name) = self.space.name_of(&self.at) else { return Ok(()) };
+        while out.count < NAME_COLUMN {
+            out.write_char(' ')?;
         }
-        Ok(())
-    }
-}
-
-enum Name<'a> {
-    Plain(&'a str),
-    Path(&'a str),
-    Tagged(&'static str, &'a str),
-}
-
-impl Name<'_> {
-    fn write(&self, out: &mut impl Write) -> fmt::Result {
-        match self {
-            Name::Plain(s) => out.write_str(s),
-            Name::Tagged(tag, s) => write!(out, "[{tag}:{s}]"),
-            Name::Path(s) => {
-                let mut parts = s.split('\n');
-                out.write_str(parts.next().unwrap_or_default())?;
-                parts.try_for_each(|p| write!(out, "\\012{p}"))
-            }
-        }
-    }
-}
-
-impl<B: Backing> Line<'_, B> {
-    fn name(&self) -> Option<Name<'_>> {
-        let Placed { start, end, area } = self.at;
-        let layout = self.space.layout;
-        match (&area.object, &area.name) {
-            (Object::File(_), Some(n)) => Some(Name::Tagged("anon_shmem", n)),
-            (Object::File(b), None) => Some(Name::Path(b.name())).filter(|_| !b.name().is_empty()),
-            (Object::Special(n), _) => Some(Name::Plain(n)),
-            _ if start < layout.brk && end > layout.start_brk => Some(Name::Plain("[heap]")),
-            _ if start <= layout.start_stack && end >= layout.start_stack && layout.start_stack != 0 => {
-                Some(Name::Plain("[stack]"))
-            }
-            (Object::Anonymous, Some(n)) => Some(Name::Tagged("anon", n)),
-            (Object::Anonymous, None) => None,
-        }
+        name.write_escaped(&mut out)
     }
 }
 

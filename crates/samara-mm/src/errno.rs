@@ -10,6 +10,10 @@ use core::fmt;
 pub enum Errno {
     /// Not permitted: an area is sealed, or a capability is missing.
     EPERM = 1,
+    /// No area is like that.
+    ENOENT = 2,
+    /// A structure is longer than is understood.
+    E2BIG = 7,
     /// Not for this kind of backing.
     EBADF = 9,
     /// Too much memory is locked; or short of memory inside, and may be tried again.
@@ -28,6 +32,8 @@ pub enum Errno {
     ENODEV = 19,
     /// An argument makes no sense.
     EINVAL = 22,
+    /// A name does not fit.
+    ENAMETOOLONG = 36,
     /// The offset and length pass the end of what a backing can hold.
     EOVERFLOW = 75,
     /// A flag that MAP_SHARED_VALIDATE does not know, or that the backing does not support.
@@ -44,6 +50,8 @@ impl Errno {
     pub fn name(self) -> &'static str {
         match self {
             Errno::EPERM => "EPERM",
+            Errno::ENOENT => "ENOENT",
+            Errno::E2BIG => "E2BIG",
             Errno::EBADF => "EBADF",
             Errno::EAGAIN => "EAGAIN",
             Errno::ENOMEM => "ENOMEM",
@@ -53,6 +61,7 @@ impl Errno {
             Errno::EEXIST => "EEXIST",
             Errno::ENODEV => "ENODEV",
             Errno::EINVAL => "EINVAL",
+            Errno::ENAMETOOLONG => "ENAMETOOLONG",
             Errno::EOVERFLOW => "EOVERFLOW",
             Errno::EOPNOTSUPP => "EOPNOTSUPP",
         }
@@ -63,6 +72,8 @@ impl fmt::Display for Errno {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Errno::EPERM => "EPERM: an area in the range is sealed, or a capability is missing",
+            Errno::ENOENT => "ENOENT: there is no such area",
+            Errno::E2BIG => "E2BIG: the structure is longer than it can be",
             Errno::EBADF => "EBADF: this area's backing does not take that",
             Errno::EAGAIN => "EAGAIN: too much is locked (RLIMIT_MEMLOCK), or short of memory",
             Errno::ENOMEM => "ENOMEM: a hole, a range outside user space, too many areas, or no memory",
@@ -72,6 +83,7 @@ impl fmt::Display for Errno {
             Errno::EEXIST => "EEXIST: something is mapped in the range",
             Errno::ENODEV => "ENODEV: what is behind the descriptor cannot be mapped",
             Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",
+            Errno::ENAMETOOLONG => "ENAMETOOLONG: the name does not fit",
             Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",
             Errno::EOVERFLOW => "EOVERFLOW: offset and length are too large together",
         })

@@ -46,6 +46,7 @@ impl<B: Backing> AddressSpace<B> {
             _ => Errno::EINVAL,
         })?;
         (child.limits, child.caps) = (self.limits, self.caps);
+        (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
         // Each area is asked for by itself; only the strict mode looks at the sum.
         let strict = matches!(self.config.overcommit, Overcommit::Never { .. });

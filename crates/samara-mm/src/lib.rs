@@ -6,7 +6,8 @@
 //! [`lock`](AddressSpace::lock), [`seal`](AddressSpace::seal), [`fork`](AddressSpace::fork) and more. Each call gives its
 //! [`Plan`]: what was unmapped, split, merged, mapped. It happens whole or not at all, but for the partial effects that
 //! Linux itself leaves behind, which an [`Error`] tells. For any boundary between two touching areas,
-//! [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons. A space displays as `/proc/PID/maps` does.
+//! [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons. A space displays as
+//! `/proc/PID/maps` does, and by [`smaps`](AddressSpace::smaps) as that; [`query`](AddressSpace::query) answers as PROCMAP_QUERY does.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -29,7 +30,7 @@
 //! hands on an [`Errno`]'s number.
 //!
 //! ```
-//! use samara_mm::{AddressSpace, Config, Errno, FileId, Flags, Layout, MapFlags, MapRequest, Prot};
+//! use samara_mm::{Access, AddressSpace, Config, Errno, FileId, Layout, MapFlags, MapRequest, Prot};
 //!
 //! let mut space = AddressSpace::<FileId>::new(Config::default());
 //! let elf = FileId { dev: (8, 1), inode: 42, open: 1, name: "/bin/true".into() };
@@ -38,10 +39,12 @@
 //! space.brk(0x501800)?;
 //! assert_eq!(space.layout().brk, 0x501800);
 //!
-//! // A write fault: which area, and may it be written?
-//! let fault = space.area_at(0x501010).expect("the heap");
-//! assert!((fault.start, fault.end) == (0x500000, 0x502000) && fault.area.flags.contains(Flags::WRITE));
-//! space.touch(0x501010, 0x501011);
+//! // A write fault: which area serves it? (Below a stack that may grow, it grows.)
+//! let fault = space.fault(0x501010, Access::Write).expect("the heap");
+//! assert_eq!((fault.at.start, fault.at.end), (0x500000, 0x502000));
+//! // Where none does, this is what SIGSEGV tells: SEGV_ACCERR, SEGV_MAPERR.
+//! assert_eq!(space.fault(0x400010, Access::Write).map_err(|r| r.si_code()), Err(2));
+//! assert_eq!(space.fault(0x900000, Access::Read).map_err(|r| r.si_code()), Err(1));
 //!
 //! // munmap(0x400000, 0x2000), and one that is refused.
 //! let answer = |done: Result<_, samara_mm::Error>| done.map_or_else(|e| -e.errno.raw(), |_plan| 0);
@@ -59,7 +62,7 @@
 //!
 //! # Ranges
 //! System calls take a start and a length, as in Linux, and round or refuse as Linux does: `map`, `unmap`, `protect`, `remap`,
-//! `advise`, `lock`, `unlock`, `seal`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`. What is not a system
+//! `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`. What is not a system
 //! call takes a start and an exclusive end: `import`, `forget`, `touch`, `areas_in`. The query and the answer of
 //! [`find_gap`](AddressSpace::find_gap) are [`samara`]'s, with inclusive ends.
 //!
@@ -85,6 +88,8 @@ mod brk;
 mod check;
 mod display;
 mod errno;
+mod fault;
+mod file_pages;
 mod flags;
 mod fork;
 mod learn;
@@ -92,15 +97,24 @@ mod limits;
 pub mod linux;
 mod lock;
 mod map;
+mod mdwe;
 mod merge;
+mod merge_pages;
+mod mincore;
+mod msync;
+mod name;
 mod place;
 mod plan;
 mod policy;
+mod process_advise;
 mod protect;
+mod query;
 mod reasons;
 mod remap;
 mod seal;
+mod smaps;
 mod space;
+mod special;
 mod store;
 mod touch;
 mod uffd;
@@ -111,15 +125,22 @@ pub use area::{Anon, AnonId, Area, Backing, FileId, Object, Policy, Uffd};
 pub use check::Violation;
 pub use display::Line;
 pub use errno::{Errno, Error};
+pub use fault::{Access, Fault, Refused};
 pub use flags::{Flags, Letters, MapFlags, Prot};
 pub use learn::NotLearnable;
 pub use limits::{Caps, Counters, Limit, Limits, Overcommit};
 pub use lock::LockKind;
 pub use map::{FileMode, MapRequest};
+pub use mdwe::Mdwe;
+pub use mincore::Incore;
+pub use msync::SyncFlags;
+pub use name::Name;
 pub use place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use plan::{Plan, Step, StepKind};
+pub use query::{Answer, Query, QueryFlags};
 pub use reasons::{Reason, Reasons};
 pub use remap::{RemapFlags, RemapMode, RemapRequest};
+pub use smaps::{Smaps, Usage};
 pub use space::{AddressSpace, Config, ImportError, Layout, PageSize, Placed, Touches};
 
 #[doc = include_str!("../README.md")]

@@ -154,7 +154,8 @@ impl<B: Backing> AddressSpace<B> {
             Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(r.start, offset, page)),
             None => (Object::Anonymous, 0),
         };
-        Ok((r.start, end, Area::new(flags, object, bias)))
+        self.deny_execution(None, flags)?;
+        Ok((r.start, end, self.born(Area::new(flags, object, bias))))
     }
 
     /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not

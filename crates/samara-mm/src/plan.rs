@@ -56,12 +56,13 @@ impl fmt::Display for Step {
 /// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
 /// (before it merges), `Unmapped` takes one area or a part of one away.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// The steps, as long as they are few: most calls then need no memory for them.
-    few: [Step; FEW],
-    len: usize,
-    /// All of them, where they are more, or where room for more was asked for.
-    many: Vec<Step>,
+pub struct Plan(Steps);
+
+/// A few steps need no memory of their own: most calls have no more.
+#[derive(Clone, Debug)]
+enum Steps {
+    Few { len: u8, steps: [Step; FEW] },
+    Many(Vec<Step>),
 }
 
 /// Steps of a call that replaces an area and joins both neighbours.
@@ -70,34 +71,38 @@ const FEW: usize = 4;
 impl Plan {
     pub(crate) const fn new() -> Plan {
         let none = Step { kind: StepKind::Split, start: 0, end: 0 };
-        Plan { few: [none; FEW], len: 0, many: Vec::new() }
+        Plan(Steps::Few { len: 0, steps: [none; FEW] })
     }
 
     /// Room for `n` more steps, so that pushing them cannot fail.
     pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
-        if self.many.capacity() == 0 && self.len.saturating_add(n) <= FEW {
-            return Ok(());
+        match &mut self.0 {
+            Steps::Few { len, .. } if usize::from(*len).saturating_add(n) <= FEW => Ok(()),
+            Steps::Few { len, steps } => {
+                let mut many = Vec::new();
+                many.try_reserve(usize::from(*len).saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
+                many.extend_from_slice(&steps[..usize::from(*len)]);
+                self.0 = Steps::Many(many);
+                Ok(())
+            }
+            Steps::Many(many) => many.try_reserve(n).map_err(|_| Errno::ENOMEM),
         }
-        self.many.try_reserve(self.len.saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
-        self.many.extend_from_slice(&self.few[..self.len]);
-        self.len = 0;
-        Ok(())
     }
 
     /// For how many steps there is room in memory of its own.
     pub(crate) fn room(&self) -> usize {
-        self.many.capacity()
+        if let Steps::Many(many) = &self.0 { many.capacity() } else { 0 }
     }
 
     pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {
         let step = Step { kind, start, end };
-        if self.many.capacity() == 0 && self.len < FEW {
-            self.few[self.len] = step;
-            self.len += 1;
-        } else {
-            self.many.extend_from_slice(&self.few[..self.len]);
-            self.len = 0;
-            self.many.push(step);
+        match &mut self.0 {
+            Steps::Few { len, steps } if usize::from(*len) < FEW => {
+                steps[usize::from(*len)] = step;
+                *len += 1;
+            }
+            Steps::Few { steps, .. } => self.0 = Steps::Many(steps.iter().copied().chain([step]).collect()),
+            Steps::Many(many) => many.push(step),
         }
     }
 
@@ -109,14 +114,19 @@ impl Plan {
     }
 
     /// Takes back all but the first `len` steps.
-    pub(crate) fn truncate(&mut self, len: usize) {
-        self.many.truncate(len);
-        self.len = self.len.min(len);
+    pub(crate) fn truncate(&mut self, to: usize) {
+        match &mut self.0 {
+            Steps::Few { len, .. } => *len = (*len).min(to.min(FEW) as u8),
+            Steps::Many(many) => many.truncate(to),
+        }
     }
 
     /// The steps.
     pub fn steps(&self) -> &[Step] {
-        if self.many.is_empty() { &self.few[..self.len] } else { &self.many }
+        match &self.0 {
+            Steps::Few { len, steps } => &steps[..usize::from(*len)],
+            Steps::Many(many) => many,
+        }
     }
 
     /// How many steps of this kind.

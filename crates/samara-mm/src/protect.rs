@@ -58,6 +58,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut plan = self.begin_walk(from, end)?;
         let edit = |space: &Self, a: &Area<B>, start, end| {
+            space.deny_execution(Some(a.flags), prot.access())?;
             let new = protected(a, prot, pkey)?;
             space.affords(a, &new, end - start)?;
             Ok(Some(new))

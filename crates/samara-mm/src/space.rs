@@ -9,6 +9,7 @@ use crate::errno::Errno;
 use crate::flags::Flags;
 use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Limits, Overcommit};
+use crate::mdwe::Mdwe;
 use crate::merge;
 use crate::place::Bases;
 use crate::reasons::Reasons;
@@ -164,6 +165,9 @@ pub struct AddressSpace<B> {
     pub(crate) caps: Caps,
     /// What others have charged, in bytes.
     pub(crate) elsewhere: u64,
+    pub(crate) mdwe: Option<Mdwe>,
+    /// PR_SET_MEMORY_MERGE.
+    pub(crate) merges_pages: bool,
     pub(crate) next_id: u64,
     /// Joins of the last call, for learning.
     pub(crate) seams: Vec<Seam<B>>,
@@ -181,6 +185,8 @@ impl<B: Backing> AddressSpace<B> {
             limits: Limits::NONE,
             caps: Caps::all(),
             elsewhere: 0,
+            mdwe: None,
+            merges_pages: false,
             next_id: 1,
             seams: Vec::new(),
         }

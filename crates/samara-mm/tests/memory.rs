@@ -73,7 +73,8 @@ fn call(space: &mut AddressSpace<FileId>, kind: u64, at: u64, len: u64, to: u64)
         12 => space.advise(at, len, Advice::DontFork),
         13 => space.lock(at, len, LockKind::OnFault),
         14 => return space.fork().map(|child| *space = child).map_err(|e| (e, true)),
-        _ => space.unlock_all(),
+        15 => space.unlock_all(),
+        _ => space.process_advise(&[(at, len)], Advice::DontDump, true).map(|(_, plan)| plan),
     };
     done.map(|_| ()).map_err(whole)
 }
@@ -85,7 +86,7 @@ fn whole_or_not_at_all() {
         let mut r = Rng(3);
         let mut space = AddressSpace::<FileId>::new(Config { touches, ..Config::default() });
         for i in 0..6000 {
-            let (kind, at, len) = (r.below(16), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
+            let (kind, at, len) = (r.below(17), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
             let bytes = *space.counters();

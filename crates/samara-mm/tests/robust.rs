@@ -36,7 +36,7 @@ fn number(r: &mut Rng) -> u64 {
 fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> Result<Plan, Error> {
     let (a, b, c) = (number(r), number(r), number(r));
     let bits = r.next();
-    match r.below(20) {
+    match r.below(24) {
         0..=4 => {
             let prot = Prot::from_bits_retain(if r.one_in(4) { bits as u32 } else { r.below(8) as u32 });
             let kinds =
@@ -77,6 +77,28 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let _ = space.unregister_uffd(a, b);
             *before = space.to_string();
             space.register_uffd(a, b, uffd, Flags::UFFD_WP)
+        }
+        19 => space.remap_file_pages(a, b, if r.one_in(2) { bits % 9 } else { c }),
+        20 => {
+            let ranges: Vec<(u64, u64)> = (0..r.below(4)).map(|_| (number(r), number(r))).collect();
+            space.process_advise(&ranges, r.pick(&ADVICE), r.one_in(2)).map(|(_, plan)| plan)
+        }
+        21 => {
+            // A stack may grow though the access is refused, and is told of neither.
+            let _ = space.fault(a, r.pick(&[Access::Read, Access::Write, Access::Execute]));
+            space.merge_pages(r.one_in(2));
+            let _ = Mdwe::from_bits(r.below(30)).and_then(|mdwe| space.set_mdwe(mdwe));
+            *before = space.to_string();
+            Ok(Plan::default())
+        }
+        22 => {
+            let flags = QueryFlags::from_bits_retain(if r.one_in(2) { bits } else { bits & 0x3f });
+            let answer = space.query(&Query { addr: a, flags, name_size: b as u32 });
+            let bytes: Vec<u8> = (0..r.below(120)).map(|i| (bits >> (i % 64)) as u8).collect();
+            let _ = (answer, Query::from_bytes(&bytes, PageSize::K4));
+            let _ = (space.msync(a, b, SyncFlags::from_bits_retain(bits as u32 & 7)), space.mincore(a, b, c));
+            assert_eq!(space.smaps(|_| Usage::default()).to_string().matches("VmFlags:").count(), space.len());
+            Ok(Plan::default())
         }
         18 => space.set_anon_name(a, b, Some(Arc::from("n"))),
         _ => {

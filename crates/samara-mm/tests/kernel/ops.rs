@@ -300,24 +300,7 @@ fn write(space: &mut AddressSpace<FileId>, at: u64) -> i32 {
     if !(BASE..END).contains(&at) {
         return EFAULT;
     }
-    let Some(next) = space.area_at_or_after(at) else { return EFAULT };
-    if next.start > at {
-        if !next.area.flags.contains(Flags::GROWSDOWN) {
-            return EFAULT;
-        }
-        let key = next.start;
-        let below = space.areas_in(BASE - PAGE, at).next_back();
-        let in_the_way = |f: Flags| f.intersects(Flags::ACCESS) && !f.contains(Flags::GROWSDOWN);
-        if below.is_some_and(|b| in_the_way(b.area.flags)) {
-            return EFAULT;
-        }
-        space.grow_down(key, at).expect("nothing lies between");
-    }
-    if !space.area_at(at).is_some_and(|a| a.area.flags.contains(Flags::WRITE)) {
-        return EFAULT;
-    }
-    space.touch(at, at + 1);
-    0
+    space.fault(at, Access::Write).map_or(EFAULT, |_| 0)
 }
 
 pub(crate) fn id(open: u64) -> FileId {

@@ -3,6 +3,9 @@
 //! The child is forked before anything is built, makes raw system calls only, and allocates nothing: what it does to its
 //! address space outside the window cannot be seen inside.
 
+#[path = "touch.rs"]
+mod touch;
+
 use std::io;
 
 pub(crate) const PAGE: u64 = 4096;
@@ -19,6 +22,9 @@ pub(crate) enum Raw {
     Call(i64, [u64; 6]),
     /// Write a byte there, if that is allowed.
     Write(u64),
+    /// The program itself reads, writes or executes there: 0, or the `si_code` of the signal that it gets (SIGBUS: 100 more).
+    #[allow(dead_code)] // Not every test that runs children has a use for it.
+    Access(samara_mm::Access, u64),
     /// Fork, and go on in the child.
     Fork,
     /// Register (or not) from here, so many bytes, with a userfaultfd for write protection.
@@ -210,6 +216,7 @@ fn child(calls: &[Raw], window: Window, at: *mut u8, frames_len: usize) -> ! {
                 let nr = if on { 0xc020_aa00 } else { 0x8010_aa01 };
                 call(libc::SYS_ioctl, [uffd.unwrap_or(u64::MAX), nr, &raw const arg as u64, 0, 0, 0])
             }
+            Raw::Access(access, addr) => touch::touch(access, addr),
             Raw::Write(addr) => call(libc::SYS_read, [zero, addr, 1, 0, 0, 0]),
             Raw::Fork => match call(libc::SYS_fork, [0; 6]) {
                 0 => {

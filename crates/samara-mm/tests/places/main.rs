@@ -2,12 +2,15 @@
 //! of `/proc/PID/maps`, byte for byte.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+mod import;
+mod kernels;
 #[path = "../kernel/rng.rs"]
 mod rng;
 #[allow(dead_code)]
 #[path = "../kernel/sys.rs"]
 mod sys;
 
+use import::{import, layout};
 use rng::Rng;
 use samara_mm::*;
 use std::io::Write;
@@ -19,54 +22,6 @@ static ONE: Mutex<()> = Mutex::new(());
 
 fn runs(usual: u64) -> u64 {
     std::env::var("SAMARA_MM_RUNS").ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
-}
-
-fn layout() -> Layout {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("procfs");
-    let rest = stat.rsplit_once(')').expect("a name in brackets").1;
-    let field = |n: usize| rest.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).expect("a number");
-    let brk = sys::call(libc::SYS_brk, [0; 6]) as u64;
-    Layout { start_brk: field(47), brk, start_stack: field(28), data: field(46) - field(45) }
-}
-
-/// A model of the process whose smaps these are: a child, so all its memory is inherited, and taken as written.
-fn import(smaps: &str, layout: Layout) -> AddressSpace<FileId> {
-    let vsyscall = smaps.contains("[vsyscall]");
-    let mut space = AddressSpace::new(Config { vsyscall, ..Config::default() });
-    space.set_layout(layout);
-    let mut head: Option<&str> = None;
-    for (id, line) in smaps.lines().enumerate() {
-        if let Some(letters) = line.strip_prefix("VmFlags:") {
-            let head = head.take().expect("VmFlags come after a maps line");
-            if !head.contains("[vsyscall]") {
-                let (start, end, mut area) = parse(head, Flags::from_letters(letters));
-                area.anon = Anon::Identity { id: 1_000_000 + id as u64, inherited: true };
-                space.import(start, end, area).expect("smaps is in order");
-            }
-        } else if line.split_ascii_whitespace().next().is_some_and(|w| w.contains('-') && !w.contains(':')) {
-            head = Some(line);
-        }
-    }
-    space
-}
-
-fn parse(line: &str, flags: Flags) -> (u64, u64, Area<FileId>) {
-    let mut words = line.splitn(6, ' ');
-    let mut word = || words.next().expect("six fields");
-    let hex = |s: &str| u64::from_str_radix(s, 16).expect("hex");
-    let (start, end) = word().split_once('-').expect("a range");
-    let (start, end) = (hex(start), hex(end));
-    let (_, offset, dev, inode) = (word(), hex(word()), word(), word().parse().expect("a number"));
-    let name = word().trim_start().replace("\\012", "\n");
-    let (major, minor) = dev.split_once(':').expect("two numbers");
-    let dev = (hex(major) as u32, hex(minor) as u32);
-    let object = match &*name {
-        _ if inode != 0 => Object::File(FileId { dev, inode, open: 0, name: Arc::from(name) }),
-        "" | "[heap]" | "[stack]" => Object::Anonymous,
-        _ => Object::Special(Arc::from(name)),
-    };
-    let bias = if inode != 0 { Area::<FileId>::bias_of(start, offset, PAGE) } else { 0 };
-    (start, end, Area::new(flags, object, bias))
 }
 
 fn seen(space: &AddressSpace<FileId>, w: Window) -> Vec<Seen> {

@@ -1,0 +1,40 @@
+//! PR_SET_MEMORY_MERGE: all memory that may be is MERGEABLE, now and from now on. Which pages are equal is not the model's.
+
+use crate::advise::mergeable;
+use crate::area::{Area, Backing};
+use crate::flags::Flags;
+use crate::space::AddressSpace;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Whether memory becomes mergeable by itself.
+    pub fn merges_pages(&self) -> bool {
+        self.merges_pages
+    }
+
+    /// Switches that on or off: all areas that can be are [`Flags::MERGEABLE`] then, or no longer. Areas that come to be alike stay apart. A forked child and a
+    /// new program have the switch as it is; switching it to what it is changes nothing. O(n).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.merge_pages(true);
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// assert!(space.area_at(0x10000).unwrap().area.flags.contains(Flags::MERGEABLE));
+    /// ```
+    pub fn merge_pages(&mut self, on: bool) {
+        if self.merges_pages == on {
+            return;
+        }
+        self.merges_pages = on;
+        self.seams.clear();
+        self.areas.iter_mut().filter(|(_, a)| mergeable(a)).for_each(|(_, a)| a.flags.set(Flags::MERGEABLE, on));
+    }
+
+    /// New memory as it begins.
+    pub(crate) fn born(&self, mut area: Area<B>) -> Area<B> {
+        if self.merges_pages && mergeable(&area) {
+            area.flags |= Flags::MERGEABLE;
+        }
+        area
+    }
+}

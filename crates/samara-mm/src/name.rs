@@ -1,0 +1,67 @@
+//! Names: what an area is called. Knows where heap and stack are; not how a view pads or escapes a name.
+//!
+//! A name comes from the object behind the area, or else from the place: `[heap]` is what meets the heap, `[stack]` what holds the start of the stack.
+
+use crate::area::{Backing, Object};
+use crate::space::{AddressSpace, Placed};
+use core::fmt::{self, Write};
+
+/// What an area is called: a path, `[heap]`, `[stack]`, `[vdso]`, `[anon:NAME]`, ... Displays as it is, newlines included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name<'a>(Kind<'a>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind<'a> {
+    Plain(&'a str),
+    Path(&'a str),
+    Tagged(&'static str, &'a str),
+}
+
+impl Name<'_> {
+    /// Its length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "an area without a name has none at all")]
+    pub fn len(&self) -> usize {
+        match self.0 {
+            Kind::Plain(s) | Kind::Path(s) => s.len(),
+            Kind::Tagged(tag, s) => tag.len() + s.len() + "[:]".len(),
+        }
+    }
+
+    /// As a maps line shows it: a path's newlines are `\012`, and nothing else is escaped, the backslash neither.
+    pub(crate) fn write_escaped(&self, out: &mut impl Write) -> fmt::Result {
+        let Kind::Path(path) = self.0 else { return write!(out, "{self}") };
+        let mut parts = path.split('\n');
+        out.write_str(parts.next().unwrap_or_default())?;
+        parts.try_for_each(|p| write!(out, "\\012{p}"))
+    }
+}
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::Plain(s) | Kind::Path(s) => f.write_str(s),
+            Kind::Tagged(tag, s) => write!(f, "[{tag}:{s}]"),
+        }
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// The name of an area of this space, if it has one.
+    pub(crate) fn name_of<'a>(&self, at: &Placed<'a, B>) -> Option<Name<'a>> {
+        let Placed { start, end, area } = *at;
+        let layout = self.layout;
+        let kind = match (&area.object, &area.name) {
+            (Object::File(_), Some(n)) => Kind::Tagged("anon_shmem", n),
+            (Object::File(b), None) if b.name().is_empty() => return None,
+            (Object::File(b), None) => Kind::Path(b.name()),
+            (Object::Special(n), _) => Kind::Plain(n),
+            _ if start < layout.brk && end > layout.start_brk => Kind::Plain("[heap]"),
+            _ if start <= layout.start_stack && end >= layout.start_stack && layout.start_stack != 0 => {
+                Kind::Plain("[stack]")
+            }
+            (Object::Anonymous, Some(n)) => Kind::Tagged("anon", n),
+            (Object::Anonymous, None) => return None,
+        };
+        Some(Name(kind))
+    }
+}
