@@ -24,6 +24,8 @@ use crate::errno::{Errno, Error};
 use crate::flags::{MapFlags, Prot};
 use crate::lock::LockKind;
 use crate::map::{FileMode, MapRequest};
+use crate::mdwe::Mdwe;
+use crate::msync::SyncFlags;
 use crate::place::Placement;
 use crate::plan::Plan;
 use crate::remap::RemapFlags;
@@ -40,6 +42,8 @@ pub const MUNMAP: u64 = 11;
 pub const BRK: u64 = 12;
 /// `mremap`.
 pub const MREMAP: u64 = 25;
+/// `msync`.
+pub const MSYNC: u64 = 26;
 /// `madvise`.
 pub const MADVISE: u64 = 28;
 /// `mlock`.
@@ -50,6 +54,10 @@ pub const MUNLOCK: u64 = 150;
 pub const MLOCKALL: u64 = 151;
 /// `munlockall`.
 pub const MUNLOCKALL: u64 = 152;
+/// `prctl`, of which this module knows PR_SET_MDWE, PR_GET_MDWE, PR_SET_MEMORY_MERGE and PR_GET_MEMORY_MERGE.
+pub const PRCTL: u64 = 157;
+/// `remap_file_pages`.
+pub const REMAP_FILE_PAGES: u64 = 216;
 /// `mbind`.
 pub const MBIND: u64 = 237;
 /// `mlock2`.
@@ -142,6 +150,13 @@ pub fn call<B: Backing>(
             Some(advice) => space.advise(a, b, advice),
             None => Err(Errno::EINVAL.into()),
         }),
+        MSYNC => {
+            let flags = SyncFlags::from_bits_retain(c as u32);
+            zero(space.msync(a, b, flags).map(|()| Plan::new()).map_err(Error::from))
+        }
+        // Protection must be 0, and flags are not looked at.
+        REMAP_FILE_PAGES => zero(if c == 0 { space.remap_file_pages(a, b, d) } else { Err(Errno::EINVAL.into()) }),
+        PRCTL => control(space, args)?.map(|value| (value, Plan::new())).map_err(Error::from),
         MLOCK => zero(space.lock(a, b, LockKind::Now)),
         MLOCK2 => zero(match c as u32 {
             0 => space.lock(a, b, LockKind::Now),
@@ -165,6 +180,27 @@ pub fn call<B: Backing>(
     Some(match done {
         Ok((value, plan)) => Called { result: value as i64, plan },
         Err(e) => Called { result: -i64::from(e.errno.raw()), plan: e.done },
+    })
+}
+
+/// `prctl`, where it concerns memory; `None` for another of its many options.
+fn control<B: Backing>(space: &mut AddressSpace<B>, [option, a, b, c, d, _]: [u64; 6]) -> Option<Result<u64, Errno>> {
+    const SET_MDWE: u32 = 65;
+    const GET_MDWE: u32 = 66;
+    const SET_MEMORY_MERGE: u32 = 67;
+    const GET_MEMORY_MERGE: u32 = 68;
+    let rest = b | c | d;
+    Some(match option as u32 {
+        SET_MDWE | SET_MEMORY_MERGE if rest != 0 => Err(Errno::EINVAL),
+        GET_MDWE | GET_MEMORY_MERGE if a | rest != 0 => Err(Errno::EINVAL),
+        SET_MDWE => Mdwe::from_bits(a).and_then(|mdwe| space.set_mdwe(mdwe)).map(|()| 0),
+        GET_MDWE => Ok(space.mdwe().map_or(0, Mdwe::bits)),
+        SET_MEMORY_MERGE => {
+            space.merge_pages(a != 0);
+            Ok(0)
+        }
+        GET_MEMORY_MERGE => Ok(space.merges_pages().into()),
+        _ => return None,
     })
 }
 

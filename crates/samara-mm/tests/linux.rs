@@ -1,0 +1,142 @@
+//! Raw system calls: what is cut off, and what is looked at before the address space is. The answers are the running kernel's (6.18).
+
+use samara_mm::linux::{self, *};
+use samara_mm::*;
+
+const P: u64 = 4096;
+const AT: u64 = 0x1000_0000_0000 + 10 * P;
+const EFAULT: i64 = -14;
+const EINVAL: i64 = -22;
+
+/// Two words of memory at 8 and 16, of which the first is the node mask `mask`.
+struct World {
+    mask: u64,
+}
+
+impl Host<FileId> for World {
+    fn file(&mut self, fd: i32) -> Result<OpenFile<FileId>, Errno> {
+        let backing = FileId { dev: (0, 1), inode: 5, open: 5, name: "/memfd:a (deleted)".into() };
+        if fd == 3 { Ok(OpenFile { backing, mode: FileMode::RW }) } else { Err(Errno::EBADF) }
+    }
+    fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
+        let word = match addr {
+            16 => self.mask,
+            24.. => 0,
+            _ => return Err(Errno::EFAULT),
+        };
+        to.copy_from_slice(&word.to_le_bytes()[..to.len()]);
+        Ok(())
+    }
+}
+
+struct Machine(AddressSpace<FileId>, World);
+
+impl Machine {
+    fn new() -> Machine {
+        let mut machine = Machine(AddressSpace::new(Config::default()), World { mask: 1 });
+        assert_eq!(machine.call(MMAP, &[AT, 4 * P, 3, 0x32, u64::MAX, 0]), AT as i64);
+        machine
+    }
+    fn call(&mut self, nr: u64, args: &[u64]) -> i64 {
+        let mut all = [0; 6];
+        all[..args.len()].copy_from_slice(args);
+        let called = linux::call(&mut self.0, &mut self.1, &mut Linux, nr, all).expect("a call of the module");
+        self.0.check().unwrap();
+        called.result
+    }
+}
+
+const HIGH: u64 = 1 << 32;
+
+#[test]
+fn arguments_are_cut_to_size() {
+    let mut m = Machine::new();
+    let to = AT + 10 * P;
+    assert_eq!(m.call(MPROTECT, &[AT, P, 1 | HIGH]), EINVAL);
+    assert_eq!(m.call(MPROTECT, &[AT, 0, 1 | HIGH]), 0, "nothing at all is asked for");
+    assert_eq!(m.call(MMAP, &[to, P, 1 | HIGH, 0x32, u64::MAX, 0]), to as i64);
+    assert_eq!(m.call(MMAP, &[to, P, 1, 0x32 | HIGH << 8, u64::MAX, 0]), to as i64);
+    assert_eq!(m.call(MADVISE, &[AT, P, 4 | HIGH]), 0);
+    assert_eq!(m.call(MLOCK2, &[AT, P, HIGH]), 0);
+    assert_eq!(m.call(MSEAL, &[AT, P, HIGH]), EINVAL);
+    assert_eq!(m.call(MLOCKALL, &[2 | HIGH]), 0);
+    assert_eq!(m.call(MREMAP, &[AT, P, P, HIGH]), EINVAL);
+    assert_eq!(m.call(MMAP, &[to, P, 1, 0x13 | HIGH << 8, 3, 0]), -95, "MAP_SHARED_VALIDATE minds");
+    assert_eq!(m.call(MMAP, &[to, P, 1, 0x12, 3 | HIGH << 8, 0]), to as i64);
+    assert_eq!(m.call(MSYNC, &[AT, P, 4 | HIGH]), 0);
+    assert_eq!(m.call(PRCTL, &[66 | HIGH]), 0);
+}
+
+#[test]
+fn what_mmap_looks_at_first() {
+    let mut m = Machine::new();
+    assert_eq!(m.call(MMAP, &[AT, P, 1, 0x12, 999, 1]), EINVAL, "the offset before the descriptor");
+    assert_eq!(m.call(MMAP, &[AT, 0, 1, 0x12, 999, 0]), -9, "the descriptor before the length");
+    assert_eq!(m.call(MMAP, &[AT, P, 1, 0x12 | 0x4_0000, 3, 0]), EINVAL, "no huge pages in it");
+}
+
+#[test]
+fn node_masks() {
+    let mut m = Machine::new();
+    let (one, two, none) = (1, 2, 0);
+    // Mode, mask, bits (0: no mask), flags, answer.
+    let rows: [(u64, u64, u64, u64, i64); 23] = [
+        (0, none, 0, 0, 0),
+        (0, none, 64, 0, 0),
+        (0, one, 64, 0, EINVAL),
+        (2, one, 64, 0, 0),
+        (2, two, 64, 0, EINVAL),
+        (2, none, 64, 0, EINVAL),
+        (2, none, 0, 0, EINVAL),
+        (1, none, 0, 0, 0),
+        (4, one, 64, 0, EINVAL),
+        (3, one, 64, 0, 0),
+        (5, one, 64, 0, 0),
+        (6, one, 64, 0, 0),
+        (7, one, 64, 0, EINVAL),
+        (2 | 0x8000, one, 64, 0, 0),
+        (2 | 0xc000, one, 64, 0, EINVAL),
+        (2 | 0x2000, one, 64, 0, 0),
+        (3 | 0x2000, one, 64, 0, EINVAL),
+        (2, one, 64, 8, EINVAL),
+        (2, one, 1, 0, EINVAL),
+        (2, one, 2, 0, 0),
+        (2, one, 40_000, 0, EINVAL),
+        (4 | 0x8000, none, 0, 0, EINVAL),
+        (1 | 0x8000, none, 0, 0, EINVAL),
+    ];
+    for (mode, mask, bits, flags, answer) in rows {
+        m.1.mask = mask;
+        let pointer = if bits == 0 { 0 } else { 16 };
+        let got = m.call(MBIND, &[AT, P, mode, pointer, bits, flags]);
+        assert_eq!(got, answer, "mbind({mode:#x}, {mask}, {bits}, {flags})");
+    }
+    assert_eq!(m.call(MBIND, &[AT, P, 2, 8, 64, 0]), EFAULT);
+    m.1.mask = two;
+    assert_eq!(m.call(MBIND, &[AT, 0, 2, 16, 64, 0]), 0, "nodes are looked at only where there is something to bind");
+    assert_eq!(m.call(MBIND, &[AT + 90 * P, P, 2, 16, 64, 0]), EINVAL);
+    m.1.mask = one;
+    assert_eq!(m.call(MBIND, &[AT + 90 * P, P, 2, 16, 64, 0]), EFAULT);
+    assert_eq!(m.call(MBIND, &[AT + 1, P, 2, 16, 64, 0]), EINVAL);
+}
+
+#[test]
+fn options_of_prctl() {
+    let mut m = Machine::new();
+    let mut prctl = |args: &[u64]| m.call(PRCTL, args);
+    assert_eq!([prctl(&[66]), prctl(&[66, 1]), prctl(&[66, 0, 1])], [0, EINVAL, EINVAL]);
+    assert_eq!([prctl(&[65, 1, 1]), prctl(&[65, 2]), prctl(&[65, 3])], [EINVAL, EINVAL, 0]);
+    assert_eq!([prctl(&[66]), prctl(&[65, 1]), prctl(&[65, 0])], [3, -1, -1]);
+    assert_eq!([prctl(&[68]), prctl(&[68, 1]), prctl(&[67, 1, 1])], [0, EINVAL, EINVAL]);
+    assert_eq!([prctl(&[67, 5]), prctl(&[68])], [0, 1]);
+}
+
+#[test]
+fn file_pages() {
+    let mut m = Machine::new();
+    assert_eq!(m.call(MMAP, &[AT, 4 * P, 3, 0x11, 3, 0]), AT as i64);
+    assert_eq!(m.call(REMAP_FILE_PAGES, &[AT, P, 1, 2, 0]), EINVAL);
+    assert_eq!(m.call(REMAP_FILE_PAGES, &[AT, P, HIGH, 2, 0]), EINVAL);
+    assert_eq!(m.call(REMAP_FILE_PAGES, &[AT, P, 0, 2, 0xffff]), 0);
+    assert_eq!(m.0.area_at(AT).map(|a| (a.end - a.start, a.offset(PageSize::K4))), Some((P, 2 * P)));
+}
