@@ -205,6 +205,13 @@ impl<B> Area<B> {
         !matches!(self.object, Object::Special(_))
     }
 
+    /// Whether new anonymous memory with these flags, right behind it, becomes part of it and changes nothing of it.
+    pub(crate) fn goes_on(&self, flags: Flags) -> bool {
+        let plain = self.is_anonymous() && self.policy.is_none() && self.uffd.is_none() && self.name.is_none();
+        let known = self.bias == 0 && self.unsure == Unsure::default();
+        plain && known && self.flags == flags && !matches!(self.anon, Anon::Identity { inherited: true, .. })
+    }
+
     pub(crate) fn lockable(&self) -> bool {
         !self.is_special() && !self.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
     }

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
-use crate::space::{AddressSpace, place};
+use crate::space::{AddressSpace, Touches, place};
 use crate::store::Around;
 use samara::Span;
 
@@ -73,9 +73,24 @@ impl<B: Backing> AddressSpace<B> {
         // What ends where the heap begins is no part of it: the kernel does not look there.
         let left = left.filter(|l| l.end == start && start > self.layout.start_brk);
         let around = Around { left, right: None, was: Counters::default(), refused: None };
+        let one = self.born(Area::new(flags, Object::Anonymous, 0));
         let mut plan = Plan::new();
         plan.push(StepKind::Mapped, start, end);
-        let one = self.born(Area::new(flags, Object::Anonymous, 0));
+        if let Some(l) = around.left
+            && self.config.touches == Touches::Told
+            && l.area.goes_on(one.flags)
+        {
+            // The usual case: the heap's area grows as it is.
+            plan.push(StepKind::Merged, start, start);
+            let from = l.start;
+            self.seams.clear();
+            self.areas.resize(from, Span::new(from, end - 1)).map_err(|_| Errno::ENOMEM)?;
+            self.counters.add(&Counters::of(one.flags, end - start));
+            if self.def_flags & Flags::LOCK == Flags::LOCKED {
+                self.populate_all(start, end);
+            }
+            return Ok(plan);
+        }
         let mut store = self.joined((start, end), one, &around, &mut plan)?;
         self.blur(store.area());
         self.begin_store(1, 1)?;

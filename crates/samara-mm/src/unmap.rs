@@ -5,6 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
 use crate::space::{AddressSpace, Placed};
+use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
     /// Unmaps `[start, start + len)`. Nothing mapped there is no error.
@@ -36,8 +37,17 @@ impl<B: Backing> AddressSpace<B> {
         let before = plan.len();
         let around = self.around(start, end, plan)?;
         let (was, refused) = (around.was, around.refused);
+        // The tail of one area, and nothing else: that area is made shorter as it is.
+        let tail = around.left.filter(|l| l.end > start && l.end <= end && plan.len() == before + 1).map(|l| l.start);
         match refused {
-            None => self.empty(start, end, &was),
+            None => match tail {
+                Some(from) => {
+                    self.areas.resize(from, Span::new(from, start - 1)).map_err(|_| Errno::ENOMEM)?;
+                    self.counters.take(&was);
+                    Ok(())
+                }
+                None => self.empty(start, end, &was),
+            },
             Some(refused) => self.refuse(start, refused, before, plan),
         }
     }

@@ -3,7 +3,7 @@
 use crate::check::{Stats, Violation};
 use crate::cursor::{Cursor, CursorMut};
 use crate::displaced::{Displaced, unobserved};
-use crate::error::{AllocError, StoreError, or_abort};
+use crate::error::{AllocError, BoundError, StoreError, or_abort};
 use crate::gap::GapQuery;
 use crate::gaps::Gaps;
 use crate::inner::Inner;
@@ -219,6 +219,25 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     #[inline]
     pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         self.tree.remove(key)
+    }
+
+    /// Gives the entry that holds `key` the bounds `to`, which may be wider into free keys, narrower, or elsewhere between its neighbours. O(log n), in place:
+    /// no value is moved or cloned.
+    ///
+    /// # Errors
+    /// [`BoundError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BoundError, RangeMap};
+    /// let mut map = RangeMap::from_sorted([(0..=9_u64, 'a'), (20..=29, 'b')]).unwrap();
+    /// map.resize(5, 0..=14)?;
+    /// assert_eq!(map.get(12).map(|(_, value)| *value), Some('a'));
+    /// assert_eq!(map.resize(5, 0..=20), Err(BoundError::Occupied(20)));
+    /// # Ok::<(), BoundError>(())
+    /// ```
+    pub fn resize(&mut self, key: K, to: impl Into<Span<K>>) -> Result<(), BoundError<K>> {
+        self.tree.resize(key, to.into()).map(|_| ())
     }
 
     /// Splits the entry that holds both `key - 1` and `key`, so that one part ends and the other starts there: `true`.
