@@ -275,17 +275,17 @@ impl<B: Backing> AddressSpace<B> {
         if cuts.iter().any(|c| c.1) && !old.area.can_split() {
             return Err(Errno::EINVAL);
         }
-        if joins.is_empty() {
-            for (at, _) in cuts.iter().filter(|c| c.1) {
-                if self.areas.len() >= self.config.max_map_count {
-                    return Err(Errno::ENOMEM);
-                }
-                self.cut(*at, plan)?;
+        // Where something joins, at most one side is cut, and the count does not grow: no limit to look at.
+        let room = self.config.max_map_count.saturating_sub(self.areas.len());
+        let wanted = || cuts.into_iter().filter(|c| c.1);
+        if joins.is_empty() && wanted().count() > room {
+            for (at, _) in wanted().take(room) {
+                self.cut(at, plan)?;
             }
-        } else {
-            // At most one side is cut here, and the count does not grow: no limit to look at.
-            cuts.iter().filter(|c| c.1).for_each(|c| plan.push(StepKind::Split, c.0, c.0));
+            return Err(Errno::ENOMEM);
         }
+        // The store makes the cuts.
+        wanted().for_each(|(at, _)| plan.push(StepKind::Split, at, at));
         plan.push(StepKind::Changed, start, end);
         joins.iter().for_each(|step| plan.push(step.kind, step.start, step.end));
         self.commit(store)?;
