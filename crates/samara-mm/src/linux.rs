@@ -102,9 +102,9 @@ pub trait Host<B> {
         Err(Errno::EFAULT)
     }
 
-    /// Whether this protection key is allocated. Without the hardware, 0 alone is.
-    fn pkey(&mut self, key: u32) -> bool {
-        key == 0
+    /// Whether this protection key is allocated. Without the hardware, none is, not even 0.
+    fn pkey(&mut self, _key: u32) -> bool {
+        false
     }
 
     /// The memory nodes that a policy may name, lowest first, 64 in a word.
