@@ -268,10 +268,11 @@ fn bind<B: Backing>(
     }
     let nodes = nodes(host, mask, bits)?;
     let none = nodes.iter().all(|word| *word == 0);
-    let end = space.end_of(start, len)?;
-    if end == start {
+    // A length that is rounded up to 0 is none.
+    if space.aligned(start) && space.page_up(len) == 0 {
         return Ok(Plan::new());
     }
+    space.end_of(start, len)?;
     if kind == DEFAULT {
         return if none { space.set_policy(start, len, None) } else { Err(Errno::EINVAL.into()) };
     }
