@@ -11,6 +11,11 @@ type Space = AddressSpace<FileId>;
 const HEAP: u64 = 0x5555_0000_0000;
 const SPECIAL: u64 = 0x7fff_e000_0000;
 const WORD: u64 = 0x7fff_d000_0000;
+/// Calls that the engine has, but not by their numbers.
+const MSYNC: u64 = 26;
+const MINCORE: u64 = 27;
+const PRCTL: u64 = 157;
+const REMAP_FILE_PAGES: u64 = 216;
 /// Memory and swap together.
 const MEMORY: u64 = 1 << 36;
 
@@ -89,6 +94,26 @@ pub(crate) fn after(script: &str) -> Engine {
 
 impl Machine for Engine {
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
+        let space = &mut self.space;
+        let [a, b, c, ..] = args;
+        let raw = |e: Errno| -i64::from(e.raw());
+        match nr {
+            MSYNC => return space.msync(a, b, SyncFlags::from_bits_retain(c as u32)).map_or_else(raw, |()| 0),
+            MINCORE => {
+                let hole = -i64::from(Errno::ENOMEM.raw());
+                return space.mincore(a, b, c).map_or_else(raw, |filled| if filled.hole { hole } else { 0 });
+            }
+            REMAP_FILE_PAGES if c != 0 => return raw(Errno::EINVAL),
+            REMAP_FILE_PAGES => return space.remap_file_pages(a, b, args[3]).map_or_else(|e| raw(e.errno), |_| 0),
+            PRCTL if a == 65 => {
+                return Mdwe::from_bits(b).and_then(|mdwe| space.set_mdwe(mdwe)).map_or_else(raw, |()| 0);
+            }
+            PRCTL if a == 67 => {
+                space.merge_pages(b != 0);
+                return 0;
+            }
+            _ => {}
+        }
         let called = linux::call(&mut self.space, &mut self.world, &mut Linux, nr, args);
         let called = called.unwrap_or_else(|| panic!("not a call of the engine: {nr}"));
         self.plan = called.plan;
@@ -96,12 +121,25 @@ impl Machine for Engine {
     }
 
     fn write(&mut self, addr: u64) -> i64 {
-        let writable = |a: &Placed<'_, FileId>| a.area.flags.contains(Flags::WRITE);
-        if !self.space.area_at(addr).is_some_and(|a| writable(&a)) {
-            return -EFAULT;
+        self.space.fault(addr, Access::Write).map_or(-EFAULT, |_| 0)
+    }
+
+    fn fault(&mut self, addr: u64, access: Access) -> i64 {
+        let mut child = self.space.fork().expect("memory");
+        child.fault(addr, access).map_or_else(|refused| -i64::from(refused.si_code()), |_| 0)
+    }
+
+    fn query(&mut self, [addr, flags, size, name_size, name]: [u64; 5]) -> i64 {
+        let words = [size, flags, addr, 0, 0, 0, 0, 0, 0, 0, name_size, name, 0, 0];
+        let mut bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let query = Query::from_bytes(&bytes, PageSize::K4);
+        match query.and_then(|q| self.space.query(&q)) {
+            Ok(answer) => {
+                answer.to_bytes(&mut bytes[..size.min(104) as usize]);
+                bytes[24..32].iter().rev().fold(0, |n, b| n << 8 | i64::from(*b))
+            }
+            Err(e) => -i64::from(e.raw()),
         }
-        self.space.touch(addr, addr + 1);
-        0
     }
 
     fn fork(&mut self) -> i64 {

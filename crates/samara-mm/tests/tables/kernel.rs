@@ -3,7 +3,7 @@
 
 use crate::machine::{BASE, Machine, Outcome, PAGE, PAGES, Seen, play};
 use crate::script::{FILES, Limit, Origin, Row};
-use samara_mm::Flags;
+use samara_mm::{Access, Flags};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
@@ -159,6 +159,12 @@ fn exit(code: u64) -> ! {
     }
 }
 
+/// Ends the process with what SIGSEGV tells.
+extern "C" fn refused(_signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
+    // SAFETY: the kernel gives a whole siginfo.
+    exit(unsafe { (*info).si_code } as u64)
+}
+
 fn open(path: &std::ffi::CStr) -> u64 {
     let fd = raw(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, libc::O_RDONLY as u64, 0, 0, 0]);
     if fd < 0 {
@@ -194,15 +200,24 @@ struct Query {
     name_and_id_sizes: [u32; 2],
     name_addr: u64,
     build_id_addr: u64,
+    unknown: u64,
 }
-const PROCMAP_QUERY: u64 = 3 << 30 | (size_of::<Query>() as u64) << 16 | (b'f' as u64) << 8 | 17;
+/// Bytes of a query that this kernel knows.
+const QUERY: u64 = 104;
+const PROCMAP_QUERY: u64 = 3 << 30 | QUERY << 16 | (b'f' as u64) << 8 | 17;
 const COVERING_OR_NEXT: u64 = 0x10;
 
 impl Kernel<'_> {
+    fn ask(&self, mut query: Query) -> Result<Query, i64> {
+        match raw(libc::SYS_ioctl, [self.maps, PROCMAP_QUERY, &raw mut query as u64, 0, 0, 0]) {
+            0 => Ok(query),
+            e => Err(e),
+        }
+    }
+
     /// The area at `addr`, or the first one after it.
-    fn query(&self, addr: u64) -> Option<Query> {
-        let mut q = Query { size: size_of::<Query>() as u64, flags: COVERING_OR_NEXT, addr, ..Default::default() };
-        (raw(libc::SYS_ioctl, [self.maps, PROCMAP_QUERY, &raw mut q as u64, 0, 0, 0]) == 0).then_some(q)
+    fn area(&self, addr: u64) -> Option<Query> {
+        self.ask(Query { size: QUERY, flags: COVERING_OR_NEXT, addr, ..Default::default() }).ok()
     }
 
     fn read(&mut self, path: &std::ffi::CStr) -> &str {
@@ -250,6 +265,33 @@ impl Machine for Kernel<'_> {
         done.min(0)
     }
 
+    fn fault(&mut self, addr: u64, access: Access) -> i64 {
+        match raw(libc::SYS_fork, [0; 6]) {
+            0 => {
+                // SAFETY: a handler that only ends this process, and an access that does no harm where it is allowed: nothing else lives in this child.
+                unsafe {
+                    let mut action = std::mem::zeroed::<libc::sigaction>();
+                    action.sa_sigaction = refused as *const () as usize;
+                    action.sa_flags = libc::SA_SIGINFO;
+                    libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+                    match access {
+                        Access::Read => drop((addr as *const u8).read_volatile()),
+                        _ => (addr as *mut u8).write_volatile(0),
+                    }
+                }
+                exit(0)
+            }
+            pid if pid > 0 => -i64::from(libc::WEXITSTATUS(wait(pid))),
+            e => e,
+        }
+    }
+
+    fn query(&mut self, [addr, flags, size, name_size, name_addr]: [u64; 5]) -> i64 {
+        let name_and_id_sizes = [name_size as u32, 0];
+        let query = Query { size, flags, addr, name_and_id_sizes, name_addr, ..Default::default() };
+        self.ask(query).map_or_else(|e| e, |q| q.start as i64)
+    }
+
     fn fork(&mut self) -> i64 {
         match raw(libc::SYS_fork, [0; 6]) {
             0 => {
@@ -282,7 +324,7 @@ impl Machine for Kernel<'_> {
         const FILL: u64 = BASE + (1 << 32);
         if self.others.is_none() {
             let (mut count, mut at) = (0, 0);
-            while let Some(q) = self.query(at) {
+            while let Some(q) = self.area(at) {
                 (count, at) = (count + 1, q.end);
             }
             self.others = Some(count);
@@ -341,7 +383,7 @@ impl Machine for Kernel<'_> {
 
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {
         let (mut at, mut n) = (start, 0);
-        while let Some(q) = self.query(at).filter(|q| q.start < end && n < to.len()) {
+        while let Some(q) = self.area(at).filter(|q| q.start < end && n < to.len()) {
             let perms = Flags::from_bits_retain(q.perms & 7 | (q.perms & 8) << 4);
             to[n] = Seen { start: q.start, end: q.end, flags: perms, offset: q.offset };
             (n, at) = (n + 1, q.end);

@@ -3,7 +3,7 @@
 //! Nothing here allocates: the kernel's side plays in the child of a fork.
 
 use crate::script::{Arg, Limit, Origin, Step};
-use samara_mm::Flags;
+use samara_mm::{Access, Flags};
 
 pub(crate) const PAGE: u64 = 4096;
 /// The window: far below everything that a position-independent program maps.
@@ -57,6 +57,10 @@ pub(crate) trait Machine {
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64;
     /// Writes a byte: 0, or -EFAULT.
     fn write(&mut self, addr: u64) -> i64;
+    /// What a child sees that does this: 0, or what SIGSEGV tells, negative.
+    fn fault(&mut self, addr: u64, access: Access) -> i64;
+    /// PROCMAP_QUERY: the start of the area, or a negative error number.
+    fn query(&mut self, args: [u64; 5]) -> i64;
     /// Forks, and goes on in the child.
     fn fork(&mut self) -> i64;
     /// Sets the soft and the hard limit: in bytes, from what is used now, or from 0.
@@ -109,6 +113,14 @@ pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
             Step::Write(start, end) => {
                 let (start, end) = (value(m, start), value(m, end));
                 (start..end).step_by(PAGE as usize).map(|at| m.write(at)).min().unwrap_or(0)
+            }
+            Step::Fault(addr, access) => {
+                let addr = value(m, addr);
+                m.fault(addr, *access)
+            }
+            Step::Query(args) => {
+                let args = args.map(|a| value(m, &a));
+                m.query(args)
             }
             Step::Fork => m.fork(),
             Step::Limit(limit, bytes, relative) => m.limit(*limit, *bytes, *relative),

@@ -7,7 +7,11 @@
 //! (`rw+noreserve 10-12`; `shared`, `validate` and `droppable` are other types than private). Of a file: `r+shared 10-12 FILE OFFSET` (in pages).
 //! `t` writes a byte to each page; `p-rw` protects; `u` unmaps; `mv 10-12 20` moves, `keep` so that the source stays, `size 10-12 4` grows or shrinks in
 //! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `unuffd` take a range, and so does
-//! advice by its name; `local`, `bind` and `default` are policies. `future` is mlockall(MCL_FUTURE); `fork` goes on in the child.
+//! advice by its name; `local`, `bind` and `default` are policies. `future` is mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are
+//! PR_SET_MDWE and PR_SET_MEMORY_MERGE.
+//!
+//! `reads 10` and `writes 10` say what a child sees that does that, without a change here: nothing, or `!MAPERR` or `!ACCERR`. `query @10 FLAGS` is
+//! PROCMAP_QUERY, which answers with a start.
 //!
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in the window, `2p` two pages, `@h3` and `@v2` as above; numbers;
 //! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; files and flags go by their names (`private|anon`).
@@ -19,7 +23,7 @@
 //! reading, writing, executing and sharing.
 
 use crate::machine::{BASE, MOST, Outcome, PAGE, Seen};
-use samara_mm::{Advice, Flags};
+use samara_mm::{Access, Advice, Flags};
 
 /// What a number counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +64,18 @@ pub(crate) enum Step {
     Privileged,
     Guess,
     Uffd(Arg, Arg, u64),
+    Fault(Arg, Access),
+    /// PROCMAP_QUERY: address, flags, size of its structure, size and address of the room for a name.
+    Query([Arg; 5]),
 }
 
 impl Step {
     pub(crate) fn args(&self) -> impl Iterator<Item = &Arg> {
         let (six, two): (&[Arg], _) = match self {
             Step::Call(_, args) => (args, [None; 2]),
+            Step::Query(args) => (args, [None; 2]),
             Step::Write(start, end) | Step::Uffd(start, end, _) => (&[], [Some(start), Some(end)]),
+            Step::Fault(at, _) => (&[], [Some(at), None]),
             _ => (&[], [None; 2]),
         };
         six.iter().chain(two.into_iter().flatten())
@@ -100,7 +109,7 @@ pub(crate) const FILES: [&str; 12] =
     ["f", "dup", "again", "ro", "wo", "g", "path", "dir", "pipe", "sealed", "future-sealed", "nofile"];
 
 /// Calls by name.
-const CALLS: [(&str, u64); 17] = [
+const CALLS: [(&str, u64); 18] = [
     ("mmap", 9),
     ("mprotect", 10),
     ("munmap", 11),
@@ -117,6 +126,7 @@ const CALLS: [(&str, u64); 17] = [
     ("mlock2", 325),
     ("pkey_mprotect", 329),
     ("mseal", 462),
+    ("prctl", 157),
     ("remap_file_pages", 216),
 ];
 
@@ -145,8 +155,10 @@ const MAP: [(&str, u64); 22] = [
     ("dontunmap", 4),
 ];
 
-const ERRNOS: [(&str, i64); 12] = [
+const ERRNOS: [(&str, i64); 17] = [
     ("EPERM", 1),
+    ("ENOENT", 2),
+    ("E2BIG", 7),
     ("EBADF", 9),
     ("EAGAIN", 11),
     ("ENOMEM", 12),
@@ -157,7 +169,11 @@ const ERRNOS: [(&str, i64); 12] = [
     ("ENODEV", 19),
     ("EINVAL", 22),
     ("EOVERFLOW", 75),
+    ("ENAMETOOLONG", 36),
     ("EOPNOTSUPP", 95),
+    // What SIGSEGV tells.
+    ("MAPERR", 1),
+    ("ACCERR", 2),
 ];
 
 fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
@@ -278,6 +294,15 @@ fn step(words: &[&str]) -> Step {
         "bind" => call("mbind", &[at, len, number(2), Arg { origin: Origin::Word, add: 0 }, number(64), number(0)]),
         "future" => call("mlockall", &[number(2)]),
         "fork" => Step::Fork,
+        "reads" => Step::Fault(page(words[1]).expect("a page"), Access::Read),
+        "writes" => Step::Fault(page(words[1]).expect("a page"), Access::Write),
+        "query" => {
+            let mut five = [number(0), number(0), number(104), number(0), number(0)];
+            five.iter_mut().zip(&words[1..]).for_each(|(to, word)| *to = arg(word));
+            Step::Query(five)
+        }
+        "mdwe" => call("prctl", &[number(65), number(1)]),
+        "merge-pages" => call("prctl", &[number(67), number(1)]),
         "uffd" => Step::Uffd(at, end, 1),
         "uffd-wp" => Step::Uffd(at, end, 2),
         "unuffd" => Step::Uffd(at, end, 0),
