@@ -1,7 +1,7 @@
 //! The engine's side.
 
 use crate::machine::{EFAULT, Machine, Outcome, PAGE, Seen, play};
-use crate::script::{FILES, Limit, Origin, Row};
+use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
 use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::*;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ impl Host<FileId> for World {
             "dir" | "pipe" => (6, FileMode::READ | FileMode::UNMAPPABLE),
             "sealed" => (7, FileMode::RW | FileMode::WRITE_SEALED),
             "future-sealed" => (8, FileMode::RW | FileMode::WRITE_SEALED),
+            "no-exec" => (9, FileMode::RW | FileMode::NOEXEC),
+            "append-only" => (10, FileMode::RW | FileMode::APPEND_ONLY),
             _ => return Err(Errno::EBADF),
         };
         Ok(OpenFile { backing: file(open), mode })
@@ -80,6 +82,7 @@ fn space(max_map_count: usize) -> Space {
 pub(crate) fn run(row: &Row) -> Outcome {
     let mut out = Outcome::new();
     play(&mut Engine::new(), &row.steps, &mut out);
+    assert!(!out.lacks, "not of the engine: {}", row.text);
     out
 }
 
@@ -159,8 +162,12 @@ impl Machine for Engine {
             Limit::Data => (&mut limits.data, used.data),
             Limit::Locked => (&mut limits.locked, used.locked),
             Limit::Stack => (&mut limits.stack, 0),
+            Limit::SoftData => (&mut limits.data, used.data),
         };
-        *which = samara_mm::Limit::bytes(bytes + if relative { now } else { 0 });
+        which.soft = bytes + if relative { now } else { 0 };
+        if limit != Limit::SoftData {
+            which.hard = which.soft;
+        }
         self.space.set_limits(limits);
         0
     }
@@ -176,8 +183,10 @@ impl Machine for Engine {
     }
 
     fn uffd(&mut self, addr: u64, len: u64, mode: u64) -> Option<i64> {
-        let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
-        let done = match mode {
+        let id = if mode & OTHER == 0 { 1 } else { 2 };
+        let uffd = Uffd { id, fork_events: false, remap_events: false };
+        let done = match mode & !OTHER {
+            CLOSE => self.space.close_uffd(id),
             0 => self.space.unregister_uffd(addr, len),
             1 => self.space.register_uffd(addr, len, uffd, Flags::UFFD_MISSING),
             _ => self.space.register_uffd(addr, len, uffd, Flags::UFFD_WP),

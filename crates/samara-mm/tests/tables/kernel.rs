@@ -1,8 +1,8 @@
 //! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and allocates nothing: what it does to its address space outside
 //! the window cannot be seen inside.
 
-use crate::machine::{BASE, Machine, Outcome, PAGE, PAGES, Seen, play};
-use crate::script::{FILES, Limit, Origin, Row};
+use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, Seen, play};
+use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
 use samara_mm::{Access, Flags};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
@@ -47,6 +47,7 @@ impl Fixed {
         };
         let (f, g) = (memfd(0), memfd(0));
         let again = |flags| open(&format!("/proc/self/fd/{f}"), flags);
+        let mounted = mounted();
         let mut pipe = [0i32; 2];
         assert_eq!(raw(libc::SYS_pipe2, [pipe.as_mut_ptr() as u64, 0, 0, 0, 0, 0]), 0);
         let files = FILES.map(|name| match name {
@@ -61,6 +62,8 @@ impl Fixed {
             "pipe" => pipe[0] as u64,
             "sealed" => memfd(libc::F_SEAL_WRITE),
             "future-sealed" => memfd(libc::F_SEAL_FUTURE_WRITE),
+            "no-exec" => mounted[0],
+            "append-only" => mounted[1],
             _ => u64::MAX,
         });
         // A wish below the lowest address is raised to it.
@@ -83,6 +86,27 @@ impl Fixed {
             guesses: little && number(&text("/proc/sys/vm/overcommit_memory")) == 0,
         }
     }
+}
+
+/// Two files of a file system of this test's own, which nothing is executed from: `no-exec`, and `append-only`. For those who may mount.
+fn mounted() -> [u64; 2] {
+    let fs = raw(libc::SYS_fsopen, [c"tmpfs".as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
+    const CREATE: u64 = 6;
+    const NOEXEC: u64 = 8;
+    raw(libc::SYS_fsconfig, [fs, CREATE, 0, 0, 0, 0]);
+    let mount = raw(libc::SYS_fsmount, [fs, 0, NOEXEC, 0, 0, 0]);
+    let file = |name: &std::ffi::CStr, flags: i32| {
+        let flags = (flags | libc::O_RDWR | libc::O_CREAT) as u64;
+        raw(libc::SYS_openat, [mount as u64, name.as_ptr() as u64, flags, 0o600, 0, 0])
+    };
+    if mount < 0 {
+        return [MISSING; 2];
+    }
+    let (no_exec, append) = (file(c"a", 0), file(c"b", libc::O_APPEND));
+    // FS_IOC_SETFLAGS, FS_APPEND_FL.
+    let flag: u64 = 0x20;
+    let good = raw(libc::SYS_ioctl, [append as u64, 0x4008_6602, &raw const flag as u64, 0, 0, 0]) == 0;
+    [no_exec as u64, if good { append as u64 } else { MISSING }]
 }
 
 /// Where the kernel's own pages begin, if they are those that rows know: 4, 2 and 2 pages, side by side; else 0.
@@ -129,7 +153,8 @@ pub(crate) fn run(rows: &[&Row]) -> Result<Vec<Outcome>, String> {
     if pid == 0 {
         // SAFETY: the text is within the map, and only this process uses it.
         let text = unsafe { std::slice::from_raw_parts_mut(shared.0, TEXT) };
-        let mut kernel = Kernel { fixed, text, maps: open(c"/proc/self/maps"), uffd: None, others: None, filled: 0 };
+        let mut kernel =
+            Kernel { fixed, text, maps: open(c"/proc/self/maps"), uffds: [None; 2], others: None, filled: 0 };
         for (i, row) in rows.iter().enumerate() {
             let mut out = Outcome::new();
             play(&mut kernel, &row.steps, &mut out);
@@ -178,7 +203,7 @@ struct Kernel<'a> {
     text: &'a mut [u8],
     /// A descriptor of `/proc/self/maps`.
     maps: u64,
-    uffd: Option<u64>,
+    uffds: [Option<u64>; 2],
     /// Areas outside the window, without what fills the process up; counted once.
     others: Option<u64>,
     filled: u64,
@@ -241,15 +266,15 @@ impl Kernel<'_> {
     }
 
     /// A userfaultfd that asks for no events.
-    fn userfaultfd(&mut self) -> Option<u64> {
-        if self.uffd.is_none() {
+    fn userfaultfd(&mut self, which: usize) -> Option<u64> {
+        if self.uffds[which].is_none() {
             let fd = raw(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
             // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it.
             let api: [u64; 3] = [0xaa, 1 << 12, 0];
             let good = fd >= 0 && raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) == 0;
-            self.uffd = good.then_some(fd as u64);
+            self.uffds[which] = good.then_some(fd as u64);
         }
-        self.uffd
+        self.uffds[which]
     }
 }
 
@@ -309,9 +334,10 @@ impl Machine for Kernel<'_> {
             Limit::Data => (libc::RLIMIT_DATA, "VmData:"),
             Limit::Locked => (libc::RLIMIT_MEMLOCK, "VmLck:"),
             Limit::Stack => (libc::RLIMIT_STACK, "VmStk:"),
+            Limit::SoftData => (libc::RLIMIT_DATA, "VmData:"),
         };
         let bytes = bytes + if relative { self.sum(used) } else { 0 };
-        let both = [bytes, bytes];
+        let both = [bytes, if limit == Limit::SoftData { u64::MAX } else { bytes }];
         raw(libc::SYS_prlimit64, [0, nr.into(), both.as_ptr() as u64, 0, 0, 0])
     }
 
@@ -345,7 +371,11 @@ impl Machine for Kernel<'_> {
     }
 
     fn uffd(&mut self, addr: u64, len: u64, mode: u64) -> Option<i64> {
-        let fd = self.userfaultfd()?;
+        let fd = self.userfaultfd(usize::from(mode & OTHER != 0))?;
+        if mode == CLOSE {
+            return Some(raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]));
+        }
+        let mode = mode & !OTHER;
         let arg: [u64; 4] = [addr, len, mode, 0];
         // UFFDIO_REGISTER, UFFDIO_UNREGISTER.
         let nr = if mode != 0 { 0xc020_aa00 } else { 0x8010_aa01 };

@@ -10,6 +10,8 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const BASE: u64 = 0x10_0000_0000;
 /// Pages of the window, of which rows show the areas.
 pub(crate) const PAGES: u64 = 2048;
+/// No such file.
+pub(crate) const MISSING: u64 = u64::MAX - 1;
 /// Most steps of a row, and most areas that it shows.
 pub(crate) const MOST: usize = 48;
 
@@ -69,7 +71,7 @@ pub(crate) trait Machine {
     fn drop_caps(&mut self) -> i64;
     /// Leaves room for so many areas under the limit of their number. The first step of a row.
     fn room(&mut self, areas: u64) -> i64;
-    /// Registers with a userfaultfd in this mode (1 missing, 2 write protection), or (0) takes that back. `None`: there is none.
+    /// Registers with a userfaultfd in this mode (see there), or (0) takes that back. `None`: there is none.
     fn uffd(&mut self, addr: u64, len: u64, mode: u64) -> Option<i64>;
     /// Where things lie that are not in the window.
     fn origin(&mut self, origin: Origin) -> u64;
@@ -108,7 +110,8 @@ pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
         let answer = match step {
             Step::Call(nr, args) => {
                 let args = args.map(|a| value(m, &a));
-                m.call(*nr, args)
+                out.lacks = args.contains(&MISSING);
+                if out.lacks { 0 } else { m.call(*nr, args) }
             }
             Step::Write(start, end) => {
                 let (start, end) = (value(m, start), value(m, end));

@@ -6,7 +6,7 @@
 //! Maps: `rw 10-12` at this place, private and anonymous; the protection is `none` or some of `rwx`. After it, `+` and each of MAP_'s flags
 //! (`rw+noreserve 10-12`; `shared`, `validate` and `droppable` are other types than private). Of a file: `r+shared 10-12 FILE OFFSET` (in pages).
 //! `t` writes a byte to each page; `p-rw` protects; `u` unmaps; `mv 10-12 20` moves, `keep` so that the source stays, `size 10-12 4` grows or shrinks in
-//! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `unuffd` take a range, and so does
+//! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so does
 //! advice by its name; `local`, `bind` and `default` are policies. `future` is mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are
 //! PR_SET_MDWE and PR_SET_MEMORY_MERGE.
 //!
@@ -16,7 +16,7 @@
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in the window, `2p` two pages, `@h3` and `@v2` as above; numbers;
 //! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; files and flags go by their names (`private|anon`).
 //!
-//! The rest is about the process: `limit as +2` (`as`, `data`, `locked`, `stack`; so many pages more than now, or in all), `nocaps`, `privileged` (the row needs
+//! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so many pages more than now, or in all), `nocaps`, `privileged` (the row needs
 //! capabilities), `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `room 2` (so many areas until there are too many).
 //!
 //! The areas: `10-12` each, then what the row is about: `:rw` protection (with `s` if shared), `@3` offset in pages, `[..]` all its flags, `{..}` those that are not about
@@ -24,6 +24,7 @@
 
 use crate::machine::{BASE, MOST, Outcome, PAGE, Seen};
 use samara_mm::{Access, Advice, Flags};
+use std::sync::OnceLock;
 
 /// What a number counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +52,13 @@ pub(crate) enum Limit {
     Data,
     Locked,
     Stack,
+    /// The soft limit alone.
+    SoftData,
 }
+
+/// Modes of `Step::Uffd`, beside 1 (missing) and 2 (write protection): a second userfaultfd; close it.
+pub(crate) const OTHER: u64 = 8;
+pub(crate) const CLOSE: u64 = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
@@ -104,9 +111,23 @@ pub(crate) struct Row<'a> {
     pub(crate) areas: &'a str,
 }
 
-/// The files that rows use, by name.
-pub(crate) const FILES: [&str; 12] =
-    ["f", "dup", "again", "ro", "wo", "g", "path", "dir", "pipe", "sealed", "future-sealed", "nofile"];
+/// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and others.
+pub(crate) const FILES: [&str; 14] = [
+    "f",
+    "dup",
+    "again",
+    "ro",
+    "wo",
+    "g",
+    "path",
+    "dir",
+    "pipe",
+    "sealed",
+    "future-sealed",
+    "no-exec",
+    "append-only",
+    "nofile",
+];
 
 /// Calls by name.
 const CALLS: [(&str, u64); 18] = [
@@ -180,8 +201,16 @@ fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
     list.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
 }
 
+/// Advice by its name: `dont-need`.
 fn advice(name: &str) -> Option<Advice> {
-    Advice::ALL.into_iter().find(|a| format!("{a:?}").eq_ignore_ascii_case(&name.replace('-', "")))
+    static NAMES: OnceLock<Vec<(String, Advice)>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| Advice::ALL.into_iter().map(|a| (kebab(&format!("{a:?}")), a)).collect());
+    names.iter().find(|(n, _)| n == name).map(|(_, a)| *a)
+}
+
+fn kebab(name: &str) -> String {
+    let dash = |(i, c): (usize, char)| (i > 0 && c.is_uppercase()).then_some('-').into_iter().chain(c.to_lowercase());
+    name.char_indices().flat_map(dash).collect()
 }
 
 fn prot(name: &str) -> Option<u64> {
@@ -294,8 +323,8 @@ fn step(words: &[&str]) -> Step {
         "bind" => call("mbind", &[at, len, number(2), Arg { origin: Origin::Word, add: 0 }, number(64), number(0)]),
         "future" => call("mlockall", &[number(2)]),
         "fork" => Step::Fork,
-        "reads" => Step::Fault(page(words[1]).expect("a page"), Access::Read),
-        "writes" => Step::Fault(page(words[1]).expect("a page"), Access::Write),
+        "reads" => Step::Fault(page(words[1]).unwrap_or_else(|| arg(words[1])), Access::Read),
+        "writes" => Step::Fault(page(words[1]).unwrap_or_else(|| arg(words[1])), Access::Write),
         "query" => {
             let mut five = [number(0), number(0), number(104), number(0), number(0)];
             five.iter_mut().zip(&words[1..]).for_each(|(to, word)| *to = arg(word));
@@ -306,12 +335,20 @@ fn step(words: &[&str]) -> Step {
         "uffd" => Step::Uffd(at, end, 1),
         "uffd-wp" => Step::Uffd(at, end, 2),
         "unuffd" => Step::Uffd(at, end, 0),
+        "uffd-other" => Step::Uffd(at, end, 1 | OTHER),
+        "uffd-close" => Step::Uffd(at, end, CLOSE),
         "nocaps" => Step::DropCaps,
         "privileged" => Step::Privileged,
         "guess" => Step::Guess,
         "room" => Step::Room(words[1].parse().expect("a number")),
         "limit" => {
-            let kinds = [("as", Limit::As), ("data", Limit::Data), ("locked", Limit::Locked), ("stack", Limit::Stack)];
+            let kinds = [
+                ("as", Limit::As),
+                ("data", Limit::Data),
+                ("locked", Limit::Locked),
+                ("stack", Limit::Stack),
+                ("soft-data", Limit::SoftData),
+            ];
             Step::Limit(find(&kinds, words[1]).expect("a limit"), pages(2).add, words[2].starts_with('+'))
         }
         verb => {
@@ -396,16 +433,6 @@ impl<'a> Row<'a> {
             let like = |i: usize| expected.get(i).copied().unwrap_or(":");
             areas.iter().enumerate().map(|(i, a)| show(a, like(i), out)).collect::<Vec<_>>().join(" ")
         })
-    }
-
-    /// Whether the row shows this flag.
-    pub(crate) fn shows(&self, letters: &str) -> bool {
-        self.areas.split(|c: char| !c.is_ascii_alphabetic()).any(|w| w == letters)
-    }
-
-    /// Whether there is such a word in the script.
-    pub(crate) fn has(&self, word: &str) -> bool {
-        self.text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|w| w == word)
     }
 }
 

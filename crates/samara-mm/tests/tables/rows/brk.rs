@@ -25,7 +25,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("brk @h4; t h0-h4; fork; brk @h6 = @h6", "h0-h4 h4-h6"),
     ("brk @h4; fork; brk @h6 = @h6", "h0-h6"),
     ("brk @h4; u h2-h4; brk @h6 = @h6", "h0-h2 h4-h6"),
-    ("brk @h4; dontdump h0-h4; brk @h6 = @h6", "h0-h4 h4-h6"),
+    ("brk @h4; dont-dump h0-h4; brk @h6 = @h6", "h0-h4 h4-h6"),
     // Sealed.
     ("brk @h6; seal h4-h5; brk @h2 = @h6", "h0-h2 h2-h4 h4-h5{ac sl} h5-h6"),
     ("brk @h6; seal h4-h6; brk @h8 = @h8", "h0-h4 h4-h6{ac sl} h6-h8"),
@@ -35,4 +35,5 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("limit as +2; limit locked 0; brk @h2 = @h2", "h0-h2"),
     ("future; brk @h2 = @h2", "h0-h2{lo ac}"),
     ("nocaps; limit locked +2; future; brk @h3 = @h0; brk @h2 = @h2", "h0-h2{lo ac}"),
+    ("limit soft-data 0; brk @h1 = @h0; rw 10-12", "10-12"),
 ];

@@ -4,8 +4,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     // Changes of a part: no cut, or only the first one.
     ("room 3; rw 10-20; rw 30-31; p-r 12-14 !ENOMEM", "10-12 12-20 30-31"),
     ("room 2; rw 10-20; rw 30-31; p-r 12-14 !ENOMEM", "10-20 30-31"),
-    ("room 3; rw 10-20; rw 30-31; dontdump 12-14 !EAGAIN", "10-12 12-20 30-31"),
-    ("room 2; rw 10-20; rw 30-31; dontdump 12-14 !EAGAIN", "10-20 30-31"),
+    ("room 3; rw 10-20; rw 30-31; dont-dump 12-14 !EAGAIN", "10-12 12-20 30-31"),
+    ("room 2; rw 10-20; rw 30-31; dont-dump 12-14 !EAGAIN", "10-20 30-31"),
     ("room 3; rw 10-20; rw 30-31; lock 12-14 !ENOMEM", "10-12 12-20 30-31"),
     ("room 3; rw 10-20; rw 30-31; seal 12-14 !ENOMEM", "10-12 12-20 30-31"),
     ("room 3; rw 10-20; rw 30-31; local 12-14 !ENOMEM", "10-12 12-20 30-31"),

@@ -23,6 +23,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; limit data +0; size 10-12 4 !ENOMEM; mv 10-12 20; p-r 20-22; rw 30-32", "20-22:r 30-32:rw"),
     ("r 10-20; limit data +1; limit as 1; p-rw 12-17", "10-12:r 12-17:rw 17-20:r"),
     ("limit data 0; rw 10-11 !ENOMEM; r 10-11", "10-11"),
+    ("limit soft-data 0; rw 10-11; p-rwx 10-11", "10-11:rwx"),
     // Promised memory: only a call that asks for more than there is.
     ("guess; mmap @10 0x10000000000 rw private|anon|fixed !ENOMEM", ""),
     ("guess; mmap @10 0x10000000000 rw shared|anon|fixed !ENOMEM", ""),

@@ -12,7 +12,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-13; mlock @10+1 1p", "10-12{lo ac} 12-13{ac}"),
     ("rw 10-13; mlock @10+1 4095", "10-11{lo ac} 11-13{ac}"),
     ("rw 10-13; mlock @10 -1; mlock @10 0; munlock @10 -1; mlock @50 0", "10-13{ac}"),
-    ("rw 10-13; mlock @10 max-1p+1 !EINVAL; munlock @10 max-1p+1 !EINVAL; mlock2 @10 max-1p+1 1 !EINVAL", "10-13{ac}"),
+    ("privileged; rw 10-13; mlock @10 max-1p+1 !EINVAL; munlock @10 max-1p+1 !EINVAL; mlock2 @10 max-1p+1 1 !EINVAL", "10-13{ac}"),
+    ("nocaps; limit locked +9; rw 10-13; mlock @10 max-1p+1 !ENOMEM; munlock @10 max-1p+1 !EINVAL", "10-13{ac}"),
     // Parts.
     ("rw 10-13; lock 11-12", "10-11 11-12{lo ac} 12-13"),
     ("rw 10-13; lock 11-12; unlock 11-12", "10-13"),

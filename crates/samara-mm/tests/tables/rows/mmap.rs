@@ -74,6 +74,11 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("mmap @10 1p r validate|fixed f; mmap @12 1p r validate|populate|stack|noreserve|fixed f", "10-11:rs 12-13:rs{nr nh}"),
     ("mmap @10 1p r shared|sync|fixed f; mmap @12 1p r private|sync|anon|fixed", "10-11{sf} 12-13{sf}"),
     ("mmap @10 1p r private|hugetlb|fixed f !EINVAL", ""),
+    // Where nothing is executed from, and what is only appended to.
+    ("rx 10-11 no-exec !EPERM; x+shared 10-11 no-exec !EPERM; r 10-11 no-exec; r+shared 12-13 no-exec", "10-11[rd mr mw] 12-13[rd sh mr mw ms]"),
+    ("rw 10-11 no-exec; p-rx 10-11 !EACCES; p-r 10-11", "10-11:r"),
+    ("mmap @10 1p wx shared|fixed ro !EACCES; mmap @10 1p rwx shared|fixed no-exec !EPERM", ""),
+    ("r+shared 10-11 append-only !EACCES; rw+shared 10-11 append-only !EACCES; rw 10-11 append-only", "10-11:rw"),
     // Sealed memory of memfds.
     ("mmap @10 1p rw shared|fixed sealed !EPERM; mmap @10 1p rw shared|fixed future-sealed !EPERM", ""),
     ("r+shared 10-11 sealed; r+shared 12-13 future-sealed", "10-11:rs[rd sh mr me ms] 12-13:rs[rd sh mr me ms]"),

@@ -35,6 +35,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; t 10-12; rw 14-16; fork; size 10-12 4", "10-16"),
     ("rw 10-12; t 10-12; rw 14-16; t 14-16; fork; size 10-12 4", "10-14 14-16"),
     ("rw 10-12; lock 10-12; size 10-12 4", "10-14{lo ac}"),
+    ("r+shared 10-11 f 0x7fffffffffffe; size 10-11 2", "10-12@2251799813685246"),
     // More, elsewhere.
     ("rw 10-12; rw 12-13 f; mremap @10 2p 4p 1 = away", "12-13"),
     ("rw 10-13; rw 13-14 f; mremap @10 1p 2p 1 = away", "11-13 13-14"),
@@ -61,7 +62,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; r 20-22; mv 10-12 21", "20-21:r 21-23:rw"),
     ("rw 10-14; rw 20-30; r 22-24; mv 10-14 21", "20-30:rw"),
     ("rw 10-14; lock 10-14; mv 10-12 20", "12-14{lo ac} 20-22{lo ac}"),
-    ("rw 10-12; dontfork 10-12; mv 10-12 20", "20-22{dc ac}"),
+    ("rw 10-12; dont-fork 10-12; mv 10-12 20", "20-22{dc ac}"),
     ("r 10-12 f 5; mv 10-12 20", "20-22@5"),
     ("rw+growsdown 600-602; mv 600-602 700", "700-702{gd ac}"),
     // The copy joins its own source before that is unmapped, and what stays of the source keeps the identity.

@@ -34,4 +34,6 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("mmap @10 1p none private|anon|32bit|fixed = @10", "10-11"),
     // No gap is wide enough.
     ("mmap 0 0x7ffffffff000 none private|anon|noreserve !ENOMEM", ""),
+    ("mmap 0 1p none private|anon|above4g = away", ""),
+    ("mmap @10 1p none private|anon|above4g = @10; mmap least 1p none private|anon|above4g = least", "10-11"),
 ];

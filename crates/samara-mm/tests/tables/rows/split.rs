@@ -17,7 +17,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-14; t 10-14; p-r 10-12; rw 8-10; p-rw 10-12", "8-14:rw"),
     ("rw 10-14; t 10-14; p-r 12-14; rw 14-16; p-rw 12-14", "10-16:rw"),
     ("rw 10-12; t 10-12; fork; r 12-14; p-rw 12-14", "10-12:rw 12-14:rw"),
-    ("rw 8-10; rw 10-12; dontdump 10-12; t 10-12; fork; dodump 10-12", "8-10 10-12"),
+    ("rw 8-10; rw 10-12; dont-dump 10-12; t 10-12; fork; do-dump 10-12", "8-10 10-12"),
     // Over several areas at once.
     ("r 10-12; rwx 12-14; none 14-16; p-rw 11-15", "10-11:r 11-15:rw 15-16:none"),
     ("r 10-12; rw 12-14; r 14-16; p-rw 10-16", "10-16:rw"),

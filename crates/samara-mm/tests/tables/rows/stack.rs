@@ -39,4 +39,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("nocaps; limit locked +3; rw+growsdown+locked 600-602; t 598-599 !EFAULT; t 599-600", "599-602{gd lo ac}"),
     ("rw+growsdown+locked 600-602; t 590-591", "590-602{gd lo ac}"),
     ("nocaps; limit locked 0; rw+growsdown 600-602; t 590-591", "590-602{gd ac}"),
+    // Not below where maps begin.
+    ("mmap least 1p rw private|anon|growsdown|fixed; writes least-1p !MAPERR; writes least", ""),
+    ("mmap least+1p 1p rw private|anon|growsdown|fixed; writes least; writes least-1p !MAPERR", ""),
 ];
