@@ -273,9 +273,13 @@ fn arg(text: &str) -> Arg {
         let minus = rest.starts_with('-');
         rest = rest.trim_start_matches(['+', '-']);
         // Names of files and advice have a `-`, too.
-        let whole = term(rest).is_some();
-        let end = if whole { rest.len() } else { rest.find(['+', '-']).unwrap_or(rest.len()) };
-        let one = term(&rest[..end]).unwrap_or_else(|| panic!("no such argument: {text}"));
+        let (one, end) = match term(rest) {
+            Some(one) => (one, rest.len()),
+            None => {
+                let end = rest.find(['+', '-']).unwrap_or(rest.len());
+                (term(&rest[..end]).unwrap_or_else(|| panic!("no such argument: {text}")), end)
+            }
+        };
         if one.origin != Origin::Zero {
             sum.origin = one.origin;
         }
