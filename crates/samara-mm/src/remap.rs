@@ -290,6 +290,9 @@ impl<B: Backing> AddressSpace<B> {
             if a.area.flags.contains(Flags::SEALED) {
                 return Err(Errno::EPERM);
             }
+            if r.dontunmap && a.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
+                return Err(Errno::EINVAL);
+            }
             let cut_special = !a.area.can_split() && (s != a.start || e != a.end);
             let target = to + (s - r.old);
             if self.areas_in(target, target + (e - s)).next().is_some() {
