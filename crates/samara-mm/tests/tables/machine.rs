@@ -11,7 +11,7 @@ pub(crate) const BASE: u64 = 0x10_0000_0000;
 /// Pages of the window, of which rows show the areas.
 pub(crate) const PAGES: u64 = 2048;
 /// No such file.
-pub(crate) const MISSING: u64 = u64::MAX - 1;
+pub(crate) const MISSING: u64 = 0x0ff0_0ff0_0ff0_0ff0;
 /// Most steps of a row, and most areas that it shows.
 pub(crate) const MOST: usize = 48;
 

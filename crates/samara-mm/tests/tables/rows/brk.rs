@@ -36,4 +36,13 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("future; brk @h2 = @h2", "h0-h2{lo ac}"),
     ("nocaps; limit locked +2; future; brk @h3 = @h0; brk @h2 = @h2", "h0-h2{lo ac}"),
     ("limit soft-data 0; brk @h1 = @h0; rw 10-12", "10-12"),
+    ("brk @h4; mlockall 2; brk @h6 = @h6; brk @h5 = @h5", "h0-h4{ac} h4-h5{lo ac}"),
+    ("merge-pages; brk @h4 = @h4", "h0-h4{ac mg}"),
+    ("mdwe; brk @h4 = @h4; p-rx h0-h2 !EACCES", "h0-h4:rw"),
+    ("brk @h4; mv h2-h4 10; brk @h6 = @h6; brk @h1 = @h1", "10-12 h0-h1"),
+    ("brk @h4; rw+growsdown h300-h301; brk @h44 = @h4; brk @h43 = @h43", "h0-h43"),
+    ("r h3-h4; brk @h2 = @h2; brk @h2+1 = @h2; u h3-h4; brk @h4 = @h4", "h0-h4"),
+    ("brk @h4; local h0-h4; brk @h6 = @h6", "h0-h4 h4-h6"),
+    ("brk @h4; uffd h0-h4; brk @h6 = @h6", "h0-h4{um ac} h4-h6{ac}"),
+    ("brk @h2+5; brk @h2+9 = @h2+9; limit as +0; brk @h3 = @h3; brk @h3+1 = @h3", "h0-h3"),
 ];
