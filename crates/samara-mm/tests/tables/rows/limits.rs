@@ -38,6 +38,14 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("limit data +1; mv 50-51 20 !EFAULT; rw+noreserve 10-12 !ENOMEM; rw+stack 10-11; rw+growsdown 600-700", "10-11 600-700"),
     ("rw+growsdown 600-602; limit data 0; p-rwx 600-602; p-r 600-602; p-rw 600-602", "600-602:rw"),
     ("rw 10-12; limit data +0; local 10-11; dont-dump 11-12; p-rwx 10-12; p-rw 11-12", "10-11:rwx 11-12:rw"),
+    // Several areas that move and stay: each asks for itself.
+    ("rw 10-12; r 12-14; limit as +2; keep 10-14 100 !ENOMEM", "10-12:rw 12-14:r 100-102:rw"),
+    ("rw 10-12; r 12-14; limit as +1; keep 10-14 100 !ENOMEM", "10-12:rw 12-14:r"),
+    ("rw 10-12; r 12-14; r 102-104; limit as +1; keep 10-14 100 !ENOMEM", "10-12:rw 12-14:r 102-104:r"),
+    ("rw 10-12; r 12-14; r 102-106; limit as +2; keep 10-14 100; u 10-11; keep 11-14 120 !ENOMEM", "11-12:rw 12-14:r 100-102:rw 102-106:r 120-121:rw"),
+    ("rw 10-12; rwx 12-14; limit data +2; keep 10-14 100 !ENOMEM", "10-12:rw 12-14:rwx 100-102:rw"),
+    ("rw 10-12; r 12-14; limit as +0; mv 10-14 100", "100-102 102-104"),
+    ("nocaps; rw 10-12; r 12-14; limit locked +4; lock 10-14; keep 10-14 100", "10-12{ac} 12-14{} 100-102{lo ac} 102-104{lo}"),
     // Promised memory: only a call that asks for more than there is.
     ("guess; mmap @10 0x10000000000 rw private|anon|fixed !ENOMEM", ""),
     ("guess; mmap @10 0x10000000000 rw shared|anon|fixed !ENOMEM", ""),
