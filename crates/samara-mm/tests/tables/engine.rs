@@ -11,11 +11,8 @@ type Space = AddressSpace<FileId>;
 const HEAP: u64 = 0x5555_0000_0000;
 const SPECIAL: u64 = 0x7fff_e000_0000;
 const WORD: u64 = 0x7fff_d000_0000;
-/// Calls that the engine has, but not by their numbers.
-const MSYNC: u64 = 26;
+/// mincore, which the engine has, but not by its number: its vector is the program's.
 const MINCORE: u64 = 27;
-const PRCTL: u64 = 157;
-const REMAP_FILE_PAGES: u64 = 216;
 /// Memory and swap together.
 const MEMORY: u64 = 1 << 36;
 
@@ -100,22 +97,9 @@ impl Machine for Engine {
         let space = &mut self.space;
         let [a, b, c, ..] = args;
         let raw = |e: Errno| -i64::from(e.raw());
-        match nr {
-            MSYNC => return space.msync(a, b, SyncFlags::from_bits_retain(c as u32)).map_or_else(raw, |()| 0),
-            MINCORE => {
-                let hole = -i64::from(Errno::ENOMEM.raw());
-                return space.mincore(a, b, c).map_or_else(raw, |filled| if filled.hole { hole } else { 0 });
-            }
-            REMAP_FILE_PAGES if c != 0 => return raw(Errno::EINVAL),
-            REMAP_FILE_PAGES => return space.remap_file_pages(a, b, args[3]).map_or_else(|e| raw(e.errno), |_| 0),
-            PRCTL if a == 65 => {
-                return Mdwe::from_bits(b).and_then(|mdwe| space.set_mdwe(mdwe)).map_or_else(raw, |()| 0);
-            }
-            PRCTL if a == 67 => {
-                space.merge_pages(b != 0);
-                return 0;
-            }
-            _ => {}
+        if nr == MINCORE {
+            let hole = -i64::from(Errno::ENOMEM.raw());
+            return space.mincore(a, b, c).map_or_else(raw, |filled| if filled.hole { hole } else { 0 });
         }
         let called = linux::call(&mut self.space, &mut self.world, &mut Linux, nr, args);
         let called = called.unwrap_or_else(|| panic!("not a call of the engine: {nr}"));

@@ -14,7 +14,8 @@
 //! PROCMAP_QUERY, which answers with a start.
 //!
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in the window, `2p` two pages, `@h3` and `@v2` as above; numbers;
-//! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; files and flags go by their names (`private|anon`).
+//! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; `last` is what the last call
+//! returned, `word` the address of a word that holds 1; files, flags and advice go by their names (`private|anon`).
 //!
 //! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so many pages more than now, or in all), `nocaps`, `privileged` (the row needs
 //! capabilities), `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `room 2` (so many areas until there are too many).
@@ -35,7 +36,7 @@ pub(crate) enum Origin {
     Least,
     /// What the last call returned.
     Last,
-    /// A word of memory that holds 1, and one that may be written to.
+    /// The address of a word that holds 1, and may be written to.
     Word,
     File(usize),
 }

@@ -41,4 +41,6 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("merge-pages; rw 10-12; mv 10-12 20; size 20-22 4; rw 24-26", "20-26{ac mg}"),
     ("merge-pages; rw 10-12; p-r 10-12; r 12-14; rw+growsdown 600-602; t 599-600; rw+stack 20-22", "10-14{mg} 20-22{ac nh mg} 599-602{gd ac mg}"),
     ("rw 10-12; rw 14-16; unmergeable 10-12; merge-pages; prctl 67 1; rw 12-14", "10-16{ac mg}"),
+    ("prctl 66 = 0; mdwe; prctl 66 = 1; prctl 68 = 0; merge-pages; prctl 68 = 1; fork; prctl 66 = 1; prctl 68 = 1", ""),
+    ("prctl 66 1 !EINVAL; prctl 68 1 !EINVAL; prctl 65 1 1 !EINVAL; prctl 67 1 1 !EINVAL; prctl 65 0x100000001 !EINVAL", ""),
 ];
