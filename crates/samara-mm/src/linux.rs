@@ -102,9 +102,9 @@ pub trait Host<B> {
         Err(Errno::EFAULT)
     }
 
-    /// Whether this protection key is allocated. Without the hardware, 0 alone is.
-    fn pkey(&mut self, key: u32) -> bool {
-        key == 0
+    /// Whether this protection key is allocated. Without the hardware, none is, not even 0.
+    fn pkey(&mut self, _key: u32) -> bool {
+        false
     }
 
     /// The memory nodes that a policy may name, lowest first, 64 in a word.
@@ -268,10 +268,11 @@ fn bind<B: Backing>(
     }
     let nodes = nodes(host, mask, bits)?;
     let none = nodes.iter().all(|word| *word == 0);
-    let end = space.end_of(start, len)?;
-    if end == start {
+    // A length that is rounded up to 0 is none.
+    if space.aligned(start) && space.page_up(len) == 0 {
         return Ok(Plan::new());
     }
+    space.end_of(start, len)?;
     if kind == DEFAULT {
         return if none { space.set_policy(start, len, None) } else { Err(Errno::EINVAL.into()) };
     }

@@ -190,10 +190,21 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Whether a fixed target may lie so low: looked at when it has been emptied.
-    fn may_lie_at(&self, to: u64) -> Result<(), Errno> {
-        let low = to < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO);
-        if low { Err(Errno::EPERM) } else { Ok(()) }
+    /// Whether `len` bytes of an area with these flags may become `new_len` at `to`, and stay where they are as well if `keep`: looked at when the target has been
+    /// emptied.
+    fn may_arrive(&self, flags: Flags, (len, new_len): (u64, u64), to: u64, keep: bool) -> Result<(), Errno> {
+        if keep {
+            self.may_expand(flags, len)?;
+        }
+        if to < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
+            return Err(Errno::EPERM);
+        }
+        // Each of several areas that stay adds one.
+        if self.areas.len() >= self.config.max_map_count.saturating_sub(3) {
+            return Err(Errno::ENOMEM);
+        }
+        let charged = flags.contains(Flags::ACCOUNT);
+        if charged { self.may_charge(if keep { len } else { new_len - len }) } else { Ok(()) }
     }
 
     /// Whether limits allow the growth that is asked for.
@@ -243,7 +254,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Moves, or duplicates, a range of one area.
     fn move_one(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
-        let (source, account) = (at.area.flags, at.area.flags.contains(Flags::ACCOUNT));
+        let source = at.area.flags;
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
         self.may_grow(r, source)?;
         if matches!(r.mode, RemapMode::Fixed(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
@@ -260,13 +271,7 @@ impl<B: Backing> AddressSpace<B> {
             self.unmap_range(s, e, plan)?;
             len = r.new_len;
         }
-        if r.dontunmap {
-            self.may_expand(source, len)?;
-        }
-        self.may_lie_at(to)?;
-        if account {
-            self.may_charge(if r.dontunmap { len } else { r.new_len - len })?;
-        }
+        self.may_arrive(source, (len, r.new_len), to, r.dontunmap)?;
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
         if !at.area.can_split() && (r.old != at.start || r.old + len != at.end) {
             return Err(Errno::EINVAL);
@@ -290,12 +295,15 @@ impl<B: Backing> AddressSpace<B> {
             if a.area.flags.contains(Flags::SEALED) {
                 return Err(Errno::EPERM);
             }
+            if r.dontunmap && a.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
+                return Err(Errno::EINVAL);
+            }
             let cut_special = !a.area.can_split() && (s != a.start || e != a.end);
-            let target = to + (s - r.old);
+            let (source, target) = (a.area.flags, to + (s - r.old));
             if self.areas_in(target, target + (e - s)).next().is_some() {
                 self.unmap_range(target, target + (e - s), plan)?;
             }
-            self.may_lie_at(target)?;
+            self.may_arrive(source, (e - s, e - s), target, r.dontunmap)?;
             if cut_special {
                 return Err(Errno::EINVAL);
             }

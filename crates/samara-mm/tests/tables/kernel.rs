@@ -1,0 +1,434 @@
+//! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and allocates nothing: what it does to its address space outside
+//! the window cannot be seen inside.
+
+use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, Seen, play};
+use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
+use samara_mm::{Access, Flags};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+/// What is the same for all rows, found before a fork.
+struct Fixed {
+    files: [u64; FILES.len()],
+    least: u64,
+    special: u64,
+    max_map_count: u64,
+    guesses: bool,
+}
+
+/// In memory that may be written to.
+static WORD: AtomicU64 = AtomicU64::new(1);
+
+fn raw(nr: i64, a: [u64; 6]) -> i64 {
+    // SAFETY: the calls are made in a sacrificial child, on addresses that no Rust object lives in; or they are plain calls on files.
+    let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
+    if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
+}
+
+impl Fixed {
+    fn get() -> &'static Fixed {
+        static FIXED: OnceLock<Fixed> = OnceLock::new();
+        FIXED.get_or_init(Fixed::find)
+    }
+
+    fn find() -> Fixed {
+        let open = |path: &str, flags: i32| {
+            let path = format!("{path}\0");
+            let fd = raw(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, flags as u64, 0, 0, 0]);
+            assert!(fd >= 0, "opening {path}: {fd}");
+            fd as u64
+        };
+        let memfd = |seals: i32| {
+            let fd = raw(libc::SYS_memfd_create, [c"tables".as_ptr() as u64, 2, 0, 0, 0, 0]);
+            assert!(fd >= 0 && raw(libc::SYS_ftruncate, [fd as u64, 1 << 20, 0, 0, 0, 0]) == 0);
+            let add = libc::F_ADD_SEALS as u64;
+            assert!(seals == 0 || raw(libc::SYS_fcntl, [fd as u64, add, seals as u64, 0, 0, 0]) == 0);
+            fd as u64
+        };
+        let (f, g) = (memfd(0), memfd(0));
+        let again = |flags| open(&format!("/proc/self/fd/{f}"), flags);
+        let mounted = mounted();
+        let mut pipe = [0i32; 2];
+        assert_eq!(raw(libc::SYS_pipe2, [pipe.as_mut_ptr() as u64, 0, 0, 0, 0, 0]), 0);
+        let files = FILES.map(|name| match name {
+            "f" => f,
+            "dup" => raw(libc::SYS_dup, [f, 0, 0, 0, 0, 0]) as u64,
+            "again" => again(libc::O_RDWR),
+            "ro" => again(libc::O_RDONLY),
+            "wo" => again(libc::O_WRONLY),
+            "g" => g,
+            "path" => again(libc::O_PATH),
+            "dir" => open("/", libc::O_RDONLY),
+            "pipe" => pipe[0] as u64,
+            "sealed" => memfd(libc::F_SEAL_WRITE),
+            "future-sealed" => memfd(libc::F_SEAL_FUTURE_WRITE),
+            "no-exec" => mounted[0],
+            "append-only" => mounted[1],
+            _ => u64::MAX,
+        });
+        // A wish below the lowest address is raised to it.
+        let least = raw(libc::SYS_mmap, [PAGE, PAGE, 0, 0x22, u64::MAX, 0]) as u64;
+        raw(libc::SYS_munmap, [least, PAGE, 0, 0, 0, 0]);
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("procfs");
+        let text = |path: &str| std::fs::read_to_string(path).expect("procfs");
+        let number = |text: &str| text.trim().parse::<u64>().expect("a number");
+        let info = text("/proc/meminfo");
+        let kib = |name: &str| {
+            let line = info.lines().find_map(|l| l.strip_prefix(name)).expect("a line");
+            number(line.trim_end_matches("kB"))
+        };
+        let little = kib("MemTotal:") + kib("SwapTotal:") < 1 << 29;
+        Fixed {
+            files,
+            least,
+            special: special(&maps),
+            max_map_count: number(&text("/proc/sys/vm/max_map_count")),
+            guesses: little && number(&text("/proc/sys/vm/overcommit_memory")) == 0,
+        }
+    }
+}
+
+/// Two files of a file system of this test's own, which nothing is executed from: `no-exec`, and `append-only`. For those who may mount.
+fn mounted() -> [u64; 2] {
+    let fs = raw(libc::SYS_fsopen, [c"tmpfs".as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
+    const CREATE: u64 = 6;
+    const NOEXEC: u64 = 8;
+    raw(libc::SYS_fsconfig, [fs, CREATE, 0, 0, 0, 0]);
+    let mount = raw(libc::SYS_fsmount, [fs, 0, NOEXEC, 0, 0, 0]);
+    let file = |name: &std::ffi::CStr, flags: i32| {
+        let flags = (flags | libc::O_RDWR | libc::O_CREAT) as u64;
+        raw(libc::SYS_openat, [mount as u64, name.as_ptr() as u64, flags, 0o600, 0, 0])
+    };
+    if mount < 0 {
+        return [MISSING; 2];
+    }
+    let (no_exec, append) = (file(c"a", 0), file(c"b", libc::O_APPEND));
+    // FS_IOC_SETFLAGS, FS_APPEND_FL.
+    let flag: u64 = 0x20;
+    let good = raw(libc::SYS_ioctl, [append as u64, 0x4008_6602, &raw const flag as u64, 0, 0, 0]) == 0;
+    [no_exec as u64, if good { append as u64 } else { MISSING }]
+}
+
+/// Where the kernel's own pages begin, if they are those that rows know: 4, 2 and 2 pages, side by side; else 0.
+fn special(maps: &str) -> u64 {
+    let bounds = |name: &str| {
+        let line = maps.lines().find(|l| l.ends_with(name))?;
+        let (start, end) = line.split_once(' ')?.0.split_once('-')?;
+        Some((u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?))
+    };
+    let (Some(a), Some(b), Some(c)) = (bounds("[vvar]"), bounds("[vvar_vclock]"), bounds("[vdso]")) else { return 0 };
+    let fits = (a.1, a.1 + 2 * PAGE, b.1 + 2 * PAGE) == (a.0 + 4 * PAGE, b.1, c.1) && (b.0, c.0) == (a.1, b.1);
+    if fits { a.0 } else { 0 }
+}
+
+const TEXT: usize = 1 << 20;
+
+/// Memory that the children write to: the outcome, and room for text.
+struct Shared(*mut u8);
+
+impl Shared {
+    fn new(outcomes: usize) -> Shared {
+        // SAFETY: a new map at a place that the kernel picks.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), Shared::len(outcomes), 3, 0x21, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Shared(at.cast())
+    }
+
+    fn len(outcomes: usize) -> usize {
+        TEXT + outcomes * size_of::<Outcome>()
+    }
+
+    fn outcome(&self, i: usize) -> *mut Outcome {
+        // SAFETY: within the map; TEXT is a multiple of any alignment.
+        unsafe { self.0.add(TEXT).cast::<Outcome>().add(i) }
+    }
+}
+
+/// Plays the rows one after the other in one child, which empties the window between them. What came of each; an error where the child died.
+pub(crate) fn run(rows: &[&Row]) -> Result<Vec<Outcome>, String> {
+    let fixed = Fixed::get();
+    let shared = Shared::new(rows.len());
+    // SAFETY: fork; the child only makes system calls and writes to `shared` before it exits.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: the text is within the map, and only this process uses it.
+        let text = unsafe { std::slice::from_raw_parts_mut(shared.0, TEXT) };
+        let mut kernel =
+            Kernel { fixed, text, maps: open(c"/proc/self/maps"), uffds: [None; 2], others: None, filled: 0 };
+        for (i, row) in rows.iter().enumerate() {
+            let mut out = Outcome::new();
+            play(&mut kernel, &row.steps, &mut out);
+            // SAFETY: within the map.
+            unsafe { shared.outcome(i).write(out) };
+            raw(libc::SYS_munmap, [BASE, PAGES * PAGE, 0, 0, 0, 0]);
+        }
+        exit(0);
+    }
+    let status = wait(pid.into());
+    // SAFETY: the child is gone, and has written them all if it ended well.
+    let outcomes = (status == 0).then(|| (0..rows.len()).map(|i| unsafe { shared.outcome(i).read() }).collect());
+    // SAFETY: the map of `Shared::new`, which nothing refers to any longer.
+    unsafe { libc::munmap(shared.0.cast(), Shared::len(rows.len())) };
+    outcomes.ok_or_else(|| format!("the child ended with wait status {status:#x}"))
+}
+
+fn wait(pid: i64) -> i32 {
+    let mut status = 0i32;
+    assert!(raw(libc::SYS_wait4, [pid as u64, &raw mut status as u64, 0, 0, 0, 0]) == pid, "waiting for the child");
+    status
+}
+
+fn exit(code: u64) -> ! {
+    loop {
+        raw(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Ends the process with what SIGSEGV tells.
+extern "C" fn refused(_signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
+    // SAFETY: the kernel gives a whole siginfo.
+    exit(unsafe { (*info).si_code } as u64)
+}
+
+fn open(path: &std::ffi::CStr) -> u64 {
+    let fd = raw(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, libc::O_RDONLY as u64, 0, 0, 0]);
+    if fd < 0 {
+        exit(3);
+    }
+    fd as u64
+}
+
+struct Kernel<'a> {
+    fixed: &'a Fixed,
+    text: &'a mut [u8],
+    /// A descriptor of `/proc/self/maps`.
+    maps: u64,
+    uffds: [Option<u64>; 2],
+    /// Areas outside the window, without what fills the process up; counted once.
+    others: Option<u64>,
+    filled: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    flags: u64,
+    addr: u64,
+    start: u64,
+    end: u64,
+    perms: u64,
+    page_size: u64,
+    offset: u64,
+    inode: u64,
+    dev: [u32; 2],
+    name_and_id_sizes: [u32; 2],
+    name_addr: u64,
+    build_id_addr: u64,
+    unknown: u64,
+}
+/// Bytes of a query that this kernel knows.
+const QUERY: u64 = 104;
+const PROCMAP_QUERY: u64 = 3 << 30 | QUERY << 16 | (b'f' as u64) << 8 | 17;
+const COVERING_OR_NEXT: u64 = 0x10;
+
+impl Kernel<'_> {
+    fn ask(&self, mut query: Query) -> Result<Query, i64> {
+        match raw(libc::SYS_ioctl, [self.maps, PROCMAP_QUERY, &raw mut query as u64, 0, 0, 0]) {
+            0 => Ok(query),
+            e => Err(e),
+        }
+    }
+
+    /// The area at `addr`, or the first one after it.
+    fn area(&self, addr: u64) -> Option<Query> {
+        self.ask(Query { size: QUERY, flags: COVERING_OR_NEXT, addr, ..Default::default() }).ok()
+    }
+
+    fn read(&mut self, path: &std::ffi::CStr) -> &str {
+        let (fd, mut done) = (open(path), 0);
+        while done < TEXT {
+            let to = self.text[done..].as_mut_ptr() as u64;
+            match raw(libc::SYS_read, [fd, to, (TEXT - done) as u64, 0, 0, 0]) {
+                n if n > 0 => done += n as usize,
+                _ => break,
+            }
+        }
+        raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        std::str::from_utf8(&self.text[..done]).unwrap_or_default()
+    }
+
+    /// A sum of `/proc/self/status`, in bytes.
+    fn sum(&mut self, name: &str) -> u64 {
+        let line = self.read(c"/proc/self/status").lines().find(|l| l.starts_with(name));
+        let number = line.and_then(|l| l.split_ascii_whitespace().nth(1)).and_then(|n| n.parse::<u64>().ok());
+        number.unwrap_or_else(|| exit(5)) << 10
+    }
+
+    /// A userfaultfd that asks for no events.
+    fn userfaultfd(&mut self, which: usize) -> Option<u64> {
+        if self.uffds[which].is_none() {
+            let fd = raw(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
+            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it.
+            let api: [u64; 3] = [0xaa, 1 << 12, 0];
+            let good = fd >= 0 && raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) == 0;
+            self.uffds[which] = good.then_some(fd as u64);
+        }
+        self.uffds[which]
+    }
+}
+
+impl Machine for Kernel<'_> {
+    fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
+        raw(nr as i64, args)
+    }
+
+    fn write(&mut self, addr: u64) -> i64 {
+        let zero = open(c"/dev/zero");
+        let done = raw(libc::SYS_read, [zero, addr, 1, 0, 0, 0]);
+        raw(libc::SYS_close, [zero, 0, 0, 0, 0, 0]);
+        done.min(0)
+    }
+
+    fn fault(&mut self, addr: u64, access: Access) -> i64 {
+        match raw(libc::SYS_fork, [0; 6]) {
+            0 => {
+                // SAFETY: a handler that only ends this process, and an access that does no harm where it is allowed: nothing else lives in this child.
+                unsafe {
+                    let mut action = std::mem::zeroed::<libc::sigaction>();
+                    action.sa_sigaction = refused as *const () as usize;
+                    action.sa_flags = libc::SA_SIGINFO;
+                    libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut());
+                    match access {
+                        Access::Read => drop((addr as *const u8).read_volatile()),
+                        _ => (addr as *mut u8).write_volatile(0),
+                    }
+                }
+                exit(0)
+            }
+            pid if pid > 0 => -i64::from(libc::WEXITSTATUS(wait(pid))),
+            e => e,
+        }
+    }
+
+    fn query(&mut self, [addr, flags, size, name_size, name_addr]: [u64; 5]) -> i64 {
+        let name_and_id_sizes = [name_size as u32, 0];
+        let query = Query { size, flags, addr, name_and_id_sizes, name_addr, ..Default::default() };
+        self.ask(query).map_or_else(|e| e, |q| q.start as i64)
+    }
+
+    fn fork(&mut self) -> i64 {
+        match raw(libc::SYS_fork, [0; 6]) {
+            0 => {
+                self.maps = open(c"/proc/self/maps");
+                0
+            }
+            pid if pid > 0 => exit(u64::from(wait(pid) != 0)),
+            e => e,
+        }
+    }
+
+    fn limit(&mut self, limit: Limit, bytes: u64, relative: bool) -> i64 {
+        let (nr, used) = match limit {
+            Limit::As => (libc::RLIMIT_AS, "VmSize:"),
+            Limit::Data => (libc::RLIMIT_DATA, "VmData:"),
+            Limit::Locked => (libc::RLIMIT_MEMLOCK, "VmLck:"),
+            Limit::Stack => (libc::RLIMIT_STACK, "VmStk:"),
+            Limit::SoftData => (libc::RLIMIT_DATA, "VmData:"),
+        };
+        let bytes = bytes + if relative { self.sum(used) } else { 0 };
+        let both = [bytes, if limit == Limit::SoftData { u64::MAX } else { bytes }];
+        raw(libc::SYS_prlimit64, [0, nr.into(), both.as_ptr() as u64, 0, 0, 0])
+    }
+
+    fn drop_caps(&mut self) -> i64 {
+        let (head, none) = ([0x2008_0522u32, 0], [0u32; 6]);
+        raw(libc::SYS_capset, [head.as_ptr() as u64, none.as_ptr() as u64, 0, 0, 0, 0])
+    }
+
+    fn room(&mut self, areas: u64) -> i64 {
+        const FILL: u64 = BASE + (1 << 32);
+        if self.others.is_none() {
+            let (mut count, mut at) = (0, 0);
+            while let Some(q) = self.area(at) {
+                (count, at) = (count + 1, q.end);
+            }
+            self.others = Some(count);
+        }
+        let wanted = self.fixed.max_map_count - self.others.unwrap_or(0) - areas;
+        while self.filled < wanted {
+            let at = FILL + self.filled * PAGE;
+            if raw(libc::SYS_mmap, [at, PAGE, self.filled & 1, 0x10_0022, u64::MAX, 0]) < 0 {
+                exit(6);
+            }
+            self.filled += 1;
+        }
+        if self.filled > wanted {
+            raw(libc::SYS_munmap, [FILL + wanted * PAGE, (self.filled - wanted) * PAGE, 0, 0, 0, 0]);
+            self.filled = wanted;
+        }
+        0
+    }
+
+    fn uffd(&mut self, addr: u64, len: u64, mode: u64) -> Option<i64> {
+        let fd = self.userfaultfd(usize::from(mode & OTHER != 0))?;
+        if mode == CLOSE {
+            return Some(raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]));
+        }
+        let mode = mode & !OTHER;
+        let arg: [u64; 4] = [addr, len, mode, 0];
+        // UFFDIO_REGISTER, UFFDIO_UNREGISTER.
+        let nr = if mode != 0 { 0xc020_aa00 } else { 0x8010_aa01 };
+        Some(raw(libc::SYS_ioctl, [fd, nr, arg.as_ptr() as u64, 0, 0, 0]))
+    }
+
+    fn origin(&mut self, origin: Origin) -> u64 {
+        match origin {
+            Origin::Zero | Origin::Last => 0,
+            Origin::Heap => {
+                // The heap ends with a page that nothing joins.
+                let end = (raw(libc::SYS_brk, [0; 6]) as u64).next_multiple_of(PAGE) + PAGE;
+                raw(libc::SYS_brk, [end, 0, 0, 0, 0, 0]);
+                raw(libc::SYS_mprotect, [end - PAGE, PAGE, 0, 0, 0, 0]);
+                raw(libc::SYS_madvise, [end - PAGE, PAGE, libc::MADV_DONTDUMP as u64, 0, 0, 0]);
+                end
+            }
+            Origin::Special => self.fixed.special,
+            Origin::Least => self.fixed.least,
+            Origin::Word => &raw const WORD as u64,
+            Origin::File(i) => self.fixed.files[i],
+        }
+    }
+
+    fn privileged(&mut self) -> bool {
+        let (head, mut caps) = ([0x2008_0522u32, 0], [0u32; 6]);
+        raw(libc::SYS_capget, [head.as_ptr() as u64, caps.as_mut_ptr() as u64, 0, 0, 0, 0]);
+        // IPC_LOCK, SYS_RAWIO.
+        caps[0] & 0x2_4000 == 0x2_4000
+    }
+
+    fn guesses(&self) -> bool {
+        self.fixed.guesses
+    }
+
+    fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {
+        let (mut at, mut n) = (start, 0);
+        while let Some(q) = self.area(at).filter(|q| q.start < end && n < to.len()) {
+            let perms = Flags::from_bits_retain(q.perms & 7 | (q.perms & 8) << 4);
+            to[n] = Seen { start: q.start, end: q.end, flags: perms, offset: q.offset };
+            (n, at) = (n + 1, q.end);
+        }
+        // All the flags, unless it would take too long.
+        let mut current = None;
+        let text = if self.filled == 0 && n > 0 { self.read(c"/proc/self/smaps") } else { "" };
+        for line in text.lines() {
+            if let Some(letters) = line.strip_prefix("VmFlags:") {
+                let area = to[..n].iter_mut().find(|a| Some(a.start) == current);
+                area.into_iter().for_each(|a| a.flags = Flags::from_letters(letters) - Flags::SOFTDIRTY);
+            } else if let Some((start, _)) = line.split_once('-') {
+                current = u64::from_str_radix(start, 16).ok().or(current);
+            }
+        }
+        n
+    }
+}
