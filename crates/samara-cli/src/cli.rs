@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use samara_oracle::Mix;
+
 use crate::moment::Moment;
 
 /// See what a program does to its address space
@@ -20,15 +22,18 @@ Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
+  samara check                                 the model against this kernel
 
 Exit codes: `trace` ends as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
-The other commands: 0 success, 1 it could not be done, 2 wrong usage, 3 the trace file ends early or is damaged.";
+The other commands: 0 success, 1 it could not be done, 2 wrong usage, 3 the trace file ends early or is damaged,
+4 the model and the kernel differ.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Trace(Trace),
     Show(Show),
     Events(Events),
+    Check(Check),
     Completions(Completions),
 }
 
@@ -98,6 +103,34 @@ pub(crate) struct Events {
     /// The trace
     pub(crate) file: PathBuf,
     /// Print one JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Compare the model with the running kernel, by random calls
+///
+/// Makes random memory calls for real, in processes of its own that end after some hundred calls, and on the model;
+/// compares result and areas after every call. A difference is printed as a test, made as short as it gets.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara check                                 all mixes
+  samara check --ops 1000000 --seed 7
+  samara check --mix remap --mix forks
+  samara check --json | jq .divergences
+
+Exit codes: 0 no difference, 4 model and kernel differ, 1 it could not be done (no mix can be compared here).")]
+pub(crate) struct Check {
+    /// How many calls, in all mixes together
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) ops: u64,
+    /// Other calls for another number; the same for the same
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits or free; may be given several times [default: all]
+    #[arg(long = "mix", value_name = "NAME")]
+    pub(crate) mixes: Vec<Mix>,
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -5,12 +5,14 @@ use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// `show`, `events`: it could not be done (no such file, no such process).
+/// `show`, `events`, `check`: it could not be done (no such file, no such process).
 pub(crate) const FAILED: u8 = 1;
 /// Any command: wrong usage.
 pub(crate) const USAGE: u8 = 2;
 /// `show`, `events`: the trace ends early or is damaged; what is whole was used.
 pub(crate) const DAMAGED: u8 = 3;
+/// `check`: the model and the kernel differ.
+pub(crate) const DIFFERS: u8 = 4;
 /// `trace`: the program was not run, because samara could not trace it or not write its files.
 pub(crate) const CANNOT_TRACE: u8 = 125;
 /// `trace`: the program is there and cannot be run.

@@ -1,5 +1,6 @@
 //! Events and summaries as JSON. `docs/cli.md` describes every field.
 
+use samara_oracle::{MixReport, Report};
 use samara_trace::event::{AreaRecord, Event};
 use samara_trace::file::{Summary, kind_name, reasons, step_name};
 use serde_json::{Value, json};
@@ -41,6 +42,30 @@ fn area(a: &AreaRecord) -> Value {
         "inode": a.inode,
         "name": a.name,
         "apart": reasons(&a.apart).collect::<Vec<_>>(),
+    })
+}
+
+/// A check as one object.
+pub(crate) fn check(report: &Report) -> Value {
+    let mix = |m: &MixReport| {
+        json!({
+            "mix": m.mix.name(),
+            "ops": m.ops,
+            "compared": m.compared,
+            "sequences": m.sequences,
+            "divergences": m.divergences,
+            "time_ns": u64::try_from(m.time.as_nanos()).unwrap_or(u64::MAX),
+        })
+    };
+    json!({
+        "ops": report.ops,
+        "compared": report.compared,
+        "divergences": report.divergences.len(),
+        "kernel": report.kernel,
+        "seed": report.seed,
+        "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),
+        "skipped": report.skipped.iter().map(|(mix, why)| json!({"mix": mix.name(), "why": why})).collect::<Vec<_>>(),
+        "tests": report.divergences.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 

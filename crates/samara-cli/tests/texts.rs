@@ -12,9 +12,14 @@ fn here(args: &[&str]) -> std::process::Output {
 
 #[test]
 fn help_texts() {
-    for command in
-        [&["--help"][..], &["trace", "--help"], &["show", "--help"], &["events", "--help"], &["completions", "--help"]]
-    {
+    for command in [
+        &["--help"][..],
+        &["trace", "--help"],
+        &["show", "--help"],
+        &["events", "--help"],
+        &["check", "--help"],
+        &["completions", "--help"],
+    ] {
         let output = here(command);
         assert!(output.status.success() && output.stderr.is_empty());
         insta::assert_snapshot!(format!("help-{}", command[0].trim_start_matches("--")), stdout(&output));
@@ -29,6 +34,8 @@ fn wrong_usage_is_exit_code_2() {
         ("no such command", &["trase"]),
         ("no such option", &["events", "--jsno", "x"]),
         ("no such moment", &["show", "x", "--at", "soon"]),
+        ("no such mix", &["check", "--mix", "bsic"]),
+        ("no ops", &["check", "--ops", "0"]),
         ("trace to output", &["trace", "-o", "-", "--", "true"]),
         ("summary to output", &["trace", "--summary-json", "-", "--", "true"]),
     ] {
@@ -48,7 +55,7 @@ fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = here(&["completions", shell]);
         assert!(output.status.success(), "{}", said(&output));
-        for word in ["trace", "show", "events", "reasons", "summary-json"] {
+        for word in ["trace", "show", "events", "check", "reasons", "summary-json"] {
             assert!(stdout(&output).contains(word), "{shell}: {word}");
         }
     }

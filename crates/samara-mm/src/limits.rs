@@ -106,7 +106,7 @@ pub struct Counters {
     pub exec: u64,
     /// Areas that grow down, and shadow stacks (`VmStk`).
     pub stack: u64,
-    /// Locked areas (`VmLck`).
+    /// Locked areas (`VmLck`). As in Linux, what mremap with DONTUNMAP has emptied counts for ever, though it is locked no more.
     pub locked: u64,
     /// Areas that are charged against the commit limit.
     pub committed: u64,

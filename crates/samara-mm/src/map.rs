@@ -146,7 +146,9 @@ impl<B: Backing> AddressSpace<B> {
         self.may_lock_more(flags_of(r.flags) | self.def_flags, len)?;
         // The kernel's hidden file is mapped from its start, whatever the offset says.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
-        if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > MAX_OFFSET) {
+        // What cannot be mapped has no end of its own.
+        let most = if r.mode.contains(FileMode::UNMAPPABLE) { u64::MAX } else { MAX_OFFSET };
+        if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
         }
         let flags = self.map_flags(r, kind)?;

@@ -351,7 +351,11 @@ impl<B: Backing> AddressSpace<B> {
         if len > 0 {
             plan.push(StepKind::Moved, old, old + len);
             if keep {
+                let locked = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
+                // The source is locked no more, but Linux never takes it off the count.
+                self.stray_locked += locked - self.counters.locked;
+                self.counters.locked = locked;
                 // What was joined to the copy is remembered as it is now.
                 for s in self.seams.iter_mut() {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {

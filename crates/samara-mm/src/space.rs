@@ -1,7 +1,7 @@
 //! The address space: its areas, its settings, and questions about them. Calls are in the files of their names.
 //!
 //! I1. Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
-//! I2. `counters` are the sums over all areas of bytes, by class.
+//! I2. `counters` are the sums over all areas of bytes, by class; of what is locked, with `stray_locked` more.
 //! I3. Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
 
 use crate::area::{Area, Backing, Object};
@@ -161,6 +161,8 @@ pub struct AddressSpace<B> {
     /// LOCKED and LOCKONFAULT as `mlockall(MCL_FUTURE)` set them.
     pub(crate) def_flags: Flags,
     pub(crate) counters: Counters,
+    /// Bytes that count as locked, though their areas are locked no more.
+    pub(crate) stray_locked: u64,
     pub(crate) limits: Limits,
     pub(crate) caps: Caps,
     /// What others have charged, in bytes.
@@ -182,6 +184,7 @@ impl<B: Backing> AddressSpace<B> {
             layout: Layout::default(),
             def_flags: Flags::empty(),
             counters: Counters::default(),
+            stray_locked: 0,
             limits: Limits::NONE,
             caps: Caps::all(),
             elsewhere: 0,

@@ -1,5 +1,6 @@
 //! The commands, a file each, and what they share.
 
+mod check;
 mod completions;
 mod events;
 mod show;
@@ -30,6 +31,7 @@ pub(crate) fn run() -> ExitCode {
         Command::Trace(args) => trace::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),
     }
 }

@@ -1,8 +1,8 @@
-//! Chosen sequences, for what random ones meet seldom. In pages of the window; words as in `tests/tables.rs`.
+//! Chosen sequences, for what random ones meet seldom. In pages of the window; words as in the tables of samara-mm's tests.
 
-use crate::ops::Op;
-use crate::sys::{BASE, PAGE};
-use samara_mm::*;
+use crate::model::SYS_MSEAL;
+use crate::op::{Op, PAGE, at as page_at, fd};
+use samara_mm::{Advice, MapFlags};
 
 pub(crate) const CASES: [&str; 23] = [
     "rw 3-7; mv 5-7 2; t 2-3; mv 2-4 5; rw 0-6",
@@ -41,27 +41,23 @@ fn one(words: &[&str]) -> Op {
         Some((a.parse::<u64>().ok()?, b.parse::<u64>().ok()?))
     };
     let (a, b) = words[1..].iter().find_map(range).unwrap_or((0, 0));
-    let (at, len) = (BASE + a * PAGE, (b - a) * PAGE);
+    let (at, len) = (page_at(a), (b - a) * PAGE);
     let number = |i: usize| words[i].parse::<u64>().expect("a number");
-    let map = |prot, flags: MapFlags| {
-        let flags = (flags | MapFlags::FIXED | MapFlags::ANONYMOUS).bits();
-        Op::Map { at, len, prot, flags, file: None, offset: 0 }
+    let mmap = |at, prot, flags: MapFlags, file, offset| {
+        Op::call(libc::SYS_mmap, &[at, len, prot, (flags | MapFlags::FIXED).bits().into(), file, offset])
     };
-    let file = |prot, kind: MapFlags| {
-        let flags = (kind | MapFlags::FIXED).bits();
-        Op::Map { at, len, prot, flags, file: Some(number(1) as usize), offset: a * PAGE }
+    let map = |prot, flags: MapFlags| mmap(at, prot, flags | MapFlags::ANONYMOUS, fd::NONE, 0);
+    let file = |prot, kind| {
+        mmap(at, prot, kind, [fd::FILE, fd::AGAIN, fd::READ_ONLY, fd::OTHER][number(1) as usize], a * PAGE)
     };
     let big = |at, prot, flags: u32, file| {
         let page = u64::from_str_radix(words[2], 16).expect("hex");
-        Op::Map { at, len, prot, flags: flags | MapFlags::FIXED.bits(), file, offset: page.wrapping_mul(PAGE) }
+        mmap(at, prot, MapFlags::from_bits_retain(flags), file, page.wrapping_mul(PAGE))
     };
-    let remap = |new_len, fixed: Option<u64>| Op::Remap {
-        old: at,
-        old_len: len,
-        new_len,
-        fixed: fixed.map(|p| BASE + p * PAGE),
-        dontunmap: false,
-    };
+    let protect = |prot| Op::call(libc::SYS_mprotect, &[at, len, prot]);
+    let moved = |new_len, to: u64| Op::call(libc::SYS_mremap, &[at, len, new_len, 3, page_at(to)]);
+    let policy = |mode| Op::call(libc::SYS_mbind, &[at, len, mode]);
+    let advise = |advice: Advice| Op::call(libc::SYS_madvise, &[at, len, advice as u64]);
     match words[0] {
         "rw" => map(3, MapFlags::PRIVATE),
         "rwx" => map(7, MapFlags::PRIVATE),
@@ -69,24 +65,25 @@ fn one(words: &[&str]) -> Op {
         "drop" => map(3, MapFlags::DROPPABLE),
         "file" => file(1, MapFlags::SHARED),
         "pfile" => file(3, MapFlags::PRIVATE),
-        "big" => big(at, 1, 1, Some(0)),
-        "new-big" => big(at, 1, 1 | MapFlags::FIXED_NOREPLACE.bits(), Some(0)),
-        "type-big" => big(at, 1, 0, Some(0)),
-        "ro-big" => big(at, 3, 1, Some(2)),
-        "shared-big" => big(at, 1, 1 | MapFlags::ANONYMOUS.bits(), None),
-        "far-big" => big(0x7fff_ffff_f000, 1, 1, Some(0)),
-        "t" => Op::Write { at },
-        "u" => Op::Unmap { at, len },
-        "p-rw" => Op::Protect { at, len, prot: 3 },
-        "p-r" => Op::Protect { at, len, prot: 1 },
-        "mv" => remap(len, Some(number(2))),
-        "size" => remap(number(2) * PAGE, None),
-        "resize" => remap(number(2) * PAGE, Some(number(3))),
-        "seal" => Op::Seal { at, len },
-        "local" => Op::Policy { at, len, local: true },
-        "default" => Op::Policy { at, len, local: false },
-        "remove" => Op::Advise { at, len, advice: Advice::Remove },
-        "guard" => Op::Advise { at, len, advice: Advice::GuardInstall },
+        "big" => big(at, 1, 1, fd::FILE),
+        "new-big" => big(at, 1, 1 | MapFlags::FIXED_NOREPLACE.bits(), fd::FILE),
+        "type-big" => big(at, 1, 0, fd::FILE),
+        "ro-big" => big(at, 3, 1, fd::READ_ONLY),
+        "shared-big" => big(at, 1, 1 | MapFlags::ANONYMOUS.bits(), fd::NONE),
+        "far-big" => big(0x7fff_ffff_f000, 1, 1, fd::FILE),
+        "t" => Op::Write(at),
+        "u" => Op::call(libc::SYS_munmap, &[at, len]),
+        "p-rw" => protect(3),
+        "p-r" => protect(1),
+        "mv" => moved(len, number(2)),
+        "size" => Op::call(libc::SYS_mremap, &[at, len, number(2) * PAGE]),
+        "resize" => moved(number(2) * PAGE, number(3)),
+        "seal" => Op::call(SYS_MSEAL, &[at, len]),
+        // MPOL_LOCAL, MPOL_DEFAULT.
+        "local" => policy(4),
+        "default" => policy(0),
+        "remove" => advise(Advice::Remove),
+        "guard" => advise(Advice::GuardInstall),
         "uffd" => Op::Uffd { on: true, at, len },
         "unuffd" => Op::Uffd { on: false, at, len },
         "fork" => Op::Fork,

@@ -1,0 +1,110 @@
+//! `samara check`: the model against the running kernel.
+
+use std::env::{args_os, current_exe};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::personality::{self, Persona};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use samara_oracle::{Mix, Report};
+
+use crate::cli::Check;
+use crate::format::{count, plural};
+use crate::output::{self, DIM, GREEN, RED, clean, styled};
+use crate::{exit, json};
+
+pub(crate) fn run(args: &Check) -> ExitCode {
+    let mut mixes = args.mixes.clone();
+    if mixes.is_empty() {
+        mixes.extend(Mix::ALL);
+    }
+    if mixes.contains(&Mix::Free) {
+        without_randomisation();
+    }
+    let check = samara_oracle::Check { ops: args.ops, seed: args.seed, mixes };
+    let bar = bar(args.ops);
+    let report = check.run(|p| {
+        bar.set_position(p.ops);
+        let found =
+            if p.divergences == 0 { String::new() } else { format!(", {}", plural(p.divergences, "difference")) };
+        bar.set_message(format!("{}{found}", p.mix));
+    });
+    bar.finish_and_clear();
+    let report = match report {
+        Ok(report) => report,
+        Err(why) => return super::failed(why.to_string()),
+    };
+    let printed = if args.json {
+        output::stdout(|out| writeln!(out, "{}", json::check(&report)))
+    } else {
+        output::styled_stdout(|out| print(out, &report))
+    };
+    if let Err(why) = printed {
+        return super::failed(format!("standard output: {why}"));
+    }
+    match &report {
+        Report { divergences, .. } if !divergences.is_empty() => exit::DIFFERS.into(),
+        Report { compared: 0, .. } => super::failed("nothing was compared".to_owned()),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Starts this program anew where addresses are not random, so that those which the kernel chooses can be foretold. Where that is refused, it
+/// goes on as it is, and the mix that needs it says why it is left out.
+fn without_randomisation() {
+    let set = personality::get().is_ok_and(|now| !now.contains(Persona::ADDR_NO_RANDOMIZE))
+        && personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE)).is_ok();
+    if !set {
+        return;
+    }
+    // A higher limit would move where the kernel begins to choose.
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_STACK) {
+        let _ = setrlimit(Resource::RLIMIT_STACK, hard.min(8 << 20), hard);
+    }
+    let mut words = args_os();
+    if let (Ok(program), Some(name)) = (current_exe(), words.next()) {
+        // It comes back only where it failed.
+        let _ = Command::new(program).arg0(name).args(words).exec();
+    }
+}
+
+/// Nothing where standard error is no terminal.
+fn bar(ops: u64) -> ProgressBar {
+    let bar = ProgressBar::new(ops);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} {per_sec} (eta {eta}) {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    for m in &report.mixes {
+        let rate = (m.compared as f64 / m.time.as_secs_f64().max(1e-9)) as u64;
+        let found = match m.divergences {
+            0 => styled(GREEN, "no difference"),
+            n => styled(RED, plural(n, "difference")),
+        };
+        let compared = plural(m.compared, "call");
+        writeln!(
+            out,
+            "{:<8} {compared} compared in {}, {} a second: {found}",
+            m.mix,
+            plural(m.sequences, "sequence"),
+            count(rate)
+        )?;
+    }
+    for (mix, why) in &report.skipped {
+        writeln!(out, "{mix:<8} {} {}", styled(DIM, "left out:"), clean(why))?;
+    }
+    for divergence in &report.divergences {
+        writeln!(out, "\n{divergence}")?;
+    }
+    let found = match report.divergences.len() as u64 {
+        0 => styled(GREEN, "no difference"),
+        n => styled(RED, plural(n, "difference")),
+    };
+    let (compared, kernel, seed) = (plural(report.compared, "call"), clean(&report.kernel), report.seed);
+    writeln!(out, "{compared} compared with Linux {kernel}, seed {seed}: {found}")
+}

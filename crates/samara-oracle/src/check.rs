@@ -1,0 +1,338 @@
+//! A check: many random sequences, and what they showed.
+
+use crate::child::{Ended, Scope};
+use crate::compare::{Difference, Sides, Told, Twist, Verdict};
+use crate::draw::Shape;
+use crate::mix::Mix;
+use crate::model::SYS_MSEAL;
+use crate::op::{Op, PAGE, at, fd};
+use crate::print::Code;
+use crate::rng::Rng;
+use crate::shrink::shrink;
+use samara_mm::{Caps, Overcommit};
+use std::fmt::{self, Display};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// A mix ends after so many divergences.
+const ENOUGH: usize = 5;
+
+/// What to check.
+///
+/// ```
+/// use samara_oracle::{Check, Mix};
+/// let check = Check { ops: 500, seed: 7, mixes: vec![Mix::Basic] };
+/// let report = check.run(|_| ())?;
+/// assert!(report.divergences.is_empty());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Check {
+    /// How many operations in all; each mix has its part.
+    pub ops: u64,
+    /// Same seed, same mixes, same number: same sequences.
+    pub seed: u64,
+    /// The mixes, in this order.
+    pub mixes: Vec<Mix>,
+}
+
+/// How far a check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// The mix that is being run.
+    pub mix: Mix,
+    /// Operations so far, of all mixes; those of mixes that were left out among them.
+    pub ops: u64,
+    /// Divergences so far.
+    pub divergences: u64,
+}
+
+/// What a check showed.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// Operations that were made.
+    pub ops: u64,
+    /// Of these, after how many result and areas were compared: all, but those that come after a divergence.
+    pub compared: u64,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The seed.
+    pub seed: u64,
+    /// Each mix that was run.
+    pub mixes: Vec<MixReport>,
+    /// Where model and kernel differ.
+    pub divergences: Vec<Divergence>,
+    /// What was left out, and why: a mix, or calls of it.
+    pub skipped: Vec<(Mix, String)>,
+}
+
+/// One mix of a check.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct MixReport {
+    /// Which.
+    pub mix: Mix,
+    /// Operations that were made.
+    pub ops: u64,
+    /// Of these, how many were compared.
+    pub compared: u64,
+    /// In how many sequences, each in a process of its own.
+    pub sequences: u64,
+    /// How many of them diverged.
+    pub divergences: u64,
+    /// How long it took.
+    pub time: Duration,
+}
+
+/// A sequence after which model and kernel differ, as short as it could be made. Displays as a test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Divergence {
+    /// The mix.
+    pub mix: Mix,
+    /// The seed, and the number of the sequence within the mix.
+    pub drawn: Option<(u64, u64)>,
+    /// The calls.
+    pub ops: Vec<Op>,
+    /// At which op they differ; the number of ops: in the flags at the end.
+    pub at: usize,
+    /// What the kernel did.
+    pub kernel: String,
+    /// What the model did.
+    pub model: String,
+    /// It did not happen again when the same sequence was tried once more: `ops` are all of it.
+    pub once: bool,
+}
+
+impl Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, drawn) = match self.drawn {
+            Some((seed, n)) => (format!("{}_{seed}_{n}", self.mix), format!(", seed {seed}, sequence {n}")),
+            None => (self.mix.to_string(), String::new()),
+        };
+        let place =
+            if self.at < self.ops.len() { format!("op {}", self.at) } else { "the flags at the end".to_owned() };
+        let once = if self.once { " (Once: not when it was tried again.)" } else { "" };
+        writeln!(f, "/// {}{drawn}: {place}.{once}", self.mix)?;
+        writeln!(f, "/// kernel: {}", self.kernel)?;
+        writeln!(f, "/// model:  {}", self.model)?;
+        writeln!(f, "#[test]\nfn {name}() {{\n    agree(\n        Mix::{:?},\n        &[", self.mix)?;
+        for (i, op) in self.ops.iter().enumerate() {
+            writeln!(f, "            // {i}: {op}\n            {},", Code(op))?;
+        }
+        writeln!(f, "        ],\n    );\n}}")
+    }
+}
+
+impl Check {
+    /// Runs it. `progress` is told after every sequence.
+    ///
+    /// # Errors
+    /// No process could be made in which to make calls, or what it saw cannot be read. A process that dies of a call is a divergence, no error.
+    pub fn run(&self, progress: impl FnMut(Progress)) -> io::Result<Report> {
+        self.run_with(None, progress)
+    }
+
+    pub(crate) fn run_with(&self, twist: Option<Twist>, mut progress: impl FnMut(Progress)) -> io::Result<Report> {
+        let mut sides = Sides::new()?;
+        sides.twist = twist;
+        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+        let (mut mixes, mut divergences, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
+        let abilities = Abilities::of(&mut sides)?;
+        let (count, mut before) = (self.mixes.len() as u64, 0);
+        for (i, mix) in self.mixes.iter().enumerate() {
+            let quota = self.ops / count + u64::from((i as u64) < self.ops % count);
+            match abilities.shapes(*mix, &sides) {
+                Err(why) => skipped.push((*mix, why)),
+                Ok((shapes, left_out)) => {
+                    skipped.extend(left_out.into_iter().map(|why| (*mix, why)));
+                    let tell = |ops, divergences| progress(Progress { mix: *mix, ops: before + ops, divergences });
+                    mixes.push(self.mix(&mut sides, *mix, &shapes, quota, &mut divergences, tell)?);
+                }
+            }
+            before += quota;
+        }
+        let sum = |of: fn(&MixReport) -> u64| mixes.iter().map(of).sum();
+        let (ops, compared) = (sum(|m| m.ops), sum(|m| m.compared));
+        Ok(Report { ops, compared, kernel, seed: self.seed, mixes, divergences, skipped })
+    }
+
+    fn mix(
+        &self,
+        sides: &mut Sides,
+        mix: Mix,
+        shapes: &[Shape],
+        quota: u64,
+        divergences: &mut Vec<Divergence>,
+        mut tell: impl FnMut(u64, u64),
+    ) -> io::Result<MixReport> {
+        let (began, scope) = (Instant::now(), mix.scope());
+        let mut report = MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, time: Duration::ZERO };
+        while report.ops < quota && report.divergences < ENOUGH as u64 {
+            let sequence = report.sequences;
+            let shape = shapes[sequence as usize % shapes.len()];
+            let len = shape.len.min((quota - report.ops) as usize);
+            let rng = Rng::new(self.seed, mix.name(), sequence);
+            let (told, found) = one(sides, scope, Shape { len, ..shape }, &rng)?;
+            report.sequences += 1;
+            report.ops += told.ops.len() as u64;
+            report.compared += found.as_ref().map_or(told.ops.len(), |d| told.ops.len().min(d.at + 1)) as u64;
+            if let Some(first) = found {
+                report.divergences += 1;
+                divergences.push(shortened(sides, mix, &told.ops, first, Some((self.seed, sequence)))?);
+            }
+            tell(report.ops, divergences.len() as u64);
+        }
+        Ok(MixReport { time: began.elapsed(), ..report })
+    }
+}
+
+/// A sequence, and the first difference in it. Where this process's own memory changes meanwhile, it is drawn again.
+fn one(sides: &mut Sides, scope: Scope, shape: Shape, rng: &Rng) -> io::Result<(Told, Option<Difference>)> {
+    for _ in 0..16 {
+        let told = sides.drawn(scope, shape, rng.clone())?;
+        match sides.compare(scope, &told)? {
+            Verdict::Agree => return Ok((told, None)),
+            Verdict::Differ(difference) => return Ok((told, Some(difference))),
+            Verdict::Unknowable => {}
+        }
+    }
+    Err(io::Error::other("the memory of this process changes too often for its children's to be foretold"))
+}
+
+fn shortened(
+    sides: &mut Sides,
+    mix: Mix,
+    ops: &[Op],
+    first: Difference,
+    drawn: Option<(u64, u64)>,
+) -> io::Result<Divergence> {
+    let again = shrink(ops, |ops| sides.differ(mix.scope(), ops))?;
+    let once = again.is_none();
+    let (ops, Difference { at, kernel, model }) = again.unwrap_or_else(|| (ops.to_vec(), first));
+    Ok(Divergence { mix, drawn, ops, at, kernel, model, once })
+}
+
+/// Compares one sequence, as given.
+///
+/// # Errors
+/// As [`Check::run`].
+pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
+    Ok(match Sides::new()?.differ(mix.scope(), ops)? {
+        Verdict::Differ(Difference { at, kernel, model }) => {
+            Some(Divergence { mix, drawn: None, ops: ops.to_vec(), at, kernel, model, once: false })
+        }
+        _ => None,
+    })
+}
+
+/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, which is printed.
+///
+/// # Panics
+/// Where they do not, with the divergence; and where no process could be made.
+pub fn agree(mix: Mix, ops: &[Op]) {
+    let mut sides = Sides::new().expect("memory and files");
+    let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
+    match abilities.shapes(mix, &sides) {
+        Err(why) => println!("skipped: {why}"),
+        Ok(_) => {
+            if let Some(divergence) = compare(mix, ops).expect("a process in which to make calls") {
+                panic!("model and kernel differ\n{divergence}");
+            }
+        }
+    }
+}
+
+/// What this kernel, and this process, can do.
+pub(crate) struct Abilities {
+    /// What the model follows and this kernel lacks: nothing can be compared.
+    lacks: Option<String>,
+    seal: bool,
+    lock_all: bool,
+    uffd: bool,
+}
+
+impl Abilities {
+    pub(crate) fn of(sides: &mut Sides) -> io::Result<Abilities> {
+        let rw = |page: u64, prot| Op::call(libc::SYS_mmap, &[at(page), PAGE, prot, 0x32, fd::NONE, 0]);
+        let ops = [
+            rw(0, 3),
+            rw(1, 1),
+            Op::call(libc::SYS_mremap, &[at(0), 2 * PAGE, 2 * PAGE, 3, at(8)]),
+            Op::call(libc::SYS_madvise, &[at(8), PAGE, 102]),
+            Op::call(SYS_MSEAL, &[at(8), PAGE]),
+            Op::call(libc::SYS_mlockall, &[1]),
+        ];
+        let names = ["mmap", "mmap", "mremap of several areas", "guard pages"];
+        let out = sides.kernel.run(&ops, Scope::Window)?;
+        let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
+        let results: Vec<i64> = out.frames().1.map(|(ret, _)| ret).collect();
+        let lacks = if seen != 2 {
+            Some("PROCMAP_QUERY")
+        } else {
+            results.iter().zip(names).find(|(ret, _)| **ret < 0).map(|(_, name)| name)
+        };
+        let lacks = lacks.map(|what| format!("this kernel lacks {what}; the model follows Linux 6.17 and later"));
+        let strict = matches!(sides.process.2, Overcommit::Never { .. });
+        let lacks = lacks
+            .or(strict.then(|| "vm.overcommit_memory is 2: what others have charged cannot be foretold".to_owned()));
+        let well = |i: usize| results.get(i).is_some_and(|ret| *ret >= 0);
+        let (seal, lock_all) = (well(4), well(5) && sides.process.0.contains(Caps::IPC_LOCK));
+        let register = [Op::Uffd { on: true, at: at(0), len: PAGE }];
+        let uffd = sides.kernel.run(&register, Scope::Window).is_ok_and(|out| out.ended == Ended::Done);
+        Ok(Abilities { lacks, seal, lock_all, uffd })
+    }
+
+    /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be run at all.
+    pub(crate) fn shapes(&self, mix: Mix, sides: &Sides) -> Result<(Vec<Shape>, Vec<String>), String> {
+        if let Some(lacks) = &self.lacks {
+            return Err(lacks.clone());
+        }
+        match mix {
+            Mix::Uffd if !self.uffd => {
+                Err("no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)")?;
+            }
+            Mix::Limits if sides.kernel.max_map_count() > 300_000 => {
+                let limit = sides.kernel.max_map_count();
+                Err(format!("vm.max_map_count is {limit}: too many areas to make"))?;
+            }
+            Mix::Free => foretellable()?,
+            _ => {}
+        }
+        let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
+        if !self.seal && shapes.iter().any(|shape| shape.seal) {
+            left_out.push("mseal: this kernel lacks it".to_owned());
+        }
+        if !self.lock_all && shapes.iter().any(|shape| shape.lock_all) {
+            left_out.push("mlockall: this process may not lock all that it has".to_owned());
+        }
+        for shape in &mut shapes {
+            shape.seal &= self.seal;
+            shape.lock_all &= self.lock_all;
+        }
+        Ok((shapes, left_out))
+    }
+}
+
+/// Whether places can be foretold in this process's children; if not, why.
+fn foretellable() -> Result<(), String> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    // ADDR_NO_RANDOMIZE; ADDR_COMPAT_LAYOUT.
+    let personality = u32::from_str_radix(read("/proc/self/personality").trim(), 16).unwrap_or(0);
+    if personality & 0x4_0000 == 0 {
+        return Err("addresses are random in this process: start it with ADDR_NO_RANDOMIZE (setarch -R)".to_owned());
+    }
+    if personality & 0x20_0000 != 0 || read("/proc/sys/vm/legacy_va_layout").trim() == "1" {
+        return Err("address spaces have their old layout here (vm.legacy_va_layout)".to_owned());
+    }
+    let stack = read("/proc/self/limits")
+        .lines()
+        .find_map(|l| l.strip_prefix("Max stack size")?.split_whitespace().next()?.parse().ok());
+    // Above this the stack takes room from what is below it.
+    if stack.is_none_or(|stack: u64| stack > 100 << 20) {
+        return Err("the stack's limit is too high (ulimit -s)".to_owned());
+    }
+    Ok(())
+}

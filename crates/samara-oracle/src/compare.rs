@@ -1,0 +1,235 @@
+//! A sequence on both sides, and where they first differ.
+
+use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
+use crate::draw::{Shape, draw};
+use crate::model::{Model, Start};
+use crate::op::{Op, PAGE};
+use crate::print::{areas, place, returned};
+use crate::rng::Rng;
+use samara_mm::{Caps, Flags, Overcommit, Touches};
+use std::io;
+
+/// Makes the model answer wrongly: tests prove by it that a difference is found.
+pub(crate) type Twist = fn(Op, i64) -> i64;
+
+/// Both sides.
+#[derive(Debug)]
+pub(crate) struct Sides {
+    pub(crate) kernel: Kernel,
+    /// What this process may do, what it may lock, and what memory is promised.
+    pub(crate) process: (Caps, u64, Overcommit),
+    /// What the whole address space of a new child looks like.
+    whole: Option<Start>,
+    pub(crate) twist: Option<Twist>,
+}
+
+/// What the model says of a sequence.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) ops: Vec<Op>,
+    /// What each op returns, and how many of `areas` there are up to there.
+    frames: Vec<(i64, usize)>,
+    areas: Vec<Seen>,
+    /// At the end.
+    flags: Vec<(u64, Flags)>,
+    /// The model broke one of its own rules: after which op, and which.
+    broken: Option<(usize, String)>,
+}
+
+impl Told {
+    fn areas(&self, i: usize) -> &[Seen] {
+        let from = i.checked_sub(1).map_or(0, |before| self.frames[before].1);
+        &self.areas[from..self.frames[i].1]
+    }
+
+    /// One op more; false, and nothing is changed, where the model cannot know.
+    fn tell(&mut self, model: &mut Model, op: Op, scope: Scope, twist: Option<Twist>) -> bool {
+        let Some(answer) = model.step(op) else { return false };
+        if let (Err(violation), None) = (model.space.check(), &self.broken) {
+            self.broken = Some((self.ops.len(), violation.to_string()));
+        }
+        self.ops.push(op);
+        self.areas.extend(model.seen(scope));
+        self.frames.push((twist.map_or(answer, |twist| twist(op, answer)), self.areas.len()));
+        true
+    }
+}
+
+/// A difference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// At which op; as many as there are ops: at the end.
+    pub(crate) at: usize,
+    pub(crate) kernel: String,
+    pub(crate) model: String,
+}
+
+/// What a comparison showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Agree,
+    Differ(Difference),
+    /// An answer is not the model's to know.
+    Unknowable,
+}
+
+impl Sides {
+    pub(crate) fn new() -> io::Result<Sides> {
+        Ok(Sides { kernel: Kernel::new()?, process: process()?, whole: None, twist: None })
+    }
+
+    pub(crate) fn start(&mut self, scope: Scope) -> io::Result<Start> {
+        if let (Scope::Whole, Some(start)) = (scope, &self.whole) {
+            return Ok(start.clone());
+        }
+        let (mut areas, mut least, mut stack) = (Vec::new(), 0, 0);
+        if scope == Scope::Whole {
+            // A hint that is too low is raised to the lowest address that may be had.
+            let hint = Op::call(libc::SYS_mmap, &[PAGE, PAGE, 0, 0x4022, u64::MAX, 0]);
+            let out = self.kernel.run(&[hint], scope)?;
+            let (first, mut frames) = out.frames();
+            areas = first.collect();
+            least = frames.next().map_or(0, |(at, _)| at as u64);
+            stack = stack_end()?;
+        }
+        let (caps, locked, overcommit) = self.process;
+        let start = Start { scope, areas, least, stack, caps, locked, overcommit };
+        if scope == Scope::Whole {
+            self.whole = Some(start.clone());
+        }
+        Ok(start)
+    }
+
+    /// Draws a sequence, and what the model says of it.
+    pub(crate) fn drawn(&mut self, scope: Scope, shape: Shape, mut rng: Rng) -> io::Result<Told> {
+        let start = self.start(scope)?;
+        let first = shape.fill.map(|left| Op::Fill { left });
+        let mut model = Model::new(&start, Touches::Told, first.as_ref());
+        let mut told = Told::default();
+        while told.ops.len() < shape.len && told.broken.is_none() {
+            let op = draw(&mut rng, shape, &model, told.ops.len());
+            told.tell(&mut model, op, scope, self.twist);
+        }
+        told.flags = model.flags().collect();
+        Ok(told)
+    }
+
+    pub(crate) fn told(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Option<Told>> {
+        Ok(tell(&self.start(scope)?, ops, self.twist))
+    }
+
+    /// A sequence of ops on both sides.
+    pub(crate) fn differ(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Verdict> {
+        match self.told(scope, ops)? {
+            Some(told) => self.compare(scope, &told),
+            None => Ok(Verdict::Unknowable),
+        }
+    }
+
+    /// What the model says, and what the kernel does.
+    pub(crate) fn compare(&mut self, scope: Scope, told: &Told) -> io::Result<Verdict> {
+        let out = self.kernel.run(&told.ops, scope)?;
+        if let Some(start) = &mut self.whole
+            && scope == Scope::Whole
+            && !out.frames().0.eq(start.areas.iter().copied())
+        {
+            // This process has changed meanwhile (its heap, mostly), and so its child began elsewhere: told anew, from there.
+            start.areas = out.frames().0.collect();
+            let again = tell(start, &told.ops, self.twist);
+            return Ok(again.map_or(Verdict::Unknowable, |told| verdict(&out, &told)));
+        }
+        Ok(verdict(&out, told))
+    }
+}
+
+/// What the model says of these ops; `None` where it cannot know.
+fn tell(start: &Start, ops: &[Op], twist: Option<Twist>) -> Option<Told> {
+    let mut model = Model::new(start, Touches::Told, ops.first());
+    let mut told = Told::default();
+    if !ops.iter().all(|op| told.tell(&mut model, *op, start.scope, twist)) {
+        return None;
+    }
+    told.flags = model.flags().collect();
+    Some(told)
+}
+
+/// The first difference between what the model says and what the kernel did.
+fn verdict(out: &Outcome<'_>, told: &Told) -> Verdict {
+    for (i, (ret, kernel)) in out.frames().1.enumerate() {
+        let (answer, _) = told.frames[i];
+        let broken = told.broken.as_ref().filter(|b| b.0 == i).map(|b| &b.1);
+        if ret == answer && broken.is_none() && kernel.clone().eq(told.areas(i).iter().copied()) {
+            continue;
+        }
+        let kernel: Vec<Seen> = kernel.collect();
+        let model = match broken {
+            Some(rule) => format!("{}; {rule}", returned(answer)),
+            None => format!("{}; {}", returned(answer), areas(told.areas(i), &kernel)),
+        };
+        let kernel = format!("{}; {}", returned(ret), areas(&kernel, told.areas(i)));
+        return Verdict::Differ(Difference { at: i, kernel, model });
+    }
+    let end = match out.ended {
+        Ended::Done => None,
+        Ended::Killed(signal) => Some(format!("the process was killed by signal {signal}")),
+        Ended::Status(code) => Some(format!("the process ended with code {code}")),
+    };
+    if let Some(kernel) = end {
+        let model = told.frames.get(out.done).map_or("the end".to_owned(), |f| returned(f.0));
+        return Verdict::Differ(Difference { at: out.done, kernel, model });
+    }
+    let kernel = vm_flags(&out.smaps());
+    let of = |start: &u64| kernel.iter().find(|k| k.0 == *start).map(|k| k.1);
+    let Some((start, ours)) = told.flags.iter().find(|(start, flags)| of(start) != Some(*flags)) else {
+        return Verdict::Agree;
+    };
+    let kernel = of(start).map_or("no flags".to_owned(), |flags| flags.letters().to_string());
+    let (kernel, model) = (format!("{}: {kernel}", place(*start)), format!("{}: {}", place(*start), ours.letters()));
+    Verdict::Differ(Difference { at: told.ops.len(), kernel, model })
+}
+
+/// VmFlags of areas, from smaps; without the one that depends on the kernel's build.
+pub(crate) fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
+    let (mut at, mut out) = (None, Vec::new());
+    for line in smaps.lines() {
+        if let Some(letters) = line.strip_prefix("VmFlags:") {
+            out.extend(at.take().map(|a| (a, Flags::from_letters(letters) - Flags::SOFTDIRTY)));
+        } else if let Some((start, _)) = line.split_once('-')
+            && let Ok(start) = u64::from_str_radix(start, 16)
+        {
+            at = Some(start);
+        }
+    }
+    out
+}
+
+/// Where the stack of this process ends.
+fn stack_end() -> io::Result<u64> {
+    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let line = maps.lines().find(|line| line.ends_with("[stack]")).and_then(|line| line.split_once('-'));
+    let end = line.and_then(|(_, rest)| u64::from_str_radix(rest.split(' ').next()?, 16).ok());
+    end.ok_or_else(|| io::Error::other("no stack in /proc/self/maps"))
+}
+
+/// What this process may do, what it may lock, and what memory is promised.
+fn process() -> io::Result<(Caps, u64, Overcommit)> {
+    let read = |path: &str| std::fs::read_to_string(path);
+    let word = |text: &str, name: &str| {
+        text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned))
+    };
+    let effective = word(&read("/proc/self/status")?, "CapEff:");
+    let effective = effective.and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
+    // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN.
+    let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN)];
+    let caps = known.into_iter().filter(|(bit, _)| effective >> bit & 1 == 1).map(|(_, cap)| cap).collect();
+    let locked = word(&read("/proc/self/limits")?, "Max locked memory").and_then(|n| n.parse().ok());
+    let memory = read("/proc/meminfo")?;
+    let bytes = |name| word(&memory, name).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
+    let overcommit = match read("/proc/sys/vm/overcommit_memory")?.trim() {
+        "1" => Overcommit::Always,
+        "0" => Overcommit::Guess { total: bytes("MemTotal:") + bytes("SwapTotal:") },
+        // What others have charged is not to be foretold.
+        _ => Overcommit::Never { limit: 0, admin_reserve: 0, user_reserve: 0 },
+    };
+    Ok((caps, locked.unwrap_or(u64::MAX), overcommit))
+}

@@ -1,0 +1,37 @@
+//! The model of [`samara_mm`] against the running kernel: random calls are made for real, in a sacrificial process, and on the
+//! model; what they return and the areas that they leave are compared after each of them.
+//!
+//! ```
+//! use samara_oracle::{Check, Mix};
+//! let report = Check { ops: 1_000, seed: 1, mixes: vec![Mix::Remap, Mix::Files] }.run(|_| ())?;
+//! for divergence in &report.divergences {
+//!     println!("{divergence}"); // a test, ready to be pasted
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # How
+//! A sequence is drawn with the model in hand, so that it holds no call whose answer depends on what single pages hold, which no model of areas knows.
+//! A new process then makes its calls, in a window of its address space with a guard at both ends; touched pages are really written. Result (a value or an errno)
+//! and the list of areas (bounds, protection, sharing, offset) are compared after every operation, `VmFlags` at the end of the sequence, all but
+//! soft-dirty, which depends on the kernel's build. A sequence that differs is made shorter, and reported as a test.
+//!
+//! Linux on x86-64 with `PROCMAP_QUERY`; the model follows Linux 6.17 and later.
+#![deny(unsafe_code)]
+
+mod check;
+mod child;
+mod compare;
+mod draw;
+mod mix;
+mod model;
+mod op;
+mod print;
+mod rng;
+mod shrink;
+#[cfg(test)]
+mod tests;
+
+pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
+pub use mix::{Mix, NoSuchMix};
+pub use op::{Limited, Op, PAGE, at, fd};

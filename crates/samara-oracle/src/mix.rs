@@ -1,0 +1,152 @@
+//! The mixes by name, and the shapes of their sequences.
+
+use crate::child::Scope;
+use crate::draw::{Kind, Shape};
+use std::fmt::{self, Display};
+use std::str::FromStr;
+
+/// A mix of calls: around what a run turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Mix {
+    /// Mapping, unmapping, protecting, advising, policies: splits and merges.
+    Basic,
+    /// mremap for the most part.
+    Remap,
+    /// Memory that was written to, moved, and inherited through forks.
+    Forks,
+    /// Locks and seals, and everything else among them.
+    Locks,
+    /// Files: private, shared, duplicated, opened again, read-only.
+    Files,
+    /// Registrations with a userfaultfd.
+    Uffd,
+    /// Arguments that are wrong.
+    Errors,
+    /// Areas that grow down.
+    Stacks,
+    /// Resource limits, with and without privileges; near the limit of how many areas there may be.
+    Limits,
+    /// Places that the kernel chooses, foretold from the whole address space.
+    Free,
+}
+
+impl Mix {
+    /// All of them.
+    pub const ALL: [Mix; 10] = [
+        Mix::Basic,
+        Mix::Remap,
+        Mix::Forks,
+        Mix::Locks,
+        Mix::Files,
+        Mix::Uffd,
+        Mix::Errors,
+        Mix::Stacks,
+        Mix::Limits,
+        Mix::Free,
+    ];
+
+    /// Its name, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mix::Basic => "basic",
+            Mix::Remap => "remap",
+            Mix::Forks => "forks",
+            Mix::Locks => "locks",
+            Mix::Files => "files",
+            Mix::Uffd => "uffd",
+            Mix::Errors => "errors",
+            Mix::Stacks => "stacks",
+            Mix::Limits => "limits",
+            Mix::Free => "free",
+        }
+    }
+
+    pub(crate) fn scope(self) -> Scope {
+        if self == Mix::Free { Scope::Whole } else { Scope::Window }
+    }
+
+    /// What its sequences are like, in turn.
+    pub(crate) fn shapes(self) -> Vec<Shape> {
+        let plain = Shape {
+            kind: Kind::General,
+            len: 40,
+            pages: 24,
+            seal: false,
+            lock: false,
+            lock_all: false,
+            forks: false,
+            odd: false,
+            dontunmap: true,
+            fill: None,
+        };
+        let locks = Shape { seal: true, lock: true, lock_all: true, ..plain };
+        match self {
+            Mix::Basic => {
+                vec![plain, Shape { len: 60, pages: 7, ..plain }, Shape { len: 100, pages: 60, ..plain }]
+            }
+            Mix::Remap => {
+                let few = Shape { kind: Kind::Remap, len: 60, pages: 10, ..plain };
+                vec![few, Shape { len: 80, pages: 40, ..few }]
+            }
+            Mix::Forks => {
+                let hot = Shape { kind: Kind::Hot, len: 120, pages: 8, forks: true, ..plain };
+                let general = Shape { kind: Kind::General, len: 60, pages: 24, ..hot };
+                vec![hot, Shape { len: 300, pages: 16, ..hot }, general]
+            }
+            Mix::Locks => {
+                let few = Shape { kind: Kind::Locks, len: 60, pages: 12, ..locks };
+                let all = Shape { kind: Kind::General, pages: 40, forks: true, odd: true, ..few };
+                vec![few, Shape { pages: 40, ..few }, all]
+            }
+            Mix::Files => {
+                let few = Shape { kind: Kind::Files, len: 80, pages: 8, forks: true, ..plain };
+                vec![few, Shape { pages: 24, ..few }]
+            }
+            Mix::Uffd => {
+                let few = Shape { kind: Kind::Uffd, len: 60, pages: 8, seal: true, lock: true, ..plain };
+                vec![few, Shape { pages: 30, seal: false, lock: false, ..few }]
+            }
+            Mix::Errors => vec![Shape { kind: Kind::Errors, len: 80, odd: true, ..locks }],
+            Mix::Stacks => {
+                let many = Shape { kind: Kind::Stacks, len: 60, pages: 900, ..plain };
+                vec![many, Shape { lock: true, forks: true, pages: 500, ..many }]
+            }
+            Mix::Limits => {
+                let near = Shape { len: 400, pages: 40, lock_all: false, fill: Some(14), ..locks };
+                let limited = Shape { kind: Kind::Limited, len: 80, pages: 30, fill: None, seal: false, ..near };
+                // Many of these go into the time of one of those.
+                let mut shapes = [limited, Shape { lock: false, ..limited }].repeat(8);
+                shapes.extend([near, Shape { fill: Some(20), ..near }]);
+                shapes
+            }
+            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, ..plain }],
+        }
+    }
+}
+
+impl Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// There is no mix of this name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSuchMix(String);
+
+impl Display for NoSuchMix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = Mix::ALL.iter().map(|mix| mix.name()).collect();
+        write!(f, "there is no mix \"{}\"; there are {}", self.0, names.join(", "))
+    }
+}
+
+impl std::error::Error for NoSuchMix {}
+
+impl FromStr for Mix {
+    type Err = NoSuchMix;
+    fn from_str(name: &str) -> Result<Mix, NoSuchMix> {
+        Mix::ALL.into_iter().find(|mix| mix.name() == name).ok_or_else(|| NoSuchMix(name.to_owned()))
+    }
+}

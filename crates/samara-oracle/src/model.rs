@@ -1,0 +1,219 @@
+//! The model's side: what `samara-mm` answers to an op, and the areas that it then has.
+
+use crate::child::{Scope, Seen};
+use crate::op::{BASE, END, Limited, Op, PAGE, fd};
+use samara_mm::{linux::OpenFile, *};
+use std::sync::Arc;
+
+/// Above the numbers of open files: hidden files of shared anonymous memory.
+const HIDDEN: u64 = 1 << 16;
+/// Above those: areas that were there before the first op.
+const FOREIGN: u64 = 1 << 32;
+
+/// Where a run begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Start {
+    pub(crate) scope: Scope,
+    /// Areas that are there, if the whole address space is looked at.
+    pub(crate) areas: Vec<Seen>,
+    /// The lowest address that the kernel chooses.
+    pub(crate) least: u64,
+    /// The end of the process's stack.
+    pub(crate) stack: u64,
+    pub(crate) caps: Caps,
+    /// What may be locked without privileges.
+    pub(crate) locked: u64,
+    pub(crate) overcommit: Overcommit,
+}
+
+/// The model of a run.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) space: AddressSpace<FileId>,
+    files: Files,
+    scope: Scope,
+    results: Vec<i64>,
+}
+
+impl Model {
+    /// The model of a process that will do these ops (of which the first may set a limit).
+    pub(crate) fn new(start: &Start, touches: Touches, first: Option<&Op>) -> Model {
+        let max_map_count = match first {
+            // The guards are in the model.
+            Some(Op::Fill { left }) => *left as usize + 2,
+            _ => Config::default().max_map_count,
+        };
+        let bases = Bases { least: start.least, ..Bases::default() };
+        let mut space = AddressSpace::new(Config {
+            touches,
+            max_map_count,
+            bases,
+            overcommit: start.overcommit,
+            ..Config::default()
+        });
+        space.set_caps(start.caps);
+        space.set_limits(Limits { locked: Limit::bytes(start.locked), ..Limits::NONE });
+        let guards = [BASE - PAGE, END].map(|at| Seen { start: at, end: at + PAGE, perms: 8, offset: 0 });
+        let there = if start.scope == Scope::Window { &guards[..] } else { &start.areas };
+        for (i, a) in there.iter().enumerate() {
+            let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+            let shared = if a.perms & 8 != 0 { Flags::SHARED | Flags::MAYSHARE } else { Flags::empty() };
+            let grows =
+                if start.scope == Scope::Whole && a.end == start.stack { Flags::GROWSDOWN } else { Flags::empty() };
+            // No two of them join, nor what comes later: each its own object.
+            let object = Object::File(id(FOREIGN + i as u64));
+            let flags = Flags::from_bits_retain(a.perms & 7) | may | shared | grows;
+            let bias = Area::<FileId>::bias_of(a.start, a.offset, PAGE);
+            // What the kernel shows does not overlap.
+            let _ = space.import(a.start, a.end, Area::new(flags, object, bias));
+        }
+        Model { space, files: Files::default(), scope: start.scope, results: Vec::new() }
+    }
+
+    /// What the model answers: a value, or a negative errno. `None`, and no change, where the answer is not the model's to know (it depends on what single
+    /// pages hold: guards, ends of shared objects), or where the op would hit what the process needs.
+    pub(crate) fn step(&mut self, op: Op) -> Option<i64> {
+        let op = op.resolved(|of| self.results.get(of).copied().unwrap_or(0));
+        let hits = self.scope == Scope::Whole && hits_the_process(op, &self.space);
+        if hits || depends_on_pages(op, &self.space) {
+            return None;
+        }
+        let answer = match op {
+            // A place that the kernel may choose: known only where all areas are.
+            Op::Call(libc::SYS_mremap, [_, _, _, 1 | 5, ..]) if self.scope == Scope::Window => return None,
+            Op::Call(nr, args) => linux::call(&mut self.space, &mut self.files, &mut Linux, nr as u64, args)
+                .map_or(-ENOSYS, |done| done.result),
+            Op::Write(at) => self.space.fault(at, Access::Write).map_or(-EFAULT, |_| 0),
+            Op::Fork => {
+                self.space = self.space.fork().ok()?;
+                0
+            }
+            Op::Uffd { on: true, at, len } => {
+                let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+                raw(self.space.register_uffd(at, len, uffd, Flags::UFFD_WP))
+            }
+            Op::Uffd { on: false, at, len } => raw(self.space.unregister_uffd(at, len)),
+            Op::Limit(limits) => {
+                self.limit(limits);
+                0
+            }
+            Op::Fill { .. } if self.results.is_empty() => 0,
+            Op::Fill { .. } => return None,
+        };
+        self.results.push(answer);
+        Some(answer)
+    }
+
+    fn limit(&mut self, set: Limited) {
+        let counters = *self.space.counters();
+        let above =
+            |used: u64, left: Option<u64>| left.map_or(Limit::NONE, |left| Limit { soft: used + left, ..Limit::NONE });
+        self.space.set_limits(Limits {
+            address_space: above(counters.total, set.address_space),
+            // There, something is mapped; here, 0 would be no limit at all.
+            data: above(counters.data, set.data.map(|left| left.max(1))),
+            stack: above(0, set.stack),
+            locked: above(0, set.locked),
+        });
+        if !set.privileged {
+            self.space.set_caps(Caps::empty());
+        }
+    }
+
+    /// What the calls so far returned.
+    pub(crate) fn results(&self) -> &[i64] {
+        &self.results
+    }
+
+    /// The areas in scope.
+    pub(crate) fn seen(&self, scope: Scope) -> impl Iterator<Item = Seen> {
+        let (start, end) = scope.bounds();
+        self.space.areas_in(start, end).map(seen)
+    }
+
+    /// The flags of the areas in scope, but of those that were there before.
+    pub(crate) fn flags(&self) -> impl Iterator<Item = (u64, Flags)> {
+        let (start, end) = self.scope.bounds();
+        let own = |a: &Placed<'_, FileId>| !matches!(&a.area.object, Object::File(f) if f.open >= FOREIGN);
+        self.space.areas_in(start, end).filter(own).map(|a| (a.start, a.area.flags))
+    }
+}
+
+const EFAULT: i64 = 14;
+const ENOSYS: i64 = 38;
+/// mseal, which libc does not name everywhere.
+pub(crate) const SYS_MSEAL: i64 = 462;
+
+fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
+    done.map_or_else(|e| -i64::from(e.errno.raw()), |_| 0)
+}
+
+/// The open files, and the objects of shared memory.
+#[derive(Debug, Default)]
+struct Files {
+    hidden: u64,
+}
+
+impl linux::Host<FileId> for Files {
+    fn file(&mut self, number: i32) -> Result<OpenFile<FileId>, Errno> {
+        let (open, mode) = match number as u64 {
+            fd::FILE | fd::DUP => (1, FileMode::RW),
+            fd::AGAIN => (2, FileMode::RW),
+            fd::READ_ONLY => (3, FileMode::READ),
+            fd::OTHER => (4, FileMode::RW),
+            fd::SEALED => (5, FileMode::RW | FileMode::WRITE_SEALED),
+            fd::WRITE_ONLY => (6, FileMode::WRITE),
+            fd::PIPE => (7, FileMode::READ | FileMode::UNMAPPABLE | FileMode::NOEXEC),
+            _ => return Err(Errno::EBADF),
+        };
+        Ok(OpenFile { backing: id(open), mode })
+    }
+
+    fn shared_memory(&mut self, _bytes: u64) -> Result<FileId, Errno> {
+        self.hidden += 1;
+        Ok(id(HIDDEN + self.hidden))
+    }
+}
+
+fn id(open: u64) -> FileId {
+    FileId { dev: (0, 1), inode: open, open, name: Arc::from("") }
+}
+
+fn seen(a: Placed<'_, FileId>) -> Seen {
+    let perms = (a.area.flags & Flags::ACCESS).bits() | (a.area.flags & Flags::MAYSHARE).bits() >> 4;
+    let file = matches!(a.area.object, Object::File(_));
+    Seen { start: a.start, end: a.end, perms, offset: if file { a.offset(PageSize::K4) } else { 0 } }
+}
+
+fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
+    let (at, len) = match op {
+        Op::Write(at) => (at, 1),
+        Op::Call(libc::SYS_mlock | libc::SYS_mlock2, [at, len, ..]) => (at, len),
+        // MADV_POPULATE_READ, MADV_POPULATE_WRITE.
+        Op::Call(libc::SYS_madvise, [at, len, 22 | 23, ..]) => (at, len),
+        _ => return false,
+    };
+    let hidden =
+        |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if (HIDDEN..FOREIGN).contains(&f.open));
+    space
+        .areas_in(at & !(PAGE - 1), at.saturating_add(len))
+        .any(|a| a.area.flags.contains(Flags::MAYBE_GUARD) || hidden(a))
+}
+
+/// Whether a call would take away or change what was there before the first op.
+fn hits_the_process(op: Op, space: &AddressSpace<FileId>) -> bool {
+    let foreign = |at: u64, len: u64| {
+        let is = |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if f.open >= FOREIGN);
+        space.areas_in(at & !(PAGE - 1), at.saturating_add(len)).any(is)
+    };
+    match op {
+        // MAP_FIXED over anything; MREMAP_FIXED to there.
+        Op::Call(libc::SYS_mmap, [at, len, _, flags, ..]) => flags & 0x10_0010 == 0x10 && foreign(at, len),
+        Op::Call(libc::SYS_mremap, [at, old, new, flags, to, _]) => {
+            foreign(at, old) || (flags & 2 != 0 && foreign(to, new))
+        }
+        Op::Call(_, [at, len, ..]) => foreign(at, len),
+        Op::Write(at) => foreign(at, 1),
+        _ => false,
+    }
+}

@@ -1,0 +1,133 @@
+//! Calls as data: each has one raw form, which the kernel and the model both take.
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// The window: far below everything that a position-independent program maps, far above all else.
+pub(crate) const BASE: u64 = 0x10_0000_0000;
+/// Its size in pages: room for a stack, its guard gap, and what lies below.
+pub(crate) const PAGES: u64 = 1024;
+pub(crate) const END: u64 = BASE + PAGES * PAGE;
+
+/// The address of a page of the window that calls are made in.
+pub const fn at(page: u64) -> u64 {
+    BASE + page * PAGE
+}
+
+/// The numbers of the open files that the calls find.
+pub mod fd {
+    /// A memfd of 1 MiB.
+    pub const FILE: u64 = 100;
+    /// The same open file again.
+    pub const DUP: u64 = 101;
+    /// The same file, opened again.
+    pub const AGAIN: u64 = 102;
+    /// The same file, opened for reading only.
+    pub const READ_ONLY: u64 = 103;
+    /// Another memfd.
+    pub const OTHER: u64 = 104;
+    /// A memfd of 1 MiB that is sealed against further writes (F_SEAL_FUTURE_WRITE).
+    pub const SEALED: u64 = 105;
+    /// The first one, opened for writing only.
+    pub const WRITE_ONLY: u64 = 106;
+    /// A pipe, which cannot be mapped.
+    pub const PIPE: u64 = 107;
+    /// No file.
+    pub const NONE: u64 = u64::MAX;
+}
+
+/// What is done: a system call, or what a program does without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A system call by its number, with its arguments.
+    Call(i64, [u64; 6]),
+    /// Writes a byte there, if that is allowed.
+    Write(u64),
+    /// Forks, and goes on in the child.
+    Fork,
+    /// Registers a range with a userfaultfd for write protection, or takes it out.
+    Uffd {
+        /// Whether it is registered.
+        on: bool,
+        /// First address.
+        at: u64,
+        /// Length in bytes.
+        len: u64,
+    },
+    /// Sets resource limits, and drops capabilities.
+    Limit(Limited),
+    /// Makes areas elsewhere until so many are left to `vm.max_map_count`. First of all, if at all.
+    Fill {
+        /// How many.
+        left: u64,
+    },
+}
+
+/// Limits of a process, in bytes; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limited {
+    /// So much more than there is now, in all (RLIMIT_AS).
+    pub address_space: Option<u64>,
+    /// So much more private writable memory than there is now (RLIMIT_DATA).
+    pub data: Option<u64>,
+    /// So large may a stack become (RLIMIT_STACK).
+    pub stack: Option<u64>,
+    /// So much may be locked (RLIMIT_MEMLOCK).
+    pub locked: Option<u64>,
+    /// The capabilities stay; once they are dropped, they do not come back.
+    pub privileged: bool,
+}
+
+impl Op {
+    /// A system call; arguments that are not given are 0.
+    pub fn call(nr: i64, args: &[u64]) -> Op {
+        let mut all = [0; 6];
+        all.iter_mut().zip(args).for_each(|(to, arg)| *to = *arg);
+        Op::Call(nr, all)
+    }
+
+    /// As an argument: what call number `of` returned, and so many bytes more (up to 2 GiB, either way).
+    pub const fn result(of: u16, and: i32) -> u64 {
+        RESULT | (of as u64) << 32 | and as u32 as u64
+    }
+
+    /// The op with what earlier calls returned put in.
+    pub(crate) fn resolved(self, result: impl Fn(usize) -> i64) -> Op {
+        let put = |arg| match reference(arg) {
+            Some((of, and)) => (result(of) as u64).wrapping_add(and as u64),
+            None => arg,
+        };
+        match self {
+            Op::Call(nr, args) => Op::Call(nr, args.map(put)),
+            Op::Write(at) => Op::Write(put(at)),
+            other => other,
+        }
+    }
+
+    /// The op where those from `from` to `to` are gone; `None` where it needs one of them.
+    pub(crate) fn without(self, from: usize, to: usize) -> Option<Op> {
+        let moved = |arg| match reference(arg) {
+            Some((of, _)) if (from..to).contains(&of) => None,
+            Some((of, and)) if of >= to => Some(Op::result((of - (to - from)) as u16, and as i32)),
+            _ => Some(arg),
+        };
+        Some(match self {
+            Op::Call(nr, args) => {
+                let mut all = args;
+                for arg in &mut all {
+                    *arg = moved(*arg)?;
+                }
+                Op::Call(nr, all)
+            }
+            Op::Write(at) => Op::Write(moved(at)?),
+            other => other,
+        })
+    }
+}
+
+/// The upper bits of an argument that stands for a result: no address, length or flag has them.
+const RESULT: u64 = 0x5a17 << 48;
+
+/// Which result an argument stands for, and how many bytes more.
+pub(crate) fn reference(arg: u64) -> Option<(usize, i64)> {
+    (arg & 0xffff << 48 == RESULT).then_some(((arg >> 32) as u16 as usize, i64::from(arg as u32 as i32)))
+}

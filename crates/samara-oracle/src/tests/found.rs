@@ -1,0 +1,116 @@
+//! A divergence is found, shortened, and printed as a test: proved by a model that is made to answer wrongly.
+
+use crate::child::Scope;
+use crate::compare::Verdict;
+use crate::op::{Op, PAGE, at, fd};
+use crate::{Check, Divergence, Mix};
+
+/// As if munmap of four pages and more were refused.
+fn no_long_unmap(op: Op, answer: i64) -> i64 {
+    match op {
+        Op::Call(libc::SYS_munmap, [_, len, ..]) if len > 3 * PAGE => -12,
+        _ => answer,
+    }
+}
+
+#[test]
+fn a_wrong_answer_is_found_shortened_and_printed() {
+    if super::sides(Mix::Basic).is_none() {
+        return;
+    }
+    let check = Check { ops: 5_000, seed: 1, mixes: vec![Mix::Basic] };
+    let mut told = 0;
+    let report = check.run_with(Some(no_long_unmap), |p| told = told.max(p.divergences)).unwrap();
+    // A mix ends after five.
+    assert_eq!((report.divergences.len(), told, report.mixes[0].divergences), (5, 5, 5));
+    assert!(report.compared < report.ops && report.ops <= 5_000);
+    let d = &report.divergences[0];
+    assert!(matches!(d.ops[..], [Op::Call(libc::SYS_munmap, [_, len, ..])] if len > 3 * PAGE), "{d}");
+    assert!(!d.once && d.at == 0 && d.drawn.is_some_and(|drawn| drawn.0 == 1));
+    let text = d.to_string();
+    for part in ["basic, seed 1, sequence ", "kernel: 0;", "model:  errno 12", "#[test]\nfn basic_1_", "&[at("] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+}
+
+/// What is printed can be pasted into tests/found.rs, which holds this very text, and is compiled.
+#[test]
+fn prints_as_a_test() {
+    let ops = vec![
+        Op::Fill { left: 100 },
+        Op::call(libc::SYS_mmap, &[at(5), 3 * PAGE, 3, 0x32, fd::NONE]),
+        Op::call(libc::SYS_mmap, &[at(8), PAGE, 1, 0x11, fd::READ_ONLY, 0x8000]),
+        Op::call(libc::SYS_madvise, &[at(5), 2 * PAGE, 16]),
+        Op::call(libc::SYS_mremap, &[at(5), PAGE, PAGE, 7, at(20)]),
+        Op::call(libc::SYS_mprotect, &[Op::result(4, 0x800), 0x1234, 0x0100_0001]),
+        Op::Write(at(6)),
+        Op::Fork,
+        Op::Uffd { on: false, at: at(6), len: PAGE },
+        Op::call(crate::model::SYS_MSEAL, &[at(6), PAGE]),
+    ];
+    let (kernel, model) = ("0; 6-7 rw-p".to_owned(), "errno 1 (Operation not permitted); 6-7 rw-p".to_owned());
+    let d = Divergence { mix: Mix::Limits, drawn: Some((3, 14)), ops, at: 9, kernel, model, once: false };
+    let pasted = include_str!("../../tests/found.rs");
+    assert!(pasted.contains(&d.to_string()), "tests/found.rs lacks\n{d}");
+}
+
+/// The model cannot be told to have other areas; what is asked is whether they are looked at.
+#[test]
+fn areas_and_flags_are_compared() {
+    let Some(mut sides) = super::sides(Mix::Basic) else { return };
+    let map = |page, prot| Op::call(libc::SYS_mmap, &[at(page), PAGE, prot, 0x32, fd::NONE, 0]);
+    let first = sides.told(Scope::Window, &[map(1, 3)]).unwrap().unwrap();
+    for other in [map(2, 3), map(1, 1)] {
+        let mut told = sides.told(Scope::Window, &[other]).unwrap().unwrap();
+        told.ops = first.ops.clone();
+        let Verdict::Differ(difference) = sides.compare(Scope::Window, &told).unwrap() else { panic!("{other}") };
+        assert!(difference.at == 0 && difference.kernel.contains("1-2 rw-p"), "{difference:?}");
+    }
+    // Same areas, other flags (MADV_DONTDUMP).
+    let dump = |advice| Op::call(libc::SYS_madvise, &[at(1), PAGE, advice]);
+    let mut told = sides.told(Scope::Window, &[map(1, 3), dump(16)]).unwrap().unwrap();
+    told.ops[1] = dump(17);
+    let Verdict::Differ(difference) = sides.compare(Scope::Window, &told).unwrap() else { panic!("flags") };
+    assert!(difference.at == 2 && difference.model.contains("dd") && !difference.kernel.contains("dd"));
+}
+
+#[test]
+fn a_process_that_dies_is_a_divergence() {
+    let Some(mut sides) = super::sides(Mix::Basic) else { return };
+    let kill = |signal| Op::call(libc::SYS_tgkill, &[0, 0, signal]);
+    // No such thread: the call fails, the process lives on, and the model knows no such call.
+    let Verdict::Differ(difference) = sides.differ(Scope::Window, &[kill(0)]).unwrap() else { panic!() };
+    assert_eq!(difference.at, 0);
+    // exit, and a signal, in a forked child: with all that came before it compared.
+    for (op, why) in [(Op::call(libc::SYS_exit, &[3]), "code 3"), (Op::call(libc::SYS_rt_sigreturn, &[]), "signal 11")]
+    {
+        let ops = [Op::call(libc::SYS_munmap, &[at(1), PAGE]), Op::Fork, op];
+        let Verdict::Differ(difference) = sides.differ(Scope::Window, &ops).unwrap() else { panic!("{op}") };
+        assert!(difference.at == 2 && difference.kernel.contains(why), "{difference:?}");
+    }
+    // Nothing is left: no child to wait for.
+    let children = std::fs::read_to_string("/proc/thread-self/children");
+    assert_eq!(children.unwrap_or_default(), "");
+}
+
+#[test]
+fn same_seed_same_sequences() {
+    let Some(mut sides) = super::sides(Mix::Locks) else { return };
+    let mut drawn = |seed, sequence| {
+        let rng = crate::rng::Rng::new(seed, "locks", sequence);
+        sides.drawn(Scope::Window, Mix::Locks.shapes()[2], rng).unwrap().ops
+    };
+    assert_eq!(drawn(7, 3), drawn(7, 3));
+    assert_ne!(drawn(7, 3), drawn(7, 4));
+    assert_ne!(drawn(7, 3), drawn(8, 3));
+}
+
+#[test]
+fn results_as_arguments() {
+    let op = Op::call(libc::SYS_munmap, &[Op::result(5, -4096), PAGE]);
+    assert_eq!(op.resolved(|of| of as i64 * 0x10000), Op::call(libc::SYS_munmap, &[0x4f000, PAGE]));
+    // Earlier ops go: the number follows. The one that is meant goes: so does this.
+    assert_eq!(op.without(1, 3), Some(Op::call(libc::SYS_munmap, &[Op::result(3, -4096), PAGE])));
+    assert_eq!((op.without(5, 6), op.without(6, 9)), (None, Some(op)));
+    assert_eq!(crate::print::Code(&op).to_string(), "Op::call(libc::SYS_munmap, &[Op::result(5, -0x1000), 0x1000])");
+}

@@ -1,0 +1,112 @@
+//! A driver that sees no writes: whatever the kernel has otherwise than the model must be learnable, and learnt.
+
+use crate::child::{Ended, Scope, Seen};
+use crate::compare::{Difference, Sides, Verdict, vm_flags};
+use crate::draw::{Kind, Shape};
+use crate::mix::Mix;
+use crate::model::Model;
+use crate::op::Op;
+use crate::print::{areas, returned};
+use crate::rng::Rng;
+use crate::shrink::shrink;
+use samara_mm::{Flags, NotLearnable, Touches};
+use std::io;
+
+/// As `Sides::differ`.
+fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
+    let start = sides.start(Scope::Window)?;
+    let out = sides.kernel.run(ops, Scope::Window)?;
+    let mut model = Model::new(&start, Touches::Unseen, ops.first());
+    for (at, (op, (ret, kernel))) in ops.iter().zip(out.frames().1).enumerate() {
+        let kernel: Vec<Seen> = kernel.collect();
+        if let Op::Write(_) = op {
+            // All that a write can change is a stack's start.
+            for k in &kernel {
+                if let Some(a) = model.space.area_at(k.end - 1).filter(|a| a.start > k.start && a.end <= k.end) {
+                    let at = a.start;
+                    model.space.grow_down(at, k.start).expect("only a stack grows");
+                }
+            }
+        } else {
+            match model.step(*op) {
+                Some(answer) if answer == ret => {}
+                Some(answer) => {
+                    let (kernel, model) = (returned(ret), returned(answer));
+                    return Ok(Verdict::Differ(Difference { at, kernel, model }));
+                }
+                None => return Ok(Verdict::Unknowable),
+            }
+        }
+        let before = seen(&model);
+        let learnt = learn(&mut model, &kernel);
+        let checked = model.space.check();
+        if seen(&model) != kernel || checked.is_err() {
+            let kernel = areas(&kernel, &before);
+            let model = format!("{}, then {}: {learnt:?} {checked:?}", areas(&before, &[]), areas(&seen(&model), &[]));
+            return Ok(Verdict::Differ(Difference { at, kernel, model }));
+        }
+    }
+    assert_eq!(out.ended, Ended::Done);
+    let known = |f: Flags| f - Flags::ACCOUNT - Flags::MAYBE_GUARD;
+    let theirs = vm_flags(&out.smaps());
+    let of = |start: u64| theirs.iter().find(|k| k.0 == start).map(|k| known(k.1));
+    let differs = model.flags().find(|(start, flags)| of(*start) != Some(known(*flags)));
+    Ok(differs.map_or(Verdict::Agree, |(start, flags)| {
+        let (kernel, model) = (format!("{start:x}: {:?}", of(start)), flags.letters().to_string());
+        Verdict::Differ(Difference { at: ops.len(), kernel, model })
+    }))
+}
+
+fn seen(model: &Model) -> Vec<Seen> {
+    model.seen(Scope::Window).collect()
+}
+
+fn learn(model: &mut Model, kernel: &[Seen]) -> Result<(), NotLearnable> {
+    let inside = |k: &[Seen], x: u64| k.iter().any(|a| a.start < x && x < a.end);
+    for pair in kernel.windows(2).filter(|p| p[0].end == p[1].start) {
+        if inside(&seen(model), pair[1].start) {
+            model.space.learn_cut(pair[1].start)?;
+        }
+    }
+    for a in seen(model) {
+        if inside(kernel, a.start) {
+            model.space.learn_join(a.start)?;
+        }
+    }
+    Ok(())
+}
+
+fn explore(name: &str, shape: Shape, runs: u64) {
+    let Some(mut sides) = super::sides(Mix::Locks) else { return };
+    let seed = super::setting("SAMARA_MM_SEED", 1);
+    for run in 0..runs {
+        let told = sides.drawn(Scope::Window, shape, Rng::new(seed, name, run)).expect("a process");
+        if let Verdict::Differ(first) = differ(&mut sides, &told.ops).expect("a process") {
+            let again = shrink(&told.ops, |ops| differ(&mut sides, ops)).expect("a process");
+            let (ops, why) = again.unwrap_or((told.ops, first));
+            let list: Vec<String> = ops.iter().map(|op| format!("  {op}")).collect();
+            panic!("{name}: seed {seed}, run {run}: model and kernel differ\n{}\n{why:?}", list.join("\n"));
+        }
+    }
+}
+
+#[test]
+fn chosen_sequences() {
+    let Some(mut sides) = super::sides(Mix::Basic) else { return };
+    let uffd = super::sides(Mix::Uffd).is_some();
+    for case in super::chosen::CASES.iter().filter(|case| uffd || !case.contains("uffd")) {
+        let verdict = differ(&mut sides, &super::chosen::parse(case)).expect("a process");
+        assert_eq!(verdict, Verdict::Agree, "{case}");
+    }
+}
+
+#[test]
+fn writes_unseen() {
+    let plain = Mix::Basic.shapes()[0];
+    let mix = Shape { seal: true, forks: true, len: 60, ..plain };
+    explore("writes unseen", mix, 300);
+    explore("writes unseen, few pages", Shape { pages: 7, ..mix }, 300);
+    // Whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt: not both.
+    explore("writes unseen, locks", Shape { lock: true, lock_all: true, dontunmap: false, ..mix }, 300);
+    explore("hot, writes unseen", Shape { kind: Kind::Hot, seal: false, pages: 8, ..mix }, 100);
+}

@@ -1,0 +1,133 @@
+//! Sequences that were found by chance, as `samara check` prints them.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+
+use samara_oracle::{Limited, Mix, Op, agree, at, fd};
+
+/// limits, seed 3, sequence 14: op 9.
+/// kernel: 0; 6-7 rw-p
+/// model:  errno 1 (Operation not permitted); 6-7 rw-p
+#[test]
+fn limits_3_14() {
+    agree(
+        Mix::Limits,
+        &[
+            // 0: areas elsewhere, until 100 are left to the limit
+            Op::Fill { left: 100 },
+            // 1: mmap 5-8 private fixed|anonymous: rw-
+            Op::call(libc::SYS_mmap, &[at(5), 0x3000, 3, 0x32, fd::NONE]),
+            // 2: mmap 8-9 shared fixed: r--, read_only from 0x8000
+            Op::call(libc::SYS_mmap, &[at(8), 0x1000, 1, 0x11, 0x67, 0x8000]),
+            // 3: madvise 5-7: DontDump
+            Op::call(libc::SYS_madvise, &[at(5), 0x2000, 0x10]),
+            // 4: mremap 5-6, new length 0x1000 maymove|fixed|dontunmap to 20
+            Op::call(libc::SYS_mremap, &[at(5), 0x1000, 0x1000, 7, at(20)]),
+            // 5: mprotect Op::result(4, 0x800), 0x1234 bytes: r--|0x1000000
+            Op::call(libc::SYS_mprotect, &[Op::result(4, 0x800), 0x1234, 0x1000001]),
+            // 6: write 6
+            Op::Write(at(6)),
+            // 7: fork
+            Op::Fork,
+            // 8: userfaultfd unregister 6-7
+            Op::Uffd { on: false, at: at(6), len: 0x1000 },
+            // 9: mseal 6-7
+            Op::call(462, &[at(6), 0x1000]),
+        ],
+    );
+}
+
+/// mbind takes a length that rounds up to 2^64 as none.
+#[test]
+fn errors_1_3() {
+    agree(
+        Mix::Errors,
+        &[
+            // 0: mbind 19, 0xfffffffffffff001 bytes: 0x4
+            Op::call(libc::SYS_mbind, &[at(19), 0xfffffffffffff001, 4]),
+        ],
+    );
+}
+
+/// A fixed address that looks like an error number comes back as one.
+#[test]
+fn errors_1_76() {
+    agree(
+        Mix::Errors,
+        &[
+            // 0: mmap 0xfffffffffffff800, 0xc000 bytes private fixed|anonymous|noreserve|populate|fixed_noreplace: rw-
+            Op::call(libc::SYS_mmap, &[0xfffffffffffff800, 0xc000, 3, 0x10c032, fd::NONE]),
+        ],
+    );
+}
+
+/// What cannot be mapped has no end of its own that an offset could pass.
+#[test]
+fn errors_2_17() {
+    agree(
+        Mix::Errors,
+        &[
+            // 0: mmap 5-9 private fixed|stack: rw-, pipe from 0x8000000000000000
+            Op::call(libc::SYS_mmap, &[at(5), 0x4000, 3, 0x20012, 0x6b, 0x8000000000000000]),
+            // 1: mmap 14-17 private fixed|populate|0x2000000: rw-, pipe from 0xfffffffffffff000
+            Op::call(libc::SYS_mmap, &[at(14), 0x3000, 3, 0x2008012, 0x6b, 0xfffffffffffff000]),
+        ],
+    );
+}
+
+/// What mremap with DONTUNMAP has emptied counts as locked for ever: all of the area, of which a part was moved.
+#[test]
+fn limits_3_404() {
+    let limits = Limited { address_space: Some(57344), locked: Some(40960), ..Limited::default() };
+    agree(
+        Mix::Limits,
+        &[
+            // 0: mlockall 0x2-0x2
+            Op::call(libc::SYS_mlockall, &[2]),
+            // 1: mmap 16-30 private fixed|anonymous|growsdown: rw-
+            Op::call(libc::SYS_mmap, &[at(16), 0xe000, 3, 0x132, fd::NONE]),
+            // 2: mremap 26-27, new length 0x1000 maymove|fixed|dontunmap to 6
+            Op::call(libc::SYS_mremap, &[at(26), 0x1000, 0x1000, 7, at(6)]),
+            Op::Limit(limits),
+            // 4: mmap 5-6 private fixed|anonymous: ---
+            Op::call(libc::SYS_mmap, &[at(5), 0x1000, 0, 0x32, fd::NONE]),
+        ],
+    );
+}
+
+/// A move of several areas with DONTUNMAP asks for each of them whether a limit allows it, when the target has been emptied.
+#[test]
+fn limits_2_79() {
+    let data = |bytes| Limited { data: Some(bytes), ..Limited::default() };
+    agree(
+        Mix::Limits,
+        &[
+            // 0: mmap 2-5 private fixed|anonymous: r--
+            Op::call(libc::SYS_mmap, &[at(2), 0x3000, 1, 0x32, fd::NONE]),
+            Op::Limit(data(40960)),
+            // 2: mmap 7, 0x10000000000 bytes private fixed|anonymous|noreserve: r--
+            Op::call(libc::SYS_mmap, &[at(7), 0x10000000000, 1, 0x4032, fd::NONE]),
+            // 3: mprotect 19-23: rw-
+            Op::call(libc::SYS_mprotect, &[at(19), 0x4000, 3]),
+            // 4: mmap 5-18 private fixed|anonymous: rwx
+            Op::call(libc::SYS_mmap, &[at(5), 0xd000, 7, 0x32, fd::NONE]),
+            // 5: mremap 2-6, new length 0x4000 maymove|fixed|dontunmap to 10
+            Op::call(libc::SYS_mremap, &[at(2), 0x4000, 0x4000, 7, at(10)]),
+        ],
+    );
+}
+
+/// Growth that a limit refuses counts as a write: the charge stays where write access goes.
+#[test]
+fn limits_2_98() {
+    agree(
+        Mix::Limits,
+        &[
+            Op::Limit(Limited { stack: Some(32768), privileged: true, ..Limited::default() }),
+            // 1: mmap 17-22 private fixed|anonymous|growsdown: rwx
+            Op::call(libc::SYS_mmap, &[at(17), 0x5000, 7, 0x132, fd::NONE]),
+            // 2: write 8
+            Op::Write(at(8)),
+            // 3: mprotect 21, 0x8c96 bytes: r--
+            Op::call(libc::SYS_mprotect, &[at(21), 0x8c96, 1]),
+        ],
+    );
+}
