@@ -41,7 +41,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     fn shrink_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
-        let mut plan = self.begin_store(1, 0)?;
+        let mut plan = self.begin_store(0)?;
         let went = self.unmap_range(start, end, &mut plan);
         if went.is_ok() && plan.is_empty() {
             return Err(Errno::EINVAL.into());
@@ -93,7 +93,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut store = self.joined((start, end), one, &around, &mut plan)?;
         self.blur(store.area());
-        self.begin_store(1, 1)?;
+        self.begin_store(1)?;
         self.commit(store)?;
         if self.def_flags & Flags::LOCK == Flags::LOCKED {
             self.populate_all(start, end);

@@ -99,8 +99,13 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(space.len(), 1);
     /// ```
     pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
-        let (start, end, area) = self.check_map(request)?;
-        let mut plan = self.begin_store(2, 2)?;
+        self.map_at(request.start, request)
+    }
+
+    /// `map` at another place than the request's own.
+    pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>) -> Result<Plan, Error> {
+        let (end, area) = self.check_map(start, request)?;
+        let mut plan = self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
         let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable();
@@ -116,8 +121,8 @@ impl<B: Backing> AddressSpace<B> {
         self.finish(went, plan)
     }
 
-    /// All that can be refused before anything is touched. Gives the bounds and the new area.
-    fn check_map(&self, r: &MapRequest<B>) -> Result<(u64, u64, Area<B>), Errno> {
+    /// All that can be refused before anything is touched. Gives the end and the new area.
+    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Area<B>), Errno> {
         let page = self.page();
         let kind = r.flags.bits() & MapFlags::TYPE;
         if r.len == 0 || !self.aligned(r.offset) {
@@ -127,17 +132,17 @@ impl<B: Backing> AddressSpace<B> {
         if len == 0 || self.areas.len() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
         }
-        if len > self.config.task_size || r.start > self.config.task_size - len {
+        if len > self.config.task_size || start > self.config.task_size - len {
             return Err(Errno::ENOMEM);
         }
-        if !self.aligned(r.start) {
+        if !self.aligned(start) {
             return Err(Errno::EINVAL);
         }
-        let end = r.start + len;
-        if r.start < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
+        let end = start + len;
+        if start < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
             return Err(Errno::EPERM);
         }
-        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(r.start, end).next().is_some() {
+        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(start, end).next().is_some() {
             return Err(Errno::EEXIST);
         }
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
@@ -153,11 +158,11 @@ impl<B: Backing> AddressSpace<B> {
         }
         let flags = self.map_flags(r, kind)?;
         let (object, bias) = match &r.backing {
-            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(r.start, offset, page)),
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, page)),
             None => (Object::Anonymous, 0),
         };
         self.deny_execution(None, flags)?;
-        Ok((r.start, end, self.born(Area::new(flags, object, bias))))
+        Ok((end, self.born(Area::new(flags, object, bias))))
     }
 
     /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not

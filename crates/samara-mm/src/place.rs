@@ -171,7 +171,7 @@ impl<B: Backing> AddressSpace<B> {
     pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
         let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
         let start = if fixed { request.start } else { self.choose(request, placement)? };
-        let plan = self.map(&MapRequest { start, ..request.clone() })?;
+        let plan = self.map_at(start, request)?;
         Ok((start, plan))
     }
 

@@ -239,7 +239,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             (e, n)
         });
-        let mut plan = self.begin_store(1, 1)?;
+        let mut plan = self.begin_store(1)?;
         plan.push(StepKind::Mapped, end, to);
         plan.push(StepKind::Merged, end, end);
         let right = next.as_ref().map(|(end, area)| Placed { start: to, end: *end, area });

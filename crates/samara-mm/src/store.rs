@@ -60,9 +60,8 @@ impl<B> Store<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Begins a call that does one store or a few, and adds as many entries; its steps are asked for as they come.
-    pub(crate) fn begin_store(&mut self, stores: usize, joins: usize) -> Result<Plan, Errno> {
-        self.areas.reserve(stores)?;
+    /// Begins a call that does one store, which is whole or not at all by itself; its steps are asked for as they come.
+    pub(crate) fn begin_store(&mut self, joins: usize) -> Result<Plan, Errno> {
         self.seams.clear();
         if self.config.touches == Touches::Unseen {
             self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM)?;
@@ -137,13 +136,13 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Makes the store.
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
+        let is = Counters::of(store.one.flags, store.to - store.from);
+        self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
         for seam in store.seams {
             if self.seams.len() < self.seams.capacity() {
                 self.seams.push(seam);
             }
         }
-        let is = Counters::of(store.one.flags, store.to - store.from);
-        self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
         self.counters.take(&store.was);
         self.counters.add(&is);
         Ok(())

@@ -27,7 +27,7 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || start > task || len > task - start || rounded == 0 || rounded > task - start {
             return Err(Errno::EINVAL.into());
         }
-        let mut plan = self.begin_store(1, 0)?;
+        let mut plan = self.begin_store(0)?;
         let went = self.unmap_range(start, start + rounded, &mut plan);
         self.finish(went, plan)
     }
