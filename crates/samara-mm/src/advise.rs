@@ -2,6 +2,7 @@
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::{Errno, Error};
+use crate::features::Features;
 use crate::flags::Flags;
 use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
@@ -97,15 +98,20 @@ impl<B: Backing> AddressSpace<B> {
     /// before it done; ENOMEM for holes, with all that is mapped done;
     /// EAGAIN at the count limit.
     pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
+        let guards = matches!(advice, Advice::GuardInstall | Advice::GuardRemove);
+        if guards && !self.config.features.contains(Features::GUARD_PAGES) {
+            return Err(Errno::EINVAL.into());
+        }
         let end = self.end_of(start, len)?;
         if end == start {
             return Ok(Plan::new());
         }
+        let features = self.config.features;
         let mut plan = self.begin_walk(start, end)?;
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
         let went = self.walk(start, end, holes, &mut plan, |_, a, _, e| {
-            let new = advised(a, advice)?;
+            let new = advised(a, advice, features)?;
             reached = e;
             Ok(new)
         });
@@ -120,13 +126,16 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
     fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
+        let marks = self.config.features.contains(Features::GUARD_MARK);
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (key, next) = (a.start, a.end);
             if a.area.is_anonymous() {
                 self.touch(key, next);
             }
-            if let Some((_, area)) = self.areas.get_mut(key).filter(|(_, a)| !a.flags.contains(Flags::MAYBE_GUARD)) {
+            if marks
+                && let Some((_, area)) = self.areas.get_mut(key).filter(|(_, a)| !a.flags.contains(Flags::MAYBE_GUARD))
+            {
                 area.flags |= Flags::MAYBE_GUARD;
                 plan.push(StepKind::Changed, key, next);
             }
@@ -146,10 +155,11 @@ pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
 }
 
 /// What the advice makes of the area; `None` where it changes no attribute.
-fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, Errno> {
+fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Result<Option<Area<B>>, Errno> {
     use Advice::*;
     let has = |f: Flags| a.flags.intersects(f);
-    if advice.discards() && has(Flags::SEALED) && a.is_anonymous() && !has(Flags::WRITE) {
+    let spared = a.is_anonymous() || (a.is_private() && !features.contains(Features::SEALS_SPARE_FILES));
+    if advice.discards() && has(Flags::SEALED) && spared && !has(Flags::WRITE) {
         return Err(Errno::EPERM);
     }
     let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);

@@ -1,4 +1,4 @@
-//! Address spaces that do what Linux's mm layer does with its areas, by the rules of Linux 6.17 and later, in x86-64 numbering.
+//! Address spaces that do what Linux's mm layer does with its areas, by the rules of Linux 6.17 and later (of earlier ones as far as [`Features`] go), in x86-64 numbering.
 //!
 //! An [`AddressSpace`] holds areas (what Linux calls VMAs) in a [`samara::RangeMap`] and changes them by Linux's rules:
 //! [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap), [`protect`](AddressSpace::protect),
@@ -89,6 +89,7 @@ mod check;
 mod display;
 mod errno;
 mod fault;
+mod features;
 mod file_pages;
 mod flags;
 mod fork;
@@ -126,6 +127,7 @@ pub use check::Violation;
 pub use display::Line;
 pub use errno::{Errno, Error};
 pub use fault::{Access, Fault, Refused};
+pub use features::Features;
 pub use flags::{Flags, Letters, MapFlags, Prot};
 pub use learn::NotLearnable;
 pub use limits::{Caps, Counters, Limit, Limits, Overcommit};

@@ -5,6 +5,7 @@
 
 use crate::area::Backing;
 use crate::errno::{Errno, Error};
+use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
 use crate::map::MapRequest;
 use crate::plan::Plan;
@@ -204,7 +205,10 @@ impl<B: Backing> AddressSpace<B> {
             return None;
         }
         match backing {
-            None => (hint == 0 && len.is_multiple_of(size)).then_some(0),
+            None if self.config.features.contains(Features::HUGE_MULTIPLES) => {
+                (hint == 0 && len.is_multiple_of(size)).then_some(0)
+            }
+            None => (hint == 0 && len >= size).then_some(0),
             Some(file) => {
                 let first = offset.checked_next_multiple_of(size)?;
                 let whole = offset.checked_add(len)?.checked_sub(first).is_some_and(|rest| rest >= size);

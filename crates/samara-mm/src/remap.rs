@@ -3,6 +3,7 @@
 
 use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::{Errno, Error};
+use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
 use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
@@ -75,7 +76,8 @@ impl<B: Backing> AddressSpace<B> {
         };
         self.check_remap(r)?;
         let first = self.area_at(r.old).ok_or(Errno::EFAULT)?;
-        let multi = matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
+        let many = self.config.features.contains(Features::MOVE_MANY);
+        let multi = many && matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
         let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
         if first.area.flags.contains(Flags::SEALED) && !(crosses && first.area.uffd.is_some()) {
             return Err(Errno::EPERM.into());

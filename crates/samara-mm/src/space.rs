@@ -6,6 +6,7 @@
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
+use crate::features::Features;
 use crate::flags::Flags;
 use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Limits, Overcommit};
@@ -56,6 +57,8 @@ pub struct Config {
     pub task_size: u64,
     /// How many areas there may be (`vm.max_map_count`).
     pub max_map_count: usize,
+    /// What the kernel does that others do not.
+    pub features: Features,
     /// Who tells of writes.
     pub touches: Touches,
     /// How much memory is promised.
@@ -75,6 +78,7 @@ impl Default for Config {
             page_size: PageSize::K4,
             task_size: 0x7fff_ffff_f000,
             max_map_count: 65530,
+            features: Features::default(),
             touches: Touches::Told,
             overcommit: Overcommit::Guess { total: u64::MAX },
             stack_guard_pages: 256,
