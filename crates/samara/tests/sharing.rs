@@ -10,7 +10,7 @@ use alloc::{Failing, fail_after};
 static ALLOCATOR: Failing = Failing;
 
 /// Entries of a large map.
-const MANY: u64 = if cfg!(miri) { 600 } else { 100_000 };
+const MANY: u64 = if cfg!(miri) { 200 } else { 100_000 };
 
 fn map(n: u64) -> RangeMap<u64> {
     RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap()
@@ -103,7 +103,7 @@ fn f4_merge_at_without_memory() {
 // 4b: the same where one leaf is packed again once the far entry has gone.
 #[test]
 fn f4b_merge_at_where_mending_packs() {
-    let step = if cfg!(miri) { 14 } else { 1 };
+    let step = if cfg!(miri) { 28 } else { 1 };
     for n in (1..=29u64).step_by(step) {
         for m in (0..=29u64).step_by(step) {
             // A wide leaf that ends in the pair, between others.
@@ -181,7 +181,7 @@ fn f8_every_allocation_of_a_copy() {
     let mut a: RangeMap<Arc<()>, u64, samara::testing::Tiny> =
         RangeMap::from_sorted((0..200u64).map(|i| (10 * i..=10 * i + 3, marker.clone()))).unwrap();
     let mut random = fastrand::Rng::with_seed(4);
-    for round in 0..if cfg!(miri) { 4 } else { 300 } {
+    for round in 0..if cfg!(miri) { 2 } else { 300 } {
         let b = a.snapshot();
         let spans: Vec<Span> = a.spans().collect();
         let first = random.u64(0..2000);
