@@ -188,7 +188,7 @@ fn a_gap_has_both_ends_at_one_moment() {
     set_hook(hook);
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut slept = 0;
-    for border in (0..ENTRIES - 1).step_by(if cfg!(miri) { 7 } else { 3 }) {
+    for border in (0..ENTRIES - 1).step_by(if cfg!(miri) { 13 } else { 3 }) {
         for (point, hit) in
             [Point::Searched, Point::Descended].into_iter().flat_map(|p| (0..5).map(move |hit| (p, hit)))
         {

@@ -441,21 +441,21 @@ fn family<S: Shape>(seed: u64, n: u64, steps: usize) {
 
 #[test]
 fn families_of_tiny_nodes() {
-    for seed in 0..if cfg!(miri) { 2 } else { 60 } {
-        family::<samara::testing::Tiny>(seed, 60, if cfg!(miri) { 150 } else { 1500 });
+    for seed in 0..if cfg!(miri) { 1 } else { 60 } {
+        family::<samara::testing::Tiny>(seed, 60, if cfg!(miri) { 90 } else { 1500 });
     }
 }
 
 #[test]
 fn families_of_real_nodes() {
     for seed in 0..if cfg!(miri) { 1 } else { 12 } {
-        family::<Normal>(seed, 3000, if cfg!(miri) { 150 } else { 12_000 });
+        family::<Normal>(seed, if cfg!(miri) { 600 } else { 3000 }, if cfg!(miri) { 80 } else { 12_000 });
     }
 }
 
 #[test]
 fn a_snapshot_allocates_nothing_but_a_path_at_the_first_write() {
-    let n = if cfg!(miri) { 300 } else { 100_000 };
+    let n = if cfg!(miri) { 200 } else { 100_000 };
     let mut map: RangeMap<u64> = RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap();
     let before = map.stats().unwrap();
     let other = map.snapshot();
@@ -472,7 +472,7 @@ fn a_snapshot_allocates_nothing_but_a_path_at_the_first_write() {
 fn two_threads_write_to_maps_that_share() {
     let live = Arc::new(AtomicI64::new(0));
     let n = if cfg!(miri) { 60 } else { 4000 };
-    for round in 0..if cfg!(miri) { 2 } else { 20 } {
+    for round in 0..if cfg!(miri) { 1 } else { 20 } {
         let mut map: RangeMap<Counted> =
             RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, Counted::new(i, &live)))).unwrap();
         let mut other = map.snapshot();
