@@ -13,7 +13,7 @@ use alloc::{Failing, fail_after};
 #[global_allocator]
 static ALLOCATOR: Failing = Failing;
 
-const ENTRIES: u64 = if cfg!(miri) { 30 } else { 1200 };
+const ENTRIES: u64 = if cfg!(miri) { 60 } else { 1200 };
 
 type Map<S> = RangeMap<u64, u64, S>;
 type Entries = Vec<(Span, u64)>;
@@ -46,7 +46,7 @@ fn apply<S: Shape>(map: &mut Map<S>, op: &Op<u64>) -> Option<Result<(), StoreErr
 fn every_allocation_fails_once<S: Shape>() {
     let (mut failures, mut stores) = (0, 0);
     let mut map: Map<S> = filled(ENTRIES / 8);
-    let len = if cfg!(miri) { 60 } else { 12_000 };
+    let len = if cfg!(miri) { 150 } else { 12_000 };
     for (i, op) in script::<u64>(samara_testkit::seed_wanted(), Universe::Low(4000), len).into_iter().enumerate() {
         // Nodes that have fallen free are used again: now and then there are none.
         if i.is_multiple_of(8) {

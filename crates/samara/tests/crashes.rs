@@ -13,7 +13,7 @@ use samara_testkit::{Ledger, Tracked};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Enough entries for several levels of nodes; fewer under Miri.
-const ENTRIES: u64 = if cfg!(miri) { 30 } else { 400 };
+const ENTRIES: u64 = if cfg!(miri) { 40 } else { 400 };
 
 type Map<S> = RangeMap<Tracked, u64, S>;
 type Entries = Vec<(Span, u64)>;
