@@ -5,7 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
-use crate::space::{AddressSpace, Touches, place};
+use crate::space::{AddressSpace, Placed, Touches, place};
 use crate::store::Around;
 use samara::Span;
 
@@ -21,7 +21,8 @@ impl<B: Backing> AddressSpace<B> {
         if new < self.layout.start_brk || self.layout.brk > task {
             return Err(Errno::EINVAL.into());
         }
-        if new > task {
+        // The last page of all has no end.
+        if new > task || self.page_up(new) < new {
             return Err(Errno::ENOMEM.into());
         }
         let heap = (new - self.layout.start_brk).saturating_add(self.layout.data);
@@ -72,11 +73,10 @@ impl<B: Backing> AddressSpace<B> {
         self.may_charge(end - start)?;
         // What ends where the heap begins is no part of it: the kernel does not look there.
         let left = left.filter(|l| l.end == start && start > self.layout.start_brk);
-        let around = Around { left, right: None, was: Counters::default(), refused: None };
         let one = self.born(Area::new(flags, Object::Anonymous, 0));
         let mut plan = Plan::new();
         plan.push(StepKind::Mapped, start, end);
-        if let Some(l) = around.left
+        if let Some(l) = left
             && self.config.touches == Touches::Told
             && l.area.goes_on(one.flags)
         {
@@ -91,10 +91,15 @@ impl<B: Backing> AddressSpace<B> {
             }
             return Ok(plan);
         }
-        let mut store = self.joined((start, end), one, &around, &mut plan)?;
-        self.blur(store.area());
+        let left = left.map(|l| (l.start, l.area.clone()));
         self.begin_store(1)?;
-        self.commit(store)?;
+        self.with_seams(|space, seams| {
+            let left = left.as_ref().map(|(first, area)| Placed { start: *first, end: start, area });
+            let around = Around { left, right: None, was: Counters::default(), refused: None };
+            let mut store = space.joined((start, end), one, &around, seams, &mut plan);
+            space.blur(store.area());
+            space.commit(store)
+        })?;
         if self.def_flags & Flags::LOCK == Flags::LOCKED {
             self.populate_all(start, end);
         }

@@ -71,7 +71,7 @@ impl<B: Backing> AddressSpace<B> {
             ("data", kept.data, sums.data),
             ("executable", kept.exec, sums.exec),
             ("stacks", kept.stack, sums.stack),
-            ("locked", kept.locked, sums.locked + self.stray_locked),
+            ("locked", kept.locked, sums.locked),
             ("charged", kept.committed, sums.committed),
         ];
         match sums.into_iter().find(|(_, kept, real)| kept != real) {

@@ -20,11 +20,11 @@ pub enum Errno {
     EAGAIN = 11,
     /// Not mapped, a hole, out of user space, too many areas, or out of memory.
     ENOMEM = 12,
-    /// The backing does not allow this protection.
+    /// The backing, or the way it was opened, does not allow this.
     EACCES = 13,
     /// No such area, or the range leaves it.
     EFAULT = 14,
-    /// Registered by someone else.
+    /// Registered by someone else; or locked, and asked to be dropped (`msync`).
     EBUSY = 16,
     /// Something is mapped there already.
     EEXIST = 17,
@@ -77,9 +77,9 @@ impl fmt::Display for Errno {
             Errno::EBADF => "EBADF: this area's backing does not take that",
             Errno::EAGAIN => "EAGAIN: too much is locked (RLIMIT_MEMLOCK), or short of memory",
             Errno::ENOMEM => "ENOMEM: a hole, a range outside user space, too many areas, or no memory",
-            Errno::EACCES => "EACCES: the area may not get this protection",
+            Errno::EACCES => "EACCES: the area may not get this protection, or its file is not open for it",
             Errno::EFAULT => "EFAULT: no area there, or the range leaves the area",
-            Errno::EBUSY => "EBUSY: the range is registered elsewhere",
+            Errno::EBUSY => "EBUSY: the range is registered elsewhere, or locked",
             Errno::EEXIST => "EEXIST: something is mapped in the range",
             Errno::ENODEV => "ENODEV: what is behind the descriptor cannot be mapped",
             Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",

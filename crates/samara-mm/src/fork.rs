@@ -10,7 +10,7 @@ use samara::{BuildError, RangeMap};
 
 impl<B: Backing> AddressSpace<B> {
     /// The space of a forked child: the same areas but those that are not copied, none of them locked; what was written carries
-    /// an inherited identity, which merges with its own kind only. Exec needs nothing: it is [`AddressSpace::new`].
+    /// an inherited identity, which merges with its own kind only. Exec begins with [`AddressSpace::new`], and the same limits and capabilities.
     ///
     /// O(n).
     ///
@@ -50,6 +50,8 @@ impl<B: Backing> AddressSpace<B> {
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
         // Each area is asked for by itself; only the strict mode looks at the sum.
         let strict = matches!(self.config.overcommit, Overcommit::Never { .. });
+        // What strict overcommit leaves free is a part of the process's size.
+        child.counters.total = counters.total;
         child.may_charge(if strict { counters.committed } else { most })?;
         child.counters = counters;
         child.seams = Vec::new();

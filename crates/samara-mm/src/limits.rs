@@ -153,8 +153,8 @@ fn is_data(flags: Flags) -> bool {
 
 impl<B: Backing> AddressSpace<B> {
     /// The sums over all areas. O(1).
-    pub fn counters(&self) -> &Counters {
-        &self.counters
+    pub fn counters(&self) -> Counters {
+        Counters { locked: self.locked(), ..self.counters }
     }
 
     /// The limits.
@@ -213,6 +213,11 @@ impl<B: Backing> AddressSpace<B> {
         if refused { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
+    /// Bytes that count as locked: the locked areas, and what MREMAP_DONTUNMAP has left counted.
+    pub(crate) fn locked(&self) -> u64 {
+        self.counters.locked.saturating_add(self.stray_locked)
+    }
+
     /// Whether anything may be locked at all.
     pub(crate) fn may_lock(&self) -> bool {
         self.caps.contains(Caps::IPC_LOCK) || self.limits.locked.soft != 0
@@ -225,7 +230,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Whether an area with these flags may have so many bytes more: EAGAIN if it is locked, and too much is.
     pub(crate) fn may_lock_more(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
-        let within = !flags.contains(Flags::LOCKED) || self.locks_within(self.counters.locked.saturating_add(bytes));
+        let within = !flags.contains(Flags::LOCKED) || self.locks_within(self.locked().saturating_add(bytes));
         if within { Ok(()) } else { Err(Errno::EAGAIN) }
     }
 }

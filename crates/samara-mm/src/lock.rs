@@ -37,10 +37,10 @@ impl<B: Backing> AddressSpace<B> {
         }
         let (start, end) = self.lock_range(start, len);
         let bytes = end.wrapping_sub(start);
-        if !self.locks_within(self.counters.locked.saturating_add(bytes)) {
+        if !self.locks_within(self.locked().saturating_add(bytes)) {
             // What is locked already does not count twice.
             let again = if start < end { self.sums(start, end).locked } else { 0 };
-            if !self.locks_within((self.counters.locked - again).saturating_add(bytes)) {
+            if !self.locks_within((self.locked() - again).saturating_add(bytes)) {
                 return Err(Errno::ENOMEM.into());
             }
         }

@@ -3,9 +3,11 @@
 use crate::area::{Area, Backing, Object, flags_of};
 use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags, Prot};
+use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Overcommit};
 use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
+use alloc::vec::Vec;
 use bitflags::bitflags;
 
 /// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind it.
@@ -109,7 +111,7 @@ impl<B: Backing> AddressSpace<B> {
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
         let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable();
-        let went = self.put_over(start, end, area, request, &mut plan);
+        let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, &mut plan, seams));
         if went.is_ok() {
             if unlockable {
                 self.drop_lock(start);
@@ -169,11 +171,11 @@ impl<B: Backing> AddressSpace<B> {
     /// promised leaves it empty, because its object is made last.
     fn put_over(
         &mut self,
-        start: u64,
-        end: u64,
+        (start, end): (u64, u64),
         area: Area<B>,
         r: &MapRequest<B>,
         plan: &mut Plan,
+        seams: &mut Vec<Seam<B>>,
     ) -> Result<(), Errno> {
         let (len, around) = (end - start, self.around(start, end, plan)?);
         let was = around.was;
@@ -189,13 +191,22 @@ impl<B: Backing> AddressSpace<B> {
         }
         let object = r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some();
         if object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err() {
-            self.empty(start, end, &was)?;
+            if self.empty(start, end, &was).is_err() {
+                plan.truncate(0);
+            }
             return Err(Errno::ENOMEM);
         }
-        plan.try_push(StepKind::Mapped, start, end)?;
-        let mut store = self.joined((start, end), area, &around, plan)?;
-        self.blur(store.area());
-        self.commit(store)
+        let store = plan.reserve(3).map(|()| {
+            plan.push(StepKind::Mapped, start, end);
+            let mut store = self.joined((start, end), area, &around, seams, plan);
+            self.blur(store.area());
+            store
+        });
+        let went = store.and_then(|store| self.commit(store));
+        if went.is_err() {
+            plan.truncate(0);
+        }
+        went
     }
 
     fn map_flags(&self, r: &MapRequest<B>, kind: u32) -> Result<Flags, Errno> {

@@ -179,7 +179,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Where [`AddressSpace::mmap`] would put a map that is not fixed.
     ///
     /// # Errors
-    /// EINVAL and ENOMEM as there.
+    /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a place that is taken.
     pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<u64, Errno> {
         if request.len == 0 || !self.aligned(request.offset) {
             return Err(Errno::EINVAL);
@@ -194,7 +194,10 @@ impl<B: Backing> AddressSpace<B> {
         };
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
         let huge = self.huge_places(request.backing.as_ref(), offset, hint, len);
-        placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)
+        let at = placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)?;
+        // A policy of somebody's own may be wrong: nothing is mapped over for it.
+        let taken = self.areas_in(at, at.saturating_add(len)).next().is_some();
+        if taken { Err(Errno::EEXIST) } else { Ok(at) }
     }
 
     /// What the place is to be congruent to, if it is to suit huge pages: private anonymous memory without a wish that is whole huge pages, or a file that
@@ -229,7 +232,8 @@ impl<B: Backing> AddressSpace<B> {
     /// `len` bytes of free address space in `[low, high)`, at its lowest or its highest place: what is kept free below an area that grows down
     /// counts as taken. O(log n), and as much again for each such area that is in the way.
     pub fn free_place(&self, len: u64, low: u64, high: u64, end: End) -> Option<u64> {
-        let (mut low, mut high) = (low, high);
+        let page = self.page();
+        let (mut low, mut high) = (low.checked_next_multiple_of(page)?, self.page_down(high));
         loop {
             let window = (low < high).then(|| Span::new(low, high - 1))?;
             let gap = self.areas.find_gap(&GapQuery::new(len).within(window).from(end))?;

@@ -28,7 +28,7 @@ pub enum StepKind {
     Split,
     /// Two areas that touched at `start` became one.
     Merged,
-    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write gave is not told.
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write gave is not told (one that a move took away is).
     Changed,
     /// The memory moved away from here (its target is `Mapped`).
     Moved,
@@ -104,13 +104,6 @@ impl Plan {
             Steps::Few { steps, .. } => self.0 = Steps::Many(steps.iter().copied().chain([step]).collect()),
             Steps::Many(many) => many.push(step),
         }
-    }
-
-    /// A step for which no room was asked.
-    pub(crate) fn try_push(&mut self, kind: StepKind, start: u64, end: u64) -> Result<(), Errno> {
-        self.reserve(1)?;
-        self.push(kind, start, end);
-        Ok(())
     }
 
     /// Takes back all but the first `len` steps.

@@ -85,7 +85,7 @@ impl<B: Backing> AddressSpace<B> {
         match r.mode {
             RemapMode::InPlace if r.old_len == r.new_len => Ok(Plan::new()),
             RemapMode::InPlace if r.old_len > r.new_len => {
-                self.unmap(r.old.wrapping_add(r.new_len), r.old_len - r.new_len)
+                self.unmap(r.old.checked_add(r.new_len).ok_or(Errno::EINVAL)?, r.old_len - r.new_len)
             }
             RemapMode::InPlace => self.grow(r),
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
@@ -245,8 +245,11 @@ impl<B: Backing> AddressSpace<B> {
         plan.push(StepKind::Mapped, end, to);
         plan.push(StepKind::Merged, end, end);
         let right = next.as_ref().map(|(end, area)| Placed { start: to, end: *end, area });
-        let store = self.joined((start, to), one, &Around { left: None, right, was, refused: None }, &mut plan)?;
-        self.commit(store)?;
+        let around = Around { left: None, right, was, refused: None };
+        self.with_seams(|space, seams| {
+            let store = space.joined((start, to), one, &around, seams, &mut plan);
+            space.commit(store)
+        })?;
         if eager {
             self.populate_all(end, to);
         }
@@ -356,8 +359,7 @@ impl<B: Backing> AddressSpace<B> {
                 let locked = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
                 // The source is locked no more, but Linux never takes it off the count.
-                self.stray_locked += locked - self.counters.locked;
-                self.counters.locked = locked;
+                self.stray_locked = self.stray_locked.saturating_add(locked - self.counters.locked);
                 // What was joined to the copy is remembered as it is now.
                 for s in self.seams.iter_mut() {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {

@@ -1,7 +1,7 @@
 //! The address space: its areas, its settings, and questions about them. Calls are in the files of their names.
 //!
 //! I1. Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
-//! I2. `counters` are the sums over all areas of bytes, by class; of what is locked, with `stray_locked` more.
+//! I2. `counters` are the sums over all areas of bytes, by class.
 //! I3. Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
 
 use crate::area::{Area, Backing, Object};
@@ -53,7 +53,7 @@ pub enum Touches {
 pub struct Config {
     /// Page size.
     pub page_size: PageSize,
-    /// End of user space.
+    /// End of user space in bytes, exclusive; whole pages.
     pub task_size: u64,
     /// How many areas there may be (`vm.max_map_count`).
     pub max_map_count: usize,
@@ -63,7 +63,7 @@ pub struct Config {
     pub touches: Touches,
     /// How much memory is promised.
     pub overcommit: Overcommit,
-    /// Free pages that `brk` keeps below an area that grows down (`stack_guard_gap`).
+    /// Free pages that are kept below an area that grows down (`stack_guard_gap`), and above what it grows towards.
     pub stack_guard_pages: u64,
     /// Where [`AddressSpace::mmap`] seeks free address space.
     pub bases: Bases,

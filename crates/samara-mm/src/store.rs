@@ -2,7 +2,7 @@
 //!
 //! Knows merging (through `merge`), cutting and the count limit; knows no call.
 //!
-//! I1. Nothing here allocates: `begin` reserves for the whole call, so a call stops before its first store or not at all
+//! I1. Nothing here allocates but what is whole or not at all by itself: `begin` reserves for the whole call, so a call stops before its first store or not at all
 //!     for want of memory. Only a store that adds an entry to the tree can need memory: one that overwrites whole entries, or
 //!     joins them, or trims them, never does. What is reserved is the number of the former.
 //! I2. A change of one piece is one store, whatever it trims, cuts and joins; and one look at the tree before it (`around`), from which its neighbours, its
@@ -17,6 +17,7 @@ use crate::merge;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Placed, Touches};
 use alloc::vec::Vec;
+use core::mem;
 use samara::Span;
 
 /// Steps from which on a call counts as large: for so many it may have set aside memory that is worth giving back.
@@ -49,7 +50,6 @@ pub(crate) struct Store<B> {
     to: u64,
     one: Area<B>,
     was: Counters,
-    seams: Vec<Seam<B>>,
 }
 
 impl<B> Store<B> {
@@ -69,8 +69,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok(Plan::new())
     }
 
-    /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`. O(k + log n).
+    /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none of them if memory is short. O(k + log n).
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
+        let before = plan.len();
         let mut around = Around { left: None, right: None, was: Counters::default(), refused: None };
         let mut first = true;
         for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
@@ -88,61 +89,74 @@ impl<B: Backing> AddressSpace<B> {
                 around.refused = Some((why, !first));
                 break;
             }
-            if a.start < start && end < a.end {
-                plan.try_push(StepKind::Split, start, start)?;
+            if plan.reserve(2).is_err() {
+                plan.truncate(before);
+                return Err(Errno::ENOMEM);
             }
-            plan.try_push(StepKind::Unmapped, s, e)?;
+            if a.start < start && end < a.end {
+                plan.push(StepKind::Split, start, start);
+            }
+            plan.push(StepKind::Unmapped, s, e);
             around.was.add(&Counters::of(a.area.flags, e - s));
             first = false;
         }
         Ok(around)
     }
 
-    /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow.
+    /// What `act` does, with the joins of this call, to which it adds; without those that it added, where it fails.
+    pub(crate) fn with_seams(
+        &mut self,
+        act: impl FnOnce(&mut Self, &mut Vec<Seam<B>>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut seams = mem::take(&mut self.seams);
+        let before = seams.len();
+        let went = act(self, &mut seams);
+        if went.is_err() {
+            seams.truncate(before);
+        }
+        self.seams = seams;
+        went
+    }
+
+    /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow. `plan` has room for two steps.
     pub(crate) fn joined(
         &self,
         (start, end): (u64, u64),
         area: Area<B>,
         around: &Around<'_, B>,
+        seams: &mut Vec<Seam<B>>,
         plan: &mut Plan,
-    ) -> Result<Store<B>, Errno> {
-        let mut store = Store { from: start, to: end, one: area, was: around.was, seams: Vec::new() };
+    ) -> Store<B> {
+        let mut store = Store { from: start, to: end, one: area, was: around.was };
         let unseen = self.config.touches == Touches::Unseen;
-        if unseen {
-            store.seams.try_reserve(2).map_err(|_| Errno::ENOMEM)?;
-        }
+        let mut seam = |at, left: &Area<B>, right: &Area<B>| {
+            if unseen && seams.len() < seams.capacity() {
+                seams.push(Seam { at, left: left.clone(), right: right.clone() });
+            }
+        };
         if let Some(l) = around.left
             && let Ok(one) = merge::join(l.area, &store.one)
         {
-            if unseen {
-                store.seams.push(Seam { at: start, left: l.area.clone(), right: store.one.clone() });
-            }
+            seam(start, l.area, &store.one);
             store.was.add(&Counters::of(l.area.flags, start - l.start));
             (store.from, store.one) = (l.start, one);
-            plan.try_push(StepKind::Merged, start, start)?;
+            plan.push(StepKind::Merged, start, start);
         }
         if let Some(r) = around.right
             && let Ok(one) = merge::join(&store.one, r.area)
         {
-            if unseen {
-                store.seams.push(Seam { at: end, left: store.one.clone(), right: r.area.clone() });
-            }
+            seam(end, &store.one, r.area);
             store.was.add(&Counters::of(r.area.flags, r.end - end));
             (store.to, store.one) = (r.end, one);
-            plan.try_push(StepKind::Merged, end, end)?;
+            plan.push(StepKind::Merged, end, end);
         }
-        Ok(store)
+        store
     }
 
     /// Makes the store.
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
         self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
-        for seam in store.seams {
-            if self.seams.len() < self.seams.capacity() {
-                self.seams.push(seam);
-            }
-        }
         self.counters.take(&store.was);
         self.counters.add(&is);
         Ok(())
@@ -158,9 +172,15 @@ impl<B: Backing> AddressSpace<B> {
     /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that add an entry, and room
     /// for so many joins. Forgets the last call's seams. Ends with `finish`.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
-        let pieces = self.areas_in(start, end).count().saturating_add(stores);
         let mut plan = Plan::new();
-        plan.reserve(pieces.saturating_mul(3))?;
+        let (mut pieces, mut stores) = (0_usize, stores);
+        for a in self.areas_in(start, end) {
+            pieces += 1;
+            // What joins across 4 GiB may need a leaf of another form.
+            stores += usize::from(a.start >> 32 != a.end >> 32);
+        }
+        // Each is changed, each boundary joined, and each end joined or cut.
+        plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
         self.areas.reserve(stores)?;
         self.seams.clear();
         if self.config.touches == Touches::Unseen {
@@ -232,11 +252,19 @@ impl<B: Backing> AddressSpace<B> {
 
     /// A new area at `[start, end)`, over whatever is there, joined with its neighbours where the rules allow: one store.
     pub(crate) fn put(&mut self, start: u64, end: u64, area: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
-        let around = self.around(start, end, plan)?;
-        plan.try_push(StepKind::Mapped, start, end)?;
-        let mut store = self.joined((start, end), area, &around, plan)?;
-        self.blur(&mut store.one);
-        self.commit(store)
+        let steps = plan.len();
+        let went = self.with_seams(|space, seams| {
+            let around = space.around(start, end, plan)?;
+            plan.reserve(3)?;
+            plan.push(StepKind::Mapped, start, end);
+            let mut store = space.joined((start, end), area, &around, seams, plan);
+            space.blur(store.area());
+            space.commit(store)
+        });
+        if went.is_err() {
+            plan.truncate(steps);
+        }
+        went
     }
 
     /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
@@ -251,6 +279,16 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// ENOMEM at the count limit; a first cut stays where the second is refused.
     pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
+        self.with_seams(|space, seams| space.change_with(seams, (start, end), new, plan))
+    }
+
+    fn change_with(
+        &mut self,
+        seams: &mut Vec<Seam<B>>,
+        (start, end): (u64, u64),
+        new: Area<B>,
+        plan: &mut Plan,
+    ) -> Result<(), Errno> {
         let (mut left, mut old, mut right) = (None, None, None);
         for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
             match (a.end <= start, a.start >= end) {
@@ -270,7 +308,7 @@ impl<B: Backing> AddressSpace<B> {
         let was = Counters::of(old.area.flags, end - start);
         let around = Around { left, right, was, refused: None };
         let mut joins = Plan::new();
-        let store = self.joined((start, end), new, &around, &mut joins)?;
+        let store = self.joined((start, end), new, &around, seams, &mut joins);
         if cuts.iter().any(|c| c.1) && !old.area.can_split() {
             return Err(Errno::EINVAL);
         }
@@ -284,10 +322,14 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::ENOMEM);
         }
         // The store makes the cuts.
+        let steps = plan.len();
         wanted().for_each(|(at, _)| plan.push(StepKind::Split, at, at));
         plan.push(StepKind::Changed, start, end);
         joins.iter().for_each(|step| plan.push(step.kind, step.start, step.end));
-        self.commit(store)?;
+        if let Err(short) = self.commit(store) {
+            plan.truncate(steps);
+            return Err(short);
+        }
         if eager {
             self.populate_all(start, end);
         }

@@ -39,17 +39,20 @@ impl<B: Backing> AddressSpace<B> {
         let (was, refused) = (around.was, around.refused);
         // The tail of one area, and nothing else: that area is made shorter as it is.
         let tail = around.left.filter(|l| l.end > start && l.end <= end && plan.len() == before + 1).map(|l| l.start);
-        match refused {
-            None => match tail {
-                Some(from) => {
-                    self.areas.resize(from, Span::new(from, start - 1)).map_err(|_| Errno::ENOMEM)?;
-                    self.counters.take(&was);
-                    Ok(())
-                }
-                None => self.empty(start, end, &was),
-            },
-            Some(refused) => self.refuse(start, refused, before, plan),
+        if let Some(refused) = refused {
+            return self.refuse(start, refused, before, plan);
         }
+        let went = match tail {
+            Some(from) => {
+                let shorter = self.areas.resize(from, Span::new(from, start - 1)).map_err(|_| Errno::ENOMEM);
+                shorter.map(|()| self.counters.take(&was))
+            }
+            None => self.empty(start, end, &was),
+        };
+        if went.is_err() {
+            plan.truncate(before);
+        }
+        went
     }
 
     /// What is left of emptying `[start, ...)` when it is refused.

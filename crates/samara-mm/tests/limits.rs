@@ -84,7 +84,7 @@ fn data_is_private_and_writable() {
     assert_eq!(map(&mut s, 40, 44, Prot::RW, NONE), 0);
     assert_eq!(areas(&s), "10-12 rw-, 12-14 rwx, 14-19 rw-, 19-20 rw-, 40-44 rw-");
     assert_eq!(map(&mut s, 50, 52, Prot::RW, MapFlags::GROWSDOWN), 0, "stacks are not data");
-    let c = *s.counters();
+    let c = s.counters();
     assert_eq!((c.total, c.data, c.stack, c.exec), (16 * P, 14 * P, 2 * P, 0));
 }
 

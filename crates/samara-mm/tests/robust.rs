@@ -241,3 +241,56 @@ fn fastrand() -> impl FnMut(u64) -> u64 {
         x % below
     }
 }
+
+/// A policy that gives what is taken.
+struct Wrong;
+
+impl Placement<FileId> for Wrong {
+    fn place(&mut self, _: &AddressSpace<FileId>, _: &Want) -> Option<u64> {
+        Some(0x10000)
+    }
+}
+
+#[test]
+fn a_wrong_policy_maps_over_nothing() {
+    let mut space = AddressSpace::<FileId>::new(Config::default());
+    space.mmap(&MapRequest::anonymous(0, 4096, Prot::RW), &mut Wrong).unwrap();
+    let refused = space.mmap(&MapRequest::anonymous(0, 4096, Prot::READ), &mut Wrong).unwrap_err();
+    assert_eq!((refused.errno, space.len()), (Errno::EEXIST, 1));
+}
+
+#[test]
+fn nothing_wraps() {
+    let config = Config { task_size: !4095, ..Config::default() };
+    // A break in the last page, which has no end.
+    let page_size = PageSize::new(1 << 16).unwrap();
+    let mut space = AddressSpace::<FileId>::new(Config { page_size, ..config.clone() });
+    space.map(&MapRequest::anonymous(0x10_0000, 0x10000, Prot::RW)).unwrap();
+    space.set_layout(Layout { start_brk: 0x100_0000, brk: 0x100_0000, ..Layout::default() });
+    assert_eq!(space.brk(!4095).unwrap_err().errno, Errno::ENOMEM);
+    assert_eq!(space.len(), 1);
+    // Pages of 64 KiB: places are whole ones.
+    let (at, _) = space.mmap(&MapRequest::anonymous(0, 0x10000, Prot::RW), &mut Linux).unwrap();
+    assert!(at.is_multiple_of(0x10000));
+    // What shrinks from behind the end of all addresses on.
+    let mut space = AddressSpace::<FileId>::new(config);
+    space.map(&MapRequest::anonymous(1 << 63, 0x10000, Prot::RW)).unwrap();
+    space.map(&MapRequest::anonymous(0x10000, 0x10000, Prot::RW)).unwrap();
+    let (old_len, new_len) = (!4095, (1 << 63) + 0x1000);
+    let shrink = RemapRequest { old: 1 << 63, old_len, new_len, mode: RemapMode::InPlace, dontunmap: false };
+    assert_eq!(space.remap(&shrink).unwrap_err().errno, Errno::EINVAL);
+    assert_eq!(space.len(), 2);
+    // Locked memory that is moved away counts for ever, but never too much.
+    let (near, far, len) = (1 << 20, 1 << 62, 1 << 61);
+    for _ in 0..24 {
+        let mut locked = MapRequest::anonymous(near, len, Prot::RW);
+        locked.flags |= MapFlags::LOCKED;
+        space.map(&locked).unwrap();
+        let mode = RemapMode::Fixed(far);
+        space.remap(&RemapRequest { old: near, old_len: len, new_len: len, mode, dontunmap: true }).unwrap();
+        space.unmap(far, len).unwrap();
+        space.unmap(near, len).unwrap();
+        space.check().unwrap();
+    }
+    assert_eq!(space.counters().locked, u64::MAX);
+}

@@ -105,7 +105,7 @@ impl Model {
     }
 
     fn limit(&mut self, set: Limited) {
-        let counters = *self.space.counters();
+        let counters = self.space.counters();
         let above =
             |used: u64, left: Option<u64>| left.map_or(Limit::NONE, |left| Limit { soft: used + left, ..Limit::NONE });
         self.space.set_limits(Limits {

@@ -140,7 +140,7 @@ impl Machine for Engine {
     }
 
     fn limit(&mut self, limit: Limit, bytes: u64, relative: bool) -> i64 {
-        let (mut limits, used) = (*self.space.limits(), *self.space.counters());
+        let (mut limits, used) = (*self.space.limits(), self.space.counters());
         let (which, now) = match limit {
             Limit::As => (&mut limits.address_space, used.total),
             Limit::Data => (&mut limits.data, used.data),
