@@ -230,7 +230,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{BoundError, RangeMap};
-    /// let mut map = RangeMap::from_sorted([(0..=9_u64, 'a'), (20..=29, 'b')]).unwrap();
+    /// let mut map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
     /// map.resize(5, 0..=14)?;
     /// assert_eq!(map.get(12).map(|(_, value)| *value), Some('a'));
     /// assert_eq!(map.resize(5, 0..=20), Err(BoundError::Occupied(20)));
