@@ -3,7 +3,7 @@
 /// Every n that is not too many, and then some.
 pub(crate) fn fuses() -> impl Iterator<Item = u64> {
     let dense = if cfg!(miri) { 2 } else { 70 };
-    (0..dense).chain((dense..20_000).step_by(if cfg!(miri) { 53 } else { 61 }))
+    (0..dense).chain((dense..20_000).step_by(if cfg!(miri) { 211 } else { 61 }))
 }
 
 /// Shows only panics that nobody asked for.
