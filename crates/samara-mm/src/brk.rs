@@ -74,13 +74,13 @@ impl<B: Backing> AddressSpace<B> {
         // What ends where the heap begins is no part of it: the kernel does not look there.
         let left = left.filter(|l| l.end == start && start > self.layout.start_brk);
         let one = self.born(Area::new(flags, Object::Anonymous, 0));
-        let mut plan = Plan::new();
-        plan.push(StepKind::Mapped, start, end);
         if let Some(l) = left
             && self.config.touches == Touches::Told
             && l.area.goes_on(one.flags)
         {
             // The usual case: the heap's area grows as it is.
+            let mut plan = Plan::new();
+            plan.push(StepKind::Mapped, start, end);
             plan.push(StepKind::Merged, start, start);
             let from = l.start;
             self.seams.clear();
@@ -92,12 +92,11 @@ impl<B: Backing> AddressSpace<B> {
             return Ok(plan);
         }
         let left = left.map(|l| (l.start, l.area.clone()));
-        self.begin_store(1)?;
+        let mut plan = self.begin_store(1)?;
         self.with_seams(|space, seams| {
             let left = left.as_ref().map(|(first, area)| Placed { start: *first, end: start, area });
             let around = Around { left, right: None, was: Counters::default(), refused: None };
-            let mut store = space.joined((start, end), one, &around, seams, &mut plan);
-            space.blur(store.area());
+            let store = space.mapped((start, end), one, &around, seams, &mut plan)?;
             space.commit(store)
         })?;
         if self.def_flags & Flags::LOCK == Flags::LOCKED {

@@ -5,7 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags, Prot};
 use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Overcommit};
-use crate::plan::{Plan, StepKind};
+use crate::plan::Plan;
 use crate::space::AddressSpace;
 use alloc::vec::Vec;
 use bitflags::bitflags;
@@ -196,12 +196,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             return Err(Errno::ENOMEM);
         }
-        let store = plan.reserve(3).map(|()| {
-            plan.push(StepKind::Mapped, start, end);
-            let mut store = self.joined((start, end), area, &around, seams, plan);
-            self.blur(store.area());
-            store
-        });
+        let store = self.mapped((start, end), area, &around, seams, plan);
         let went = store.and_then(|store| self.commit(store));
         if went.is_err() {
             plan.truncate(0);

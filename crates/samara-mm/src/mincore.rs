@@ -40,9 +40,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EFAULT);
         }
         let end = start.checked_add(self.page_up(len)).ok_or(Errno::ENOMEM)?;
-        let covered =
-            self.areas_in(start, end).try_fold(start, |at, a| if a.start <= at { Ok(a.end) } else { Err(at) });
-        let filled = covered.map_or_else(|at| at, |at| at.min(end)) - start;
+        let filled = self.covered(start, end) - start;
         Ok(Incore { pages: filled / self.page(), hole: filled < end - start })
     }
 }

@@ -21,9 +21,8 @@ impl<B: Backing> AddressSpace<B> {
         if end == start {
             return Ok(Plan::new());
         }
-        let covered = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at).then_some(a.end));
         let refused = match policy {
-            Some(_) => covered.is_none_or(|c| c < end),
+            Some(_) => self.covered(start, end) < end,
             None => self.areas_in(start, end).next().is_none(),
         };
         if refused {

@@ -17,8 +17,7 @@ impl<B: Backing> AddressSpace<B> {
         if end == start {
             return Ok(Plan::new());
         }
-        let covered = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at).then_some(a.end));
-        if covered.is_none_or(|c| c < end) {
+        if self.covered(start, end) < end {
             return Err(Errno::ENOMEM.into());
         }
         let mut plan = self.begin_walk(start, end)?;

@@ -337,6 +337,18 @@ impl<B: Backing> AddressSpace<B> {
         Some(merge::reasons(l.area, r.area))
     }
 
+    /// Where the first hole in `[start, end)` begins; `end` if there is none.
+    pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
+        let mut at = start;
+        for a in self.areas_in(start, end) {
+            if a.start > at {
+                break;
+            }
+            at = a.end;
+        }
+        at.min(end)
+    }
+
     /// The two areas that touch at `addr`.
     pub(crate) fn pair(&self, addr: u64) -> Option<(Placed<'_, B>, Placed<'_, B>)> {
         let l = self.area_at(addr.checked_sub(1)?).filter(|l| l.end == addr)?;

@@ -52,20 +52,10 @@ pub(crate) struct Store<B> {
     was: Counters,
 }
 
-impl<B> Store<B> {
-    /// What comes there.
-    pub(crate) fn area(&mut self) -> &mut Area<B> {
-        &mut self.one
-    }
-}
-
 impl<B: Backing> AddressSpace<B> {
     /// Begins a call that does one store, which is whole or not at all by itself; its steps are asked for as they come.
     pub(crate) fn begin_store(&mut self, joins: usize) -> Result<Plan, Errno> {
-        self.seams.clear();
-        if self.config.touches == Touches::Unseen {
-            self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM)?;
-        }
+        self.forget_joins(joins)?;
         Ok(Plan::new())
     }
 
@@ -153,6 +143,22 @@ impl<B: Backing> AddressSpace<B> {
         store
     }
 
+    /// `joined`, for an area that is new.
+    pub(crate) fn mapped(
+        &self,
+        (start, end): (u64, u64),
+        area: Area<B>,
+        around: &Around<'_, B>,
+        seams: &mut Vec<Seam<B>>,
+        plan: &mut Plan,
+    ) -> Result<Store<B>, Errno> {
+        plan.reserve(3)?;
+        plan.push(StepKind::Mapped, start, end);
+        let mut store = self.joined((start, end), area, around, seams, plan);
+        self.blur(&mut store.one);
+        Ok(store)
+    }
+
     /// Makes the store.
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
@@ -182,11 +188,15 @@ impl<B: Backing> AddressSpace<B> {
         // Each is changed, each boundary joined, and each end joined or cut.
         plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
         self.areas.reserve(stores)?;
-        self.seams.clear();
-        if self.config.touches == Touches::Unseen {
-            self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM)?;
-        }
+        self.forget_joins(joins)?;
         Ok(plan)
+    }
+
+    /// Forgets the last call's joins, and makes room for so many.
+    fn forget_joins(&mut self, joins: usize) -> Result<(), Errno> {
+        self.seams.clear();
+        let unseen = self.config.touches == Touches::Unseen;
+        if unseen { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
     }
 
     /// Begins a call that may change every area in `[start, end)` by `walk`.
@@ -255,10 +265,7 @@ impl<B: Backing> AddressSpace<B> {
         let steps = plan.len();
         let went = self.with_seams(|space, seams| {
             let around = space.around(start, end, plan)?;
-            plan.reserve(3)?;
-            plan.push(StepKind::Mapped, start, end);
-            let mut store = space.joined((start, end), area, &around, seams, plan);
-            space.blur(store.area());
+            let store = space.mapped((start, end), area, &around, seams, plan)?;
             space.commit(store)
         });
         if went.is_err() {
