@@ -70,17 +70,15 @@ impl Drop for Window {
     }
 }
 
-/// The heap's end.
-pub fn heap_end() -> u64 {
-    // SAFETY: asks only: the break cannot be 0.
-    unsafe { libc::syscall(libc::SYS_brk, 0) as u64 }
-}
-
-/// Moves the heap's end `pages` up, and back down again: two calls. False where the kernel refused.
-pub fn heap_up_and_down(end: u64, pages: u64) -> bool {
-    let up = end + pages * PAGE;
-    // SAFETY: what was added is nobody's, and nothing is allocated between the two calls.
-    unsafe { libc::syscall(libc::SYS_brk, up) as u64 == up && libc::syscall(libc::SYS_brk, end) as u64 == end }
+/// Moves the heap's end a page up and back down again, so many times: two calls each. False where the kernel refused.
+pub fn heap_up_and_down(times: u64) -> bool {
+    // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's, and nothing is allocated from the first to the last.
+    unsafe {
+        let end = libc::syscall(libc::SYS_brk, 0) as u64;
+        let up = end + PAGE;
+        (0..times)
+            .all(|_| libc::syscall(libc::SYS_brk, up) as u64 == up && libc::syscall(libc::SYS_brk, end) as u64 == end)
+    }
 }
 
 /// Forks, and waits for the child, which does nothing but end. False where that failed.

@@ -59,14 +59,14 @@ impl Subject<'_> {
         }
     }
 
-    /// Two calls.
-    fn brk(&mut self, heap: u64) -> bool {
+    /// So many pairs of calls.
+    fn brk(&mut self, times: u64) -> bool {
         match self {
-            Subject::Engine(_) => {
-                let up = heap + PAGE;
-                self.call(BRK, [up, 0, 0, 0, 0, 0]) == up as i64 && self.call(BRK, [heap, 0, 0, 0, 0, 0]) == heap as i64
-            }
-            Subject::Kernel(_) => kernel::heap_up_and_down(heap, 1),
+            Subject::Engine(_) => (0..times).all(|_| {
+                let up = HEAP + PAGE;
+                self.call(BRK, [up, 0, 0, 0, 0, 0]) == up as i64 && self.call(BRK, [HEAP, 0, 0, 0, 0, 0]) == HEAP as i64
+            }),
+            Subject::Kernel(_) => kernel::heap_up_and_down(times),
         }
     }
 
@@ -94,15 +94,11 @@ type Case = fn(&mut Subject<'_>, &Place, &mut Rng, u64) -> u64;
 struct Place {
     start: u64,
     slots: u64,
-    heap: (u64, u64),
 }
 
 impl Place {
     fn slot(&self, i: u64) -> u64 {
         self.start + i * SLOT * PAGE
-    }
-    fn heap(&self, subject: &Subject<'_>) -> u64 {
-        if let Subject::Engine(_) = subject { self.heap.0 } else { self.heap.1 }
     }
 }
 
@@ -125,9 +121,8 @@ fn munmap_mmap(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
 }
 
 /// A page of the heap more, and less again.
-fn brk(s: &mut Subject<'_>, p: &Place, _: &mut Rng, times: u64) -> u64 {
-    let heap = p.heap(s);
-    (0..times).for_each(|_| assert!(s.brk(heap)));
+fn brk(s: &mut Subject<'_>, _: &Place, _: &mut Rng, times: u64) -> u64 {
+    assert!(s.brk(times));
     2 * times
 }
 
@@ -235,7 +230,7 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// Nanoseconds of a call, for each subject in each round.
 fn measure(n: u64, case: Case, rounds: u32, mut done: impl FnMut()) -> Result<Vec<(&'static str, Vec<f64>)>, String> {
     let window = Window::new(n * SLOT * PAGE).map_err(|why| format!("no window for {n} areas: {why}"))?;
-    let place = Place { start: window.start(), slots: n, heap: (HEAP, kernel::heap_end()) };
+    let place = Place { start: window.start(), slots: n };
     let mut subjects = [Subject::Engine(Box::new(engine())), Subject::Kernel(&window)];
     let mut rng = Rng(1);
     for i in 0..n {
