@@ -106,7 +106,11 @@ impl Tracer<'_> {
             // A thread says so itself when it has ended; its leader does not before all others have.
             if !task.dying || other == task.tgid {
                 match kernel::fate(other) {
-                    Fate::Ended if other == task.tgid => continue,
+                    Fate::Ended if other == task.tgid => {
+                        // Its report comes last of all: a call that it was killed in is told from now on.
+                        self.lose_flight(other);
+                        continue;
+                    }
                     Fate::Runs if !task.dying => return Rest::Used,
                     _ => task.dying = true,
                 }
