@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use bytesize::ByteSize;
 use samara_oracle::Mix;
+use samara_trace::{Fault, Policy};
 
 use crate::moment::Moment;
 
@@ -22,15 +24,17 @@ Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
+  samara run --fail mmap:ENOMEM@17 -- ./app    put the engine in charge of its memory calls
   samara check                                 the model against this kernel
 
-Exit codes: `trace` ends as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
+Exit codes: `trace` and `run` end as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
 The other commands: 0 success, 1 it could not be done, 2 wrong usage, 3 the trace file ends early or is damaged,
 4 the model and the kernel differ.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Trace(Trace),
+    Run(Run),
     Show(Show),
     Events(Events),
     Check(Check),
@@ -66,6 +70,70 @@ pub(crate) struct Trace {
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+/// Run a program whose memory calls the engine decides, not the kernel
+///
+/// At each call the engine says which address or error the program gets; the kernel carries it out at exactly that place, and its view must agree
+/// with the engine's afterwards. Threads and children included. What was decided goes to standard error when the last process has ended.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "samara run [OPTIONS] [--] PROGRAM [ARGS]...",
+    after_help = "\
+Examples:
+  samara run -- python3 -c 'import json, ssl, sqlite3'
+  samara run --fail mmap:ENOMEM@17 -- ./server      how it takes it when its 17th mmap fails
+  samara run --fail-rate 0.01 --seed 7 -- ./server  the same at random, and the same again for the same seed
+  samara run --max-map-count 200 -- java -version
+  samara run --policy bottom-up --seed 1 -o run.samara -- ./app
+
+--fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (as often as --fail-rate says).
+Calls that the model does not know (System V shared memory, huge pages, 32-bit programs) are left to the kernel, and counted.
+
+The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
+127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
+)]
+pub(crate) struct Run {
+    /// Areas that each process may have, as vm.max_map_count: not more than that
+    #[arg(long, value_name = "N")]
+    pub(crate) max_map_count: Option<usize>,
+    /// RLIMIT_AS of the program: bytes, or 512MiB, 4GiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) limit_as: Option<ByteSize>,
+    /// RLIMIT_DATA of the program: bytes, or 512MiB, 4GiB
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) limit_data: Option<ByteSize>,
+    /// Who chooses places: linux, bottom-up, first-fit, best-fit or random
+    #[arg(long, value_name = "NAME", default_value = "linux")]
+    pub(crate) policy: Policy,
+    /// The same addresses, and the same failures, for the same number
+    #[arg(long, value_name = "S")]
+    pub(crate) seed: Option<u64>,
+    /// Make a call fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+; may be given several times
+    #[arg(long = "fail", value_name = "CALL:ERRNO@N")]
+    pub(crate) faults: Vec<Fault>,
+    /// How likely calls are to fail, from 0 to 1: those of --fail without @, or else mmap, mremap and brk with ENOMEM
+    #[arg(long, value_name = "P", value_parser = rate)]
+    pub(crate) fail_rate: Option<f64>,
+    /// Record it: write the trace here
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write what was decided here, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) summary_json: Option<PathBuf>,
+    /// Print nothing of what was decided; errors and differences are still printed
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// The program, and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (0.0..=1.0).contains(&rate) => Ok(rate),
+        _ => Err("give a number from 0 to 1, such as 0.01".to_owned()),
+    }
 }
 
 /// Show a process's areas at a moment, as /proc/PID/maps does

@@ -20,6 +20,11 @@ pub(crate) const CANNOT_RUN: u8 = 126;
 /// `trace`: there is no such program.
 pub(crate) const NOT_FOUND: u8 = 127;
 
+/// A program's end as a shell shows it: its exit code, or 128 and its signal.
+pub(crate) fn code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
 /// Ends as the traced program ended: with its exit code, or by its signal, so that whoever waits for samara sees what it
 /// would have seen of the program (a shell: 128 + the signal's number). Without a second core dump.
 pub(crate) fn like(status: ExitStatus) -> ExitCode {

@@ -1,11 +1,13 @@
 //! Events and summaries as JSON. `docs/cli.md` describes every field.
 
 use samara_oracle::{MixReport, Report};
+use samara_trace::Outcome;
 use samara_trace::event::{AreaRecord, Event};
 use samara_trace::file::{Summary, kind_name, reasons, step_name};
 use serde_json::{Value, json};
 
 use crate::args::errno;
+use crate::exit;
 use crate::line::name;
 
 /// An event as one object.
@@ -66,6 +68,29 @@ pub(crate) fn check(report: &Report) -> Value {
         "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),
         "skipped": report.skipped.iter().map(|(mix, why)| json!({"mix": mix.name(), "why": why})).collect::<Vec<_>>(),
         "tests": report.divergences.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// What the engine in charge decided, as one object.
+pub(crate) fn decisions(outcome: &Outcome) -> Value {
+    let counters = &outcome.counters;
+    let done = counters.decisions.clone().unwrap_or_default();
+    json!({
+        "decided": done.decided,
+        "placed": done.placed,
+        "refused": done.refused,
+        "limited": done.limited,
+        "failed": done.failed,
+        "beyond": done.beyond,
+        "left": done.left,
+        "checks": counters.checks,
+        "differences": counters.differences,
+        "processes": counters.processes,
+        "areas_peak": counters.areas_peak,
+        "wall_ns": counters.wall_ns,
+        "program_ns": outcome.program_ns,
+        "exit_code": exit::code(outcome.status),
+        "notes": counters.notes,
     })
 }
 

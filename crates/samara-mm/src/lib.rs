@@ -114,6 +114,7 @@ mod reasons;
 mod remap;
 mod seal;
 mod smaps;
+mod snapshot;
 mod space;
 mod special;
 mod store;

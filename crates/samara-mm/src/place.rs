@@ -126,16 +126,26 @@ fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Opt
     Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
 }
 
+/// Where a policy without bases may place: what MAP_32BIT and MAP_ABOVE4G ask for holds for it too.
+fn window<B: Backing>(space: &AddressSpace<B>, want: &Want) -> (u64, u64) {
+    let (least, task) = (space.config().bases.least, space.config().task_size);
+    match want.flags {
+        flags if flags.contains(MapFlags::BIT32) => (least, LOW_END.min(task)),
+        flags if flags.contains(MapFlags::ABOVE4G) => (least.max(ABOVE), task),
+        _ => (least, task),
+    }
+}
+
 impl<B: Backing> Placement<B> for FirstFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
-        let (least, task) = (space.config().bases.least, space.config().task_size);
-        space.hinted(want, (least, task)).or_else(|| space.free_place(want.len, least, task, End::Lowest))
+        let (least, end) = window(space, want);
+        space.hinted(want, (least, end)).or_else(|| space.free_place(want.len, least, end, End::Lowest))
     }
 }
 
 impl<B: Backing> Placement<B> for BestFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
-        let (least, task) = (space.config().bases.least, space.config().task_size);
+        let (least, task) = window(space, want);
         if let Some(at) = space.hinted(want, (least, task)) {
             return Some(at);
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+use crate::engine::{Decisions, Engine};
 use crate::event::Event;
 
 /// What to record, and how.
@@ -19,12 +20,14 @@ pub struct Options {
     pub seccomp: bool,
     /// Ask the kernel for single areas by the `PROCMAP_QUERY` ioctl (default). Without it the maps file is read.
     pub procmap_query: bool,
+    /// Put the engine in charge: it decides what the program's memory calls get.
+    pub engine: Option<Engine>,
 }
 
 impl Options {
     /// Records `program` with no arguments.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Options { program: program.into(), args: Vec::new(), seccomp: true, procmap_query: true }
+        Options { program: program.into(), args: Vec::new(), seccomp: true, procmap_query: true, engine: None }
     }
 
     /// Adds arguments.
@@ -51,6 +54,13 @@ pub trait Sink {
 impl Sink for Vec<Event> {
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
         self.push(event);
+        Ok(())
+    }
+}
+
+/// Keeps nothing: the totals of [`Counters`] are all that is wanted.
+impl Sink for () {
+    fn event(&mut self, _: Event) -> Result<(), SinkError> {
         Ok(())
     }
 }
@@ -119,6 +129,8 @@ pub struct Counters {
     pub wall_ns: u64,
     /// What a reader should know: slower paths that were taken, a sink that failed, areas that could not be read.
     pub notes: Vec<String>,
+    /// What the engine in charge did ([`Options::engine`]).
+    pub decisions: Option<Decisions>,
     /// The sink failed: the recording holds only the events before that.
     pub ended_early: bool,
 }
@@ -141,6 +153,8 @@ pub enum RecordError {
     },
     /// The kernel does not tell what system call a stopped program is in (before Linux 5.3): its error.
     KernelTooOld(std::io::Error),
+    /// More areas were to be allowed than the kernel allows: what was asked, and `vm.max_map_count`.
+    MapCount(usize, usize),
     /// The program's name or an argument holds a zero byte.
     ZeroByte(OsString),
     /// Something else that recording needs failed: what, and its errno.
@@ -166,6 +180,10 @@ impl fmt::Display for RecordError {
                 f,
                 "this kernel does not tell what system call a stopped program is in (PTRACE_GET_SYSCALL_INFO: {error}): \
                  Linux 5.3 or later is needed"
+            ),
+            RecordError::MapCount(asked, most) => write!(
+                f,
+                "the kernel allows {most} areas, fewer than {asked}: ask for no more, or raise it by sysctl vm.max_map_count={asked}"
             ),
             RecordError::ZeroByte(text) => write!(f, "{}: holds a zero byte", text.display()),
             RecordError::System(what, error) => write!(f, "{what} failed: {error}"),

@@ -168,7 +168,11 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
         }
         Call::Prctl if failed => return nothing,
         Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => m.set_anon_name(a[2], a[3], c_string(tid, a[4])),
-        Call::Prctl if a[0] == 65 => return nothing, // PR_SET_MDWE only refuses
+        Call::Prctl if a[0] == 65 => {
+            // It changes no area: what it refuses from now on counts where the engine decides.
+            let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
+            return nothing;
+        }
         // shmat, io_setup, PR_SET_MM, remap_file_pages, ...: rare, and the kernel tells it all.
         _ if failed => return nothing,
         _ => return None,
@@ -224,7 +228,7 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
         return None;
     }
     let offset = k.offset + (start - k.start);
-    let file = Inode { dev: k.dev, inode: k.inode, name: name.into() };
+    let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false };
     // Only a shared map that cannot be written yet depends on how the file was opened.
     let asks = !private && !prot.contains(Prot::WRITE);
     let writable = !asks || kernel::open_for_writing(tid, a[4] as i32).unwrap_or(true);

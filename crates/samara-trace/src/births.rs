@@ -131,7 +131,10 @@ impl Tracer<'_> {
             // A thread of a process that is being killed will not run again, but it must be let end: it gets no space.
             let mut id = None;
             if tgid == tid {
-                let space = Space::orphan(self.next_space, who, self.query, &mut self.journal);
+                let mut space = Space::orphan(self.next_space, who, self.query, &mut self.journal);
+                if let Some(charge) = &self.charge {
+                    space.bases = charge.bases(tid, 0, &space.model);
+                }
                 self.spaces.insert(self.next_space, (space, Traffic { users: 1, ..Traffic::default() }));
                 id = Some(self.next_space);
                 self.next_space += 1;

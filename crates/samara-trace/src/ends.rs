@@ -148,7 +148,7 @@ impl Tracer<'_> {
     }
 
     /// A call that never ran.
-    fn forget_flight(&mut self, tid: Tid) {
+    pub(super) fn forget_flight(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         task.flight = None;
         if let Some(id) = task.space

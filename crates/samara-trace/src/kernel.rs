@@ -103,16 +103,26 @@ pub(crate) fn smaps(tid: Tid) -> io::Result<Vec<KernelArea>> {
 pub(crate) struct Layout {
     pub(crate) start_brk: u64,
     pub(crate) start_stack: u64,
+    /// How long the program's data segment is.
+    pub(crate) data: u64,
 }
 
-/// Reads `/proc/TID/stat` (fields 28 and 47).
+/// Reads `/proc/TID/stat` (fields 28, 45, 46 and 47).
 pub(crate) fn layout(tid: Tid) -> Layout {
     let text = std::fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     // The program's name stands in brackets and may hold anything: count from the last bracket, after which field 3 comes.
     let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
     let field = |n: usize| tail.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).unwrap_or(0);
-    Layout { start_brk: field(47), start_stack: field(28) }
+    Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
+}
+
+/// Memory and swap space of this machine, in bytes.
+pub(crate) fn memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib =
+        |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
+    kib("MemTotal:").map_or(u64::MAX, |ram| (ram + kib("SwapTotal:").unwrap_or(0)) << 10)
 }
 
 /// Whether a task's descriptor is open for writing. `None` where it cannot be told: it may be closed by now.

@@ -6,7 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use nix::sys::personality::{self, Persona};
+
 use crate::api::{Options, RecordError};
+use crate::decide::kernel_map_count;
+use crate::engine::Engine;
 use crate::filter;
 use crate::sys::{self, Child, Launch, Tid, Waited};
 
@@ -56,15 +60,43 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     for arg in &options.args {
         argv.push(c_string(arg.clone())?);
     }
+    let engine = options.engine.as_ref();
+    if let Some(asked) = engine.and_then(|e| e.max_map_count)
+        && asked > kernel_map_count()
+    {
+        return Err(RecordError::MapCount(asked, kernel_map_count()));
+    }
     let launch = Launch { paths, argv, filter: options.seccomp.then(filter::program) };
-    let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
+    let forked = match engine.and_then(|e| e.seed) {
+        Some(_) => without_randomisation(|| sys::fork_child(&launch)),
+        None => sys::fork_child(&launch),
+    };
+    let Child { pid, go, report } = forked.map_err(|e| RecordError::System("fork", e))?;
     if let Err(error) = sys::seize(pid) {
         drop(go); // the child reads the end of the pipe and leaves
         while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
         return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
     }
+    for (resource, bytes) in engine.map(limits).into_iter().flatten() {
+        sys::set_limit(pid, resource, bytes).map_err(|e| RecordError::System("setting a limit", e))?;
+    }
     File::from(go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;
     Ok(Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() })
+}
+
+/// Runs `fork` so that the child loads its program where nothing is random.
+fn without_randomisation(fork: impl FnOnce() -> io::Result<Child>) -> io::Result<Child> {
+    let before = personality::get()?;
+    personality::set(before | Persona::ADDR_NO_RANDOMIZE)?;
+    let child = fork();
+    let _ = personality::set(before); // it was in force a moment ago
+    child
+}
+
+/// The limits that the engine's settings give the program.
+fn limits(engine: &Engine) -> impl Iterator<Item = (u32, u64)> {
+    let all = [(libc::RLIMIT_AS, engine.limit_as), (libc::RLIMIT_DATA, engine.limit_data)];
+    all.into_iter().filter_map(|(resource, bytes)| Some((resource, bytes?)))
 }
 
 impl Started {

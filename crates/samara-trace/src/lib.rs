@@ -35,8 +35,11 @@ mod apply;
 mod arch;
 mod calls;
 mod check;
+mod decide;
+mod engine;
 mod explain;
 mod filter;
+mod host;
 mod job;
 mod journal;
 mod kernel;
@@ -44,6 +47,7 @@ mod launch;
 mod model;
 mod order;
 mod pair;
+mod place;
 mod reach;
 mod space;
 mod sync;
@@ -52,6 +56,7 @@ mod tell;
 mod tracer;
 
 pub use api::{Counters, Options, Outcome, RecordError, Sink, SinkError};
+pub use engine::{BadFault, Decisions, Engine, Fault, Policy, When};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
 ///

@@ -16,6 +16,8 @@ pub(crate) struct Inode {
     pub(crate) inode: u64,
     /// As it was when it was mapped; a later rename does not make it another file.
     pub(crate) name: Arc<str>,
+    /// Its file system seeks places that suit huge pages: known of a file that is about to be mapped only.
+    pub(crate) seeks_huge: bool,
 }
 
 impl PartialEq for Inode {
@@ -35,6 +37,9 @@ impl Backing for Inode {
     }
     fn name(&self) -> &str {
         &self.name
+    }
+    fn seeks_huge(&self) -> bool {
+        self.seeks_huge
     }
 }
 
@@ -84,7 +89,10 @@ fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
     let tagged = |tag: &str| name.strip_prefix(tag).and_then(|n| n.strip_suffix(']')).map(Arc::from);
     if k.inode != 0 || k.dev != (0, 0) {
         let name = tagged("[anon_shmem:").map_or(name, |_| "/dev/zero (deleted)");
-        return (Object::File(Inode { dev: k.dev, inode: k.inode, name: name.into() }), tagged("[anon_shmem:"));
+        return (
+            Object::File(Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false }),
+            tagged("[anon_shmem:"),
+        );
     }
     match name {
         "" | "[heap]" | "[stack]" => (Object::Anonymous, None),

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use samara_mm::Area;
+use samara_mm::{Area, Bases};
 
 use crate::apply::{self, Applied};
 use crate::arch::Decoded;
@@ -44,6 +44,8 @@ pub(crate) struct Space {
     /// It belongs to the program's first process.
     root: bool,
     pub(crate) model: Model,
+    /// Where the engine in charge seeks places.
+    pub(crate) bases: Bases,
     pub(crate) maps: Maps,
     pub(crate) size: Size,
     pub(crate) pending: Vec<Returned>,
@@ -104,6 +106,7 @@ impl Space {
     /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
     pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
+        child.bases = self.bases;
         let quiet = quiet && self.pending.is_empty();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -143,6 +146,7 @@ impl Space {
             id,
             root,
             model: model::empty(),
+            bases: Bases::default(),
             maps: Maps::open(tid, query),
             size: Size::default(),
             pending: Vec::new(),
@@ -179,7 +183,7 @@ impl Space {
                 let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
                 let (start_brk, start_stack) = (at.start_brk, at.start_stack);
                 let brk = heap.unwrap_or(start_brk);
-                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: 0 });
+                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: at.data });
             }
             Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
         }
@@ -281,7 +285,7 @@ impl Space {
                         start_brk: at.start_brk,
                         brk,
                         start_stack: at.start_stack,
-                        data: 0,
+                        data: at.data,
                     });
                 }
             }

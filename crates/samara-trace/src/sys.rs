@@ -9,8 +9,10 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+mod limits;
 mod origin;
 mod signals;
+pub(crate) use limits::{capabilities, limits, set_limit};
 pub(crate) use signals::{Signals, stop_self};
 
 /// A process or thread id.

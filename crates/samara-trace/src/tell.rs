@@ -75,6 +75,13 @@ impl Space {
         false
     }
 
+    /// The kernel answered a call otherwise than the engine in charge had said.
+    pub(crate) fn tell_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
+        let mut event = journal.blank(EventKind::Difference, self.id, who);
+        event.text = how;
+        self.write(event, journal);
+    }
+
     /// Writes an event that shows the whole space.
     pub(crate) fn tell_all(&mut self, mut event: Event, journal: &mut Journal<'_>) {
         event.window = Some(reach::ALL);

@@ -19,6 +19,7 @@ use std::process::ExitStatus;
 use crate::api::{Options, Outcome, RecordError, Sink};
 use crate::arch::{self, Decoded};
 use crate::calls::Call;
+use crate::decide::{Charge, Decision};
 use crate::event::EventKind;
 use crate::filter;
 use crate::job::{Due, Job};
@@ -48,6 +49,10 @@ struct Flight {
     overlapped: bool,
     /// Of a call that makes a task.
     birth: Option<Birth>,
+    /// It came by the table of x32.
+    x32: bool,
+    /// What the engine in charge said.
+    decision: Decision,
 }
 
 impl Flight {
@@ -102,6 +107,7 @@ pub(crate) struct Tracer<'a> {
     /// Every call stops (no filter).
     every_call: bool,
     query: bool,
+    charge: Option<Charge>,
     next_space: SpaceId,
     journal: Journal<'a>,
     signals: Signals,
@@ -127,6 +133,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         root_end_ns: start_ns,
         every_call: !options.seccomp,
         query: options.procmap_query,
+        charge: options.engine.as_ref().map(Charge::new),
         next_space: 1,
         journal: Journal::new(sink, start_ns),
         signals: Signals::install(),
@@ -145,6 +152,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         (Some(error), _) => Err(error),
         (None, Some(status)) => {
             let program_ns = tracer.root_end_ns.saturating_sub(start_ns);
+            tracer.journal.counters.decisions = tracer.charge.map(|charge| charge.done);
             Ok(Outcome { status, program_ns, counters: tracer.journal.finish() })
         }
         (None, None) => Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD))),
@@ -335,7 +343,16 @@ impl Tracer<'_> {
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        let mut flight = Flight { decoded, entry_ns: now, go_ns: now, held: false, overlapped: false, birth: None };
+        let mut flight = Flight {
+            decoded,
+            entry_ns: now,
+            go_ns: now,
+            held: false,
+            overlapped: false,
+            birth: None,
+            x32: arch != arch::AUDIT_COMPAT && nr as u32 & arch::X32_BIT != 0,
+            decision: Decision::default(),
+        };
         if decoded.call.makes_task() {
             flight.birth = births::prepare(tid, arch, &decoded);
         }
@@ -348,7 +365,7 @@ impl Tracer<'_> {
         if traffic.flying.is_empty() && traffic.held.is_empty() {
             task.flight = Some(flight);
             traffic.flying.push(tid);
-            return self.go(tid, Go::Syscall, 0);
+            return self.admit(tid);
         }
         flight.overlapped = true;
         flight.held = true;
@@ -386,7 +403,7 @@ impl Tracer<'_> {
         if !traffic.held.is_empty() {
             self.signals.tick(HOLD_LIMIT_NS / 2);
         }
-        go.into_iter().for_each(|tid| self.go(tid, Go::Syscall, 0));
+        go.into_iter().for_each(|tid| self.admit(tid));
     }
 
     /// A call has returned, or has been cut off.
@@ -394,7 +411,9 @@ impl Tracer<'_> {
         if let Some(birth) = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).and_then(|f| f.birth) {
             birth.undo(tid);
         }
-        self.settle(tid, result);
+        if let Some(result) = self.dismiss(tid, result) {
+            self.settle(tid, result);
+        }
         self.resume(tid, 0);
     }
 
@@ -426,6 +445,10 @@ impl Tracer<'_> {
                 personality: task.personality,
             };
             space.returned(call, !traffic.flying.is_empty(), &mut self.journal);
+            let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));
+            if let Some(how) = verdict {
+                space.tell_verdict(who, how, &mut self.journal);
+            }
         }
         if !traffic.held.is_empty() {
             self.release(id);
@@ -466,23 +489,32 @@ impl Tracer<'_> {
             ));
         }
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
+        let mdwe = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?)).and_then(|(s, _)| s.model.mdwe());
         self.leave(tid, false);
         let id = self.next_space;
         self.next_space += 1;
         let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
-        let space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
+        let mut space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
+        let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
+        let personality = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
+        if let Some(charge) = &self.charge {
+            space.bases = charge.bases(tid, personality, &space.model);
+            let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none
+        }
         self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.space = Some(id);
             task.last_space = id;
             task.flight = None;
             task.dying = false;
-            let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
-            task.personality = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
+            task.personality = personality;
         }
         self.resume(tid, 0);
     }
 }
+
+#[path = "admit.rs"]
+mod admit;
 
 #[path = "births.rs"]
 mod births;

@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod events;
+mod run;
 mod show;
 mod trace;
 
@@ -29,6 +30,7 @@ pub(crate) fn run() -> ExitCode {
     };
     match cli.command {
         Command::Trace(args) => trace::run(&args),
+        Command::Run(args) => run::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Check(args) => check::run(&args),

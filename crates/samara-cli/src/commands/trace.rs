@@ -2,7 +2,6 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -81,7 +80,7 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
         checks: counters.checks,
         wall_ns: counters.wall_ns,
         program_ns: outcome.program_ns,
-        exit_code: outcome.status.code().unwrap_or_else(|| 128 + outcome.status.signal().unwrap_or(0)),
+        exit_code: exit::code(outcome.status),
         notes: &counters.notes,
         file: &name,
         events_in_file: written.events,
@@ -111,7 +110,7 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
 }
 
 /// The program's words as a line, cut where it is long.
-fn shown(words: &[OsString]) -> String {
+pub(super) fn shown(words: &[OsString]) -> String {
     let line: Vec<_> = words.iter().map(|word| summary::quoted(&clean(&word.to_string_lossy()))).collect();
     short(&line.join(" "))
 }
@@ -131,7 +130,7 @@ fn default_path(program: &OsStr) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn not_run(why: &RecordError) -> ExitCode {
+pub(super) fn not_run(why: &RecordError) -> ExitCode {
     error(why);
     ExitCode::from(match why {
         RecordError::NotFound(_) => exit::NOT_FOUND,

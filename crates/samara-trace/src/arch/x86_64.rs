@@ -18,11 +18,31 @@ pub(crate) const RESULT_OFFSET: usize = std::mem::offset_of!(libc::user_regs_str
 /// Where it keeps the number of the call; -1 there makes the kernel skip it.
 pub(crate) const NUMBER_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, orig_rax);
 
+/// Where it keeps where the program goes on.
+pub(crate) const PLACE_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
+
+/// How long the instruction is that makes an x86-64 call.
+pub(crate) const CALL_LEN: u64 = 2;
+
+/// Where it keeps argument `i` of an x86-64 call.
+pub(crate) fn argument(i: usize) -> usize {
+    use std::mem::offset_of;
+    let all = [
+        offset_of!(libc::user_regs_struct, rdi),
+        offset_of!(libc::user_regs_struct, rsi),
+        offset_of!(libc::user_regs_struct, rdx),
+        offset_of!(libc::user_regs_struct, r10),
+        offset_of!(libc::user_regs_struct, r8),
+        offset_of!(libc::user_regs_struct, r9),
+    ];
+    all[i.min(5)]
+}
+
 /// Where it keeps a call's first argument.
 pub(crate) fn first_argument(arch: u32) -> usize {
     match arch {
         AUDIT_COMPAT => std::mem::offset_of!(libc::user_regs_struct, rbx),
-        _ => std::mem::offset_of!(libc::user_regs_struct, rdi),
+        _ => argument(0),
     }
 }
 
@@ -84,6 +104,28 @@ pub(crate) const NATIVE: &[Row] = &[
     row(libc::SYS_vfork, Call::Vfork),
     row(libc::SYS_execve, Call::Execve),
     row(libc::SYS_execveat, Call::Execveat),
+];
+
+/// Memory calls of which a program expects that they fail: it can be made to see how it takes that.
+pub(crate) const FAILING: &[u32] = &[
+    libc::SYS_mmap as u32,
+    libc::SYS_munmap as u32,
+    libc::SYS_mprotect as u32,
+    libc::SYS_pkey_mprotect as u32,
+    libc::SYS_mremap as u32,
+    libc::SYS_brk as u32,
+    libc::SYS_madvise as u32,
+    libc::SYS_process_madvise as u32,
+    libc::SYS_mlock as u32,
+    libc::SYS_mlock2 as u32,
+    libc::SYS_munlock as u32,
+    libc::SYS_mlockall as u32,
+    libc::SYS_munlockall as u32,
+    462, // mseal
+    libc::SYS_remap_file_pages as u32,
+    libc::SYS_shmat as u32,
+    libc::SYS_shmdt as u32,
+    libc::SYS_mbind as u32,
 ];
 
 /// Calls whose x32 number is not the x86-64 number with the bit set.

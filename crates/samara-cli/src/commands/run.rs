@@ -1,0 +1,168 @@
+//! `samara run -- PROGRAM ARGS...`: the engine decides, the kernel carries out.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use samara_trace::event::{Event, EventKind};
+use samara_trace::file::{FileSink, Header, Written};
+use samara_trace::{Decisions, Engine, Options, Outcome, Sink, SinkError, record};
+
+use super::trace::{not_run, shown};
+use crate::cli::Run;
+use crate::format::{bytes, count, plural};
+use crate::output::{BOLD, DIM, GREEN, RED, clean, error, styled};
+use crate::target::Target;
+use crate::{exit, json, line, summary};
+
+/// So many differences are printed.
+const SHOWN: usize = 10;
+
+/// Records where that is asked for, and keeps the first differences.
+struct Watch {
+    file: Option<FileSink>,
+    differences: Vec<String>,
+}
+
+impl Sink for Watch {
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        if event.kind == EventKind::Difference && self.differences.len() < SHOWN {
+            self.differences.push(format!("process {}: {}", event.pid, event.text));
+        }
+        self.file.as_mut().map_or(Ok(()), |file| file.event(event))
+    }
+}
+
+pub(crate) fn run(args: &Run) -> ExitCode {
+    // clap asks for at least one word.
+    let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
+    if [&args.output, &args.summary_json].iter().any(|path| path.as_deref() == Some(Path::new("-"))) {
+        error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
+        return exit::USAGE.into();
+    }
+    let cannot_write = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
+        error(format!("cannot write {what} to {}: {why}; the program was not run", path.display()));
+        ExitCode::from(exit::CANNOT_TRACE)
+    };
+    let json = match args.summary_json.as_deref().map(Target::open).transpose() {
+        Ok(json) => json,
+        Err(why) => return cannot_write("the summary", args.summary_json.as_deref().unwrap_or(Path::new("")), &why),
+    };
+    if let (Some(json), Some(path)) = (&json, &args.output)
+        && json.is(path)
+    {
+        error(format!(
+            "the trace and the summary cannot be written to one file: {}; the program was not run",
+            path.display()
+        ));
+        return exit::USAGE.into();
+    }
+    let file = match args.output.as_deref().map(|path| FileSink::create(path, &Header::now(program, rest))).transpose()
+    {
+        Ok(file) => file,
+        Err(why) => {
+            json.into_iter().for_each(Target::discard);
+            return cannot_write("the trace", args.output.as_deref().unwrap_or(Path::new("")), &why);
+        }
+    };
+    let mut options = Options::new(program).args(rest.iter().cloned());
+    options.engine = Some(engine(args));
+    let mut watch = Watch { file, differences: Vec::new() };
+    let outcome = match record(&options, &mut watch) {
+        Ok(outcome) => outcome,
+        Err(why) => {
+            watch.file.into_iter().for_each(FileSink::discard);
+            json.into_iter().for_each(Target::discard);
+            return not_run(&why);
+        }
+    };
+    let written = watch.file.map(FileSink::finish);
+    report(args, &outcome, &watch.differences, written.as_ref());
+    if let Some(json) = json {
+        let path = json.path().to_owned();
+        if let Err(why) = json.write(&format!("{:#}\n", json::decisions(&outcome))) {
+            error(format!("cannot write the summary to {}: {why}", path.display()));
+        }
+    }
+    exit::like(outcome.status)
+}
+
+fn engine(args: &Run) -> Engine {
+    let mut engine = Engine::default();
+    engine.max_map_count = args.max_map_count;
+    engine.limit_as = args.limit_as.map(|size| size.0);
+    engine.limit_data = args.limit_data.map(|size| size.0);
+    engine.policy = args.policy;
+    engine.seed = args.seed;
+    engine.faults = args.faults.clone();
+    engine.fail_rate = args.fail_rate;
+    engine
+}
+
+/// Tells what happened. Nothing in here changes the exit status, which is the program's.
+fn report(args: &Run, outcome: &Outcome, differences: &[String], written: Option<&Written>) {
+    let counters = &outcome.counters;
+    let mut out = Vec::new();
+    let mut row = |name: &str, text: String| out.push(format!("  {} {text}", styled(DIM, format!("{name:<10}"))));
+    if let Some(done) = counters.decisions.as_ref().filter(|_| !args.quiet) {
+        decided(done, &mut row);
+        row("checks", format!("{} against the kernel", count(counters.checks)));
+    }
+    match counters.differences {
+        0 if args.quiet => {}
+        0 => row("", styled(GREEN, "no difference")),
+        n => row("", styled(RED, plural(n, "difference"))),
+    }
+    differences.iter().for_each(|text| row("", clean(text)));
+    if !args.quiet {
+        counters.notes.iter().for_each(|note| row("note", clean(note)));
+    }
+    if let (Some(written), Some(path)) = (written, &args.output) {
+        let (name, size) = (path.display(), bytes(written.bytes));
+        if !args.quiet {
+            row("trace", format!("{name} ({}, {size})", plural(written.events, "event")));
+        }
+        if let Some(why) = &written.error {
+            row("", styled(RED, format!("{name}: the trace ends early: {why}; the program was not disturbed")));
+        }
+    }
+    if out.is_empty() {
+        return;
+    }
+    let how = line::how(outcome.status);
+    let lasted = summary::lasted(outcome.program_ns, counters.wall_ns);
+    let title = format!("{} ended {how} {lasted}", shown(&args.program));
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
+}
+
+/// The rows of what the engine did.
+fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
+    row("decided", format!("{}, {} chosen", plural(done.decided, "call"), plural(done.placed, "place")));
+    let list = |parts: Vec<String>| parts.join(", ");
+    let refused: u64 = done.refused.values().sum();
+    if refused > 0 {
+        let each = done.refused.iter().map(|(errno, n)| format!("{errno} {}", count(*n))).collect();
+        row("refused", format!("{} by Linux's rules: {}", plural(refused, "call"), list(each)));
+    }
+    if done.limited > 0 {
+        row("", format!("{} by --max-map-count", plural(done.limited, "call")));
+    }
+    if done.failed > 0 {
+        row("", format!("{} by --fail or --fail-rate", plural(done.failed, "call")));
+    }
+    if done.beyond > 0 {
+        row(
+            "",
+            format!(
+                "{} by what lies behind the memory (a driver, pages that cannot be read)",
+                plural(done.beyond, "call")
+            ),
+        );
+    }
+    let left: u64 = done.left.values().sum();
+    if left > 0 {
+        let each = done.left.iter().map(|(call, n)| format!("{call} {}", count(*n))).collect();
+        row("left", format!("{} to the kernel: {}", plural(left, "call"), list(each)));
+    }
+}

@@ -1,0 +1,72 @@
+//! The world beside a traced program's address space, as the engine asks for it: its descriptors. Knows no calls.
+
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::statfs::{self, FsType};
+use nix::sys::statvfs::FsFlags;
+use samara_mm::linux::{Host, OpenFile};
+use samara_mm::{Errno, FileMode};
+
+use crate::model::Inode;
+use crate::sys::Tid;
+
+/// The descriptors of a stopped task.
+pub(crate) struct Program {
+    pub(crate) tid: Tid,
+    /// A file was asked for, whose driver may have a word of its own.
+    pub(crate) file: bool,
+}
+
+impl Program {
+    pub(crate) fn new(tid: Tid) -> Self {
+        Program { tid, file: false }
+    }
+}
+
+impl Host<Inode> for Program {
+    fn file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
+        self.file = true;
+        let text = std::fs::read_to_string(format!("/proc/{}/fdinfo/{fd}", self.tid)).map_err(|_| Errno::EBADF)?;
+        let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
+        let flags = i32::from_str_radix(field("flags:"), 8).unwrap_or(0);
+        if flags & libc::O_PATH != 0 {
+            return Err(Errno::EBADF);
+        }
+        let path = format!("/proc/{}/fd/{fd}", self.tid);
+        let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
+        let system = statfs::statfs(path.as_str()).ok();
+        let mut mode = FileMode::empty();
+        mode.set(FileMode::READ, flags & libc::O_ACCMODE != libc::O_WRONLY);
+        mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
+        mode.set(FileMode::UNMAPPABLE, unmappable(&meta));
+        mode.set(FileMode::NOEXEC, system.is_some_and(|s| s.flags().contains(FsFlags::ST_NOEXEC)));
+        let memory = system.is_some_and(|s| s.filesystem_type() == statfs::TMPFS_MAGIC);
+        mode.set(FileMode::WRITE_SEALED, memory && meta.is_file() && write_sealed(&path));
+        let huge =
+            |t: FsType| [statfs::EXT4_SUPER_MAGIC, statfs::XFS_SUPER_MAGIC, statfs::BTRFS_SUPER_MAGIC].contains(&t);
+        let seeks_huge = meta.is_file() && system.is_some_and(|s| huge(s.filesystem_type()));
+        let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
+        let backing = Inode { dev, inode: meta.ino(), name: "".into(), seeks_huge };
+        Ok(OpenFile { backing, mode })
+    }
+
+    fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {
+        // No file is like it: nothing merges with it in the trial.
+        Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), seeks_huge: false })
+    }
+}
+
+/// Whether a memfd is sealed against writing.
+fn write_sealed(path: &str) -> bool {
+    let Ok(file) = std::fs::File::open(path) else { return false };
+    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_truncate);
+    seals.is_ok_and(|s| s.intersects(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE))
+}
+
+/// What no driver maps.
+fn unmappable(meta: &Metadata) -> bool {
+    let kind = meta.file_type();
+    kind.is_dir() || kind.is_fifo() || kind.is_socket()
+}
