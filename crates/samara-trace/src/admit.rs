@@ -29,7 +29,10 @@ impl Tracer<'_> {
         let charge = self.charge.as_mut()?;
         let task = self.tasks.get(&tid)?;
         let flight = task.flight.filter(|f| !f.decoded.call.makes_task())?;
-        let (space, traffic) = self.spaces.get(&task.space?)?;
+        let (space, traffic) = self.spaces.get_mut(&task.space?)?;
+        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
+        let limited = sys::limits(tid).address_space.soft != u64::MAX;
+        space.look_at_stacks(&flight.decoded, who, limited, &mut self.journal);
         let place = |t: &Tid| self.tasks.get(t)?.flight.as_ref()?.decision.place;
         let taken: Vec<(u64, u64)> = traffic.flying.iter().filter_map(place).collect();
         let asker = Asker { tid, personality: task.personality, x32: flight.x32 };

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    Bases, BestFit, Config, Features, FirstFit, Linux, MapFlags, Overcommit, PageSize, RemapFlags, Touches, linux,
+    Bases, BestFit, Config, Features, FirstFit, Flags, Linux, MapFlags, Overcommit, PageSize, RemapFlags, Touches,
+    linux,
 };
 
 use crate::arch::Decoded;
@@ -128,15 +129,17 @@ impl Charge {
             (self.done.decided, self.done.failed) = (self.done.decided + 1, self.done.failed + 1);
             return refuse(d.call, -i64::from(errno));
         }
-        if !knows(d, asker) {
-            *self.done.left.entry(call_name(d.nr).unwrap_or("others")).or_default() += 1;
-            return Decision::default();
+        if !knows(d, asker) || on_huge_pages(model, d) {
+            return self.left(d);
         }
-        self.done.decided += 1;
         let mut host = Program::new(asker.tid);
         let Some(result) = self.ask(model, bases, &mut host, d, taken, self.config.max_map_count) else {
             return Decision::default(); // no memory for a copy: as without us
         };
+        if host.unknown {
+            return self.left(d);
+        }
+        self.done.decided += 1;
         let failed = result < 0 || (d.call == Call::Brk && result as u64 != d.args[0]);
         if failed && self.engine.max_map_count.is_some() {
             let without = self.ask(model, bases, &mut host, d, taken, self.kernel_most);
@@ -145,7 +148,8 @@ impl Charge {
                 return refuse(d.call, if d.call == Call::Brk { ENOMEM } else { result });
             }
         }
-        let excused = host.file || matches!(d.call, Call::Mlock | Call::Mlock2 | Call::Mlockall);
+        // A driver, a page that cannot be read in, a kernel without huge pages.
+        let excused = host.file || matches!(d.call, Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise);
         let expect = match d.call {
             // Where within its page the break stands is not known before the program asks.
             Call::Brk if failed => None,
@@ -154,6 +158,12 @@ impl Charge {
         let (place, changes) = self.place(d, result as u64, failed);
         self.done.placed += u64::from(place.is_some());
         Decision { expect, excused, place, changes, answer: None }
+    }
+
+    /// The kernel decides this one.
+    fn left(&mut self, d: &Decoded) -> Decision {
+        *self.done.left.entry(call_name(d.nr).unwrap_or("others")).or_default() += 1;
+        Decision::default()
     }
 
     /// What the engine says to the call, on a copy of the model with at most `most` areas.
@@ -275,15 +285,11 @@ fn knows(d: &Decoded, asker: &Asker) -> bool {
         }
         // Which keys are allocated nobody tells.
         Call::PkeyMprotect => d.args[3] as i32 == -1,
-        Call::Madvise => matches!(
-            d.args[2] as i32,
-            libc::MADV_NORMAL
-                | libc::MADV_RANDOM
-                | libc::MADV_SEQUENTIAL
-                | libc::MADV_DONTFORK
-                | libc::MADV_DOFORK
-                | libc::MADV_DONTDUMP..=libc::MADV_KEEPONFORK
-        ),
+        // Filling and collapsing depend on what is free, poisoning on hardware.
+        Call::Madvise => {
+            matches!(d.args[2] as i32, libc::MADV_NORMAL..=libc::MADV_PAGEOUT)
+                || d.args[2] as i32 == libc::MADV_DONTNEED_LOCKED
+        }
         Call::Munmap
         | Call::Mprotect
         | Call::Mremap
@@ -296,6 +302,12 @@ fn knows(d: &Decoded, asker: &Asker) -> bool {
         | Call::Mseal => true,
         _ => false,
     }
+}
+
+/// Whether huge pages that were asked for lie where the call begins or ends: they are not cut.
+fn on_huge_pages(model: &Model, d: &Decoded) -> bool {
+    let huge = |at: u64| model.area_at(at).is_some_and(|a| a.area.flags.contains(Flags::HUGETLB));
+    huge(d.args[0]) || huge(d.args[0].saturating_add(d.args[1]).saturating_sub(1))
 }
 
 /// `vm.max_map_count`.

@@ -17,11 +17,13 @@ pub(crate) struct Program {
     pub(crate) tid: Tid,
     /// A file was asked for, whose driver may have a word of its own.
     pub(crate) file: bool,
+    /// It is one that the model does not know the rules of.
+    pub(crate) unknown: bool,
 }
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
-        Program { tid, file: false }
+        Program { tid, file: false, unknown: false }
     }
 }
 
@@ -42,6 +44,7 @@ impl Host<Inode> for Program {
         mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
         mode.set(FileMode::UNMAPPABLE, unmappable(&meta));
         mode.set(FileMode::NOEXEC, system.is_some_and(|s| s.flags().contains(FsFlags::ST_NOEXEC)));
+        self.unknown |= system.is_some_and(|s| s.filesystem_type() == statfs::HUGETLBFS_MAGIC);
         let memory = system.is_some_and(|s| s.filesystem_type() == statfs::TMPFS_MAGIC);
         mode.set(FileMode::WRITE_SEALED, memory && meta.is_file() && write_sealed(&path));
         let huge =

@@ -196,7 +196,7 @@ impl Space {
             return self.settle_pending(others, journal);
         }
         // What it needs to be undone is kept only where it may have to be.
-        let careful = others || self.registered || self.below_stack(&call);
+        let careful = others || self.registered || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(&[call]));
         let mut attempt = self.attempt(&call, journal);
         if attempt.misfit.is_some()
@@ -252,9 +252,24 @@ impl Space {
         !self.pending.is_empty()
     }
 
+    /// Before a call is decided: stacks that grew on faults since the last one, as far as it is about them. `limited`: how large all areas are matters.
+    pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
+        let mut ranges = reach::of(decoded, 0, self.model.layout().brk, sys::page_size());
+        ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
+        if limited {
+            let stack = self.model.area_at(self.model.layout().start_stack);
+            ranges.extend(stack.filter(|s| s.start > 0).map(|s| (s.start - 1, s.start)));
+        }
+        if ranges.is_empty() {
+            return;
+        }
+        let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, who.tid);
+        learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+    }
+
     /// An area that grows down stands next above what the call reaches: it may have grown without a word.
-    fn below_stack(&self, call: &Returned) -> bool {
-        self.ranges(call).iter().any(|r| {
+    fn below_stack(&self, ranges: &[Range]) -> bool {
+        ranges.iter().any(|r| {
             let next = self.model.area_at_or_after(r.0);
             next.is_some_and(|a| a.start > r.0 && a.area.flags.contains(samara_mm::Flags::GROWSDOWN))
         })

@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod busy;
+mod charge;
 mod corners;
 mod programs;
 mod raw;
@@ -15,7 +16,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use samara_trace::event::{Event, EventKind, StepKind};
-use samara_trace::{Options, Outcome, RecordError, Sink, SinkError, record};
+use samara_trace::{Engine, Options, Outcome, RecordError, Sink, SinkError, record};
 
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -38,6 +39,8 @@ enum Mode {
     Normal,
     NoFilter,
     NoQuery,
+    /// The engine decides what calls get.
+    InCharge,
 }
 
 struct Recording {
@@ -99,7 +102,12 @@ fn trials() -> Vec<Trial> {
         ("crowd", crowd),
         ("filtered_thread", filtered_thread),
     ];
-    let modes = [(Mode::Normal, ""), (Mode::NoFilter, "_without_filter"), (Mode::NoQuery, "_without_query")];
+    let modes = [
+        (Mode::Normal, ""),
+        (Mode::NoFilter, "_without_filter"),
+        (Mode::NoQuery, "_without_query"),
+        (Mode::InCharge, "_decided"),
+    ];
     let mut trials: Vec<Trial> = all
         .iter()
         .flat_map(|(name, body)| modes.map(|(mode, suffix)| Trial::test(format!("{name}{suffix}"), move || body(mode))))
@@ -107,7 +115,7 @@ fn trials() -> Vec<Trial> {
     trials.push(Trial::test("not_found", not_found));
     trials.push(Trial::test("not_executable", not_executable));
     trials.push(Trial::test("script_without_interpreter_line", script));
-    for (name, body) in recorder::TRIALS {
+    for (name, body) in charge::TRIALS.iter().chain(recorder::TRIALS) {
         trials.push(Trial::test(*name, body));
     }
     trials.push(Trial::test("sink_fails", sink_fails));
@@ -126,6 +134,7 @@ fn trace_any(mode: Mode, name: &str, args: &[&str]) -> Result<Recording, Failed>
     let mut options = Options::new(std::env::current_exe()?).args(["--program", name]).args(args.iter().copied());
     options.seccomp = mode != Mode::NoFilter;
     options.procmap_query = mode != Mode::NoQuery;
+    options.engine = (mode == Mode::InCharge).then(Engine::default);
     let mut events = Vec::new();
     let outcome = record(&options, &mut events)?;
     let said = |what: &str| outcome.counters.notes.iter().any(|n| n.contains(what));

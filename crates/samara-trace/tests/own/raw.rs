@@ -10,6 +10,19 @@ pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
     if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
 
+/// A system call, and what its six argument registers hold after it.
+pub(crate) fn call_and_look(nr: libc::c_long, mut a: [u64; 6]) -> (i64, [u64; 6]) {
+    let mut result = nr;
+    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, and the others are told to the compiler.
+    unsafe {
+        std::arch::asm!(
+            "syscall", inout("rax") result, inout("rdi") a[0], inout("rsi") a[1], inout("rdx") a[2], inout("r10") a[3],
+            inout("r8") a[4], inout("r9") a[5], out("rcx") _, out("r11") _,
+        );
+    }
+    (result, a)
+}
+
 pub(crate) fn mmap(at: u64, len: u64, prot: c_int, flags: c_int, fd: c_int, offset: u64) -> i64 {
     call(libc::SYS_mmap, [at, len, prot as u64, flags as u64, fd as i64 as u64, offset])
 }
