@@ -34,6 +34,9 @@ go golang-go
 strace strace
 valgrind valgrind
 script bsdutils
+sqlite3 sqlite3
+redis-server redis-server
+redis-benchmark redis-tools
 LIST
 [ "$missing" = 0 ] && echo "programs: all there"
 exit "$missing"

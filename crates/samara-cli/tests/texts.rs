@@ -15,6 +15,7 @@ fn help_texts() {
     for command in [
         &["--help"][..],
         &["trace", "--help"],
+        &["run", "--help"],
         &["show", "--help"],
         &["events", "--help"],
         &["check", "--help"],
@@ -36,6 +37,14 @@ fn wrong_usage_is_exit_code_2() {
         ("no such moment", &["show", "x", "--at", "soon"]),
         ("no such mix", &["check", "--mix", "bsic"]),
         ("no ops", &["check", "--ops", "0"]),
+        ("no such policy", &["run", "--policy", "worst-fit", "true"]),
+        ("no such fault", &["run", "--fail", "mmap", "true"]),
+        ("no such call to fail", &["run", "--fail", "fork:ENOMEM", "true"]),
+        ("no such error", &["run", "--fail", "mmap:ENOMEN@3", "true"]),
+        ("no such occurrence", &["run", "--fail", "mmap:ENOMEM@0", "true"]),
+        ("no such rate", &["run", "--fail-rate", "1.5", "true"]),
+        ("no such size", &["run", "--limit-as", "4 apples", "true"]),
+        ("run to output", &["run", "-o", "-", "true"]),
         ("trace to output", &["trace", "-o", "-", "--", "true"]),
         ("summary to output", &["trace", "--summary-json", "-", "--", "true"]),
     ] {
@@ -55,7 +64,7 @@ fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = here(&["completions", shell]);
         assert!(output.status.success(), "{}", said(&output));
-        for word in ["trace", "show", "events", "check", "reasons", "summary-json"] {
+        for word in ["trace", "run", "max-map-count", "show", "events", "check", "reasons", "summary-json"] {
             assert!(stdout(&output).contains(word), "{shell}: {word}");
         }
     }

@@ -2,11 +2,13 @@
 //! own output and exit status. With SAMARA_REQUIRE_PROGRAMS=1 a program that is missing is a failure.
 #![forbid(unsafe_code)]
 
+mod decided;
+
 use std::path::Path;
 use std::sync::Mutex;
 
 use samara_trace::event::{Event, EventKind};
-use samara_trace::{Options, Outcome, record};
+use samara_trace::{Engine, Options, Outcome, record};
 
 /// One recording at a time: it sets the process's signal dispositions.
 static ONE: Mutex<()> = Mutex::new(());
@@ -26,10 +28,17 @@ fn installed(programs: &[&str]) -> bool {
 
 /// Runs `script` by a shell in `dir`, recorded; its output goes to the file `out` there.
 fn trace(dir: &Path, script: &str) -> (Outcome, Vec<Event>, String) {
+    run(dir, script, None)
+}
+
+/// The same, with an engine in charge or none.
+fn run(dir: &Path, script: &str, engine: Option<Engine>) -> (Outcome, Vec<Event>, String) {
     let lock = ONE.lock().unwrap_or_else(|e| e.into_inner());
     let whole = format!("cd '{}' && {{ {script}\n}} > out 2>&1 < /dev/null", dir.display());
     let mut events = Vec::new();
-    let outcome = record(&Options::new("bash").args(["-c", &whole]), &mut events).unwrap();
+    let mut options = Options::new("bash").args(["-c", &whole]);
+    options.engine = engine;
+    let outcome = record(&options, &mut events).unwrap();
     drop(lock);
     let out = String::from_utf8_lossy(&std::fs::read(dir.join("out")).unwrap_or_default()).into_owned();
     let bad: Vec<&Event> = events
@@ -90,7 +99,7 @@ fn java() {
     }
 }
 
-const JAVA: &str = "public class T { public static void main(String[] a) throws Exception {
+pub(crate) const JAVA: &str = "public class T { public static void main(String[] a) throws Exception {
     Thread[] t = new Thread[8];
     for (int i = 0; i < 8; i++) { t[i] = new Thread(() -> { long n = 0; for (int j = 0; j < 20000; j++) n += new byte[j % 5000].length; }); t[i].start(); }
     for (Thread x : t) x.join();
