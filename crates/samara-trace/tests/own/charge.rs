@@ -5,11 +5,12 @@ use samara_trace::event::EventKind;
 use samara_trace::{Decisions, Engine, Fault, Options, Policy, RecordError, record};
 
 use crate::raw::*;
+use crate::recorder::Body;
 use crate::{Recording, check, exited, expect};
 
 const PAGE: u64 = 4096;
 
-pub(crate) const TRIALS: &[(&str, fn() -> Result<(), Failed>)] = &[
+pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("decided_faults", faults),
     ("decided_fault_of_brk", fault_of_brk),
     ("decided_faults_at_random", faults_at_random),

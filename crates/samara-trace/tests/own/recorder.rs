@@ -7,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use crate::{expect, raw};
 
-type Body = fn() -> Result<(), Failed>;
+pub(crate) type Body = fn() -> Result<(), Failed>;
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("recorder_killed", recorder_killed),
