@@ -25,7 +25,7 @@ enum Command {
     Mm(mm::Args),
     /// Draws cost against size, or against threads, from the JSON lines of `index --json` and `shared --json`.
     Plot(rivals::Args),
-    /// What recording costs a program, against strace.
+    /// What recording costs a program, and deciding its memory calls, against strace.
     Overhead(overhead::Args),
     /// Instructions of each operation of the tree, counted by valgrind and compared with the record.
     Instructions(instructions::Args),

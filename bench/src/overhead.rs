@@ -1,7 +1,7 @@
-//! `overhead`: what recording costs a program, against strace.
+//! `overhead`: what recording costs a program, and what deciding its memory calls costs, against strace.
 //!
-//! Knows command lines and wall clocks. Runs are interleaved: each round runs every program plain, under samara and under
-//! strace, beginning with another one each time.
+//! Knows command lines and wall clocks. Runs are interleaved: each round runs every program plain, under `samara trace`,
+//! under `samara run`, and under strace, beginning with another one each time.
 
 use crate::build;
 use crate::progress::progress;
@@ -25,7 +25,7 @@ pub struct Args {
     pub json: bool,
 }
 
-const WAYS: [&str; 3] = ["plain", "samara", "strace"];
+const WAYS: [&str; 4] = ["plain", "samara", "decided", "strace"];
 
 /// Runs the suite and prints its rows.
 ///
@@ -34,9 +34,9 @@ const WAYS: [&str; 3] = ["plain", "samara", "strace"];
 pub fn run(args: &Args) -> Result<(), String> {
     let samara = build::program("samara-cli", "samara")?;
     let mmap_loop = build::program("samara-bench", "samara-bench-mmap-loop")?;
-    let mut ways = vec![WAYS[0], WAYS[1]];
+    let mut ways = WAYS[..3].to_vec();
     if runs("strace", "--version") {
-        ways.push(WAYS[2]);
+        ways.push(WAYS[3]);
     } else {
         eprintln!("skipped: strace is not installed, so there is nothing to compare with");
     }
@@ -100,6 +100,7 @@ fn command(way: &str, samara: &Path, dir: &Path, program: &[OsString]) -> Vec<Os
             dir.join("trace.samara").into(),
             "--".into(),
         ],
+        "decided" => vec![samara.into(), "run".into(), "--quiet".into(), "--".into()],
         "strace" => ["strace", "-f", "--seccomp-bpf", "-e", "trace=memory", "-o"]
             .into_iter()
             .map(OsString::from)
