@@ -127,7 +127,8 @@ impl FromStr for Fault {
             return wrong(format!("{call:?} is no call that can be made to fail: one of {names}"));
         };
         // The names of all errors that Linux has.
-        let Some(errno) = (1..134).find(|n| format!("{:?}", nix::errno::Errno::from_raw(*n)) == errno) else {
+        let named = |n: &i32| errno.starts_with('E') && format!("{:?}", nix::errno::Errno::from_raw(*n)) == errno;
+        let Some(errno) = (1..134).find(named) else {
             return wrong(format!("{errno} is no error's name: ENOMEM, EAGAIN, EACCES, ..."));
         };
         let number = |text: &str| match text.parse::<u64>() {
@@ -167,3 +168,7 @@ pub struct Decisions {
     /// Calls that the engine does not decide, by their names: the kernel did, as without it.
     pub left: BTreeMap<&'static str, u64>,
 }
+
+#[cfg(test)]
+#[path = "engine_tests.rs"]
+mod tests;
