@@ -8,6 +8,7 @@ use crate::flags::{Flags, MapFlags};
 use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
+use crate::shm::is_segment;
 use crate::space::{AddressSpace, Placed};
 use crate::store::Around;
 use bitflags::bitflags;
@@ -235,7 +236,7 @@ impl<B: Backing> AddressSpace<B> {
         let (one, was) = (at.area.clone(), Counters::of(at.area.flags, end - start));
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
         let inherited = matches!(one.anon, Anon::Identity { inherited: true, .. });
-        let next = self.area_at(to).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
+        let next = self.area_at(to).filter(|_| !is_segment(&one)).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
             if inherited && n.anon == Anon::Untouched && n.is_private() {
                 n.anon = one.anon;
             }
