@@ -33,6 +33,9 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("shmat segment @10 0; u 12-13; size 10-12 3", "10-13 13-15"),
     ("shmat segment @10 0; size 10-15 8; dup 10 2 30; resize 10-11 3 20", "11-18@1 20-23@0 30-32@0"),
     ("shmat segment @10 0; remap_file_pages @10 1p 0 2", "10-11@2 11-15@1"),
+    // Not moved together with others.
+    ("shmat segment @10 0; rw 15-16; mv 14-16 20 !EFAULT; mv 10-16 20 !EFAULT; seal 15-16; mv 14-16 20 !EFAULT", "10-15 15-16"),
+    ("rw 9-10; shmat segment @10 0; mv 9-11 20 !EFAULT; mv 10-15 30", "20-21 30-35"),
     // Leaving.
     ("shmat segment @10 0; shmdt @11 !EINVAL; shmdt @9 !EINVAL; shmdt @10+1 !EINVAL; shmdt @10; shmdt @10 !EINVAL", ""),
     ("rw 10-12; rw+shared 12-14 f; shmdt @10 !EINVAL; shmdt @12 !EINVAL; shmdt @50 !EINVAL", "10-12 12-14"),
