@@ -24,9 +24,13 @@ pub trait Backing: Clone + Eq + Debug {
     fn seeks_huge(&self) -> bool {
         false
     }
+    /// Whether it is a System V segment that was attached with `shmat`: its areas do not become one again when they were cut.
+    fn is_segment(&self) -> bool {
+        false
+    }
 }
 
-/// A plain [`Backing`]: a device, an inode, a name, and a number that tells two `open`s of it apart.
+/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`), and a number that tells two `open`s of it apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device, major and minor number.
@@ -48,6 +52,9 @@ impl Backing for FileId {
     }
     fn name(&self) -> &str {
         &self.name
+    }
+    fn is_segment(&self) -> bool {
+        self.name.starts_with("/SYSV")
     }
 }
 

@@ -12,6 +12,8 @@ pub enum Errno {
     EPERM = 1,
     /// No area is like that.
     ENOENT = 2,
+    /// The process has ended.
+    ESRCH = 3,
     /// A structure is longer than is understood.
     E2BIG = 7,
     /// Not for this kind of backing.
@@ -34,6 +36,8 @@ pub enum Errno {
     EINVAL = 22,
     /// A name does not fit.
     ENAMETOOLONG = 36,
+    /// The segment was removed.
+    EIDRM = 43,
     /// The offset and length pass the end of what a backing can hold.
     EOVERFLOW = 75,
     /// A flag that MAP_SHARED_VALIDATE does not know, or that the backing does not support.
@@ -51,6 +55,7 @@ impl Errno {
         match self {
             Errno::EPERM => "EPERM",
             Errno::ENOENT => "ENOENT",
+            Errno::ESRCH => "ESRCH",
             Errno::E2BIG => "E2BIG",
             Errno::EBADF => "EBADF",
             Errno::EAGAIN => "EAGAIN",
@@ -62,6 +67,7 @@ impl Errno {
             Errno::ENODEV => "ENODEV",
             Errno::EINVAL => "EINVAL",
             Errno::ENAMETOOLONG => "ENAMETOOLONG",
+            Errno::EIDRM => "EIDRM",
             Errno::EOVERFLOW => "EOVERFLOW",
             Errno::EOPNOTSUPP => "EOPNOTSUPP",
         }
@@ -73,6 +79,7 @@ impl fmt::Display for Errno {
         f.write_str(match self {
             Errno::EPERM => "EPERM: an area in the range is sealed, or a capability is missing",
             Errno::ENOENT => "ENOENT: there is no such area",
+            Errno::ESRCH => "ESRCH: the process has ended",
             Errno::E2BIG => "E2BIG: the structure is longer than it can be",
             Errno::EBADF => "EBADF: this area's backing does not take that",
             Errno::EAGAIN => "EAGAIN: too much is locked (RLIMIT_MEMLOCK), or short of memory",
@@ -84,6 +91,7 @@ impl fmt::Display for Errno {
             Errno::ENODEV => "ENODEV: what is behind the descriptor cannot be mapped",
             Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",
             Errno::ENAMETOOLONG => "ENAMETOOLONG: the name does not fit",
+            Errno::EIDRM => "EIDRM: the segment was removed",
             Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",
             Errno::EOVERFLOW => "EOVERFLOW: offset and length are too large together",
         })

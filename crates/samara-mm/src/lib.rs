@@ -62,7 +62,7 @@
 //!
 //! # Ranges
 //! System calls take a start and a length, as in Linux, and round or refuse as Linux does: `map`, `unmap`, `protect`, `remap`,
-//! `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`. What is not a system
+//! `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `shmat`, `shmdt`, `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`. What is not a system
 //! call takes a start and an exclusive end: `import`, `forget`, `touch`, `areas_in`. The query and the answer of
 //! [`find_gap`](AddressSpace::find_gap) are [`samara`]'s, with inclusive ends.
 //!
@@ -113,6 +113,7 @@ mod query;
 mod reasons;
 mod remap;
 mod seal;
+mod shm;
 mod smaps;
 mod snapshot;
 mod space;
@@ -143,6 +144,7 @@ pub use plan::{Plan, Step, StepKind};
 pub use query::{Answer, Query, QueryFlags};
 pub use reasons::{Reason, Reasons};
 pub use remap::{RemapFlags, RemapMode, RemapRequest};
+pub use shm::{Segment, ShmFlags};
 pub use smaps::{Smaps, Usage};
 pub use space::{AddressSpace, Config, ImportError, Layout, PageSize, Placed, Touches};
 

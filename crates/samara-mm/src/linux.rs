@@ -1,7 +1,7 @@
 //! System calls as they come: numbers and arguments of x86-64 Linux, results as it gives them. Knows which call is which, how its arguments are cut to
 //! size, and what is looked at before the address space is; the rest is [`AddressSpace`]'s.
 //!
-//! What a call needs of the world beside the address space, a [`Host`] knows: descriptors, the program's memory, keys.
+//! What a call needs of the world beside the address space, a [`Host`] knows: descriptors, the program's memory, keys, segments.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, FileId, Linux, linux};
@@ -28,9 +28,12 @@ use crate::mdwe::Mdwe;
 use crate::msync::SyncFlags;
 use crate::place::Placement;
 use crate::plan::Plan;
+use crate::process_advise;
 use crate::remap::RemapFlags;
+use crate::shm::{Segment, ShmFlags};
 use crate::space::AddressSpace;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 /// `mmap`.
 pub const MMAP: u64 = 9;
@@ -44,8 +47,14 @@ pub const BRK: u64 = 12;
 pub const MREMAP: u64 = 25;
 /// `msync`.
 pub const MSYNC: u64 = 26;
+/// `mincore`.
+pub const MINCORE: u64 = 27;
 /// `madvise`.
 pub const MADVISE: u64 = 28;
+/// `shmat`.
+pub const SHMAT: u64 = 30;
+/// `shmdt`.
+pub const SHMDT: u64 = 67;
 /// `mlock`.
 pub const MLOCK: u64 = 149;
 /// `munlock`.
@@ -64,6 +73,8 @@ pub const MBIND: u64 = 237;
 pub const MLOCK2: u64 = 325;
 /// `pkey_mprotect`.
 pub const PKEY_MPROTECT: u64 = 329;
+/// `process_madvise`, by which a process advises on its own memory.
+pub const PROCESS_MADVISE: u64 = 440;
 /// `mseal`.
 pub const MSEAL: u64 = 462;
 
@@ -105,6 +116,35 @@ pub trait Host<B> {
     /// Whether this protection key is allocated. Without the hardware, none is, not even 0.
     fn pkey(&mut self, _key: u32) -> bool {
         false
+    }
+
+    /// Whether this is a descriptor of the process itself (`pidfd_open`, or PIDFD_SELF); if it is of another one, the call is not this space's.
+    ///
+    /// # Errors
+    /// EBADF: of none. ESRCH: of one that has ended. EPERM: of one that is not to be advised on.
+    fn is_self(&mut self, _pidfd: i32) -> Result<bool, Errno> {
+        Err(Errno::EBADF)
+    }
+
+    /// A System V segment by its number, to be attached with this protection.
+    ///
+    /// # Errors
+    /// EINVAL: none. EIDRM: it was removed. EACCES: not with that protection.
+    fn segment(&mut self, _id: i32, _prot: Prot) -> Result<Segment<B>, Errno> {
+        Err(Errno::EINVAL)
+    }
+
+    /// How long an attached segment is, in bytes.
+    fn segment_bytes(&mut self, _segment: &B) -> u64 {
+        0
+    }
+
+    /// Writes to the vector of `mincore` at `vec`, a byte for each of so many `pages` from the one at `start` on: whether it is in memory.
+    ///
+    /// # Errors
+    /// EFAULT.
+    fn incore(&mut self, _vec: u64, _start: u64, _pages: u64) -> Result<(), Errno> {
+        Err(Errno::EFAULT)
     }
 
     /// The memory nodes that a policy may name, lowest first, 64 in a word.
@@ -150,6 +190,14 @@ pub fn call<B: Backing>(
             Some(advice) => space.advise(a, b, advice),
             None => Err(Errno::EINVAL.into()),
         }),
+        // Advice on another process's memory is no call of this space's.
+        PROCESS_MADVISE => match advise_process(space, host, args) {
+            Err(e) => Err(e),
+            Ok(done) => Ok(done?),
+        },
+        MINCORE => zero(resident(space, host, args).map(|()| Plan::new()).map_err(Error::from)),
+        SHMAT => attach(space, host, placement, args),
+        SHMDT => zero(space.shmdt(a, |segment| host.segment_bytes(segment))),
         MSYNC => {
             let flags = SyncFlags::from_bits_retain(c as u32);
             zero(space.msync(a, b, flags).map(|()| Plan::new()).map_err(Error::from))
@@ -246,6 +294,79 @@ fn map<B: Backing>(
     space.mmap(&MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) }, placement)
 }
 
+/// `process_madvise`; `None` where it is another process's memory that it is about.
+fn advise_process<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    [pidfd, vector, count, advice, flags, _]: [u64; 6],
+) -> Result<Option<(u64, Plan)>, Error> {
+    if flags as u32 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    let ranges = ranges(host, vector, count as u32, space.config().task_size)?;
+    if !host.is_self(pidfd as u32 as i32)? {
+        return Ok(None);
+    }
+    if ranges.iter().all(|(_, len)| *len == 0) {
+        return Ok(Some((0, Plan::new())));
+    }
+    let advice = Advice::from_raw(advice as u32).ok_or(Errno::EINVAL)?;
+    space.process_advise(&ranges, advice, true).map(Some)
+}
+
+/// The ranges of an `iovec`, all of them in user space.
+fn ranges<B>(host: &mut impl Host<B>, vector: u64, count: u32, task: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    // UIO_MAXIOV.
+    const MOST: u32 = 1024;
+    if count > MOST {
+        return Err(Errno::EINVAL);
+    }
+    let mut ranges = Vec::new();
+    ranges.try_reserve_exact(count as usize).map_err(|_| Errno::ENOMEM)?;
+    for i in 0..u64::from(count) {
+        let (mut start, mut len) = ([0; 8], [0; 8]);
+        host.read(vector.wrapping_add(i * 16), &mut start)?;
+        host.read(vector.wrapping_add(i * 16 + 8), &mut len)?;
+        let (start, len) = (u64::from_le_bytes(start), u64::from_le_bytes(len));
+        if len > i64::MAX as u64 {
+            return Err(Errno::EINVAL);
+        }
+        // What is too long for a call is cut off before it is looked at, if it is alone.
+        ranges.push((start, if count == 1 { len.min(process_advise::MOST) } else { len }));
+    }
+    let inside = |&(start, len): &(u64, u64)| start.checked_add(len).is_some_and(|end| end <= task);
+    if ranges.iter().all(inside) { Ok(ranges) } else { Err(Errno::EFAULT) }
+}
+
+/// `mincore`. A hole is told where what lies before it could be.
+fn resident<B: Backing>(
+    space: &AddressSpace<B>,
+    host: &mut impl Host<B>,
+    [start, len, vec, ..]: [u64; 6],
+) -> Result<(), Errno> {
+    let filled = space.mincore(start, len, vec)?;
+    if filled.pages > 0 {
+        host.incore(vec, start, filled.pages)?;
+    }
+    if filled.hole { Err(Errno::ENOMEM) } else { Ok(()) }
+}
+
+/// `shmat`.
+fn attach<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    [id, addr, flags, ..]: [u64; 6],
+) -> Result<(u64, Plan), Error> {
+    let flags = ShmFlags::from_bits_retain(flags as u32);
+    if (id as u32 as i32) < 0 {
+        return Err(Errno::EINVAL.into());
+    }
+    space.attach_at(addr, flags)?;
+    let segment = host.segment(id as u32 as i32, flags.prot())?;
+    space.shmat(segment, addr, flags, placement)
+}
+
 /// `mbind`. Which pages move is not the model's.
 fn bind<B: Backing>(
     space: &mut AddressSpace<B>,
@@ -299,17 +420,17 @@ fn bind<B: Backing>(
 }
 
 /// The words of a node mask of `bits - 1` bits, without zeros at its end.
-fn nodes<B>(host: &mut impl Host<B>, mask: u64, bits: u64) -> Result<alloc::vec::Vec<u64>, Errno> {
+fn nodes<B>(host: &mut impl Host<B>, mask: u64, bits: u64) -> Result<Vec<u64>, Errno> {
     // As much as a page holds, as in Linux.
     const MOST: u64 = 4096 * 8;
     let bits = bits.wrapping_sub(1);
     if bits == 0 || bits == u64::MAX || mask == 0 {
-        return Ok(alloc::vec::Vec::new());
+        return Ok(Vec::new());
     }
     if bits > MOST {
         return Err(Errno::EINVAL);
     }
-    let mut words = alloc::vec::Vec::new();
+    let mut words = Vec::new();
     words.try_reserve_exact(bits.div_ceil(64) as usize).map_err(|_| Errno::ENOMEM)?;
     for i in 0..bits.div_ceil(64) {
         let mut word = [0; 8];

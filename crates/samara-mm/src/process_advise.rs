@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::space::AddressSpace;
 
 /// Bytes that one call takes at most; what lies behind is passed over.
-const MOST: u64 = 0x7fff_f000;
+pub(crate) const MOST: u64 = 0x7fff_f000;
 
 impl Advice {
     /// Whether it may be given to another process: [`Advice::WillNeed`], [`Advice::Cold`], [`Advice::PageOut`] and [`Advice::Collapse`].

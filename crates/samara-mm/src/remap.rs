@@ -8,6 +8,7 @@ use crate::flags::{Flags, MapFlags};
 use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
+use crate::shm::is_segment;
 use crate::space::{AddressSpace, Placed};
 use crate::store::Around;
 use bitflags::bitflags;
@@ -79,7 +80,7 @@ impl<B: Backing> AddressSpace<B> {
         let many = self.config.features.contains(Features::MOVE_MANY);
         let multi = many && matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
         let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
-        if first.area.flags.contains(Flags::SEALED) && !(crosses && first.area.uffd.is_some()) {
+        if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(first.area)) {
             return Err(Errno::EPERM.into());
         }
         match r.mode {
@@ -235,7 +236,7 @@ impl<B: Backing> AddressSpace<B> {
         let (one, was) = (at.area.clone(), Counters::of(at.area.flags, end - start));
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
         let inherited = matches!(one.anon, Anon::Identity { inherited: true, .. });
-        let next = self.area_at(to).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
+        let next = self.area_at(to).filter(|_| !is_segment(&one)).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
             if inherited && n.anon == Anon::Untouched && n.is_private() {
                 n.anon = one.anon;
             }
@@ -294,7 +295,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut at = r.old;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (s, e) = (a.start.max(at), a.end.min(end));
-            if a.area.uffd.is_some() {
+            if moves_alone(a.area) {
                 return Err(Errno::EFAULT);
             }
             if a.area.flags.contains(Flags::SEALED) {
@@ -399,6 +400,11 @@ fn emptied<B>(a: &mut Area<B>, whole: bool) {
         a.anon = Anon::Untouched;
         a.unsure.bias = Doubt::Known;
     }
+}
+
+/// Whether it is not moved together with others.
+fn moves_alone<B: Backing>(a: &Area<B>) -> bool {
+    a.uffd.is_some() || is_segment(a)
 }
 
 /// What growth and moves ask of the area that the old range starts in.

@@ -15,6 +15,7 @@ use crate::learn::Seam;
 use crate::limits::Counters;
 use crate::merge;
 use crate::plan::{Plan, StepKind};
+use crate::shm::is_segment;
 use crate::space::{AddressSpace, Placed, Touches};
 use alloc::vec::Vec;
 use core::mem;
@@ -132,7 +133,9 @@ impl<B: Backing> AddressSpace<B> {
             (store.from, store.one) = (l.start, one);
             plan.push(StepKind::Merged, start, start);
         }
-        if let Some(r) = around.right
+        // Of what may not go up in another, there is one that grows.
+        let one_only = store.from < start && is_segment(&store.one);
+        if let Some(r) = around.right.filter(|_| !one_only)
             && let Ok(one) = merge::join(&store.one, r.area)
         {
             seam(end, &store.one, r.area);
@@ -312,6 +315,9 @@ impl<B: Backing> AddressSpace<B> {
         // Locked memory is brought in as soon as it becomes writable.
         let eager = gains(Flags::WRITE) && old.area.flags & Flags::LOCK == Flags::LOCKED;
         let cuts = [(start, start > old.start), (end, end < old.end)];
+        if is_segment(old.area) && cuts.iter().all(|c| !c.1) {
+            (left, right) = (None, None);
+        }
         let was = Counters::of(old.area.flags, end - start);
         let around = Around { left, right, was, refused: None };
         let mut joins = Plan::new();

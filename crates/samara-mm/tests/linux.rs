@@ -8,10 +8,16 @@ const AT: u64 = 0x1000_0000_0000 + 10 * P;
 const EFAULT: i64 = -14;
 const EINVAL: i64 = -22;
 
-/// Two words of memory at 8 and 16, of which the first is the node mask `mask`.
+/// Two words of memory at 8 and 16, of which the first is the node mask `mask`; and an `iovec` at `VECTOR`.
 struct World {
     mask: u64,
+    ranges: Vec<(u64, u64)>,
 }
+
+const VECTOR: u64 = 0x1_0000;
+/// A descriptor of the process itself, and of another one.
+const SELF: u64 = 8;
+const OTHER: u64 = 9;
 
 impl Host<FileId> for World {
     fn file(&mut self, fd: i32) -> Result<OpenFile<FileId>, Errno> {
@@ -21,11 +27,22 @@ impl Host<FileId> for World {
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
         let word = match addr {
             16 => self.mask,
+            VECTOR.. => {
+                let range = self.ranges.get((addr - VECTOR) as usize / 16).ok_or(Errno::EFAULT)?;
+                if addr.is_multiple_of(16) { range.0 } else { range.1 }
+            }
             24.. => 0,
             _ => return Err(Errno::EFAULT),
         };
         to.copy_from_slice(&word.to_le_bytes()[..to.len()]);
         Ok(())
+    }
+    fn is_self(&mut self, pidfd: i32) -> Result<bool, Errno> {
+        match pidfd as u64 {
+            SELF => Ok(true),
+            OTHER => Ok(false),
+            _ => Err(Errno::EBADF),
+        }
     }
 }
 
@@ -33,7 +50,7 @@ struct Machine(AddressSpace<FileId>, World);
 
 impl Machine {
     fn new() -> Machine {
-        let mut machine = Machine(AddressSpace::new(Config::default()), World { mask: 1 });
+        let mut machine = Machine(AddressSpace::new(Config::default()), World { mask: 1, ranges: Vec::new() });
         assert_eq!(machine.call(MMAP, &[AT, 4 * P, 3, 0x32, u64::MAX, 0]), AT as i64);
         machine
     }
@@ -139,4 +156,60 @@ fn file_pages() {
     assert_eq!(m.call(REMAP_FILE_PAGES, &[AT, P, HIGH, 2, 0]), EINVAL);
     assert_eq!(m.call(REMAP_FILE_PAGES, &[AT, P, 0, 2, 0xffff]), 0);
     assert_eq!(m.0.area_at(AT).map(|a| (a.end - a.start, a.offset(PageSize::K4))), Some((P, 2 * P)));
+}
+
+#[test]
+fn advice_on_ranges() {
+    const DONT_DUMP: u64 = 16;
+    const EBADF: i64 = -9;
+    const ENOMEM: i64 = -12;
+    let top = Config::default().task_size;
+    let (one, none) = ((AT, P), (AT, 0));
+    // Ranges, advice, result.
+    type Ranges<'a> = &'a [(u64, u64)];
+    let rows: [(Ranges, u64, i64); 22] = [
+        (&[one], DONT_DUMP, P as i64),
+        (&[one, (AT + 2 * P, 100)], DONT_DUMP, P as i64 + 100),
+        (&[one, (AT + 4 * P, P)], DONT_DUMP, P as i64),
+        (&[(AT + 4 * P, P), one], DONT_DUMP, ENOMEM),
+        (&[(AT + 1, P)], DONT_DUMP, EINVAL),
+        (&[one], 999, EINVAL),
+        (&[one], HIGH | DONT_DUMP, P as i64),
+        // Nothing is looked at where nothing is asked for, but where it lies.
+        (&[], 999, 0),
+        (&[none, none], 999, 0),
+        (&[(top, 0)], 999, 0),
+        (&[(top + 1, 0)], DONT_DUMP, EFAULT),
+        (&[none, (top + P, 0)], DONT_DUMP, EFAULT),
+        // In user space, all of them, before anything is done.
+        (&[one, (top, P)], DONT_DUMP, EFAULT),
+        (&[one, (top - P, P)], DONT_DUMP, P as i64),
+        (&[one, (AT, 1 << 46)], DONT_DUMP, P as i64),
+        (&[one, (AT, 1 << 47)], DONT_DUMP, EFAULT),
+        (&[(AT, 0x7fff_f000), (u64::MAX, P)], DONT_DUMP, EFAULT),
+        // One alone is cut off at 2 GiB first.
+        (&[(AT, 1 << 47)], DONT_DUMP, ENOMEM),
+        (&[(top - P, 2 * P)], DONT_DUMP, EFAULT),
+        // Lengths before places.
+        (&[(u64::MAX, P), (AT, u64::MAX)], DONT_DUMP, EINVAL),
+        (&[(AT, 1 << 63), (u64::MAX, P)], DONT_DUMP, EINVAL),
+        (&[(AT, i64::MAX as u64)], DONT_DUMP, ENOMEM),
+    ];
+    for (ranges, advice, result) in rows {
+        let mut m = Machine::new();
+        m.1.ranges = ranges.to_vec();
+        let got = m.call(PROCESS_MADVISE, &[SELF, VECTOR, ranges.len() as u64, advice, 0]);
+        assert_eq!(got, result, "{ranges:x?}, {advice}");
+    }
+    let mut m = Machine::new();
+    m.1.ranges = vec![one];
+    let mut call = |args: [u64; 5]| m.call(PROCESS_MADVISE, &args);
+    assert_eq!(call([7, VECTOR, 1, DONT_DUMP, 1]), EINVAL, "flags before all else");
+    assert_eq!(call([SELF, VECTOR, 1, DONT_DUMP, HIGH]), P as i64);
+    assert_eq!(call([SELF | HIGH, VECTOR, 1 | HIGH, DONT_DUMP, 0]), P as i64);
+    assert_eq!([call([7, VECTOR, 1025, 0, 0]), call([7, VECTOR, u64::MAX, 0, 0])], [EINVAL; 2]);
+    assert_eq!([call([7, 8, 1, 0, 0]), call([7, VECTOR, 2, 0, 0])], [EFAULT; 2], "the vector before the descriptor");
+    assert_eq!([call([7, VECTOR, 1, 999, 0]), call([7, 8, 0, 999, 0])], [EBADF; 2], "the descriptor before the advice");
+    let other = linux::call(&mut m.0, &mut m.1, &mut Linux, PROCESS_MADVISE, [OTHER, VECTOR, 1, DONT_DUMP, 0, 0]);
+    assert_eq!(other, None, "not this space's");
 }

@@ -5,7 +5,7 @@ use crate::compare::{Difference, Sides, Told, Twist, Verdict};
 use crate::draw::Shape;
 use crate::mix::Mix;
 use crate::model::SYS_MSEAL;
-use crate::op::{Op, PAGE, at, fd};
+use crate::op::{Op, PAGE, at, fd, segment};
 use crate::print::Code;
 use crate::rng::Rng;
 use crate::shrink::shrink;
@@ -251,6 +251,10 @@ pub(crate) struct Abilities {
     lacks: Option<String>,
     seal: bool,
     lock_all: bool,
+    heap: bool,
+    segments: bool,
+    merge_pages: bool,
+    files: bool,
     uffd: bool,
 }
 
@@ -264,6 +268,10 @@ impl Abilities {
             Op::call(libc::SYS_madvise, &[at(8), PAGE, 102]),
             Op::call(SYS_MSEAL, &[at(8), PAGE]),
             Op::call(libc::SYS_mlockall, &[1]),
+            Op::Heap { at: at(20) },
+            Op::call(libc::SYS_shmat, &[segment::ONE, at(30)]),
+            // PR_SET_MEMORY_MERGE.
+            Op::call(libc::SYS_prctl, &[67, 1]),
         ];
         let names = ["mmap", "mmap", "mremap of several areas", "guard pages"];
         let out = sides.kernel.run(&ops, Scope::Window)?;
@@ -282,7 +290,11 @@ impl Abilities {
         let (seal, lock_all) = (well(4), well(5) && sides.process.0.contains(Caps::IPC_LOCK));
         let register = [Op::Uffd { on: true, at: at(0), len: PAGE }];
         let uffd = sides.kernel.run(&register, Scope::Window).is_ok_and(|out| out.ended == Ended::Done);
-        Ok(Abilities { lacks, seal, lock_all, uffd })
+        let (heap, segments, merge_pages) = (well(6), well(7), well(8));
+        // Where memfds have huge pages, they seek places for them.
+        let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+        let files = huge.is_empty() || huge.contains("[never]") || huge.contains("[deny]");
+        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, files, uffd })
     }
 
     /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be run at all.
@@ -298,19 +310,23 @@ impl Abilities {
                 let limit = sides.kernel.max_map_count();
                 Err(format!("vm.max_map_count is {limit}: too many areas to make"))?;
             }
+            Mix::Heap if !self.heap => Err("a heap cannot be placed (PR_SET_MM_MAP)")?,
             Mix::Free => foretellable()?,
             _ => {}
         }
         let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
-        if !self.seal && shapes.iter().any(|shape| shape.seal) {
-            left_out.push("mseal: this kernel lacks it".to_owned());
-        }
-        if !self.lock_all && shapes.iter().any(|shape| shape.lock_all) {
-            left_out.push("mlockall: this process may not lock all that it has".to_owned());
-        }
-        for shape in &mut shapes {
-            shape.seal &= self.seal;
-            shape.lock_all &= self.lock_all;
+        type Part = fn(&mut Shape) -> &mut bool;
+        let parts: [(bool, Part, &str); 6] = [
+            (self.seal, |s| &mut s.seal, "mseal: this kernel lacks it"),
+            (self.lock_all, |s| &mut s.lock_all, "mlockall: this process may not lock all that it has"),
+            (self.heap, |s| &mut s.heap, "brk: a heap cannot be placed (PR_SET_MM_MAP)"),
+            (self.segments, |s| &mut s.segments, "shmat: there are no System V segments"),
+            (self.files, |s| &mut s.files, "files: memfds seek places that suit huge pages (shmem_enabled)"),
+            (self.merge_pages, |s| &mut s.merge_pages, "PR_SET_MEMORY_MERGE: this kernel lacks it"),
+        ];
+        for (_, part, why) in parts.iter().filter(|(able, ..)| !able) {
+            let asked = shapes.iter_mut().fold(false, |asked, shape| asked | std::mem::take(part(shape)));
+            left_out.extend(asked.then(|| (*why).to_owned()));
         }
         Ok((shapes, left_out))
     }

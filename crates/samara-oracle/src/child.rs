@@ -9,7 +9,7 @@
 //!     count and four words for each area. The text of smaps lies behind [`WORDS`] words.
 #![allow(unsafe_code)]
 
-use crate::op::{BASE, END, Limited, Op, PAGE, fd};
+use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
@@ -23,6 +23,8 @@ const TEXT_LEN: usize = 2;
 const TROUBLE: usize = 3;
 const WORDS: usize = 1 << 19;
 const TEXT: usize = 1 << 20;
+/// An address above the lowest that a process may have.
+const LOW: u64 = 1 << 20;
 /// The most areas that are looked at.
 const MOST: usize = 4096;
 
@@ -132,6 +134,8 @@ pub(crate) struct Kernel {
     arena: *mut u64,
     /// Descriptors, and the numbers that ops know them by.
     files: Vec<(std::os::fd::OwnedFd, u64)>,
+    /// System V segments, and the numbers that ops know them by.
+    segments: Vec<(i64, u64)>,
     max_map_count: u64,
 }
 
@@ -172,7 +176,9 @@ impl Kernel {
         if arena == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Kernel { arena: arena.cast(), files, max_map_count })
+        let segments =
+            [segment::FIVE, segment::ONE].into_iter().filter_map(|n| Some((new_segment(segment::bytes(n)?)?, n)));
+        Ok(Kernel { arena: arena.cast(), files, segments: segments.collect(), max_map_count })
     }
 
     /// `vm.max_map_count`.
@@ -188,7 +194,7 @@ impl Kernel {
         let parent = std::process::id();
         // SAFETY: fork; the child only makes system calls and writes to the arena before it exits.
         let pid = match unsafe { libc::fork() } {
-            0 => Child { words, at: HEAD, text: self.arena.wrapping_add(WORDS) as u64, maps: 0, scope }
+            0 => Child { words, at: HEAD, text: self.arena.wrapping_add(WORDS) as u64, maps: 0, scope, own_data: 0 }
                 .go(ops, self, parent),
             -1 => return Err(io::Error::last_os_error()),
             pid => i64::from(pid),
@@ -236,6 +242,14 @@ fn memfd() -> io::Result<std::fs::File> {
     Ok(file)
 }
 
+/// A System V segment that goes with this process, which has it attached from here on; none where the kernel has no such things.
+fn new_segment(bytes: u64) -> Option<i64> {
+    let id = call(libc::SYS_shmget, [0, bytes, 0o1700, 0, 0, 0]);
+    let at = call(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
+    call(libc::SYS_shmctl, [id as u64, libc::IPC_RMID as u64, 0, 0, 0, 0]);
+    (at > 0).then_some(id)
+}
+
 /// The same file, opened again.
 fn reopen(file: &std::fs::File, read: bool, write: bool) -> io::Result<std::fs::File> {
     std::fs::File::options().read(read).write(write).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
@@ -277,6 +291,8 @@ struct Child<'a> {
     /// `/proc/self/maps`.
     maps: u64,
     scope: Scope,
+    /// Bytes of private writable memory that the process had before the first op, if there will be a heap.
+    own_data: u64,
 }
 
 impl Child<'_> {
@@ -292,6 +308,12 @@ impl Child<'_> {
                 let r = call(libc::SYS_mmap, [guard, PAGE, 0, kind as u64, u64::MAX, 0]);
                 self.expect(r == guard as i64, 2);
             }
+            let room = libc::PROT_READ | libc::PROT_WRITE;
+            let r = call(libc::SYS_mmap, [ROOM, PAGE, room as u64, kind as u64, u64::MAX, 0]);
+            self.expect(r == ROOM as i64, 2);
+        }
+        if ops.iter().any(|op| matches!(op, Op::Heap { .. })) {
+            [self.own_data] = self.sums([b"VmData:"]);
         }
         let zero = self.open(c"/dev/zero", 1);
         self.maps = self.open(c"/proc/self/maps", 3);
@@ -300,7 +322,20 @@ impl Child<'_> {
         let mut results = [0i64; 1 << 12];
         for (i, op) in ops.iter().enumerate() {
             let ret = match op.resolved(|of| results.get(of).copied().unwrap_or(0)) {
+                Op::Call(libc::SYS_shmat, [number, at, flags, ..]) => {
+                    let id = kernel.segments.iter().find(|s| s.1 == number).map_or(number, |s| s.0 as u64);
+                    call(libc::SYS_shmat, [id, at, flags, 0, 0, 0])
+                }
                 Op::Call(nr, args) => call(nr, args),
+                Op::Heap { at } => self.heap(at),
+                Op::Advise { advice, ranges } => {
+                    let own = call(libc::SYS_pidfd_open, [call(libc::SYS_getpid, [0; 6]) as u64, 0, 0, 0, 0, 0]) as u64;
+                    let words = ranges.map(|(start, len)| [start, len]);
+                    let args = [own, words.as_ptr() as u64, words.len() as u64, advice, 0, 0];
+                    let ret = call(libc::SYS_process_madvise, args);
+                    call(libc::SYS_close, [own, 0, 0, 0, 0, 0]);
+                    ret
+                }
                 Op::Write(addr) => call(libc::SYS_read, [zero, addr, 1, 0, 0, 0]).min(0),
                 Op::Fork => self.fork(),
                 Op::Uffd { on, at, len } => {
@@ -394,25 +429,19 @@ impl Child<'_> {
 
     /// Sets soft limits, above what is there already, and drops all capabilities.
     fn limit(&mut self, set: Limited) -> i64 {
-        let mut text = [0u8; 4096];
-        let status = self.open(c"/proc/self/status", 7);
-        let read = call(libc::SYS_read, [status, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0]);
-        call(libc::SYS_close, [status, 0, 0, 0, 0, 0]);
-        let text = text.get(..read.max(0) as usize).unwrap_or_default();
-        let (total, data) = (bytes_of(text, b"VmSize:"), bytes_of(text, b"VmData:"));
+        let [total, data] = self.sums([b"VmSize:", b"VmData:"]);
         for (which, used, left) in [
             (libc::RLIMIT_AS, total, set.address_space),
             (libc::RLIMIT_DATA, data, set.data),
-            (libc::RLIMIT_STACK, Some(0), set.stack),
-            (libc::RLIMIT_MEMLOCK, Some(0), set.locked),
+            (libc::RLIMIT_STACK, 0, set.stack),
+            (libc::RLIMIT_MEMLOCK, 0, set.locked),
         ] {
             let mut limit = [0u64; 2];
             let got = call(libc::SYS_getrlimit, [u64::from(which), &raw mut limit as u64, 0, 0, 0, 0]);
-            let soft = left.map_or(Some(u64::MAX), |left| Some(used? + left));
             // Without privileges the hard limit is the end.
-            limit[0] = soft.unwrap_or(0).min(limit[1]);
+            limit[0] = left.map_or(u64::MAX, |left| used + left).min(limit[1]);
             let done = call(libc::SYS_setrlimit, [u64::from(which), &raw const limit as u64, 0, 0, 0, 0]);
-            self.expect(got == 0 && done == 0 && soft.is_some(), 7);
+            self.expect(got == 0 && done == 0, 7);
         }
         if !set.privileged {
             // _LINUX_CAPABILITY_VERSION_3, this process; effective, permitted and inheritable, twice.
@@ -421,6 +450,30 @@ impl Child<'_> {
             self.expect(done == 0, 7);
         }
         0
+    }
+
+    /// Sums of `/proc/self/status`, in bytes.
+    fn sums<const N: usize>(&mut self, names: [&[u8]; N]) -> [u64; N] {
+        let mut text = [0u8; 4096];
+        let status = self.open(c"/proc/self/status", 7);
+        let read = call(libc::SYS_read, [status, text.as_mut_ptr() as u64, text.len() as u64, 0, 0, 0]);
+        call(libc::SYS_close, [status, 0, 0, 0, 0, 0]);
+        let text = text.get(..read.max(0) as usize).unwrap_or_default();
+        names.map(|name| {
+            let sum = bytes_of(text, name);
+            self.expect(sum.is_some(), 7);
+            sum.unwrap_or(0)
+        })
+    }
+
+    /// The heap begins there. What the process has of private writable memory counts as its data: in all, RLIMIT_DATA takes no more of it for
+    /// heap and data than for anything else.
+    fn heap(&mut self, at: u64) -> i64 {
+        // Code; data; heap; stack; arguments; environment; no auxiliary vector, no program.
+        let (low, data) = (LOW, LOW + self.own_data);
+        let map = [low, low + 1, low, data, at, at, low, low, low, low, low, 0, u64::from(u32::MAX) << 32];
+        let (option, size) = (libc::PR_SET_MM_MAP as u64, size_of_val(&map) as u64);
+        call(libc::SYS_prctl, [libc::PR_SET_MM as u64, option, map.as_ptr() as u64, size, 0, 0])
     }
 
     /// Areas that cannot become one, from `BASE` + 4 GiB on, up to so many areas in all.

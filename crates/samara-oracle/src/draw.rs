@@ -1,7 +1,9 @@
 //! How ops are drawn: each mix has its own odds. Knows which calls there are, not what they do.
 
+mod rare;
+
 use crate::model::{Model, SYS_MSEAL};
-use crate::op::{BASE, Limited, Op, PAGE, PAGES, at, fd};
+use crate::op::{BASE, Limited, Op, PAGE, PAGES, at, fd, segment};
 use crate::rng::Rng;
 use samara_mm::*;
 
@@ -22,6 +24,14 @@ pub(crate) struct Shape {
     pub(crate) odd: bool,
     /// mremap with DONTUNMAP.
     pub(crate) dontunmap: bool,
+    /// System V segments.
+    pub(crate) segments: bool,
+    /// Pages that are merged of their own.
+    pub(crate) merge_pages: bool,
+    /// A heap.
+    pub(crate) heap: bool,
+    /// Files, where the kernel chooses the place.
+    pub(crate) files: bool,
     /// Makes areas first, until so many are left to the limit.
     pub(crate) fill: Option<u64>,
 }
@@ -38,6 +48,8 @@ pub(crate) enum Kind {
     Errors,
     Stacks,
     Limited,
+    Calls,
+    Heap,
     Free,
 }
 
@@ -55,15 +67,18 @@ pub(crate) fn draw(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
         Kind::Locks if r.one_in(3) => lock(r, shape),
         Kind::Locks => general(r, shape),
         Kind::Uffd => uffd(r, shape),
-        Kind::Errors => wrong(r, shape),
+        Kind::Errors => wrong(r, shape, model),
         Kind::Stacks => {
             // Where the areas that grow down start now.
             let grows = |a: &Placed<'_, FileId>| a.area.flags.contains(Flags::GROWSDOWN);
             let stacks = model.space.areas_in(at(0), at(PAGES)).filter(grows).map(|a| a.start);
             stack(r, shape, &stacks.collect::<Vec<_>>())
         }
-        Kind::Limited => limited(r, shape, i),
-        Kind::Free => free(r, model, i),
+        Kind::Limited => limited(r, shape, model, i),
+        Kind::Calls if r.one_in(2) => rare::rare(r, shape, model),
+        Kind::Calls => general(r, shape),
+        Kind::Heap => rare::heap(r, shape, model),
+        Kind::Free => free(r, shape, model, i),
     }
 }
 
@@ -272,10 +287,11 @@ fn uffd(r: &mut Rng, shape: Shape) -> Op {
 }
 
 /// Every other call has arguments that are wrong, one or more of them.
-fn wrong(r: &mut Rng, shape: Shape) -> Op {
-    let op = general(r, shape);
+fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
+    let op = if r.one_in(8) { rare::rare(r, shape, model) } else { general(r, shape) };
     let Op::Call(nr, mut args) = op else { return op };
-    if r.one_in(2) {
+    // What does not take a start and a length has its own wrong arguments.
+    if r.one_in(2) || matches!(nr, libc::SYS_shmat | libc::SYS_shmdt | libc::SYS_prctl) {
         return op;
     }
     for _ in 0..1 + r.below(2) {
@@ -291,6 +307,10 @@ fn wrong(r: &mut Rng, shape: Shape) -> Op {
             3 if nr == libc::SYS_mremap => args[4] = r.pick(&[args[4] + 1, u64::MAX - 4095, 0x7fff_ffff_f000]),
             // Unknown bits. The flags of mmap: a type that there is not (its other bits all mean something somewhere).
             4 if nr == libc::SYS_mmap => args[3] = args[3] & !15 | r.pick(&[0, 4, 5, 6, 7, 9, 12, 15]),
+            2 if nr == libc::SYS_mincore => args[2] = r.pick(&[0, u64::MAX, 1 << 63, 1 << 47, 0x7fff_ffff_f000]),
+            2 if nr == libc::SYS_remap_file_pages => args[3] = r.pick(&[u64::MAX, 1 << 51, (1 << 51) - 1, 1 << 52]),
+            4 if nr == libc::SYS_msync || nr == libc::SYS_remap_file_pages => args[2] ^= 1 << r.below(40),
+            4 if nr == libc::SYS_pkey_mprotect => args[3] = r.pick(&[5, 1 << 31, 1 << 32, 0xffff_ffff]),
             4 if nr == libc::SYS_mremap => args[3] ^= 1 << r.below(6),
             4 if nr == libc::SYS_mprotect => args[2] |= 1 << r.pick(&[3, 4, 5, 23, 24, 25, 31]),
             4 if nr == libc::SYS_madvise => args[2] = r.pick(&[5, 6, 7, 26, 27, 99, 104, 1 << 31]),
@@ -323,14 +343,16 @@ const ABSURD: [u64; 12] = [
 ];
 
 /// The general mix under limits, which change now and then; capabilities are dropped at first, or later.
-fn limited(r: &mut Rng, shape: Shape, i: usize) -> Op {
+fn limited(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
     let left = |r: &mut Rng, most: u64| (!r.one_in(3)).then(|| r.below(most) * PAGE + r.pick(&[0, 0, 0, 0x800]));
     if i == 0 || r.one_in(25) {
         let (address_space, data) = (left(r, 40), left(r, 24));
         let (stack, locked) = (left(r, 12), left(r, 20).map(|bytes| if r.one_in(6) { 0 } else { bytes }));
         return Op::Limit(Limited { address_space, data, stack, locked, privileged: r.one_in(3) });
     }
-    match r.below(8) {
+    match r.below(10) {
+        8 if shape.heap => rare::heap(r, shape, model),
+        9 => rare::rare(r, shape, model),
         0 => lock(r, shape),
         1 => stack(r, shape, &[]),
         2 if shape.lock && r.one_in(3) => Op::call(libc::SYS_mlockall, &[r.pick(&[2, 6, 0, 4])]),
@@ -389,7 +411,7 @@ fn stack(r: &mut Rng, shape: Shape, stacks: &[u64]) -> Op {
 const HUGE: u64 = 2 << 20;
 
 /// Maps whose place the kernel chooses. NORESERVE, so that nothing joins what the process has.
-fn free(r: &mut Rng, model: &Model, i: usize) -> Op {
+fn free(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
     let any = |r: &mut Rng| (i > 0).then(|| r.below(i as u64) as u16);
     let own = model.results();
     // An earlier map, as its number.
@@ -407,6 +429,16 @@ fn free(r: &mut Rng, model: &Model, i: usize) -> Op {
             }
         }
         _ => {}
+    }
+    if let Some(of) = earlier(r).filter(|_| r.one_in(6)) {
+        return away(r, of);
+    }
+    if shape.segments && r.one_in(16) {
+        let which = r.pick(&[segment::FIVE, segment::ONE]);
+        return match earlier(r).filter(|_| r.one_in(2)) {
+            Some(of) => Op::call(libc::SYS_shmdt, &[Op::result(of, 0)]),
+            None => Op::call(libc::SYS_shmat, &[which, 0, r.pick(&[0, 0, 0x1000, 0x8000])]),
+        };
     }
     let len = match r.below(8) {
         0 => HUGE * (1 + r.below(4)),
@@ -435,6 +467,23 @@ fn free(r: &mut Rng, model: &Model, i: usize) -> Op {
         }
         _ => (MapFlags::empty(), hint),
     };
+    if shape.files && r.one_in(6) {
+        let kind = r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]) | MapFlags::NORESERVE | extra;
+        return mmap(hint, len, r.pick(&[0, 1, 3]), kind, r.pick(&FILES), r.pick(&[0, PAGE, HUGE, 3 * PAGE + HUGE]));
+    }
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE | extra;
     mmap(hint, len, r.pick(&[0, 0, 0, 1, 3]), kind, fd::NONE, 0)
+}
+
+/// mremap of an earlier map, to a place that the kernel chooses.
+fn away(r: &mut Rng, of: u16) -> Op {
+    let old = Op::result(of, r.below(4) as i32 * PAGE as i32);
+    let old_len = if r.one_in(8) { 0 } else { (1 + r.below(8)) * PAGE };
+    let new_len = if r.one_in(4) { HUGE * (1 + r.below(2)) } else { (1 + r.below(40)) * PAGE };
+    // With DONTUNMAP, and a wish.
+    if r.one_in(4) {
+        let wish = r.pick(&[0, Op::result(of, HUGE as i32), 0x7000_0000_0000]);
+        return Op::call(libc::SYS_mremap, &[old, old_len, old_len, 5, wish]);
+    }
+    Op::call(libc::SYS_mremap, &[old, old_len, new_len, u64::from(!r.one_in(6))])
 }

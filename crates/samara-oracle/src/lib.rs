@@ -34,4 +34,4 @@ mod tests;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
 pub use mix::{Mix, NoSuchMix};
-pub use op::{Limited, Op, PAGE, at, fd};
+pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};

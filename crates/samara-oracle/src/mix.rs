@@ -27,13 +27,17 @@ pub enum Mix {
     Stacks,
     /// Resource limits, with and without privileges; near the limit of how many areas there may be.
     Limits,
+    /// The heap's end, and what lies in its way.
+    Heap,
+    /// Calls that programs make seldom: System V segments, remap_file_pages, process_madvise, pkey_mprotect, msync, mincore, prctl.
+    Calls,
     /// Places that the kernel chooses, foretold from the whole address space.
     Free,
 }
 
 impl Mix {
     /// All of them.
-    pub const ALL: [Mix; 10] = [
+    pub const ALL: [Mix; 12] = [
         Mix::Basic,
         Mix::Remap,
         Mix::Forks,
@@ -43,6 +47,8 @@ impl Mix {
         Mix::Errors,
         Mix::Stacks,
         Mix::Limits,
+        Mix::Heap,
+        Mix::Calls,
         Mix::Free,
     ];
 
@@ -58,6 +64,8 @@ impl Mix {
             Mix::Errors => "errors",
             Mix::Stacks => "stacks",
             Mix::Limits => "limits",
+            Mix::Heap => "heap",
+            Mix::Calls => "calls",
             Mix::Free => "free",
         }
     }
@@ -78,8 +86,13 @@ impl Mix {
             forks: false,
             odd: false,
             dontunmap: true,
+            segments: false,
+            merge_pages: false,
+            heap: false,
+            files: false,
             fill: None,
         };
+        let calls = Shape { segments: true, merge_pages: true, heap: true, ..plain };
         let locks = Shape { seal: true, lock: true, lock_all: true, ..plain };
         match self {
             Mix::Basic => {
@@ -107,20 +120,29 @@ impl Mix {
                 let few = Shape { kind: Kind::Uffd, len: 60, pages: 8, seal: true, lock: true, ..plain };
                 vec![few, Shape { pages: 30, seal: false, lock: false, ..few }]
             }
-            Mix::Errors => vec![Shape { kind: Kind::Errors, len: 80, odd: true, ..locks }],
+            Mix::Errors => vec![Shape { kind: Kind::Errors, len: 80, odd: true, segments: true, ..locks }],
             Mix::Stacks => {
                 let many = Shape { kind: Kind::Stacks, len: 60, pages: 900, ..plain };
                 vec![many, Shape { lock: true, forks: true, pages: 500, ..many }]
             }
             Mix::Limits => {
                 let near = Shape { len: 400, pages: 40, lock_all: false, fill: Some(14), ..locks };
-                let limited = Shape { kind: Kind::Limited, len: 80, pages: 30, fill: None, seal: false, ..near };
+                let limited = Shape { kind: Kind::Limited, len: 80, pages: 30, lock: true, ..calls };
                 // Many of these go into the time of one of those.
                 let mut shapes = [limited, Shape { lock: false, ..limited }].repeat(8);
                 shapes.extend([near, Shape { fill: Some(20), ..near }]);
                 shapes
             }
-            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, ..plain }],
+            Mix::Heap => {
+                let few = Shape { kind: Kind::Heap, len: 60, pages: 20, forks: true, ..calls };
+                vec![few, Shape { lock: true, lock_all: true, seal: true, ..few }, Shape { pages: 240, ..few }]
+            }
+            Mix::Calls => {
+                let few = Shape { kind: Kind::Calls, len: 60, pages: 20, ..calls };
+                let all = Shape { forks: true, lock: true, seal: true, odd: true, ..few };
+                vec![few, all, Shape { pages: 60, len: 100, ..few }]
+            }
+            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, files: true, ..plain }],
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The model's side: what `samara-mm` answers to an op, and the areas that it then has.
 
 use crate::child::{Scope, Seen};
-use crate::op::{BASE, END, Limited, Op, PAGE, fd};
+use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use samara_mm::{linux::OpenFile, *};
 use std::sync::Arc;
 
@@ -80,9 +80,22 @@ impl Model {
         }
         let answer = match op {
             // A place that the kernel may choose: known only where all areas are.
-            Op::Call(libc::SYS_mremap, [_, _, _, 1 | 5, ..]) if self.scope == Scope::Window => return None,
-            Op::Call(nr, args) => linux::call(&mut self.space, &mut self.files, &mut Linux, nr as u64, args)
-                .map_or(-ENOSYS, |done| done.result),
+            Op::Call(libc::SYS_mremap, [_, _, _, 1 | 5, ..]) | Op::Call(libc::SYS_shmat, [_, 0, ..])
+                if self.scope == Scope::Window =>
+            {
+                return None;
+            }
+            // The heap that the process was born with is its own.
+            Op::Call(libc::SYS_brk, _) if self.space.layout().start_brk == 0 => return None,
+            Op::Call(nr, args) => self.call(nr as u64, args),
+            Op::Advise { advice, ranges } => {
+                self.files.ranges = ranges;
+                self.call(linux::PROCESS_MADVISE, [0, ROOM, ranges.len() as u64, advice, 0, 0])
+            }
+            Op::Heap { at } => {
+                self.space.set_layout(Layout { start_brk: at, brk: at, ..self.space.layout() });
+                0
+            }
             Op::Write(at) => self.space.fault(at, Access::Write).map_or(-EFAULT, |_| 0),
             Op::Fork => {
                 self.space = self.space.fork().ok()?;
@@ -102,6 +115,10 @@ impl Model {
         };
         self.results.push(answer);
         Some(answer)
+    }
+
+    fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
+        linux::call(&mut self.space, &mut self.files, &mut Linux, nr, args).map_or(-ENOSYS, |done| done.result)
     }
 
     fn limit(&mut self, set: Limited) {
@@ -152,6 +169,8 @@ fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
 #[derive(Debug, Default)]
 struct Files {
     hidden: u64,
+    /// What process_madvise reads.
+    ranges: [(u64, u64); 3],
 }
 
 impl linux::Host<FileId> for Files {
@@ -173,6 +192,32 @@ impl linux::Host<FileId> for Files {
         self.hidden += 1;
         Ok(id(HIDDEN + self.hidden))
     }
+
+    fn is_self(&mut self, _pidfd: i32) -> Result<bool, Errno> {
+        Ok(true)
+    }
+
+    fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
+        let words = self.ranges.map(|(start, len)| [start, len]);
+        let word = addr.checked_sub(ROOM).and_then(|at| words.as_flattened().get(at as usize / 8));
+        to.copy_from_slice(&word.ok_or(Errno::EFAULT)?.to_le_bytes());
+        Ok(())
+    }
+
+    fn incore(&mut self, vec: u64, _start: u64, _pages: u64) -> Result<(), Errno> {
+        if vec == ROOM { Ok(()) } else { Err(Errno::EFAULT) }
+    }
+
+    fn segment(&mut self, number: i32, _prot: Prot) -> Result<Segment<FileId>, Errno> {
+        let bytes = segment::bytes(number as u64).ok_or(Errno::EINVAL)?;
+        self.hidden += 1;
+        let attached = id(HIDDEN + self.hidden);
+        Ok(Segment { backing: FileId { inode: number as u64, name: Arc::from("/SYSV"), ..attached }, bytes })
+    }
+
+    fn segment_bytes(&mut self, attached: &FileId) -> u64 {
+        segment::bytes(attached.inode).unwrap_or(0)
+    }
 }
 
 fn id(open: u64) -> FileId {
@@ -187,6 +232,10 @@ fn seen(a: Placed<'_, FileId>) -> Seen {
 
 fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
     let (at, len) = match op {
+        Op::Advise { advice, ranges } => {
+            let one = |(at, len)| depends_on_pages(Op::call(libc::SYS_madvise, &[at, len, advice]), space);
+            return ranges.into_iter().any(one);
+        }
         Op::Write(at) => (at, 1),
         Op::Call(libc::SYS_mlock | libc::SYS_mlock2, [at, len, ..]) => (at, len),
         // MADV_POPULATE_READ, MADV_POPULATE_WRITE.
@@ -212,6 +261,7 @@ fn hits_the_process(op: Op, space: &AddressSpace<FileId>) -> bool {
         Op::Call(libc::SYS_mremap, [at, old, new, flags, to, _]) => {
             foreign(at, old) || (flags & 2 != 0 && foreign(to, new))
         }
+        Op::Call(libc::SYS_shmat, [_, at, ..]) => foreign(at, 5 * PAGE),
         Op::Call(_, [at, len, ..]) => foreign(at, len),
         Op::Write(at) => foreign(at, 1),
         _ => false,

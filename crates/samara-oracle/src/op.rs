@@ -8,6 +8,9 @@ pub(crate) const BASE: u64 = 0x10_0000_0000;
 pub(crate) const PAGES: u64 = 1024;
 pub(crate) const END: u64 = BASE + PAGES * PAGE;
 
+/// Where calls may write: a page, far below the window.
+pub const ROOM: u64 = BASE - (1 << 32);
+
 /// The address of a page of the window that calls are made in.
 pub const fn at(page: u64) -> u64 {
     BASE + page * PAGE
@@ -35,6 +38,23 @@ pub mod fd {
     pub const NONE: u64 = u64::MAX;
 }
 
+/// The numbers of the System V segments that calls find.
+pub mod segment {
+    /// Of five pages, the last of them not whole.
+    pub const FIVE: u64 = 200;
+    /// Of one page.
+    pub const ONE: u64 = 201;
+
+    /// How many bytes they have.
+    pub(crate) const fn bytes(number: u64) -> Option<u64> {
+        match number {
+            FIVE => Some(4 * super::PAGE + 100),
+            ONE => Some(super::PAGE),
+            _ => None,
+        }
+    }
+}
+
 /// What is done: a system call, or what a program does without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
@@ -44,6 +64,18 @@ pub enum Op {
     Write(u64),
     /// Forks, and goes on in the child.
     Fork,
+    /// Says that the heap begins there and is empty (PR_SET_MM). Calls of brk come after it.
+    Heap {
+        /// First address.
+        at: u64,
+    },
+    /// process_madvise on the process's own memory.
+    Advise {
+        /// The advice.
+        advice: u64,
+        /// Starts and lengths.
+        ranges: [(u64, u64); 3],
+    },
     /// Registers a range with a userfaultfd for write protection, or takes it out.
     Uffd {
         /// Whether it is registered.

@@ -2,7 +2,7 @@
 
 use crate::child::Seen;
 use crate::model::SYS_MSEAL;
-use crate::op::{BASE, END, Op, PAGE, fd, reference};
+use crate::op::{BASE, END, Op, PAGE, ROOM, fd, reference};
 use samara_mm::{Advice, MapFlags, Prot};
 use std::fmt::{self, Display};
 
@@ -57,6 +57,7 @@ fn code(arg: u64) -> String {
     }
     match arg {
         fd::NONE => "fd::NONE".to_owned(),
+        ROOM => "ROOM".to_owned(),
         BASE..=END if arg.is_multiple_of(PAGE) => format!("at({})", (arg - BASE) / PAGE),
         0..10 => arg.to_string(),
         _ => format!("{arg:#x}"),
@@ -76,6 +77,11 @@ impl Display for Code<'_> {
             }
             Op::Write(at) => write!(f, "Op::Write({})", code(at)),
             Op::Fork => f.write_str("Op::Fork"),
+            Op::Heap { at } => write!(f, "Op::Heap {{ at: {} }}", code(at)),
+            Op::Advise { advice, ranges } => {
+                let ranges = ranges.map(|(at, len)| format!("({}, {})", code(at), code(len))).join(", ");
+                write!(f, "Op::Advise {{ advice: {}, ranges: [{ranges}] }}", code(advice))
+            }
             Op::Uffd { on, at, len } => write!(f, "Op::Uffd {{ on: {on}, at: {}, len: {} }}", code(at), code(len)),
             Op::Fill { left } => write!(f, "Op::Fill {{ left: {left} }}"),
             Op::Limit(limits) => write!(f, "Op::Limit({limits:?})"),
@@ -83,7 +89,7 @@ impl Display for Code<'_> {
     }
 }
 
-const CALLS: [(i64, &str); 11] = [
+const CALLS: [(i64, &str); 19] = [
     (libc::SYS_mmap, "mmap"),
     (libc::SYS_munmap, "munmap"),
     (libc::SYS_mprotect, "mprotect"),
@@ -95,6 +101,14 @@ const CALLS: [(i64, &str); 11] = [
     (libc::SYS_mlockall, "mlockall"),
     (libc::SYS_munlockall, "munlockall"),
     (libc::SYS_mbind, "mbind"),
+    (libc::SYS_brk, "brk"),
+    (libc::SYS_msync, "msync"),
+    (libc::SYS_mincore, "mincore"),
+    (libc::SYS_remap_file_pages, "remap_file_pages"),
+    (libc::SYS_pkey_mprotect, "pkey_mprotect"),
+    (libc::SYS_shmat, "shmat"),
+    (libc::SYS_shmdt, "shmdt"),
+    (libc::SYS_prctl, "prctl"),
 ];
 
 fn name(nr: i64) -> Option<&'static str> {
@@ -116,7 +130,15 @@ impl Display for Op {
             Some(end) if len.is_multiple_of(PAGE) && end <= END => format!("{}-{}", place(at), place(end)),
             _ => format!("{}, {len:#x} bytes", place(at)),
         };
+        let advice = |raw: u64| match u32::try_from(raw).ok().and_then(Advice::from_raw) {
+            Some(advice) => format!("{advice:?}"),
+            None => format!("{raw:#x}"),
+        };
         match *self {
+            Op::Call(libc::SYS_brk, [at, ..]) => write!(f, "brk {}", place(at)),
+            Op::Call(libc::SYS_shmdt, [at, ..]) => write!(f, "shmdt {}", place(at)),
+            Op::Call(libc::SYS_shmat, [id, at, flags, ..]) => write!(f, "shmat {id} at {}: {flags:#x}", place(at)),
+            Op::Call(libc::SYS_prctl, [option, a, b, ..]) => write!(f, "prctl {option}: {a}, {b}"),
             Op::Call(nr, a) => {
                 let name = name(nr).map_or_else(|| format!("call {nr}"), str::to_owned);
                 write!(f, "{name} {}", range(a[0], a[1]))?;
@@ -132,17 +154,17 @@ impl Display for Op {
                             write!(f, ", {file} from {:#x}", a[5])?;
                         }
                     }
-                    libc::SYS_mprotect => write!(f, ": {}", protection(Prot::from_bits_retain(a[2] as u32)))?,
+                    libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+                        write!(f, ": {}", protection(Prot::from_bits_retain(a[2] as u32)))?
+                    }
                     libc::SYS_mremap => {
                         write!(f, ", new length {:#x}", a[2])?;
                         let words = [(1, "maymove"), (2, "fixed"), (4, "dontunmap")];
                         let words: Vec<_> = words.iter().filter(|w| a[3] & w.0 != 0).map(|w| w.1).collect();
                         write!(f, " {} to {}", words.join("|"), place(a[4]))?;
                     }
-                    libc::SYS_madvise => match u32::try_from(a[2]).ok().and_then(Advice::from_raw) {
-                        Some(advice) => write!(f, ": {advice:?}")?,
-                        None => write!(f, ": {:#x}", a[2])?,
-                    },
+                    libc::SYS_madvise => write!(f, ": {}", advice(a[2]))?,
+                    libc::SYS_remap_file_pages => write!(f, " from {:#x}", a[3].wrapping_mul(PAGE))?,
                     _ if a[2] != 0 => write!(f, ": {:#x}", a[2])?,
                     _ => {}
                 }
@@ -150,6 +172,11 @@ impl Display for Op {
             }
             Op::Write(at) => write!(f, "write {}", place(at)),
             Op::Fork => f.write_str("fork"),
+            Op::Heap { at } => write!(f, "the heap begins at {}", place(at)),
+            Op::Advise { advice: raw, ranges } => {
+                let ranges = ranges.map(|(at, len)| range(at, len)).join(" and ");
+                write!(f, "process_madvise {ranges}: {}", advice(raw))
+            }
             Op::Uffd { on, at, len } => {
                 write!(f, "userfaultfd {} {}", if on { "register" } else { "unregister" }, range(at, len))
             }

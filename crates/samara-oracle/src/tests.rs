@@ -94,3 +94,13 @@ fn stacks() {
 fn at_the_limit() {
     explore(Mix::Limits, 1_600);
 }
+
+#[test]
+fn heap() {
+    explore(Mix::Heap, 18_000);
+}
+
+#[test]
+fn calls() {
+    explore(Mix::Calls, 24_000);
+}

@@ -1,9 +1,9 @@
 //! Sequences that were found by chance, as `samara check` prints them.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use samara_oracle::{Limited, Mix, Op, agree, at, fd};
+use samara_oracle::{Limited, Mix, Op, ROOM, agree, at, fd};
 
-/// limits, seed 3, sequence 14: op 9.
+/// limits, seed 3, sequence 14: op 17.
 /// kernel: 0; 6-7 rw-p
 /// model:  errno 1 (Operation not permitted); 6-7 rw-p
 #[test]
@@ -29,7 +29,23 @@ fn limits_3_14() {
             Op::Fork,
             // 8: userfaultfd unregister 6-7
             Op::Uffd { on: false, at: at(6), len: 0x1000 },
-            // 9: mseal 6-7
+            // 9: the heap begins at 40
+            Op::Heap { at: at(40) },
+            // 10: brk 41
+            Op::call(libc::SYS_brk, &[at(41)]),
+            // 11: process_madvise 5-6 and 0x0-0x0 and 6, 0x123 bytes: DontDump
+            Op::Advise { advice: 0x10, ranges: [(at(5), 0x1000), (0, 0), (at(6), 0x123)] },
+            // 12: shmat 201 at 50: 0x1000
+            Op::call(libc::SYS_shmat, &[0xc9, at(50), 0x1000]),
+            // 13: shmdt 50
+            Op::call(libc::SYS_shmdt, &[at(50)]),
+            // 14: mincore 5-6: 0xf00000000
+            Op::call(libc::SYS_mincore, &[at(5), 0x1000, ROOM]),
+            // 15: remap_file_pages 8-9 from 0x9000
+            Op::call(libc::SYS_remap_file_pages, &[at(8), 0x1000, 0, 9]),
+            // 16: prctl 66: 0, 0
+            Op::call(libc::SYS_prctl, &[0x42]),
+            // 17: mseal 6-7
             Op::call(462, &[at(6), 0x1000]),
         ],
     );

@@ -11,8 +11,7 @@ type Space = AddressSpace<FileId>;
 const HEAP: u64 = 0x5555_0000_0000;
 const SPECIAL: u64 = 0x7fff_e000_0000;
 const WORD: u64 = 0x7fff_d000_0000;
-/// mincore, which the engine has, but not by its number: its vector is the program's.
-const MINCORE: u64 = 27;
+const SEGMENT: i32 = 5;
 /// Memory and swap together.
 const MEMORY: u64 = 1 << 36;
 
@@ -50,6 +49,20 @@ impl Host<FileId> for World {
         to.fill(0);
         to[0] = 1;
         Ok(())
+    }
+
+    fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<FileId>, Errno> {
+        self.0 += 1;
+        let backing = FileId { name: Arc::from("/SYSV00000000 (deleted)"), ..file(1000 + self.0) };
+        if id == SEGMENT { Ok(Segment { backing, bytes: 4 * PAGE + 100 }) } else { Err(Errno::EINVAL) }
+    }
+
+    fn segment_bytes(&mut self, _segment: &FileId) -> u64 {
+        4 * PAGE + 100
+    }
+
+    fn incore(&mut self, vec: u64, _start: u64, _pages: u64) -> Result<(), Errno> {
+        if vec == WORD { Ok(()) } else { Err(Errno::EFAULT) }
     }
 }
 
@@ -94,13 +107,6 @@ pub(crate) fn after(script: &str) -> Engine {
 
 impl Machine for Engine {
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
-        let space = &mut self.space;
-        let [a, b, c, ..] = args;
-        let raw = |e: Errno| -i64::from(e.raw());
-        if nr == MINCORE {
-            let hole = -i64::from(Errno::ENOMEM.raw());
-            return space.mincore(a, b, c).map_or_else(raw, |filled| if filled.hole { hole } else { 0 });
-        }
         let called = linux::call(&mut self.space, &mut self.world, &mut Linux, nr, args);
         let called = called.unwrap_or_else(|| panic!("not a call of the engine: {nr}"));
         self.plan = called.plan;
@@ -202,6 +208,7 @@ impl Machine for Engine {
             }
             Origin::Least => self.space.config().bases.least,
             Origin::Word => WORD,
+            Origin::Segment => SEGMENT as u64,
             Origin::File(i) => i as u64,
         }
     }

@@ -12,6 +12,7 @@ struct Fixed {
     files: [u64; FILES.len()],
     least: u64,
     special: u64,
+    segment: u64,
     max_map_count: u64,
     guesses: bool,
 }
@@ -82,6 +83,7 @@ impl Fixed {
             files,
             least,
             special: special(&maps),
+            segment: segment(),
             max_map_count: number(&text("/proc/sys/vm/max_map_count")),
             guesses: little && number(&text("/proc/sys/vm/overcommit_memory")) == 0,
         }
@@ -107,6 +109,15 @@ fn mounted() -> [u64; 2] {
     let flag: u64 = 0x20;
     let good = raw(libc::SYS_ioctl, [append as u64, 0x4008_6602, &raw const flag as u64, 0, 0, 0]) == 0;
     [no_exec as u64, if good { append as u64 } else { MISSING }]
+}
+
+/// A System V segment that goes with this process, which has it attached.
+fn segment() -> u64 {
+    let id = raw(libc::SYS_shmget, [0, 4 * PAGE + 100, 0o1700, 0, 0, 0]);
+    let at = raw(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
+    // IPC_RMID.
+    raw(libc::SYS_shmctl, [id as u64, 0, 0, 0, 0, 0]);
+    if at < 0 { MISSING } else { id as u64 }
 }
 
 /// Where the kernel's own pages begin, if they are those that rows know: 4, 2 and 2 pages, side by side; else 0.
@@ -396,6 +407,7 @@ impl Machine for Kernel<'_> {
             Origin::Special => self.fixed.special,
             Origin::Least => self.fixed.least,
             Origin::Word => &raw const WORD as u64,
+            Origin::Segment => self.fixed.segment,
             Origin::File(i) => self.fixed.files[i],
         }
     }

@@ -15,7 +15,7 @@
 //!
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in the window, `2p` two pages, `@h3` and `@v2` as above; numbers;
 //! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; `last` is what the last call
-//! returned, `word` the address of a word that holds 1; files, flags and advice go by their names (`private|anon`).
+//! returned, `word` the address of a word that holds 1, `segment` the number of a System V segment of 4 pages and 100 bytes; files, flags and advice go by their names (`private|anon`).
 //!
 //! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so many pages more than now, or in all), `nocaps`, `privileged` (the row needs
 //! capabilities), `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `room 2` (so many areas until there are too many).
@@ -38,6 +38,8 @@ pub(crate) enum Origin {
     Last,
     /// The address of a word that holds 1, and may be written to.
     Word,
+    /// The number of a System V segment of 4 pages and 100 bytes.
+    Segment,
     File(usize),
 }
 
@@ -131,7 +133,7 @@ pub(crate) const FILES: [&str; 14] = [
 ];
 
 /// Calls by name.
-const CALLS: [(&str, u64); 18] = [
+const CALLS: [(&str, u64); 20] = [
     ("mmap", 9),
     ("mprotect", 10),
     ("munmap", 11),
@@ -140,6 +142,8 @@ const CALLS: [(&str, u64); 18] = [
     ("msync", 26),
     ("mincore", 27),
     ("madvise", 28),
+    ("shmat", 30),
+    ("shmdt", 67),
     ("mlock", 149),
     ("munlock", 150),
     ("mlockall", 151),
@@ -152,7 +156,7 @@ const CALLS: [(&str, u64); 18] = [
     ("remap_file_pages", 216),
 ];
 
-const MAP: [(&str, u64); 22] = [
+const MAP: [(&str, u64); 26] = [
     ("shared", 1),
     ("private", 2),
     ("validate", 3),
@@ -175,6 +179,10 @@ const MAP: [(&str, u64); 22] = [
     ("noreplace", 0x10_0000),
     ("maymove", 1),
     ("dontunmap", 4),
+    ("rdonly", 0x1000),
+    ("rnd", 0x2000),
+    ("remap", 0x4000),
+    ("exec", 0x8000),
 ];
 
 const ERRNOS: [(&str, i64); 17] = [
@@ -254,7 +262,9 @@ fn term(text: &str) -> Option<Arg> {
     if let Some(i) = FILES.iter().position(|f| *f == text) {
         return Some(Arg { origin: Origin::File(i), add: 0 });
     }
-    let origin = find(&[("least", Origin::Least), ("last", Origin::Last), ("word", Origin::Word)], text);
+    let origins =
+        [("least", Origin::Least), ("last", Origin::Last), ("word", Origin::Word), ("segment", Origin::Segment)];
+    let origin = find(&origins, text);
     if let Some(origin) = origin {
         return Some(Arg { origin, add: 0 });
     }

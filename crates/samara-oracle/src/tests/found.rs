@@ -2,7 +2,7 @@
 
 use crate::child::Scope;
 use crate::compare::Verdict;
-use crate::op::{Op, PAGE, at, fd};
+use crate::op::{Op, PAGE, ROOM, at, fd, segment};
 use crate::{Check, Divergence, Mix};
 
 /// As if munmap of four pages and more were refused.
@@ -46,10 +46,18 @@ fn prints_as_a_test() {
         Op::Write(at(6)),
         Op::Fork,
         Op::Uffd { on: false, at: at(6), len: PAGE },
+        Op::Heap { at: at(40) },
+        Op::call(libc::SYS_brk, &[at(41)]),
+        Op::Advise { advice: 16, ranges: [(at(5), PAGE), (0, 0), (at(6), 0x123)] },
+        Op::call(libc::SYS_shmat, &[segment::ONE, at(50), 0x1000]),
+        Op::call(libc::SYS_shmdt, &[at(50)]),
+        Op::call(libc::SYS_mincore, &[at(5), PAGE, ROOM]),
+        Op::call(libc::SYS_remap_file_pages, &[at(8), PAGE, 0, 9]),
+        Op::call(libc::SYS_prctl, &[66]),
         Op::call(crate::model::SYS_MSEAL, &[at(6), PAGE]),
     ];
     let (kernel, model) = ("0; 6-7 rw-p".to_owned(), "errno 1 (Operation not permitted); 6-7 rw-p".to_owned());
-    let d = Divergence { mix: Mix::Limits, drawn: Some((3, 14)), ops, at: 9, kernel, model, once: false };
+    let d = Divergence { mix: Mix::Limits, drawn: Some((3, 14)), ops, at: 17, kernel, model, once: false };
     let pasted = include_str!("../../tests/found.rs");
     assert!(pasted.contains(&d.to_string()), "tests/found.rs lacks\n{d}");
 }

@@ -14,6 +14,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; mincore @50 1p word !ENOMEM; mincore @11 2p word !ENOMEM; mincore @9 2p word !ENOMEM", "10-12"),
     ("rw 10-12; mincore @10+1 1p max !EINVAL; mincore @10 1p max !EFAULT; mincore @50 1p max !EFAULT", "10-12"),
     ("rw 10-12; mincore top 1p word !ENOMEM; mincore @10 top word !ENOMEM; mincore @10 max word !ENOMEM", "10-12"),
+    ("rw 10-12; mincore @10 3p 0 !EFAULT; mincore @10 2p 0 !EFAULT; mincore @50 1p 0 !ENOMEM; mincore @10 0 0", "10-12"),
     ("none 10-12; mincore @10 2p word; r+shared 14-16 f; mincore @14 2p word", "10-12 14-16"),
     // remap_file_pages: address, size, protection 0, page.
     ("rw+shared 10-14 f 0; remap_file_pages @11 1p 0 7", "10-11@0 11-12@7 12-14@2"),
