@@ -88,7 +88,7 @@ Examples:
   samara run --policy bottom-up --seed 1 -o run.samara -- ./app
 
 --fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (as often as --fail-rate says).
-Calls that the model does not know (System V shared memory, huge pages, 32-bit programs) are left to the kernel, and counted.
+Calls that the model does not know (huge pages, protection keys, 32-bit programs) are left to the kernel, and counted.
 
 The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
 127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."

@@ -50,7 +50,9 @@ impl Tracer<'_> {
             let _ = sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
             return Some(answer);
         }
-        if place.is_some() && result == -i64::from(libc::EEXIST) && self.make_again(tid, &flight) {
+        // shmat has another word for what is taken.
+        let taken = if flight.decoded.call == Call::Shmat { libc::EINVAL } else { libc::EEXIST };
+        if place.is_some() && result == -i64::from(taken) && self.make_again(tid, &flight) {
             return None;
         }
         Some(result)

@@ -155,7 +155,7 @@ impl Charge {
             Call::Brk if failed => None,
             _ => Some(result),
         };
-        let (place, changes) = self.place(d, result as u64, failed);
+        let (place, changes) = self.place(d, &host, result as u64, failed);
         self.done.placed += u64::from(place.is_some());
         Decision { expect, excused, place, changes, answer: None }
     }
@@ -222,7 +222,7 @@ impl Charge {
     }
 
     /// The place that the engine chose, and what makes the kernel use it.
-    fn place(&self, d: &Decoded, at: u64, failed: bool) -> (Option<(u64, u64)>, [Option<Change>; 2]) {
+    fn place(&self, d: &Decoded, host: &Program, at: u64, failed: bool) -> (Option<(u64, u64)>, [Option<Change>; 2]) {
         let page = self.config.page_size.bytes();
         let whole = |len: u64| Some((at, at.saturating_add(len.max(1)).checked_next_multiple_of(page)?));
         match d.call {
@@ -236,6 +236,7 @@ impl Charge {
                 let fixed = d.args[3] | u64::from(MapFlags::FIXED_NOREPLACE.bits());
                 (whole(d.args[1]), [Some((0, at)), (!validates).then_some((3, fixed))])
             }
+            Call::Shmat if !failed && d.args[1] == 0 => (whole(host.bytes), [Some((1, at)), None]),
             Call::Mremap if !failed && at != d.args[0] && d.args[3] & RemapFlags::FIXED.bits() == 0 => {
                 (whole(d.args[2]), [Some((3, d.args[3] | RemapFlags::FIXED.bits())), Some((4, at))])
             }
@@ -299,7 +300,9 @@ fn knows(d: &Decoded, asker: &Asker) -> bool {
         | Call::Munlock
         | Call::Mlockall
         | Call::Munlockall
-        | Call::Mseal => true,
+        | Call::Mseal
+        | Call::Shmat
+        | Call::Shmdt => true,
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::statfs::{self, FsType};
 use nix::sys::statvfs::FsFlags;
 use samara_mm::linux::{Host, OpenFile};
-use samara_mm::{Errno, FileMode};
+use samara_mm::{Errno, FileMode, Prot, Segment};
 
 use crate::model::Inode;
 use crate::sys::Tid;
@@ -19,11 +19,13 @@ pub(crate) struct Program {
     pub(crate) file: bool,
     /// It is one that the model does not know the rules of.
     pub(crate) unknown: bool,
+    /// How long the segment was that was asked for.
+    pub(crate) bytes: u64,
 }
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
-        Program { tid, file: false, unknown: false }
+        Program { tid, file: false, unknown: false, bytes: 0 }
     }
 }
 
@@ -55,10 +57,48 @@ impl Host<Inode> for Program {
         Ok(OpenFile { backing, mode })
     }
 
+    fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {
+        // Who may attach it is the kernel's to say.
+        self.file = true;
+        let inode = u64::from(id as u32);
+        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), seeks_huge: false };
+        match segment_bytes(self.tid, inode) {
+            Some(bytes) => {
+                self.bytes = bytes;
+                Ok(Segment { backing, bytes })
+            }
+            None => {
+                self.unknown = true;
+                Err(Errno::EINVAL)
+            }
+        }
+    }
+
+    fn segment_bytes(&mut self, segment: &Inode) -> u64 {
+        let bytes = segment_bytes(self.tid, segment.inode);
+        self.unknown |= bytes.is_none();
+        bytes.unwrap_or(0)
+    }
+
     fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {
         // No file is like it: nothing merges with it in the trial.
         Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), seeks_huge: false })
     }
+}
+
+/// How long a System V segment is, by its number, which its areas show as their inode. `None` where there is none, or the task has others than we.
+fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
+    let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
+    if space(&tid.to_string()) != space("self") {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/sysvipc/shm").ok()?;
+    // key, shmid, perms, size, ...
+    let size = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        (fields.get(1)?.parse() == Ok(id)).then_some(fields.get(3)?.parse().ok())?
+    };
+    text.lines().find_map(size)
 }
 
 /// Whether a memfd is sealed against writing.

@@ -38,6 +38,9 @@ impl Backing for Inode {
     fn name(&self) -> &str {
         &self.name
     }
+    fn is_segment(&self) -> bool {
+        self.name.starts_with("/SYSV")
+    }
     fn seeks_huge(&self) -> bool {
         self.seeks_huge
     }
