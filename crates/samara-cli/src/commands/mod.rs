@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod events;
+mod files;
 mod run;
 mod show;
 mod trace;

@@ -1,17 +1,17 @@
 //! `samara run -- PROGRAM ARGS...`: the engine decides, the kernel carries out.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{FileSink, Header, Written};
+use samara_trace::file::{FileSink, Written};
 use samara_trace::{Decisions, Engine, Options, Outcome, Sink, SinkError, record};
 
+use super::files;
 use super::trace::{not_run, shown};
 use crate::cli::Run;
 use crate::format::{bytes, count, plural};
-use crate::output::{BOLD, DIM, GREEN, RED, clean, error, styled};
+use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 use crate::target::Target;
 use crate::{exit, json, line, summary};
 
@@ -34,37 +34,11 @@ impl Sink for Watch {
 }
 
 pub(crate) fn run(args: &Run) -> ExitCode {
-    // clap asks for at least one word.
+    let (file, json) = match files::open(args.output.as_deref(), args.summary_json.as_deref(), &args.program) {
+        Ok(files) => files,
+        Err(code) => return code,
+    };
     let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
-    if [&args.output, &args.summary_json].iter().any(|path| path.as_deref() == Some(Path::new("-"))) {
-        error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
-        return exit::USAGE.into();
-    }
-    let cannot_write = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
-        error(format!("cannot write {what} to {}: {why}; the program was not run", path.display()));
-        ExitCode::from(exit::CANNOT_TRACE)
-    };
-    let json = match args.summary_json.as_deref().map(Target::open).transpose() {
-        Ok(json) => json,
-        Err(why) => return cannot_write("the summary", args.summary_json.as_deref().unwrap_or(Path::new("")), &why),
-    };
-    if let (Some(json), Some(path)) = (&json, &args.output)
-        && json.is(path)
-    {
-        error(format!(
-            "the trace and the summary cannot be written to one file: {}; the program was not run",
-            path.display()
-        ));
-        return exit::USAGE.into();
-    }
-    let file = match args.output.as_deref().map(|path| FileSink::create(path, &Header::now(program, rest))).transpose()
-    {
-        Ok(file) => file,
-        Err(why) => {
-            json.into_iter().for_each(Target::discard);
-            return cannot_write("the trace", args.output.as_deref().unwrap_or(Path::new("")), &why);
-        }
-    };
     let mut options = Options::new(program).args(rest.iter().cloned());
     options.engine = Some(engine(args));
     let mut watch = Watch { file, differences: Vec::new() };
@@ -78,12 +52,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     };
     let written = watch.file.map(FileSink::finish);
     report(args, &outcome, &watch.differences, written.as_ref());
-    if let Some(json) = json {
-        let path = json.path().to_owned();
-        if let Err(why) = json.write(&format!("{:#}\n", json::decisions(&outcome))) {
-            error(format!("cannot write the summary to {}: {why}", path.display()));
-        }
-    }
+    files::write(json, &json::decisions(&outcome));
     exit::like(outcome.status)
 }
 

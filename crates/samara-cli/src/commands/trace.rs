@@ -5,9 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use samara_trace::file::{FileSink, Header, Written};
+use samara_trace::file::Written;
 use samara_trace::{Options, Outcome, RecordError, record};
 
+use super::files;
 use crate::cli::Trace;
 use crate::json::{self, Recorded};
 use crate::output::{clean, error, short};
@@ -18,31 +19,11 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     // clap asks for at least one word.
     let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
     let path = args.output.clone().unwrap_or_else(|| default_path(program));
-    if args.output.as_deref() == Some(Path::new("-")) || args.summary_json.as_deref() == Some(Path::new("-")) {
-        error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
-        return exit::USAGE.into();
-    }
-    let cannot_write = |what: &str, path: &Path, why: &dyn std::fmt::Display| {
-        error(format!("cannot write {what} to {}: {why}; the program was not run", path.display()));
-        ExitCode::from(exit::CANNOT_TRACE)
+    let (sink, json) = match files::open(Some(&path), args.summary_json.as_deref(), &args.program) {
+        Ok(files) => files,
+        Err(code) => return code,
     };
-    let mut sink = match FileSink::create(&path, &Header::now(program, rest)) {
-        Ok(sink) => sink,
-        Err(why) => return cannot_write("the trace", &path, &why),
-    };
-    let json = match args.summary_json.as_deref().map(Target::open).transpose() {
-        Ok(json) => json,
-        Err(why) => {
-            sink.discard();
-            return cannot_write("the summary", args.summary_json.as_deref().unwrap_or(Path::new("")), &why);
-        }
-    };
-    if let Some(json) = json.as_ref().filter(|json| json.is(&path)) {
-        let both = format!("{} and {}", path.display(), json.path().display());
-        error(format!("the trace and the summary cannot be written to one file: {both}; the program was not run"));
-        sink.discard();
-        return exit::USAGE.into();
-    }
+    let Some(mut sink) = sink else { return exit::USAGE.into() };
     let outcome = match record(&Options::new(program).args(rest.iter().cloned()), &mut sink) {
         Ok(outcome) => outcome,
         Err(why) => {
@@ -101,12 +82,7 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
-    if let Some(json) = json {
-        let path = json.path().to_owned();
-        if let Err(why) = json.write(&format!("{:#}\n", json::summary(&totals, &recorded))) {
-            error(format!("cannot write the summary to {}: {why}", path.display()));
-        }
-    }
+    files::write(json, &json::summary(&totals, &recorded));
 }
 
 /// The program's words as a line, cut where it is long.
