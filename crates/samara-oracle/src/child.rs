@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
+use samara_mm::Personality;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
@@ -190,6 +191,11 @@ impl Kernel {
     /// `vm.max_map_count`.
     pub(crate) fn max_map_count(&self) -> u64 {
         self.max_map_count
+    }
+
+    /// This process's, and so that of those to come.
+    pub(crate) fn personality(&self) -> Personality {
+        Personality::from_bits_retain(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]) as u32)
     }
 
     /// Runs the ops in a new process.

@@ -105,7 +105,8 @@ impl Sides {
         let ((caps, locked, overcommit), features) = (self.process, self.features);
         let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
-        let start = Start { scope, areas, least, huge, stack, caps, locked, overcommit, features };
+        let personality = self.kernel.personality();
+        let start = Start { scope, areas, least, huge, stack, personality, caps, locked, overcommit, features };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }

@@ -22,6 +22,7 @@ pub(crate) struct Start {
     pub(crate) huge: u64,
     /// The end of the process's stack.
     pub(crate) stack: u64,
+    pub(crate) personality: Personality,
     pub(crate) caps: Caps,
     /// What may be locked without privileges.
     pub(crate) locked: u64,
@@ -55,6 +56,7 @@ impl Model {
             features: start.features,
             ..Config::default()
         });
+        space.set_personality(start.personality);
         space.set_caps(start.caps);
         space.set_limits(Limits { locked: Limit::bytes(start.locked), ..Limits::NONE });
         let guards = [BASE - PAGE, END].map(|at| Seen { start: at, end: at + PAGE, perms: 8, offset: 0 });
