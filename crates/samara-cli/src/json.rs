@@ -64,11 +64,17 @@ pub(crate) fn check(report: &Report) -> Value {
         "compared": report.compared,
         "divergences": report.divergences.len(),
         "kernel": report.kernel,
+        "features": features(report),
         "seed": report.seed,
         "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),
         "skipped": report.skipped.iter().map(|(mix, why)| json!({"mix": mix.name(), "why": why})).collect::<Vec<_>>(),
         "tests": report.divergences.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
+}
+
+/// What this kernel does that others do not, by names such as `guard-pages`.
+pub(crate) fn features(report: &Report) -> Vec<String> {
+    report.features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
 }
 
 /// What the engine in charge decided, as one object.

@@ -2,7 +2,7 @@
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::{Errno, Error};
-use crate::flags::Flags;
+use crate::flags::{Flags, Prot};
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Placed, Touches, place};
@@ -67,7 +67,8 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::ENOMEM.into());
         }
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
-        let flags = Flags::READ | Flags::WRITE | may | Flags::ACCOUNT | self.def_flags;
+        // Executable or not, PR_SET_MDWE has no say in it.
+        let flags = self.implied(Prot::RW, true).access() | may | Flags::ACCOUNT | self.def_flags;
         self.may_lock_more(flags, end - start)?;
         self.may_expand(flags, end - start)?;
         self.may_charge(end - start)?;

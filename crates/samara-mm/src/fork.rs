@@ -45,7 +45,7 @@ impl<B: Backing> AddressSpace<B> {
             // The parent's areas are in order and not empty.
             _ => Errno::EINVAL,
         })?;
-        (child.limits, child.caps) = (self.limits, self.caps);
+        (child.limits, child.caps, child.personality) = (self.limits, self.caps, self.personality);
         (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
         // Each area is asked for by itself; only the strict mode looks at the sum.

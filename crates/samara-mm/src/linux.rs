@@ -26,6 +26,7 @@ use crate::lock::LockKind;
 use crate::map::{FileMode, MapRequest};
 use crate::mdwe::Mdwe;
 use crate::msync::SyncFlags;
+use crate::personality::Personality;
 use crate::place::Placement;
 use crate::plan::Plan;
 use crate::process_advise;
@@ -55,6 +56,8 @@ pub const MADVISE: u64 = 28;
 pub const SHMAT: u64 = 30;
 /// `shmdt`.
 pub const SHMDT: u64 = 67;
+/// `personality`.
+pub const PERSONALITY: u64 = 135;
 /// `mlock`.
 pub const MLOCK: u64 = 149;
 /// `munlock`.
@@ -205,6 +208,13 @@ pub fn call<B: Backing>(
         // Protection must be 0, and flags are not looked at.
         REMAP_FILE_PAGES => zero(if c == 0 { space.remap_file_pages(a, b, d) } else { Err(Errno::EINVAL.into()) }),
         PRCTL => control(space, args)?.map(|value| (value, Plan::new())).map_err(Error::from),
+        PERSONALITY => {
+            let old = space.personality();
+            if a as u32 != u32::MAX {
+                space.set_personality(Personality::from_bits_retain(a as u32));
+            }
+            Ok((old.bits().into(), Plan::new()))
+        }
         MLOCK => zero(space.lock(a, b, LockKind::Now)),
         MLOCK2 => zero(match c as u32 {
             0 => space.lock(a, b, LockKind::Now),

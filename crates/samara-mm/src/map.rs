@@ -249,7 +249,8 @@ impl<B: Backing> AddressSpace<B> {
         if sealed && writes {
             return Err(Errno::EPERM);
         }
-        let mut flags = r.prot.access() | flags_of(r.flags) | r.driver_flags | self.def_flags;
+        let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
+        let mut flags = prot.access() | flags_of(r.flags) | r.driver_flags | self.def_flags;
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };

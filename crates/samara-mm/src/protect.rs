@@ -58,6 +58,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut plan = self.begin_walk(from, end)?;
         let edit = |space: &Self, a: &Area<B>, start, end| {
+            let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
             space.deny_execution(Some(a.flags), prot.access())?;
             let new = protected(a, prot, pkey)?;
             space.affords(a, &new, end - start)?;

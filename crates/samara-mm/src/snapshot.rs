@@ -31,7 +31,7 @@ impl<B: Backing + Send + Sync> AddressSpace<B> {
             AddressSpace { areas: self.areas.try_snapshot()?, seams: Vec::new(), ..AddressSpace::new(config) };
         (copy.layout, copy.def_flags, copy.counters) = (self.layout, self.def_flags, self.counters);
         (copy.stray_locked, copy.elsewhere, copy.next_id) = (self.stray_locked, self.elsewhere, self.next_id);
-        (copy.limits, copy.caps) = (self.limits, self.caps);
+        (copy.limits, copy.caps, copy.personality) = (self.limits, self.caps, self.personality);
         (copy.mdwe, copy.merges_pages) = (self.mdwe, self.merges_pages);
         Ok(copy)
     }

@@ -12,6 +12,7 @@ use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Limits, Overcommit};
 use crate::mdwe::Mdwe;
 use crate::merge;
+use crate::personality::Personality;
 use crate::place::Bases;
 use crate::reasons::Reasons;
 use alloc::vec::Vec;
@@ -172,6 +173,7 @@ pub struct AddressSpace<B> {
     /// What others have charged, in bytes.
     pub(crate) elsewhere: u64,
     pub(crate) mdwe: Option<Mdwe>,
+    pub(crate) personality: Personality,
     /// PR_SET_MEMORY_MERGE.
     pub(crate) merges_pages: bool,
     pub(crate) next_id: u64,
@@ -193,6 +195,7 @@ impl<B: Backing> AddressSpace<B> {
             caps: Caps::all(),
             elsewhere: 0,
             mdwe: None,
+            personality: Personality::empty(),
             merges_pages: false,
             next_id: 1,
             seams: Vec::new(),

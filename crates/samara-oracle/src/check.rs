@@ -9,7 +9,7 @@ use crate::op::{Op, PAGE, at, fd, segment};
 use crate::print::Code;
 use crate::rng::Rng;
 use crate::shrink::shrink;
-use samara_mm::{Caps, Overcommit};
+use samara_mm::{Caps, Features, Overcommit};
 use std::fmt::{self, Display};
 use std::io;
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ pub struct Report {
     pub compared: u64,
     /// The kernel's release.
     pub kernel: String,
+    /// What it does that other kernels do not, as was found out by asking it; the model does the same.
+    pub features: Features,
     /// The seed.
     pub seed: u64,
     /// Each mix that was run.
@@ -156,7 +158,7 @@ impl Check {
         }
         let sum = |of: fn(&MixReport) -> u64| mixes.iter().map(of).sum();
         let (ops, compared) = (sum(|m| m.ops), sum(|m| m.compared));
-        Ok(Report { ops, compared, kernel, seed: self.seed, mixes, divergences, skipped })
+        Ok(Report { ops, compared, kernel, features: sides.features, seed: self.seed, mixes, divergences, skipped })
     }
 
     fn mix(
@@ -228,7 +230,7 @@ pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
     })
 }
 
-/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, which is printed.
+/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, or is one before 6.17, which is printed.
 ///
 /// # Panics
 /// Where they do not, with the divergence; and where no process could be made.
@@ -237,6 +239,7 @@ pub fn agree(mix: Mix, ops: &[Op]) {
     let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
     match abilities.shapes(mix, &sides) {
         Err(why) => println!("skipped: {why}"),
+        Ok(_) if !sides.claimed() => println!("skipped: this kernel is older than Linux 6.17"),
         Ok(_) => {
             if let Some(divergence) = compare(mix, ops).expect("a process in which to make calls") {
                 panic!("model and kernel differ\n{divergence}");
@@ -264,33 +267,25 @@ impl Abilities {
         let ops = [
             rw(0, 3),
             rw(1, 1),
-            Op::call(libc::SYS_mremap, &[at(0), 2 * PAGE, 2 * PAGE, 3, at(8)]),
-            Op::call(libc::SYS_madvise, &[at(8), PAGE, 102]),
-            Op::call(SYS_MSEAL, &[at(8), PAGE]),
+            Op::call(SYS_MSEAL, &[at(0), PAGE]),
             Op::call(libc::SYS_mlockall, &[1]),
             Op::Heap { at: at(20) },
             Op::call(libc::SYS_shmat, &[segment::ONE, at(30)]),
             // PR_SET_MEMORY_MERGE.
             Op::call(libc::SYS_prctl, &[67, 1]),
         ];
-        let names = ["mmap", "mmap", "mremap of several areas", "guard pages"];
         let out = sides.kernel.run(&ops, Scope::Window)?;
         let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
         let results: Vec<i64> = out.frames().1.map(|(ret, _)| ret).collect();
-        let lacks = if seen != 2 {
-            Some("PROCMAP_QUERY")
-        } else {
-            results.iter().zip(names).find(|(ret, _)| **ret < 0).map(|(_, name)| name)
-        };
-        let lacks = lacks.map(|what| format!("this kernel lacks {what}; the model follows Linux 6.17 and later"));
+        let lacks = (seen != 2).then(|| "this kernel lacks PROCMAP_QUERY, or has it switched off".to_owned());
         let strict = matches!(sides.process.2, Overcommit::Never { .. });
         let lacks = lacks
             .or(strict.then(|| "vm.overcommit_memory is 2: what others have charged cannot be foretold".to_owned()));
         let well = |i: usize| results.get(i).is_some_and(|ret| *ret >= 0);
-        let (seal, lock_all) = (well(4), well(5) && sides.process.0.contains(Caps::IPC_LOCK));
+        let (seal, lock_all) = (well(2), well(3) && sides.process.0.contains(Caps::IPC_LOCK));
         let register = [Op::Uffd { on: true, at: at(0), len: PAGE }];
         let uffd = sides.kernel.run(&register, Scope::Window).is_ok_and(|out| out.ended == Ended::Done);
-        let (heap, segments, merge_pages) = (well(6), well(7), well(8));
+        let (heap, segments, merge_pages) = (well(4), well(5), well(6));
         // Where memfds have huge pages, they seek places for them.
         let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
         let files = huge.is_empty() || huge.contains("[never]") || huge.contains("[deny]");

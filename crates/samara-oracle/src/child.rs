@@ -10,10 +10,11 @@
 #![allow(unsafe_code)]
 
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
+use samara_mm::Personality;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
 
-/// Seconds after which a process that makes no progress is killed.
+/// Seconds after which a process is killed: long before, it is at its end, or has forked.
 const LIMIT_S: u64 = 60;
 const HEAD: usize = 4;
 /// Words of the head: ops that were done, how a descendant ended (a wait status), bytes of smaps, what could not be set up.
@@ -134,15 +135,19 @@ pub(crate) struct Kernel {
     arena: *mut u64,
     /// Descriptors, and the numbers that ops know them by.
     files: Vec<(std::os::fd::OwnedFd, u64)>,
-    /// System V segments, and the numbers that ops know them by.
-    segments: Vec<(i64, u64)>,
+    /// System V segments: their ids, the numbers that ops know them by, and where this process has them.
+    segments: Vec<(i64, u64, u64)>,
     max_map_count: u64,
+    pub(crate) limit_s: u64,
 }
 
 impl Drop for Kernel {
     fn drop(&mut self) {
         // SAFETY: the map of `new`, which nothing refers to any longer.
         unsafe { libc::munmap(self.arena.cast(), WORDS * 8 + TEXT) };
+        for (.., at) in &self.segments {
+            call(libc::SYS_shmdt, [*at, 0, 0, 0, 0, 0]);
+        }
     }
 }
 
@@ -176,14 +181,21 @@ impl Kernel {
         if arena == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let segments =
-            [segment::FIVE, segment::ONE].into_iter().filter_map(|n| Some((new_segment(segment::bytes(n)?)?, n)));
-        Ok(Kernel { arena: arena.cast(), files, segments: segments.collect(), max_map_count })
+        let segments = [segment::FIVE, segment::ONE].into_iter().filter_map(|n| {
+            let (id, at) = new_segment(segment::bytes(n)?)?;
+            Some((id, n, at))
+        });
+        Ok(Kernel { arena: arena.cast(), files, segments: segments.collect(), max_map_count, limit_s: LIMIT_S })
     }
 
     /// `vm.max_map_count`.
     pub(crate) fn max_map_count(&self) -> u64 {
         self.max_map_count
+    }
+
+    /// This process's, and so that of those to come.
+    pub(crate) fn personality(&self) -> Personality {
+        Personality::from_bits_retain(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]) as u32)
     }
 
     /// Runs the ops in a new process.
@@ -194,8 +206,11 @@ impl Kernel {
         let parent = std::process::id();
         // SAFETY: fork; the child only makes system calls and writes to the arena before it exits.
         let pid = match unsafe { libc::fork() } {
-            0 => Child { words, at: HEAD, text: self.arena.wrapping_add(WORDS) as u64, maps: 0, scope, own_data: 0 }
-                .go(ops, self, parent),
+            0 => {
+                let text = self.arena.wrapping_add(WORDS) as u64;
+                let limit_s = self.limit_s;
+                Child { words, at: HEAD, text, maps: 0, scope, own_data: 0, limit_s }.go(ops, self, parent)
+            }
             -1 => return Err(io::Error::last_os_error()),
             pid => i64::from(pid),
         };
@@ -242,12 +257,12 @@ fn memfd() -> io::Result<std::fs::File> {
     Ok(file)
 }
 
-/// A System V segment that goes with this process, which has it attached from here on; none where the kernel has no such things.
-fn new_segment(bytes: u64) -> Option<i64> {
+/// A System V segment that goes when it is detached from where this process has it; none where the kernel has no such things.
+fn new_segment(bytes: u64) -> Option<(i64, u64)> {
     let id = call(libc::SYS_shmget, [0, bytes, 0o1700, 0, 0, 0]);
     let at = call(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
     call(libc::SYS_shmctl, [id as u64, libc::IPC_RMID as u64, 0, 0, 0, 0]);
-    (at > 0).then_some(id)
+    (at > 0).then_some((id, at as u64))
 }
 
 /// The same file, opened again.
@@ -293,6 +308,8 @@ struct Child<'a> {
     scope: Scope,
     /// Bytes of private writable memory that the process had before the first op, if there will be a heap.
     own_data: u64,
+    /// Seconds.
+    limit_s: u64,
 }
 
 impl Child<'_> {
@@ -374,7 +391,7 @@ impl Child<'_> {
         }
         let none = [0u64; 2];
         call(libc::SYS_setrlimit, [u64::from(libc::RLIMIT_CORE), &raw const none as u64, 0, 0, 0, 0]);
-        call(libc::SYS_alarm, [LIMIT_S, 0, 0, 0, 0, 0]);
+        call(libc::SYS_alarm, [self.limit_s, 0, 0, 0, 0, 0]);
     }
 
     fn expect(&mut self, done: bool, trouble: u64) {
@@ -406,6 +423,8 @@ impl Child<'_> {
                 0
             }
             pid if pid > 0 => {
+                // From here on the child's time counts.
+                call(libc::SYS_alarm, [0; 6]);
                 let status = wait(pid);
                 if status != 0 {
                     self.words[STATUS] = status as u64;

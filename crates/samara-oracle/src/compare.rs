@@ -2,11 +2,12 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
+use crate::features::probe;
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE};
 use crate::print::{areas, place, returned};
 use crate::rng::Rng;
-use samara_mm::{Caps, Flags, Overcommit, Touches};
+use samara_mm::{Caps, Features, Flags, Overcommit, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -18,6 +19,8 @@ pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
     /// What this process may do, what it may lock, and what memory is promised.
     pub(crate) process: (Caps, u64, Overcommit),
+    /// What the kernel does that others do not.
+    pub(crate) features: Features,
     /// What the whole address space of a new child looks like.
     whole: Option<Start>,
     pub(crate) twist: Option<Twist>,
@@ -75,7 +78,14 @@ pub(crate) enum Verdict {
 
 impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
-        Ok(Sides { kernel: Kernel::new()?, process: process()?, whole: None, twist: None })
+        let mut kernel = Kernel::new()?;
+        let features = probe(&mut kernel)?;
+        Ok(Sides { kernel, process: process()?, features, whole: None, twist: None })
+    }
+
+    /// Whether the model claims to be what this kernel is: 6.17 or later.
+    pub(crate) fn claimed(&self) -> bool {
+        self.features.contains(Features::MOVE_MANY)
     }
 
     pub(crate) fn start(&mut self, scope: Scope) -> io::Result<Start> {
@@ -92,8 +102,11 @@ impl Sides {
             least = frames.next().map_or(0, |(at, _)| at as u64);
             stack = stack_end()?;
         }
-        let (caps, locked, overcommit) = self.process;
-        let start = Start { scope, areas, least, stack, caps, locked, overcommit };
+        let ((caps, locked, overcommit), features) = (self.process, self.features);
+        let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
+        let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
+        let personality = self.kernel.personality();
+        let start = Start { scope, areas, least, huge, stack, personality, caps, locked, overcommit, features };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }

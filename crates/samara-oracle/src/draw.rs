@@ -291,7 +291,7 @@ fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     let op = if r.one_in(8) { rare::rare(r, shape, model) } else { general(r, shape) };
     let Op::Call(nr, mut args) = op else { return op };
     // What does not take a start and a length has its own wrong arguments.
-    if r.one_in(2) || matches!(nr, libc::SYS_shmat | libc::SYS_shmdt | libc::SYS_prctl) {
+    if r.one_in(2) || matches!(nr, libc::SYS_shmat | libc::SYS_shmdt | libc::SYS_prctl | libc::SYS_personality) {
         return op;
     }
     for _ in 0..1 + r.below(2) {

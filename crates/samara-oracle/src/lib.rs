@@ -16,13 +16,15 @@
 //! and the list of areas (bounds, protection, sharing, offset) are compared after every operation, `VmFlags` at the end of the sequence, all but
 //! soft-dirty, which depends on the kernel's build. A sequence that differs is made shorter, and reported as a test.
 //!
-//! Linux on x86-64 with `PROCMAP_QUERY`; the model follows Linux 6.17 and later.
+//! Linux on x86-64 with `PROCMAP_QUERY` (6.11). The model has the [`features`] of the running kernel; what else Linux did otherwise before 6.17 it does not
+//! know, and shows as differences.
 #![deny(unsafe_code)]
 
 mod check;
 mod child;
 mod compare;
 mod draw;
+mod features;
 mod mix;
 mod model;
 mod op;
@@ -33,5 +35,6 @@ mod shrink;
 mod tests;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
+pub use features::features;
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};

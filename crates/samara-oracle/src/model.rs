@@ -18,12 +18,16 @@ pub(crate) struct Start {
     pub(crate) areas: Vec<Seen>,
     /// The lowest address that the kernel chooses.
     pub(crate) least: u64,
+    /// Bytes of a huge page; 0 where there are none.
+    pub(crate) huge: u64,
     /// The end of the process's stack.
     pub(crate) stack: u64,
+    pub(crate) personality: Personality,
     pub(crate) caps: Caps,
     /// What may be locked without privileges.
     pub(crate) locked: u64,
     pub(crate) overcommit: Overcommit,
+    pub(crate) features: Features,
 }
 
 /// The model of a run.
@@ -43,14 +47,16 @@ impl Model {
             Some(Op::Fill { left }) => *left as usize + 2,
             _ => Config::default().max_map_count,
         };
-        let bases = Bases { least: start.least, ..Bases::default() };
+        let bases = Bases { least: start.least, huge: start.huge, ..Bases::default() };
         let mut space = AddressSpace::new(Config {
             touches,
             max_map_count,
             bases,
             overcommit: start.overcommit,
+            features: start.features,
             ..Config::default()
         });
+        space.set_personality(start.personality);
         space.set_caps(start.caps);
         space.set_limits(Limits { locked: Limit::bytes(start.locked), ..Limits::NONE });
         let guards = [BASE - PAGE, END].map(|at| Seen { start: at, end: at + PAGE, perms: 8, offset: 0 });

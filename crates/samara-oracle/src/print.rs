@@ -89,7 +89,7 @@ impl Display for Code<'_> {
     }
 }
 
-const CALLS: [(i64, &str); 19] = [
+const CALLS: [(i64, &str); 20] = [
     (libc::SYS_mmap, "mmap"),
     (libc::SYS_munmap, "munmap"),
     (libc::SYS_mprotect, "mprotect"),
@@ -109,6 +109,7 @@ const CALLS: [(i64, &str); 19] = [
     (libc::SYS_shmat, "shmat"),
     (libc::SYS_shmdt, "shmdt"),
     (libc::SYS_prctl, "prctl"),
+    (libc::SYS_personality, "personality"),
 ];
 
 fn name(nr: i64) -> Option<&'static str> {
@@ -138,6 +139,7 @@ impl Display for Op {
             Op::Call(libc::SYS_brk, [at, ..]) => write!(f, "brk {}", place(at)),
             Op::Call(libc::SYS_shmdt, [at, ..]) => write!(f, "shmdt {}", place(at)),
             Op::Call(libc::SYS_shmat, [id, at, flags, ..]) => write!(f, "shmat {id} at {}: {flags:#x}", place(at)),
+            Op::Call(libc::SYS_personality, [persona, ..]) => write!(f, "personality {persona:#x}"),
             Op::Call(libc::SYS_prctl, [option, a, b, ..]) => write!(f, "prctl {option}: {a}, {b}"),
             Op::Call(nr, a) => {
                 let name = name(nr).map_or_else(|| format!("call {nr}"), str::to_owned);

@@ -1,6 +1,7 @@
 //! Tests against the running kernel. `SAMARA_MM_SEED` and `SAMARA_MM_OPS` choose other runs; a failure prints the seed and a short sequence.
 
 mod chosen;
+mod features;
 mod found;
 mod unseen;
 
@@ -17,6 +18,10 @@ fn sides(mix: Mix) -> Option<Sides> {
     let mut sides = Sides::new().expect("memory and files");
     let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
     match abilities.shapes(mix, &sides) {
+        Ok(_) if !sides.claimed() => {
+            println!("skipped: this kernel is older than Linux 6.17");
+            None
+        }
         Ok(_) => Some(sides),
         Err(why) => {
             println!("skipped: {mix}: {why}");
@@ -27,6 +32,9 @@ fn sides(mix: Mix) -> Option<Sides> {
 
 fn explore(mix: Mix, ops: u64) {
     let (seed, ops) = (setting("SAMARA_MM_SEED", 1), setting("SAMARA_MM_OPS", ops));
+    if sides(mix).is_none() {
+        return;
+    }
     let report = Check { ops, seed, mixes: vec![mix] }.run(|_| ()).expect("a process in which to make calls");
     for (mix, why) in &report.skipped {
         println!("skipped: {mix}: {why}");

@@ -101,6 +101,9 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for divergence in &report.divergences {
         writeln!(out, "\n{divergence}")?;
     }
+    if !report.features.is_empty() {
+        writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), json::features(report).join(", "))?;
+    }
     let found = match report.divergences.len() as u64 {
         0 => styled(GREEN, "no difference"),
         n => styled(RED, plural(n, "difference")),

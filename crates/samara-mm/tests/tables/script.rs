@@ -8,7 +8,7 @@
 //! `t` writes a byte to each page; `p-rw` protects; `u` unmaps; `mv 10-12 20` moves, `keep` so that the source stays, `size 10-12 4` grows or shrinks in
 //! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so does
 //! advice by its name; `local`, `bind` and `default` are policies. `future` is mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are
-//! PR_SET_MDWE and PR_SET_MEMORY_MERGE.
+//! PR_SET_MDWE and PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
 //!
 //! `reads 10` and `writes 10` say what a child sees that does that, without a change here: nothing, or `!MAPERR` or `!ACCERR`. `query @10 FLAGS` is
 //! PROCMAP_QUERY, which answers with a start.
@@ -133,7 +133,7 @@ pub(crate) const FILES: [&str; 14] = [
 ];
 
 /// Calls by name.
-const CALLS: [(&str, u64); 20] = [
+const CALLS: [(&str, u64); 21] = [
     ("mmap", 9),
     ("mprotect", 10),
     ("munmap", 11),
@@ -144,6 +144,7 @@ const CALLS: [(&str, u64); 20] = [
     ("madvise", 28),
     ("shmat", 30),
     ("shmdt", 67),
+    ("personality", 135),
     ("mlock", 149),
     ("munlock", 150),
     ("mlockall", 151),
@@ -346,6 +347,7 @@ fn step(words: &[&str]) -> Step {
             Step::Query(five)
         }
         "mdwe" => call("prctl", &[number(65), number(1)]),
+        "reads-execute" => call("personality", &[number(0x40_0000)]),
         "merge-pages" => call("prctl", &[number(67), number(1)]),
         "uffd" => Step::Uffd(at, end, 1),
         "uffd-wp" => Step::Uffd(at, end, 2),

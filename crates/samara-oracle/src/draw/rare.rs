@@ -9,6 +9,9 @@ use samara_mm::{FileId, Flags, MapFlags, PageSize, Placed};
 /// PR_SET_MDWE and PR_GET_MDWE, PR_SET_MEMORY_MERGE and PR_GET_MEMORY_MERGE.
 const PRCTL: [u64; 4] = [65, 66, 67, 68];
 
+/// ADDR_NO_RANDOMIZE, without which a window would be drawn anew by each call; READ_IMPLIES_EXEC; a question.
+const PERSONALITY: [u64; 4] = [0x4_0000, 0x44_0000, 0x44_0000, 0xffff_ffff];
+
 /// One of them; of some, with wrong arguments now and then.
 pub(super) fn rare(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     let (at, len) = range(r, shape);
@@ -51,6 +54,7 @@ pub(super) fn rare(r: &mut Rng, shape: Shape, model: &Model) -> Op {
             let value = if option % 2 == 1 { r.pick(&[0, 1, 1, 1, 2, 3]) } else { u64::from(r.one_in(4)) };
             Op::call(libc::SYS_prctl, &[option, value, u64::from(r.one_in(8))])
         }
+        23 if r.one_in(6) => Op::call(libc::SYS_personality, &[r.pick(&PERSONALITY)]),
         _ => mprotect(at, len, r.pick(&[0, 1, 3, 5])),
     }
 }
@@ -92,6 +96,7 @@ pub(super) fn heap(r: &mut Rng, shape: Shape, model: &Model) -> Op {
         10 => munmap(near(r), (1 + r.below(3)) * PAGE),
         11 => mprotect(near(r), (1 + r.below(3)) * PAGE, r.pick(&[1, 3, 3, 7])),
         12 => Op::Write(near(r)),
+        13 if r.one_in(4) => Op::call(libc::SYS_personality, &[r.pick(&PERSONALITY)]),
         _ => general(r, shape),
     }
 }

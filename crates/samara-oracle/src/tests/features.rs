@@ -1,0 +1,53 @@
+//! What the kernel is asked for, and how long it may take to answer.
+
+use crate::child::{Ended, Kernel, Scope};
+use crate::compare::Verdict;
+use crate::features::{calls, probe};
+use crate::op::Op;
+use crate::{Mix, features};
+use samara_mm::Features;
+
+/// The model has what was found; a model that has one feature more, or one less, is not this kernel.
+#[test]
+fn each_is_told_from_its_lack() {
+    let Some(mut sides) = super::sides(Mix::Locks) else { return };
+    assert_eq!(sides.features, features().unwrap());
+    let has = sides.features;
+    println!("{has:?}");
+    let calls = calls();
+    // Where the kernel chooses a place, the window does not tell.
+    let (ops, everywhere) = calls.split_at(8);
+    assert_eq!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Agree);
+    for feature in Features::all().difference(Features::HUGE_MULTIPLES) {
+        // Without guard pages there is no mark of them either.
+        sides.features = has.symmetric_difference(feature);
+        assert!(matches!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Differ(_)), "{feature:?}");
+    }
+    sides.features = has;
+    if super::sides(Mix::Free).is_some() {
+        assert_eq!(sides.differ(Scope::Whole, everywhere).unwrap(), Verdict::Agree);
+    }
+}
+
+#[test]
+fn asked_again_it_answers_the_same() {
+    let mut kernel = Kernel::new().unwrap();
+    let first = probe(&mut kernel).unwrap();
+    for _ in 0..20 {
+        assert_eq!(probe(&mut kernel).unwrap(), first);
+    }
+}
+
+/// A process that makes no progress is killed, and so is one whose descendant makes none: none of them is left.
+#[test]
+fn one_that_is_stuck_is_killed() {
+    let mut kernel = Kernel::new().unwrap();
+    kernel.limit_s = 1;
+    let stuck = Op::call(libc::SYS_pause, &[]);
+    for ops in [&[stuck][..], &[Op::Fork, Op::Fork, stuck]] {
+        let out = kernel.run(ops, Scope::Window).unwrap();
+        assert_eq!((out.ended, out.done), (Ended::Killed(libc::SIGALRM), ops.len() - 1));
+    }
+    let children = std::fs::read_to_string("/proc/thread-self/children");
+    assert_eq!(children.unwrap_or_default(), "");
+}
