@@ -98,11 +98,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N")]
     pub(crate) max_map_count: Option<usize>,
     /// RLIMIT_AS of the program: bytes, or 512MiB, 4GiB
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) limit_as: Option<ByteSize>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) limit_as: Option<u64>,
     /// RLIMIT_DATA of the program: bytes, or 512MiB, 4GiB
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) limit_data: Option<ByteSize>,
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) limit_data: Option<u64>,
     /// Who chooses places: linux, bottom-up, first-fit, best-fit or random
     #[arg(long, value_name = "NAME", default_value = "linux")]
     pub(crate) policy: Policy,
@@ -127,6 +127,14 @@ pub(crate) struct Run {
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    match text.parse::<ByteSize>() {
+        // What is too large becomes the greatest.
+        Ok(ByteSize(bytes)) if bytes < u64::MAX => Ok(bytes),
+        _ => Err("give a number of bytes, or one with a unit, such as 512MiB or 4GiB".to_owned()),
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {

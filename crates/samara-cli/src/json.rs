@@ -88,6 +88,7 @@ pub(crate) fn decisions(outcome: &Outcome) -> Value {
         "limited": done.limited,
         "failed": done.failed,
         "beyond": done.beyond,
+        "unsure": done.unsure,
         "left": done.left,
         "checks": counters.checks,
         "differences": counters.differences,

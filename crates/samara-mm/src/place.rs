@@ -73,11 +73,11 @@ pub trait Placement<B> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linux;
 
-/// The hint if it is free, else the lowest place. O(log n).
+/// The hint if it is free, else the lowest place: below [`Bases::top_down`] if there is one, as the room above is the stack's. O(log n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstFit;
 
-/// The hint if it is free, else the lowest place in the narrowest gap that is wide enough. O(n).
+/// The hint if it is free, else the lowest place in the narrowest gap that is wide enough: below [`Bases::top_down`] if there is one. O(n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BestFit;
 
@@ -139,27 +139,33 @@ fn window<B: Backing>(space: &AddressSpace<B>, want: &Want) -> (u64, u64) {
 impl<B: Backing> Placement<B> for FirstFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
         let (least, end) = window(space, want);
-        space.hinted(want, (least, end)).or_else(|| space.free_place(want.len, least, end, End::Lowest))
+        let place = |end| space.free_place(want.len, least, end, End::Lowest);
+        let high = space.config().bases.top_down.min(end);
+        space.hinted(want, (least, end)).or_else(|| place(high)).or_else(|| place(end))
     }
+}
+
+/// The lowest address of the narrowest gap in this window that has room for `len`.
+fn narrowest<B: Backing>(space: &AddressSpace<B>, len: u64, (least, end): (u64, u64)) -> Option<u64> {
+    let (mut from, mut best) = (least, None);
+    // The window's end ends the last gap.
+    let ends = space.areas().filter(|a| a.end > least).map(|a| (space.guarded(a.start, a.area.flags), a.end));
+    for (gap, next) in ends.chain([(end, end)]) {
+        let wide = gap.min(end).saturating_sub(from);
+        if wide >= len && best.is_none_or(|(least, _)| wide < least) {
+            best = Some((wide, from));
+        }
+        from = from.max(next);
+    }
+    best.map(|(_, at)| at)
 }
 
 impl<B: Backing> Placement<B> for BestFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
         let (least, task) = window(space, want);
-        if let Some(at) = space.hinted(want, (least, task)) {
-            return Some(at);
-        }
-        let (mut from, mut best) = (least, None);
-        // The end of user space ends the last gap.
-        let ends = space.areas().filter(|a| a.end > least).map(|a| (space.guarded(a.start, a.area.flags), a.end));
-        for (end, next) in ends.chain([(task, task)]) {
-            let wide = end.min(task).saturating_sub(from);
-            if wide >= want.len && best.is_none_or(|(least, _)| wide < least) {
-                best = Some((wide, from));
-            }
-            from = from.max(next);
-        }
-        best.map(|(_, at)| at)
+        let high = space.config().bases.top_down.min(task);
+        let place = |end| narrowest(space, want.len, (least, end));
+        space.hinted(want, (least, task)).or_else(|| place(high)).or_else(|| place(task))
     }
 }
 

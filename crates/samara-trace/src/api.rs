@@ -155,6 +155,8 @@ pub enum RecordError {
     KernelTooOld(std::io::Error),
     /// More areas were to be allowed than the kernel allows: what was asked, and `vm.max_map_count`.
     MapCount(usize, usize),
+    /// `/proc` does not show this process: it is not mounted, or is that of another PID namespace.
+    NoProc,
     /// The program's name or an argument holds a zero byte.
     ZeroByte(OsString),
     /// Something else that recording needs failed: what, and its errno.
@@ -180,6 +182,9 @@ impl fmt::Display for RecordError {
                 f,
                 "this kernel does not tell what system call a stopped program is in (PTRACE_GET_SYSCALL_INFO: {error}): \
                  Linux 5.3 or later is needed"
+            ),
+            RecordError::NoProc => f.write_str(
+                "/proc does not show this process: mount the proc file system of this PID namespace (unshare: --mount-proc)",
             ),
             RecordError::MapCount(asked, most) => write!(
                 f,

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use samara_mm::linux::Host;
 use samara_mm::{
     Advice, Error, FileMode, Flags, LockKind, MapFlags, MapRequest, Plan, Policy, Prot, RemapMode, RemapRequest, Uffd,
 };
@@ -12,6 +13,7 @@ use samara_mm::{
 use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::event::Step;
+use crate::host::Program;
 use crate::kernel::{self, KernelArea, Maps};
 use crate::model::{self, Inode, Model};
 use crate::sys::{self, Tid};
@@ -43,7 +45,7 @@ pub(crate) fn apply(
 ) -> Applied {
     let errno = if (-4095..0).contains(&result) { Some(-result as i32) } else { None };
     if d.call == Call::Brk {
-        return brk(model, d.args[0], result as u64);
+        return brk(model, d.args[0], result as u64, d.compat);
     }
     match (errno, do_call(model, maps, tid, d, result, personality)) {
         (_, None) => Applied::AskKernel,
@@ -60,8 +62,11 @@ pub(crate) fn apply(
     }
 }
 
-fn brk(model: &mut Model, asked: u64, result: u64) -> Applied {
+fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
     let mut layout = model.layout();
+    if compat && result == layout.brk & 0xffff_ffff {
+        return Applied::Done(Vec::new()); // a program of 64 bits that asks by the call for 32
+    }
     if layout.brk == 0 {
         layout.brk = result; // never told before
         model.set_layout(layout);
@@ -203,7 +208,7 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
 }
 
 /// Drivers of these names add flags of their own to their areas: `smaps` is asked.
-fn has_driver(name: &str, private: bool) -> bool {
+pub(crate) fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
         || (name.starts_with("/dev/")
             && name != "/dev/zero (deleted)"
@@ -229,11 +234,19 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
     }
     let offset = k.offset + (start - k.start);
     let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false };
-    // Only a shared map that cannot be written yet depends on how the file was opened.
+    // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
-    let writable = !asks || kernel::open_for_writing(tid, a[4] as i32).unwrap_or(true);
-    let mode = if writable { FileMode::RW } else { FileMode::READ };
+    let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };
     Some(m.map(&MapRequest { mode, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+}
+
+/// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by now).
+fn open_mode(tid: Tid, fd: i32) -> FileMode {
+    match Program::new(tid).file(fd) {
+        Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
+        Err(_) if kernel::open_for_writing(tid, fd) == Some(false) => FileMode::READ,
+        Err(_) => FileMode::RW,
+    }
 }
 
 /// The policy argument of mbind. `None` where it cannot be read.

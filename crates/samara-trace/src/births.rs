@@ -105,7 +105,8 @@ impl Tracer<'_> {
         let undo = birth.and_then(|b| b.undo);
         let last_space = space.unwrap_or(0);
         let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
-        let task = Task { tgid, space, last_space, flight: None, personality, undo, dying };
+        let filtered = self.tasks.get(&tid).is_some_and(|t| t.filtered);
+        let task = Task { undo, dying, filtered, last_space, ..Task::new(tgid, space, personality) };
         self.tasks.insert(child, task);
         self.resume(tid, 0);
         // Else its first stop comes by a later wait.
@@ -141,7 +142,7 @@ impl Tracer<'_> {
                 self.journal.counters.processes += 1;
             }
             let last_space = id.unwrap_or(0);
-            let task = Task { tgid, space: id, last_space, flight: None, personality: 0, undo: None, dying: false };
+            let task = Task { last_space, ..Task::new(tgid, id, 0) };
             self.tasks.insert(tid, task);
             self.dispatch(tid, status);
         }

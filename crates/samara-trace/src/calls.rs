@@ -29,6 +29,8 @@ pub(crate) enum Call {
     Personality,
     /// Not about spaces: the recorder must let go of the task's processors first (see `pair`).
     Affinity,
+    /// Not about spaces: the program's own filters see what its calls are made with.
+    Filter,
     IoSetup,
     IoDestroy,
     MapShadowStack,
@@ -65,7 +67,7 @@ impl Call {
 
     /// Stops for other reasons than the space: it neither waits for others nor keeps them waiting.
     pub(crate) fn stays_out(self) -> bool {
-        self.execs() || matches!(self, Call::Personality | Call::Vfork | Call::Affinity)
+        self.execs() || matches!(self, Call::Personality | Call::Vfork | Call::Affinity | Call::Filter)
     }
 
     /// Loads a program.

@@ -7,17 +7,17 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    Bases, BestFit, Config, Features, FirstFit, Flags, Linux, MapFlags, Overcommit, PageSize, RemapFlags, Touches,
-    linux,
+    Area, Bases, BestFit, Config, Features, FirstFit, Flags, Limits, Linux, MapFlags, Object, Overcommit, PageSize,
+    RemapFlags, Touches, linux,
 };
 
+use crate::apply::has_driver;
 use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::engine::{Decisions, Engine, Fault, Policy, When};
 use crate::file::call_name;
 use crate::host::Program;
-use crate::kernel;
-use crate::model::Model;
+use crate::model::{Inode, Model};
 use crate::place::Anywhere;
 use crate::space::Returned;
 use crate::sys::{self, Tid};
@@ -43,6 +43,8 @@ pub(crate) struct Decision {
     pub(crate) expect: Option<i64>,
     /// It may refuse for reasons that are not the address space's.
     pub(crate) excused: bool,
+    /// Other calls were in the kernel at the same time.
+    pub(crate) unsure: bool,
 }
 
 /// Who asks.
@@ -51,6 +53,21 @@ pub(crate) struct Asker {
     pub(crate) personality: u32,
     /// By the table of x32, where addresses are 32 bits.
     pub(crate) x32: bool,
+    /// A filter of the program's own looks at its calls' arguments.
+    pub(crate) filtered: bool,
+    /// And answers them after they were decided: every call stops before it is filtered.
+    pub(crate) hidden: bool,
+    /// The call was counted already: it is made anew.
+    pub(crate) again: bool,
+}
+
+/// What a call is tried on.
+struct Trial<'a> {
+    model: &'a Model,
+    bases: Bases,
+    limits: Limits,
+    /// Places of calls that have not returned.
+    taken: &'a [(u64, u64)],
 }
 
 /// The engine in charge.
@@ -62,6 +79,10 @@ pub(crate) struct Charge {
     /// `vm.max_map_count`.
     kernel_most: usize,
     config: Config,
+    /// `vm.legacy_va_layout`.
+    legacy: bool,
+    /// What is promised is the kernel's to say (strict overcommit).
+    strict: bool,
     pub(crate) done: Decisions,
 }
 
@@ -75,10 +96,10 @@ impl Charge {
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
-            features: features(),
+            features: engine.features.unwrap_or_else(features),
             touches: Touches::Unseen,
             overcommit: match number("/proc/sys/vm/overcommit_memory") {
-                Some(0) => Overcommit::Guess { total: kernel::memory() },
+                Some(0) => Overcommit::Guess { total: sys::memory() },
                 // What all others have been promised changes all the time: the kernel's to say.
                 _ => Overcommit::Always,
             },
@@ -86,12 +107,21 @@ impl Charge {
             ..Config::default()
         };
         let rng = engine.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
-        Charge { engine: engine.clone(), rng, made: HashMap::new(), kernel_most, config, done: Decisions::default() }
+        Charge {
+            engine: engine.clone(),
+            rng,
+            made: HashMap::new(),
+            kernel_most,
+            config,
+            legacy: number("/proc/sys/vm/legacy_va_layout").is_some_and(|on| on != 0),
+            strict: number("/proc/sys/vm/overcommit_memory") == Some(2),
+            done: Decisions::default(),
+        }
     }
 
     /// Where places are sought in a space that a task has just been given by `execve`.
     pub(crate) fn bases(&self, tid: Tid, personality: u32, model: &Model) -> Bases {
-        let (task, stack_limit) = (self.config.task_size, sys::limits(tid).stack.soft);
+        let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();
         let start_stack = model.layout().start_stack;
         let stack = model.area_at(start_stack).map_or(task, |a| a.start);
@@ -99,7 +129,9 @@ impl Charge {
         let special = |o: &samara_mm::Object<_>| matches!(o, samara_mm::Object::Special(_));
         let loader = model.areas().rev().find(|a| a.end <= stack && !special(&a.area.object));
         let gap = stack_limit.clamp(128 << 20, task / 6 * 5);
-        let default = task.saturating_sub(gap) / page * page;
+        // Random numbers may have put the stack far below the end.
+        let guard = self.config.stack_guard_pages * page;
+        let default = (task.saturating_sub(gap)).min(stack.saturating_sub(gap + guard)) / page * page;
         let mut top_down = loader.map(|a| a.end).filter(|end| *end > task / 4 * 3).unwrap_or(default).min(default);
         let mut bottom_up = task / 3 / page * page;
         if let Some(seed) = self.engine.seed {
@@ -108,7 +140,7 @@ impl Charge {
             top_down -= away;
             bottom_up += away;
         }
-        let unlimited = stack_limit == u64::MAX || personality & ADDR_COMPAT_LAYOUT != 0;
+        let unlimited = self.legacy || stack_limit == u64::MAX || personality & ADDR_COMPAT_LAYOUT != 0;
         let legacy = self.engine.policy == Policy::BottomUp || unlimited;
         Bases { top_down, bottom_up, legacy, ..self.config.bases }
     }
@@ -122,27 +154,29 @@ impl Charge {
         d: &Decoded,
         taken: &[(u64, u64)],
     ) -> Decision {
-        let count = self.made.entry(d.nr).or_default();
-        *count += 1;
-        let count = *count;
-        if let Some(errno) = self.fault(d.nr, count) {
-            (self.done.decided, self.done.failed) = (self.done.decided + 1, self.done.failed + 1);
-            return refuse(d.call, -i64::from(errno));
+        if !asker.again {
+            let count = self.made.entry(d.nr).or_default();
+            *count += 1;
+            let count = *count;
+            if let Some(errno) = self.fault(d.nr, count) {
+                (self.done.decided, self.done.failed) = (self.done.decided + 1, self.done.failed + 1);
+                return refuse(d.call, -i64::from(errno));
+            }
         }
-        if !knows(d, asker) || on_huge_pages(model, d) {
-            return self.left(d);
-        }
+        let limits = sys::limits(asker.tid).filter(|_| !asker.hidden && knows(d, asker) && !on_a_driver(model, d));
+        let Some(limits) = limits else { return self.left(d) };
         let mut host = Program::new(asker.tid);
-        let Some(result) = self.ask(model, bases, &mut host, d, taken, self.config.max_map_count) else {
+        let trial = Trial { model, bases, limits, taken };
+        let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
             return Decision::default(); // no memory for a copy: as without us
         };
         if host.unknown {
             return self.left(d);
         }
-        self.done.decided += 1;
+        self.done.decided += u64::from(!asker.again);
         let failed = result < 0 || (d.call == Call::Brk && result as u64 != d.args[0]);
         if failed && self.engine.max_map_count.is_some() {
-            let without = self.ask(model, bases, &mut host, d, taken, self.kernel_most);
+            let without = self.ask(&trial, &mut host, d, self.kernel_most);
             if without != Some(result) {
                 self.done.limited += 1;
                 return refuse(d.call, if d.call == Call::Brk { ENOMEM } else { result });
@@ -155,9 +189,17 @@ impl Charge {
             Call::Brk if failed => None,
             _ => Some(result),
         };
+        let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & libc::PROT_EXEC as u64 != 0;
+        let excused = excused || executable || self.strict;
         let (place, changes) = self.place(d, &host, result as u64, failed);
-        self.done.placed += u64::from(place.is_some());
-        Decision { expect, excused, place, changes, answer: None }
+        self.done.placed += u64::from(place.is_some() && !asker.again);
+        // The program's own filter looks at what a call is made with, and may know no other flags than the program's: a wish, and it is seen what becomes of it.
+        let validates = d.call == Call::Mmap && d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
+        if place.is_some() && (asker.filtered || validates) {
+            let wish = changes[0].filter(|_| d.call != Call::Mremap);
+            return Decision { excused, changes: [wish, None], ..Decision::default() };
+        }
+        Decision { expect, excused, place, changes, ..Decision::default() }
     }
 
     /// The kernel decides this one.
@@ -167,29 +209,21 @@ impl Charge {
     }
 
     /// What the engine says to the call, on a copy of the model with at most `most` areas.
-    fn ask(
-        &mut self,
-        model: &Model,
-        bases: Bases,
-        host: &mut Program,
-        d: &Decoded,
-        taken: &[(u64, u64)],
-        most: usize,
-    ) -> Option<i64> {
-        let config = Config { max_map_count: most, bases, ..self.config.clone() };
-        let mut trial = model.snapshot(config).ok()?;
-        for (start, end) in taken {
+    fn ask(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, most: usize) -> Option<i64> {
+        let config = Config { max_map_count: most, bases: trial.bases, ..self.config.clone() };
+        let mut space = trial.model.snapshot(config).ok()?;
+        for (start, end) in trial.taken {
             let request = samara_mm::MapRequest::anonymous(*start, end - start, samara_mm::Prot::empty());
-            let _ = trial.map(&request); // there already: it is taken
+            let _ = space.map(&request); // there already: it is taken
         }
-        trial.set_limits(sys::limits(host.tid));
-        trial.set_caps(sys::capabilities(host.tid));
+        space.set_limits(trial.limits);
+        space.set_caps(sys::capabilities(host.tid));
         let (nr, args) = (u64::from(d.nr), d.args);
         let called = match self.engine.policy {
-            Policy::Linux | Policy::BottomUp => linux::call(&mut trial, host, &mut Linux, nr, args),
-            Policy::FirstFit => linux::call(&mut trial, host, &mut FirstFit, nr, args),
-            Policy::BestFit => linux::call(&mut trial, host, &mut BestFit, nr, args),
-            Policy::Random => linux::call(&mut trial, host, &mut Anywhere(&mut self.rng), nr, args),
+            Policy::Linux | Policy::BottomUp => linux::call(&mut space, host, &mut Linux, nr, args),
+            Policy::FirstFit => linux::call(&mut space, host, &mut FirstFit, nr, args),
+            Policy::BestFit => linux::call(&mut space, host, &mut BestFit, nr, args),
+            Policy::Random => linux::call(&mut space, host, &mut Anywhere(&mut self.rng), nr, args),
         };
         called.map(|c| c.result)
     }
@@ -206,6 +240,10 @@ impl Charge {
                 if (-4095..0).contains(&same) {
                     *self.done.refused.entry(said(same)).or_default() += 1;
                 }
+                None
+            }
+            _ if decision.unsure => {
+                self.done.unsure += 1;
                 None
             }
             // It was killed before it could do anything.
@@ -231,10 +269,8 @@ impl Charge {
                 if flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
                     return (None, [None; 2]);
                 }
-                // This type refuses flags that are not known to it: it gets a wish.
-                let validates = d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
                 let fixed = d.args[3] | u64::from(MapFlags::FIXED_NOREPLACE.bits());
-                (whole(d.args[1]), [Some((0, at)), (!validates).then_some((3, fixed))])
+                (whole(d.args[1]), [Some((0, at)), Some((3, fixed))])
             }
             Call::Shmat if !failed && d.args[1] == 0 => (whole(host.bytes), [Some((1, at)), None]),
             Call::Mremap if !failed && at != d.args[0] && d.args[3] & RemapFlags::FIXED.bits() == 0 => {
@@ -307,10 +343,23 @@ fn knows(d: &Decoded, asker: &Asker) -> bool {
     }
 }
 
-/// Whether huge pages that were asked for lie where the call begins or ends: they are not cut.
-fn on_huge_pages(model: &Model, d: &Decoded) -> bool {
-    let huge = |at: u64| model.area_at(at).is_some_and(|a| a.area.flags.contains(Flags::HUGETLB));
-    huge(d.args[0]) || huge(d.args[0].saturating_add(d.args[1]).saturating_sub(1))
+/// Whether something lies where the call is about to act that has rules of its own: huge pages that were asked for, a driver's memory.
+fn on_a_driver(model: &Model, d: &Decoded) -> bool {
+    if matches!(d.call, Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall) {
+        return false;
+    }
+    let (start, end) = (d.args[0], d.args[0].saturating_add(d.args[1].max(1)));
+    let odd = |a: &Area<Inode>| {
+        let driver = match &a.object {
+            Object::File(file) => {
+                has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)) || &*file.name == "/dev/zero"
+            }
+            _ => false,
+        };
+        a.flags.contains(Flags::HUGETLB) || driver
+    };
+    // Not all of a call that goes over very many.
+    model.areas_in(start, end).take(100).any(|a| odd(a.area))
 }
 
 /// `vm.max_map_count`.

@@ -32,7 +32,13 @@ impl Tracer<'_> {
         if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
             // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
             // preset (ENOSYS) does.
+            let filtered = sys::event_message(tid).is_ok_and(|code| libc::WTERMSIG(code as i32) == libc::SIGSYS);
+            if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
+                flight.decision.expect = None; // whatever it comes to, nobody will get it
+            }
             match sys::register(tid, arch::RESULT_OFFSET) {
+                // A filter ended it before the call; its number stands there.
+                Ok(_) if filtered => self.forget_flight(tid),
                 Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
                 Ok(_) => self.forget_flight(tid),
                 Err(_) => self.lose_flight(tid),

@@ -26,7 +26,9 @@ pub struct Engine {
     pub policy: Policy,
     /// The program is loaded where nothing is random, and what is chosen, and which calls fail by [`fail_rate`](Engine::fail_rate), follows from this number.
     pub seed: Option<u64>,
-    /// Calls that fail.
+    /// What the running kernel does that others do not; `None`: what its release number says.
+    pub features: Option<samara_mm::Features>,
+    /// Calls that fail; where several fit a call, the first.
     pub faults: Vec<Fault>,
     /// How likely a fault is whose [`When`] is `Rate`, from 0 to 1 (`None`: 1). Where no such fault is given: mmap, mremap and brk with ENOMEM.
     pub fail_rate: Option<f64>,
@@ -127,6 +129,12 @@ impl FromStr for Fault {
             return wrong(format!("{call:?} is no call that can be made to fail: one of {names}"));
         };
         // The names of all errors that Linux has.
+        let errno = match errno {
+            "EWOULDBLOCK" => "EAGAIN",
+            "ENOTSUP" => "EOPNOTSUPP",
+            "EDEADLOCK" => "EDEADLK",
+            other => other,
+        };
         let named = |n: &i32| errno.starts_with('E') && format!("{:?}", nix::errno::Errno::from_raw(*n)) == errno;
         let Some(errno) = (1..134).find(named) else {
             return wrong(format!("{errno} is no error's name: ENOMEM, EAGAIN, EACCES, ..."));
@@ -163,8 +171,10 @@ pub struct Decisions {
     /// Calls that a [`Fault`] refused: they were not made.
     pub failed: u64,
     /// Calls that the engine granted and that something it does not know of refused: the driver of a file that was to be mapped, pages that could not be read
-    /// in to be locked.
+    /// in to be locked, a security module.
     pub beyond: u64,
+    /// Calls that were in the kernel beside others, and got another answer: which came first nobody can say.
+    pub unsure: u64,
     /// Calls that the engine does not decide, by their names: the kernel did, as without it.
     pub left: BTreeMap<&'static str, u64>,
 }

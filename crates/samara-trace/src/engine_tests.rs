@@ -9,6 +9,7 @@ fn faults_are_read() {
     assert_eq!(fault("mseal:EPERM@3"), Ok((462, 1, When::At(3))));
     assert_eq!(fault("mremap:EFAULT@3+"), Ok((25, 14, When::From(3))));
     assert_eq!(fault("mmap:EHWPOISON"), Ok((9, 133, When::Rate)));
+    assert_eq!(fault("mlock:EWOULDBLOCK"), Ok((149, 11, When::Rate)));
     for (text, part) in [
         ("", "give a call and an error"),
         ("mmap", "give a call and an error"),

@@ -4,8 +4,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::sys::statfs::{self, FsType};
-use nix::sys::statvfs::FsFlags;
+use nix::sys::statfs;
 use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{Errno, FileMode, Prot, Segment};
 
@@ -29,32 +28,56 @@ impl Program {
     }
 }
 
+impl Program {
+    /// A file of which the kernel says what may be mapped of it.
+    fn not_known<T>(&mut self, errno: Errno) -> Result<T, Errno> {
+        self.unknown = true;
+        Err(errno)
+    }
+}
+
 impl Host<Inode> for Program {
     fn file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
         self.file = true;
-        let text = std::fs::read_to_string(format!("/proc/{}/fdinfo/{fd}", self.tid)).map_err(|_| Errno::EBADF)?;
+        let text = match std::fs::read_to_string(format!("/proc/{}/fdinfo/{fd}", self.tid)) {
+            Ok(text) => text,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Err(Errno::EBADF),
+            Err(_) => return self.not_known(Errno::EBADF), // a process that hides from us
+        };
         let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
         let flags = i32::from_str_radix(field("flags:"), 8).unwrap_or(0);
         if flags & libc::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
         let path = format!("/proc/{}/fd/{fd}", self.tid);
-        let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
-        let system = statfs::statfs(path.as_str()).ok();
+        let Ok(name) = std::fs::read_link(&path) else { return self.not_known(Errno::EBADF) };
+        let name = name.to_string_lossy();
         let mut mode = FileMode::empty();
         mode.set(FileMode::READ, flags & libc::O_ACCMODE != libc::O_WRONLY);
         mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
-        mode.set(FileMode::UNMAPPABLE, unmappable(&meta));
-        mode.set(FileMode::NOEXEC, system.is_some_and(|s| s.flags().contains(FsFlags::ST_NOEXEC)));
-        self.unknown |= system.is_some_and(|s| s.filesystem_type() == statfs::HUGETLBFS_MAGIC);
-        let memory = system.is_some_and(|s| s.filesystem_type() == statfs::TMPFS_MAGIC);
-        mode.set(FileMode::WRITE_SEALED, memory && meta.is_file() && write_sealed(&path));
-        let huge =
-            |t: FsType| [statfs::EXT4_SUPER_MAGIC, statfs::XFS_SUPER_MAGIC, statfs::BTRFS_SUPER_MAGIC].contains(&t);
-        let seeks_huge = meta.is_file() && system.is_some_and(|s| huge(s.filesystem_type()));
-        let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
-        let backing = Inode { dev, inode: meta.ino(), name: "".into(), seeks_huge };
-        Ok(OpenFile { backing, mode })
+        let Inode { dev, inode, seeks_huge, .. } = if name.starts_with("/memfd:") {
+            let (system, file) = (statfs::statfs(path.as_str()).ok(), write_sealed(&path));
+            if system.is_none_or(|s| s.filesystem_type() != statfs::TMPFS_MAGIC) {
+                return self.not_known(Errno::EINVAL); // huge pages
+            }
+            mode.set(FileMode::WRITE_SEALED, file);
+            let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
+            named(&meta, false)
+        } else {
+            // Nothing is asked of a file system that may have to ask somebody else, who may be waiting for us.
+            let Some(mount) = mount(self.tid, field("mnt_id:")).filter(|m| LOCAL.contains(&m.kind.as_str())) else {
+                return self.not_known(Errno::EINVAL);
+            };
+            let Ok(meta) = std::fs::metadata(&path) else { return self.not_known(Errno::EINVAL) };
+            let kind = meta.file_type();
+            if !kind.is_file() && !kind.is_dir() && !kind.is_fifo() {
+                return self.not_known(Errno::EINVAL); // a driver
+            }
+            mode.set(FileMode::UNMAPPABLE, !kind.is_file());
+            mode.set(FileMode::NOEXEC, mount.noexec);
+            named(&meta, kind.is_file() && HUGE.contains(&mount.kind.as_str()))
+        };
+        Ok(OpenFile { backing: Inode { dev, inode, name: "".into(), seeks_huge }, mode })
     }
 
     fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {
@@ -108,8 +131,32 @@ fn write_sealed(path: &str) -> bool {
     seals.is_ok_and(|s| s.intersects(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE))
 }
 
-/// What no driver maps.
-fn unmappable(meta: &Metadata) -> bool {
-    let kind = meta.file_type();
-    kind.is_dir() || kind.is_fifo() || kind.is_socket()
+/// File systems that answer by themselves, and map files as files are mapped.
+const LOCAL: &[&str] = &[
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs", "iso9660",
+    "vfat", "zfs",
+];
+
+/// Those of them that seek places that suit huge pages.
+const HUGE: &[&str] = &["ext4", "xfs", "btrfs"];
+
+/// A mounted file system, as far as maps ask.
+struct Mount {
+    kind: String,
+    noexec: bool,
+}
+
+/// The mount with this number, as a task sees it. `None`: one that nobody sees, as those of pipes, sockets and drivers.
+fn mount(tid: Tid, id: &str) -> Option<Mount> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/mountinfo")).ok()?;
+    let line = text.lines().find(|l| l.split(' ').next() == Some(id))?;
+    // id parent dev root place options [tags...] - kind source options
+    let (own, system) = line.split_once(" - ")?;
+    let noexec = own.split(' ').nth(5)?.split(',').any(|option| option == "noexec");
+    Some(Mount { kind: system.split(' ').next()?.to_owned(), noexec })
+}
+
+fn named(meta: &Metadata, seeks_huge: bool) -> Inode {
+    let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    Inode { dev, inode: meta.ino(), name: "".into(), seeks_huge }
 }

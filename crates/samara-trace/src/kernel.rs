@@ -117,14 +117,6 @@ pub(crate) fn layout(tid: Tid) -> Layout {
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
-/// Memory and swap space of this machine, in bytes.
-pub(crate) fn memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kib =
-        |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok());
-    kib("MemTotal:").map_or(u64::MAX, |ram| (ram + kib("SwapTotal:").unwrap_or(0)) << 10)
-}
-
 /// Whether a task's descriptor is open for writing. `None` where it cannot be told: it may be closed by now.
 pub(crate) fn open_for_writing(tid: Tid, fd: i32) -> Option<bool> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
@@ -136,6 +128,12 @@ pub(crate) fn open_for_writing(tid: Tid, fd: i32) -> Option<bool> {
 pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
     let text = std::fs::read(format!("/proc/{tid}/status")).ok()?;
     String::from_utf8_lossy(&text).lines().find_map(|l| l.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// Whether a seccomp filter is in force for this process.
+pub(crate) fn is_filtered() -> bool {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    text.lines().any(|l| l.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
 }
 
 /// Whether some process is traced by this thread. Looks at all processes: for the end only.

@@ -66,6 +66,10 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     {
         return Err(RecordError::MapCount(asked, kernel_map_count()));
     }
+    let shown = std::fs::read_link("/proc/self").ok().and_then(|p| p.to_str()?.parse::<u32>().ok());
+    if shown != Some(std::process::id()) {
+        return Err(RecordError::NoProc);
+    }
     let launch = Launch { paths, argv, filter: options.seccomp.then(filter::program) };
     let forked = match engine.and_then(|e| e.seed) {
         Some(_) => without_randomisation(|| sys::fork_child(&launch)),
@@ -77,8 +81,12 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
         while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
         return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
     }
-    for (resource, bytes) in engine.map(limits).into_iter().flatten() {
-        sys::set_limit(pid, resource, bytes).map_err(|e| RecordError::System("setting a limit", e))?;
+    for (option, resource, bytes) in engine.map(limits).into_iter().flatten() {
+        if let Err(error) = sys::set_limit(pid, resource, bytes) {
+            drop(go); // as above
+            while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
+            return Err(RecordError::System(option, error));
+        }
     }
     File::from(go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;
     Ok(Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() })
@@ -94,9 +102,12 @@ fn without_randomisation(fork: impl FnOnce() -> io::Result<Child>) -> io::Result
 }
 
 /// The limits that the engine's settings give the program.
-fn limits(engine: &Engine) -> impl Iterator<Item = (u32, u64)> {
-    let all = [(libc::RLIMIT_AS, engine.limit_as), (libc::RLIMIT_DATA, engine.limit_data)];
-    all.into_iter().filter_map(|(resource, bytes)| Some((resource, bytes?)))
+fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, u32, u64)> {
+    let all = [
+        ("setting RLIMIT_AS above the hard limit", libc::RLIMIT_AS, engine.limit_as),
+        ("setting RLIMIT_DATA above the hard limit", libc::RLIMIT_DATA, engine.limit_data),
+    ];
+    all.into_iter().filter_map(|(option, resource, bytes)| Some((option, resource, bytes?)))
 }
 
 impl Started {

@@ -267,6 +267,13 @@ impl Space {
         learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
     }
 
+    /// Takes over what the kernel has and no call that was seen has made.
+    pub(crate) fn learn_all(&mut self, who: Who, journal: &mut Journal<'_>) {
+        if let Some(steps) = self.adopt(who.tid).filter(|s| !s.is_empty()) {
+            self.tell_learnt(who, "an area that no call made".into(), &steps, journal);
+        }
+    }
+
     /// An area that grows down stands next above what the call reaches: it may have grown without a word.
     fn below_stack(&self, ranges: &[Range]) -> bool {
         ranges.iter().any(|r| {

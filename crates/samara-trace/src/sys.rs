@@ -12,7 +12,7 @@ use std::ptr;
 mod limits;
 mod origin;
 mod signals;
-pub(crate) use limits::{capabilities, limits, set_limit};
+pub(crate) use limits::{capabilities, limits, mdwe, memory, set_limit};
 pub(crate) use signals::{Signals, stop_self};
 
 /// A process or thread id.

@@ -53,6 +53,8 @@ struct Flight {
     x32: bool,
     /// What the engine in charge said.
     decision: Decision,
+    /// What stood where something else stands while the call is made.
+    former: [Option<admit::Former>; 2],
 }
 
 impl Flight {
@@ -77,6 +79,26 @@ struct Task {
     undo: Option<Undo>,
     /// It has to end: it, or its process, was killed or ends.
     dying: bool,
+    /// It has a filter of its own that looks at its calls.
+    filtered: bool,
+    /// Its next call is one that was decided already, and is made anew.
+    again: bool,
+}
+
+impl Task {
+    fn new(tgid: Tid, space: Option<SpaceId>, personality: u32) -> Task {
+        Task {
+            tgid,
+            space,
+            last_space: space.unwrap_or(0),
+            flight: None,
+            personality,
+            undo: None,
+            dying: false,
+            filtered: false,
+            again: false,
+        }
+    }
 }
 
 /// The tasks of one space that are in calls.
@@ -143,7 +165,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
-    let task = Task { tgid: root, space: None, last_space: 0, flight: None, personality: 0, undo: None, dying: false };
+    let task = Task::new(root, None, 0);
     tracer.tasks.insert(root, task);
     tracer.journal.counters.processes = 1;
     tracer.watch()?;
@@ -352,6 +374,7 @@ impl Tracer<'_> {
             birth: None,
             x32: arch != arch::AUDIT_COMPAT && nr as u32 & arch::X32_BIT != 0,
             decision: Decision::default(),
+            former: [None; 2],
         };
         if decoded.call.makes_task() {
             flight.birth = births::prepare(tid, arch, &decoded);
@@ -427,7 +450,16 @@ impl Tracer<'_> {
         if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
             task.personality = flight.decoded.args[0] as u32;
         }
-        let Some(id) = task.space else { return };
+        // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
+        if flight.decoded.call == Call::Filter
+            && result >= 0
+            && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
+        {
+            let tgid = task.tgid;
+            self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.filtered = true);
+        }
+        let Some(id) = self.tasks.get(&tid).and_then(|t| t.space) else { return };
+        let Some(task) = self.tasks.get(&tid) else { return };
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         traffic.flying.retain(|t| *t != tid);
         traffic.held.retain(|t| *t != tid);
@@ -479,6 +511,9 @@ impl Tracer<'_> {
             && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
         {
             self.every_call = true;
+            // A filter from before: it answers after us.
+            let filtered = kernel::is_filtered();
+            self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
             let error = io::Error::from_raw_os_error(errno);
             self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
         }
@@ -489,7 +524,9 @@ impl Tracer<'_> {
             ));
         }
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
-        let mdwe = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?)).and_then(|(s, _)| s.model.mdwe());
+        let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
+        let mdwe =
+            before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
         self.leave(tid, false);
         let id = self.next_space;
         self.next_space += 1;

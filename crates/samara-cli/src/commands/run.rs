@@ -59,8 +59,9 @@ pub(crate) fn run(args: &Run) -> ExitCode {
 fn engine(args: &Run) -> Engine {
     let mut engine = Engine::default();
     engine.max_map_count = args.max_map_count;
-    engine.limit_as = args.limit_as.map(|size| size.0);
-    engine.limit_data = args.limit_data.map(|size| size.0);
+    engine.limit_as = args.limit_as;
+    engine.limit_data = args.limit_data;
+    engine.features = samara_oracle::features().ok();
     engine.policy = args.policy;
     engine.seed = args.seed;
     engine.faults = args.faults.clone();
@@ -124,10 +125,13 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
         row(
             "",
             format!(
-                "{} by what lies behind the memory (a driver, pages that cannot be read)",
+                "{} by what lies behind the memory (a driver, pages that cannot be read, a security module)",
                 plural(done.beyond, "call")
             ),
         );
+    }
+    if done.unsure > 0 {
+        row("unsure", format!("{} beside others of the same space, answered otherwise", plural(done.unsure, "call")));
     }
     let left: u64 = done.left.values().sum();
     if left > 0 {

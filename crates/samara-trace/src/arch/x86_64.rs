@@ -56,6 +56,8 @@ const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 /// PR_SET_VMA, PR_SET_MM, PR_SET_MDWE, PR_SET_MEMORY_MERGE.
 const PRCTLS: &[u32] = &[0x5356_4d41, 35, 65, 67];
+/// PR_SET_SECCOMP.
+const PRCTL_FILTER: &[u32] = &[22];
 /// ARCH_MAP_VDSO_X32, _32, _64, ARCH_SHSTK_ENABLE, _DISABLE.
 const ARCH_PRCTLS: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 
@@ -92,6 +94,8 @@ pub(crate) const NATIVE: &[Row] = &[
     row_if(libc::SYS_ioctl, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
     row_if(libc::SYS_prctl, Call::Prctl, 0, PRCTLS),
     row_if(libc::SYS_arch_prctl, Call::ArchPrctl, 0, ARCH_PRCTLS),
+    row(libc::SYS_seccomp, Call::Filter),
+    row_if(libc::SYS_prctl, Call::Filter, 0, PRCTL_FILTER),
     row(libc::SYS_personality, Call::Personality),
     row(libc::SYS_sched_setaffinity, Call::Affinity),
     row(libc::SYS_sched_getaffinity, Call::Affinity),
@@ -164,6 +168,8 @@ pub(crate) const COMPAT: &[Row] = &[
     row_if(54, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
     row_if(172, Call::Prctl, 0, PRCTLS),
     row_if(384, Call::ArchPrctl, 0, ARCH_PRCTLS),
+    row(354, Call::Filter),
+    row_if(172, Call::Filter, 0, PRCTL_FILTER),
     row(136, Call::Personality),
     row(241, Call::Affinity),
     row(242, Call::Affinity),

@@ -7,20 +7,29 @@ use samara_mm::{Caps, Limit, Limits};
 
 use super::Tid;
 
-/// The limits of a task; none where they cannot be read (it has gone).
-pub(crate) fn limits(tid: Tid) -> Limits {
-    let of = |resource| {
-        let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+/// The limits of a task. `None` where they cannot be read.
+pub(crate) fn limits(tid: Tid) -> Option<Limits> {
+    let of = |resource, name: &str| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         // SAFETY: it writes `limit`, which is live.
-        unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) };
-        Limit { soft: limit.rlim_cur, hard: limit.rlim_max }
+        if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
+            return Some(Limit { soft: limit.rlim_cur, hard: limit.rlim_max });
+        }
+        // A program with another user's rights does not let us ask, but shows them.
+        let text = std::fs::read_to_string(format!("/proc/{tid}/limits")).ok()?;
+        let mut fields = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
+        let mut value = || match fields.next()? {
+            "unlimited" => Some(u64::MAX),
+            number => number.parse().ok(),
+        };
+        Some(Limit { soft: value()?, hard: value()? })
     };
-    Limits {
-        address_space: of(libc::RLIMIT_AS),
-        data: of(libc::RLIMIT_DATA),
-        stack: of(libc::RLIMIT_STACK),
-        locked: of(libc::RLIMIT_MEMLOCK),
-    }
+    Some(Limits {
+        address_space: of(libc::RLIMIT_AS, "Max address space")?,
+        data: of(libc::RLIMIT_DATA, "Max data size")?,
+        stack: of(libc::RLIMIT_STACK, "Max stack size")?,
+        locked: of(libc::RLIMIT_MEMLOCK, "Max locked memory")?,
+    })
 }
 
 /// Sets a limit of a task, soft and hard.
@@ -34,8 +43,31 @@ pub(crate) fn set_limit(tid: Tid, resource: libc::__rlimit_resource_t, bytes: u6
     }
 }
 
-/// The effective capabilities of a task, those that matter here; none where they cannot be read.
+/// Memory and swap space of this machine, in bytes.
+pub(crate) fn memory() -> u64 {
+    // SAFETY: plain numbers, for which zeros are values; it writes `info`, which is live.
+    let (done, info) = unsafe {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        (libc::sysinfo(&mut info) == 0, info)
+    };
+    let pages = info.totalram.saturating_add(info.totalswap);
+    if done { pages.saturating_mul(u64::from(info.mem_unit)) } else { u64::MAX }
+}
+
+/// This process's own PR_GET_MDWE, which the program inherits; 0 where the kernel has none.
+pub(crate) fn mdwe() -> u64 {
+    const GET_MDWE: libc::c_int = 66;
+    // SAFETY: it takes numbers only.
+    u64::try_from(unsafe { libc::prctl(GET_MDWE, 0, 0, 0, 0) }).unwrap_or(0)
+}
+
+/// The effective capabilities of a task, those that matter here; none where they cannot be read, or hold in a user namespace of its own only.
 pub(crate) fn capabilities(tid: Tid) -> Caps {
+    // The inode of the first one is fixed.
+    const FIRST: &str = "user:[4026531837]";
+    if std::fs::read_link(format!("/proc/{tid}/ns/user")).is_ok_and(|ns| ns.as_os_str() != FIRST) {
+        return Caps::empty();
+    }
     const VERSION_3: u32 = 0x2008_0522;
     const RAWIO: u32 = 17;
     const IPC_LOCK: u32 = 14;
