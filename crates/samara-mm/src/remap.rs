@@ -96,6 +96,7 @@ impl<B: Backing> AddressSpace<B> {
                 let inside = self.areas_in(to, to + r.new_len).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
+                self.set_aside(r.old, r.old.saturating_add(r.old_len), stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
                 let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
                 self.finish(went, plan)

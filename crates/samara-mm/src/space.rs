@@ -232,7 +232,7 @@ impl<B: Backing> AddressSpace<B> {
         if !area.is_private() {
             area.anon = crate::area::Anon::Untouched;
         }
-        self.areas.reserve(1).map_err(|_| ImportError::Memory)?;
+        self.set_aside(start, end, 1).map_err(|_| ImportError::Memory)?;
         self.seams.clear();
         self.store(start, end, area).map_err(|_| ImportError::Memory)
     }
@@ -246,7 +246,7 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || !self.aligned(end) || end <= start {
             return Err(Errno::EINVAL);
         }
-        self.areas.reserve(1)?;
+        self.set_aside(start, end, 1)?;
         self.seams.clear();
         self.erase(start, end)
     }
@@ -266,7 +266,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::ENOMEM);
         }
         let (from, end) = (at.start, at.end);
-        self.areas.reserve(1)?;
+        self.set_aside(start, end, 1)?;
         self.seams.clear();
         self.touch(from, end);
         let Some(area) = self.area_at(from).map(|a| a.area.clone()) else { return Err(Errno::EFAULT) };

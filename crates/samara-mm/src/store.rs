@@ -190,7 +190,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         // Each is changed, each boundary joined, and each end joined or cut.
         plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
-        self.areas.reserve(stores)?;
+        self.set_aside(start, end, stores)?;
         self.forget_joins(joins)?;
         Ok(plan)
     }
@@ -200,6 +200,11 @@ impl<B: Backing> AddressSpace<B> {
         self.seams.clear();
         let unseen = self.config.touches == Touches::Unseen;
         if unseen { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
+    }
+
+    /// Memory for so many stores in `[start, end)`; what touches may be joined.
+    pub(crate) fn set_aside(&mut self, start: u64, end: u64, stores: usize) -> Result<(), Errno> {
+        Ok(self.areas.reserve_within(Span::new(start.saturating_sub(1), end), stores)?)
     }
 
     /// Begins a call that may change every area in `[start, end)` by `walk`.
