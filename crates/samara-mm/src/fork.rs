@@ -71,7 +71,7 @@ fn copy<B: Backing>(a: &Area<B>, unseen: bool, ids: &mut u64) -> Area<B> {
         ids.wrapping_sub(1)
     };
     new.anon = match a.anon {
-        _ if !a.is_private() => Anon::Untouched,
+        _ if !a.has_own_pages() => Anon::Untouched,
         _ if a.flags.contains(Flags::WIPEONFORK) && unseen => Anon::Unknown,
         _ if a.flags.contains(Flags::WIPEONFORK) => Anon::Untouched,
         Anon::Untouched => Anon::Untouched,

@@ -229,7 +229,7 @@ impl<B: Backing> AddressSpace<B> {
         if self.areas_in(start, end).next().is_some() {
             return Err(ImportError::Overlaps);
         }
-        if !area.is_private() {
+        if !area.has_own_pages() {
             area.anon = crate::area::Anon::Untouched;
         }
         self.set_aside(start, end, 1).map_err(|_| ImportError::Memory)?;

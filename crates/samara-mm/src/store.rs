@@ -284,7 +284,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
     pub(crate) fn blur(&self, area: &mut Area<B>) {
-        if self.config.touches == Touches::Unseen && area.anon == Anon::Untouched && area.is_private() {
+        if self.config.touches == Touches::Unseen && area.anon == Anon::Untouched && area.has_own_pages() {
             area.anon = Anon::Unknown;
         }
     }
