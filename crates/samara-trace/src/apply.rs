@@ -215,6 +215,8 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
 /// Drivers of these names add flags of their own to their areas: `smaps` is asked.
 pub(crate) fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
+        || name.starts_with("/sys/")
+        || name.starts_with("/proc/")
         || (name.starts_with("/dev/")
             && name != "/dev/zero (deleted)"
             && !(private && name == "/dev/zero")
