@@ -86,7 +86,8 @@ impl<B: Backing> AddressSpace<B> {
         if !whole.can_split() || !self.aligned(addr) {
             return Err(NotLearnable::NothingUnknown);
         }
-        let seam = self.seams.iter().position(|s| s.at == addr);
+        // Of several joins there (of areas that moved one after the other) only the last one is still in place.
+        let seam = self.seams.iter().rposition(|s| s.at == addr);
         let (mut left, mut right) = match seam {
             Some(i) => (self.seams[i].left.clone(), self.seams[i].right.clone()),
             None => (whole.clone(), whole.clone()),

@@ -4,7 +4,7 @@ use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at as page_at, fd};
 use samara_mm::{Advice, MapFlags};
 
-pub(crate) const CASES: [&str; 23] = [
+pub(crate) const CASES: [&str; 24] = [
     "rw 3-7; mv 5-7 2; t 2-3; mv 2-4 5; rw 0-6",
     "rw 10-12; t 10-12; rw 14-16; fork; size 10-12 4",
     "rw 10-12; t 10-12; rw 14-16; t 14-16; fork; size 10-12 4",
@@ -29,6 +29,8 @@ pub(crate) const CASES: [&str; 23] = [
     "rw 10-12; new-big 10-12 8000000000000; new-big 12-13 8000000000000; type-big 12-13 8000000000000",
     "ro-big 10-11 8000000000000; shared-big 10-11 8000000000000; far-big 10-11 8000000000000",
     "rw 10-14; t 11-12; fork; guard 12-13; rw 14-16; p-r 10-12; p-rw 10-12",
+    // What arrives first joins what is still there of the old.
+    "rw 2-5; t 4-5; rw 5-6; mv 2-3 6; mv 4-6 7; mv 6-8 2; rw 2-3",
 ];
 
 pub(crate) fn parse(script: &str) -> Vec<Op> {
