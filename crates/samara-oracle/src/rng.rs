@@ -1,29 +1,22 @@
 //! Random numbers from a seed.
 
-/// splitmix64.
 #[derive(Clone, Debug)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(fastrand::Rng);
 
 impl Rng {
     /// The numbers of one sequence of one mix: the same for the same three.
     pub(crate) fn new(seed: u64, mix: &str, sequence: u64) -> Rng {
-        let mut rng = Rng(seed);
-        for part in mix.bytes().map(u64::from).chain([sequence]) {
-            rng.0 = rng.next() ^ part;
-        }
-        rng
+        let parts = mix.bytes().map(u64::from).chain([sequence]);
+        let mixed = |seed, part| fastrand::Rng::with_seed(seed).u64(..) ^ part;
+        Rng(fastrand::Rng::with_seed(parts.fold(seed, mixed)))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.0.u64(..n)
     }
 
     pub(crate) fn one_in(&mut self, n: u64) -> bool {
