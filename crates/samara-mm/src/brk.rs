@@ -5,8 +5,8 @@ use crate::errno::{Errno, Error};
 use crate::flags::{Flags, Prot};
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
-use crate::space::{AddressSpace, Placed, Touches, place};
-use crate::store::Around;
+use crate::space::{AddressSpace, Touches};
+use crate::store::{Around, Side, side};
 use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
@@ -54,7 +54,7 @@ impl<B: Backing> AddressSpace<B> {
         let page = self.page();
         // What lies further off is not in the way, whatever it keeps free below it.
         let far = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page).saturating_add(end);
-        let mut near = self.areas.range(Span::new(start.saturating_sub(1), far)).map(place);
+        let mut near = self.areas.range(Span::new(start.saturating_sub(1), far)).map(side);
         let (mut left, mut next) = (None, near.next());
         if let Some(l) = next.filter(|l| l.start < start) {
             (left, next) = (Some(l), if l.end > start { Some(l) } else { near.next() });
@@ -95,7 +95,7 @@ impl<B: Backing> AddressSpace<B> {
         let left = left.map(|l| (l.start, l.area.clone()));
         let mut plan = self.begin_store(1)?;
         self.with_seams(|space, seams| {
-            let left = left.as_ref().map(|(first, area)| Placed { start: *first, end: start, area });
+            let left = left.as_ref().map(|(first, area)| Side { start: *first, end: start, area });
             let around = Around { left, right: None, was: Counters::default(), refused: None };
             let store = space.mapped((start, end), one, &around, seams, &mut plan)?;
             space.commit(store)

@@ -10,7 +10,7 @@ use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
 use crate::shm::is_segment;
 use crate::space::{AddressSpace, Placed};
-use crate::store::Around;
+use crate::store::{Around, Side};
 use bitflags::bitflags;
 
 /// Where the memory goes.
@@ -80,7 +80,7 @@ impl<B: Backing> AddressSpace<B> {
         let many = self.config.features.contains(Features::MOVE_MANY);
         let multi = many && matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
         let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
-        if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(first.area)) {
+        if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(&first)) {
             return Err(Errno::EPERM.into());
         }
         match r.mode {
@@ -97,6 +97,11 @@ impl<B: Backing> AddressSpace<B> {
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
+                if !self.extras.is_empty() {
+                    // What moves, and what it may join, without a registration.
+                    let moved = (r.old, r.old.saturating_add(r.old_len));
+                    self.derive_extras(&[moved, (to.saturating_sub(1), to + r.new_len)], |extras| extras.uffd = None)?;
+                }
                 let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
                 self.finish(went, plan)
             }
@@ -235,17 +240,17 @@ impl<B: Backing> AddressSpace<B> {
         }
         let (one, was) = (at.area.clone(), Counters::of(at.area.flags, end - start));
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
-        let inherited = matches!(one.anon, Anon::Identity { inherited: true, .. });
+        let inherited = matches!(one.anon(), Anon::Identity { inherited: true, .. });
         let next = self.area_at(to).filter(|_| !is_segment(&one)).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
-            if inherited && n.anon == Anon::Untouched && n.is_private() {
-                n.anon = one.anon;
+            if inherited && n.anon() == Anon::Untouched && n.is_private() {
+                n.set_anon(one.anon());
             }
             (e, n)
         });
         let mut plan = self.begin_store(1)?;
         plan.push(StepKind::Mapped, end, to);
         plan.push(StepKind::Merged, end, end);
-        let right = next.as_ref().map(|(end, area)| Placed { start: to, end: *end, area });
+        let right = next.as_ref().map(|(end, area)| Side { start: to, end: *end, area });
         let around = Around { left: None, right, was, refused: None };
         self.with_seams(|space, seams| {
             let store = space.joined((start, to), one, &around, seams, &mut plan);
@@ -295,7 +300,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut at = r.old;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (s, e) = (a.start.max(at), a.end.min(end));
-            if moves_alone(a.area) {
+            if moves_alone(&a) {
                 return Err(Errno::EFAULT);
             }
             if a.area.flags.contains(Flags::SEALED) {
@@ -334,7 +339,7 @@ impl<B: Backing> AddressSpace<B> {
         let shift = (old / page).wrapping_sub(to / page);
         copy.bias = copy.bias.wrapping_add(shift);
         if copy.is_anonymous() {
-            match copy.anon {
+            match copy.anon() {
                 Anon::Untouched => (copy.bias, copy.unsure.bias) = (0, Doubt::Known),
                 _ if copy.unsure.bias != Doubt::Known => copy.unsure.bias = Doubt::Any,
                 Anon::Identity { .. } => {}
@@ -342,7 +347,7 @@ impl<B: Backing> AddressSpace<B> {
                 Anon::Unknown | Anon::UnknownInherited { .. } => copy.unsure.bias = Doubt::OrZero,
             }
         }
-        let deaf = copy.uffd.is_some_and(|u| !u.remap_events);
+        let deaf = source.extras().uffd.is_some_and(|u| !u.remap_events);
         let (first, last) = (source.start, source.end);
         // The copy comes first, and may join its own source for a moment: what stays of that keeps the identity.
         self.put(to, to + new_len, copy, plan)?;
@@ -350,7 +355,7 @@ impl<B: Backing> AddressSpace<B> {
             // Only now, and from all that the copy has joined; what is remembered of the joins follows.
             let sides = self.seams.iter_mut().map(|s| if s.at == to { &mut s.right } else { &mut s.left });
             for a in sides.chain(self.areas.get_mut(to).map(|(_, a)| a)) {
-                a.uffd = None;
+                a.extra = self.extras.derived(a.extra);
                 a.flags -= Flags::UFFD;
             }
         }
@@ -397,14 +402,14 @@ impl<B: Backing> AddressSpace<B> {
 fn emptied<B>(a: &mut Area<B>, whole: bool) {
     a.flags -= Flags::LOCK;
     if whole {
-        a.anon = Anon::Untouched;
+        a.set_anon(Anon::Untouched);
         a.unsure.bias = Doubt::Known;
     }
 }
 
 /// Whether it is not moved together with others.
-fn moves_alone<B: Backing>(a: &Area<B>) -> bool {
-    a.uffd.is_some() || is_segment(a)
+fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
+    a.extras().uffd.is_some() || is_segment(a.area)
 }
 
 /// What growth and moves ask of the area that the old range starts in.

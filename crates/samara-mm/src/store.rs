@@ -16,7 +16,7 @@ use crate::limits::Counters;
 use crate::merge;
 use crate::plan::{Plan, StepKind};
 use crate::shm::is_segment;
-use crate::space::{AddressSpace, Placed, Touches};
+use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
 use core::mem;
 use samara::Span;
@@ -33,12 +33,31 @@ pub(crate) enum Holes {
     Pass,
 }
 
+/// An area beside a range.
+pub(crate) struct Side<'a, B> {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) area: &'a Area<B>,
+}
+
+impl<B> Clone for Side<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Side<'_, B> {}
+
+pub(crate) fn side<B>((span, area): (Span, &Area<B>)) -> Side<'_, B> {
+    Side { start: span.first, end: span.last.saturating_add(1), area }
+}
+
 /// What lies in a range and around it.
 pub(crate) struct Around<'a, B> {
     /// The area that ends where the range starts, or that lies across its start.
-    pub(crate) left: Option<Placed<'a, B>>,
+    pub(crate) left: Option<Side<'a, B>>,
     /// The area that starts where the range ends, or that lies across its end.
-    pub(crate) right: Option<Placed<'a, B>>,
+    pub(crate) right: Option<Side<'a, B>>,
     /// The sums over what the range holds.
     pub(crate) was: Counters,
     /// Why it cannot be emptied, if so, and whether a cut at its start stays then.
@@ -65,7 +84,7 @@ impl<B: Backing> AddressSpace<B> {
         let before = plan.len();
         let mut around = Around { left: None, right: None, was: Counters::default(), refused: None };
         let mut first = true;
-        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
+        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(side) {
             if a.start < start {
                 around.left = Some(a);
             }
@@ -126,7 +145,7 @@ impl<B: Backing> AddressSpace<B> {
             }
         };
         if let Some(l) = around.left
-            && let Ok(one) = merge::join(l.area, &store.one)
+            && let Ok(one) = merge::join(l.area, &store.one, &self.extras)
         {
             seam(start, l.area, &store.one);
             store.was.add(&Counters::of(l.area.flags, start - l.start));
@@ -136,7 +155,7 @@ impl<B: Backing> AddressSpace<B> {
         // Of what may not go up in another, there is one that grows.
         let one_only = store.from < start && is_segment(&store.one);
         if let Some(r) = around.right.filter(|_| !one_only)
-            && let Ok(one) = merge::join(&store.one, r.area)
+            && let Ok(one) = merge::join(&store.one, r.area, &self.extras)
         {
             seam(end, &store.one, r.area);
             store.was.add(&Counters::of(r.area.flags, r.end - end));
@@ -279,8 +298,8 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
     pub(crate) fn blur(&self, area: &mut Area<B>) {
-        if self.config.touches == Touches::Unseen && area.anon == Anon::Untouched && area.is_private() {
-            area.anon = Anon::Unknown;
+        if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.is_private() {
+            area.set_anon(Anon::Unknown);
         }
     }
 
@@ -300,7 +319,7 @@ impl<B: Backing> AddressSpace<B> {
         plan: &mut Plan,
     ) -> Result<(), Errno> {
         let (mut left, mut old, mut right) = (None, None, None);
-        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
+        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(side) {
             match (a.end <= start, a.start >= end) {
                 (true, _) => left = Some(a),
                 (_, true) => right = Some(a),
@@ -308,7 +327,7 @@ impl<B: Backing> AddressSpace<B> {
             }
         }
         let Some(old) = old else { return Err(Errno::EFAULT) };
-        if *old.area == new {
+        if old.area.extra == new.extra && *old.area == new {
             return Ok(());
         }
         let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);

@@ -4,7 +4,8 @@ use crate::area::Backing;
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
-use crate::space::{AddressSpace, Placed};
+use crate::space::AddressSpace;
+use crate::store::Side;
 use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
@@ -71,7 +72,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Why `a`, the first area in `[start, end)` or a later one, does not let the range be emptied.
-    pub(crate) fn keeps(&self, a: &Placed<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
+    pub(crate) fn keeps(&self, a: &Side<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
         let (head, tail) = (a.start < start, end < a.end);
         if first && head && tail && self.areas.len() >= self.config.max_map_count {
             Some(Errno::ENOMEM)
