@@ -284,6 +284,7 @@ impl<B> Area<B> {
 }
 
 /// `RWX` of a mapping's flags, its type and its extras as an area's flags.
+#[inline]
 pub(crate) fn flags_of(map: MapFlags) -> Flags {
     let pairs = [
         (MapFlags::GROWSDOWN, Flags::GROWSDOWN),

@@ -101,17 +101,17 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(space.len(), 1);
     /// ```
     pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
-        self.map_at(request.start, request)
+        Plan::of(|plan| self.map_at(request.start, request, plan)).map(|((), plan)| plan)
     }
 
-    /// `map` at another place than the request's own.
-    pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>) -> Result<Plan, Error> {
+    /// `map` at another place than the request's own; its steps go into `plan`, which is empty.
+    pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
         let (end, area) = self.check_map(start, request)?;
-        let mut plan = self.begin_store(2)?;
+        self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
         let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable();
-        let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, &mut plan, seams));
+        let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, plan, seams));
         if went.is_ok() {
             if unlockable {
                 self.drop_lock(start);
@@ -120,7 +120,8 @@ impl<B: Backing> AddressSpace<B> {
                 self.populate_all(start, end);
             }
         }
-        self.finish(went, plan)
+        self.end_store(plan);
+        went
     }
 
     /// All that can be refused before anything is touched. Gives the end and the new area.
@@ -281,6 +282,7 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 /// Whether memory with these flags is charged: private, writable, and not exempt.
+#[inline]
 pub(crate) fn accountable(flags: Flags) -> bool {
     flags.contains(Flags::WRITE) && !flags.intersects(Flags::SHARED | Flags::NORESERVE | Flags::HUGETLB)
 }

@@ -186,10 +186,21 @@ impl<B: Backing> AddressSpace<B> {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+        Plan::of(|plan| self.mmap_at(request, placement, plan))
+    }
+
+    /// `mmap`, with its steps in `plan`, which is empty.
+    #[inline]
+    pub(crate) fn mmap_at(
+        &mut self,
+        request: &MapRequest<B>,
+        placement: &mut impl Placement<B>,
+        plan: &mut Plan,
+    ) -> Result<u64, Errno> {
         let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
         let start = if fixed { request.start } else { self.choose(request, placement)? };
-        let plan = self.map_at(start, request)?;
-        Ok((start, plan))
+        self.map_at(start, request, plan)?;
+        Ok(start)
     }
 
     /// Where [`AddressSpace::mmap`] would put a map that is not fixed.

@@ -247,11 +247,12 @@ impl<B: Backing> AddressSpace<B> {
             }
             (e, n)
         });
-        let mut plan = self.begin_store(1)?;
+        self.begin_store(1)?;
+        let mut plan = Plan::new();
         plan.push(StepKind::Mapped, end, to);
         plan.push(StepKind::Merged, end, end);
         let right = next.as_ref().map(|(end, area)| Side { start: to, end: *end, area });
-        let around = Around { left: None, right, was, refused: None };
+        let around = Around::new(None, right, was);
         self.with_seams(|space, seams| {
             let store = space.joined((start, to), one, &around, seams, &mut plan);
             space.commit(store)

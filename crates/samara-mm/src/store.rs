@@ -58,10 +58,20 @@ pub(crate) struct Around<'a, B> {
     pub(crate) left: Option<Side<'a, B>>,
     /// The area that starts where the range ends, or that lies across its end.
     pub(crate) right: Option<Side<'a, B>>,
+    /// How many areas lie in the range, whole or in part, and the last of them.
+    pub(crate) met: usize,
+    pub(crate) last: Option<Side<'a, B>>,
     /// The sums over what the range holds.
     pub(crate) was: Counters,
     /// Why it cannot be emptied, if so, and whether a cut at its start stays then.
     pub(crate) refused: Option<(Errno, bool)>,
+}
+
+impl<'a, B> Around<'a, B> {
+    /// These neighbours, and nothing that refuses.
+    pub(crate) fn new(left: Option<Side<'a, B>>, right: Option<Side<'a, B>>, was: Counters) -> Self {
+        Around { left, right, met: 0, last: None, was, refused: None }
+    }
 }
 
 /// One store to be made: the place, what comes there, and the sums over what is there now.
@@ -74,17 +84,38 @@ pub(crate) struct Store<B> {
 
 impl<B: Backing> AddressSpace<B> {
     /// Begins a call that does one store, which is whole or not at all by itself; its steps are asked for as they come.
-    pub(crate) fn begin_store(&mut self, joins: usize) -> Result<Plan, Errno> {
-        self.forget_joins(joins)?;
-        Ok(Plan::new())
+    #[inline]
+    pub(crate) fn begin_store(&mut self, joins: usize) -> Result<(), Errno> {
+        self.forget_joins(joins)
+    }
+
+    /// Ends it: a large one gives back what was set aside.
+    #[inline]
+    pub(crate) fn end_store(&mut self, plan: &Plan) {
+        if plan.room() > LARGE {
+            self.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        self.areas.release();
+        // In a new block: to shrink the old one could abort for want of memory.
+        let mut few = Vec::new();
+        if self.seams.capacity() > LARGE && few.try_reserve_exact(self.seams.len()).is_ok() {
+            few.append(&mut self.seams);
+            self.seams = few;
+        }
     }
 
     /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none of them if memory is short. O(k + log n).
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
-        let mut around = Around { left: None, right: None, was: Counters::default(), refused: None };
-        let mut first = true;
-        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(side) {
+        let mut around = Around::new(None, None, Counters::default());
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
+            if a.start > end {
+                break;
+            }
             if a.start < start {
                 around.left = Some(a);
             }
@@ -95,8 +126,8 @@ impl<B: Backing> AddressSpace<B> {
             if s >= e {
                 continue;
             }
-            if let Some(why) = self.keeps(&a, first, start, end) {
-                around.refused = Some((why, !first));
+            if let Some(why) = self.keeps(&a, around.met == 0, start, end) {
+                around.refused = Some((why, around.met > 0));
                 break;
             }
             if plan.reserve(2).is_err() {
@@ -108,7 +139,10 @@ impl<B: Backing> AddressSpace<B> {
             }
             plan.push(StepKind::Unmapped, s, e);
             around.was.add(&Counters::of(a.area.flags, e - s));
-            first = false;
+            (around.met, around.last) = (around.met + 1, Some(a));
+            if a.end > end {
+                break;
+            }
         }
         Ok(around)
     }
@@ -118,6 +152,9 @@ impl<B: Backing> AddressSpace<B> {
         &mut self,
         act: impl FnOnce(&mut Self, &mut Vec<Seam<B>>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
+        if self.config.touches == Touches::Told {
+            return act(self, &mut Vec::new());
+        }
         let mut seams = mem::take(&mut self.seams);
         let before = seams.len();
         let went = act(self, &mut seams);
@@ -129,6 +166,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow. `plan` has room for two steps.
+    #[inline]
     pub(crate) fn joined(
         &self,
         (start, end): (u64, u64),
@@ -166,6 +204,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// `joined`, for an area that is new.
+    #[inline]
     pub(crate) fn mapped(
         &self,
         (start, end): (u64, u64),
@@ -182,6 +221,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Makes the store.
+    #[inline]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
         self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
@@ -215,10 +255,13 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Forgets the last call's joins, and makes room for so many.
+    #[inline]
     fn forget_joins(&mut self, joins: usize) -> Result<(), Errno> {
+        if self.config.touches == Touches::Told {
+            return Ok(());
+        }
         self.seams.clear();
-        let unseen = self.config.touches == Touches::Unseen;
-        if unseen { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
+        if joins > 0 { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
     }
 
     /// Begins a call that may change every area in `[start, end)` by `walk`.
@@ -235,15 +278,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Ends a call: its answer, from how it went and what it did; an error carries the steps that were done before it. A large
     /// call gives back what was set aside.
     pub(crate) fn finish(&mut self, went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
-        if plan.room() > LARGE {
-            self.areas.release();
-            // In a new block: to shrink the old one could abort for want of memory.
-            let mut few = Vec::new();
-            if self.seams.capacity() > LARGE && few.try_reserve_exact(self.seams.len()).is_ok() {
-                few.append(&mut self.seams);
-                self.seams = few;
-            }
-        }
+        self.end_store(&plan);
         match went {
             Ok(()) => Ok(plan),
             Err(errno) => Err(Error { errno, done: plan }),
@@ -338,7 +373,7 @@ impl<B: Backing> AddressSpace<B> {
             (left, right) = (None, None);
         }
         let was = Counters::of(old.area.flags, end - start);
-        let around = Around { left, right, was, refused: None };
+        let around = Around::new(left, right, was);
         let mut joins = Plan::new();
         let store = self.joined((start, end), new, &around, seams, &mut joins);
         if cuts.iter().any(|c| c.1) && !old.area.can_split() {

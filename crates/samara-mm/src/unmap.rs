@@ -23,14 +23,20 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(plan.to_string(), "split at 11000, unmapped 11000-12000");
     /// ```
     pub fn unmap(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        Plan::of(|plan| self.unmap_at(start, len, plan)).map(|((), plan)| plan)
+    }
+
+    /// `unmap`, with its steps in `plan`, which is empty.
+    pub(crate) fn unmap_at(&mut self, start: u64, len: u64, plan: &mut Plan) -> Result<(), Errno> {
         let rounded = self.page_up(len);
         let task = self.config.task_size;
         if !self.aligned(start) || start > task || len > task - start || rounded == 0 || rounded > task - start {
-            return Err(Errno::EINVAL.into());
+            return Err(Errno::EINVAL);
         }
-        let mut plan = self.begin_store(0)?;
-        let went = self.unmap_range(start, start + rounded, &mut plan);
-        self.finish(went, plan)
+        self.begin_store(0)?;
+        let went = self.unmap_range(start, start + rounded, plan);
+        self.end_store(plan);
+        went
     }
 
     /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind is made.
@@ -38,22 +44,30 @@ impl<B: Backing> AddressSpace<B> {
         let before = plan.len();
         let around = self.around(start, end, plan)?;
         let (was, refused) = (around.was, around.refused);
-        // The tail of one area, and nothing else: that area is made shorter as it is.
-        let tail = around.left.filter(|l| l.end > start && l.end <= end && plan.len() == before + 1).map(|l| l.start);
+        let only = around.last.filter(|_| around.met == 1).map(|a| Span::new(a.start, a.end - 1));
         if let Some(refused) = refused {
             return self.refuse(start, refused, before, plan);
         }
-        let went = match tail {
-            Some(from) => {
-                let shorter = self.areas.resize(from, Span::new(from, start - 1)).map_err(|_| Errno::ENOMEM);
-                shorter.map(|()| self.counters.take(&was))
+        let went = match only {
+            // One area goes, or is made shorter as it is.
+            Some(a) if start <= a.first && a.last < end => {
+                self.areas.remove(a.first);
+                Ok(())
             }
-            None => self.empty(start, end, &was),
+            Some(a) if start > a.first && a.last < end => self.shorten(a.first, Span::new(a.first, start - 1)),
+            Some(a) if start <= a.first => self.shorten(a.first, Span::new(end, a.last)),
+            None if around.met == 0 => return Ok(()),
+            _ => self.areas.clear_range(Span::new(start, end - 1), |_| ()).map_err(Errno::from),
         };
-        if went.is_err() {
-            plan.truncate(before);
+        match went {
+            Ok(()) => self.counters.take(&was),
+            Err(_) => plan.truncate(before),
         }
         went
+    }
+
+    fn shorten(&mut self, at: u64, to: Span) -> Result<(), Errno> {
+        self.areas.resize(at, to).map_err(|_| Errno::ENOMEM)
     }
 
     /// What is left of emptying `[start, ...)` when it is refused.
