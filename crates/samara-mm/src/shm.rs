@@ -105,7 +105,8 @@ impl<B: Backing> AddressSpace<B> {
         let (start, mut at, of, opened) = first.ok_or(Errno::EINVAL)?;
         let Object::File(backing) = &of.object else { return Err(Errno::EINVAL.into()) };
         let to = addr.saturating_add(self.page_up(bytes(backing)));
-        let mut plan = self.begin_store(0)?;
+        self.begin_store(0)?;
+        let mut plan = Plan::new();
         plan.reserve(self.areas_in(start, to).count().saturating_add(1).saturating_mul(2))?;
         // What is sealed is passed over, and that is no error.
         let _ = self.unmap_range(start, at, &mut plan);
