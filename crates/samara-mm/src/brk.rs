@@ -55,12 +55,15 @@ impl<B: Backing> AddressSpace<B> {
 
     fn grow_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         let page = self.page();
-        // What lies further off is not in the way, whatever it keeps free below it.
-        let far = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page).saturating_add(end);
-        let mut near = self.areas.range_from(start.saturating_sub(1)).map(side).take_while(|a| a.start <= far);
-        let (mut left, mut next) = (None, near.next());
-        if let Some(l) = next.filter(|l| l.start < start) {
-            (left, next) = (Some(l), if l.end > start { Some(l) } else { near.next() });
+        let (mut left, mut next) = (None, None);
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
+            if a.start < start {
+                left = Some(a);
+            }
+            if a.end > start {
+                next = Some(a);
+                break;
+            }
         }
         let room = next.map_or(u64::MAX, |n| self.guarded(n.start, n.area.flags));
         if end.saturating_add(page) > room

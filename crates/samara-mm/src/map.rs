@@ -151,7 +151,8 @@ impl<B: Backing> AddressSpace<B> {
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
             return Err(Errno::EPERM);
         }
-        self.may_lock_more(flags_of(r.flags) | self.def_flags, len)?;
+        let asked = flags_of(r.flags) | self.def_flags;
+        self.may_lock_more(asked, len)?;
         // The kernel's hidden file is mapped from its start, whatever the offset says.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
         // What cannot be mapped has no end of its own.
@@ -159,7 +160,7 @@ impl<B: Backing> AddressSpace<B> {
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
         }
-        let flags = self.map_flags(r, kind)?;
+        let flags = self.map_flags(r, kind, asked)?;
         let (object, bias) = match &r.backing {
             Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, page)),
             None => (Object::Anonymous, 0),
@@ -205,7 +206,8 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    fn map_flags(&self, r: &MapRequest<B>, kind: u32) -> Result<Flags, Errno> {
+    /// The flags of an area, of which `asked` are those that the request's own flags ask for.
+    fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags) -> Result<Flags, Errno> {
         const PRIVATE: u32 = MapFlags::PRIVATE.bits();
         const SHARED: u32 = MapFlags::SHARED.bits();
         const VALIDATE: u32 = MapFlags::SHARED_VALIDATE.bits();
@@ -251,7 +253,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EPERM);
         }
         let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
-        let mut flags = prot.access() | flags_of(r.flags) | r.driver_flags | self.def_flags;
+        let mut flags = prot.access() | asked | r.driver_flags;
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };

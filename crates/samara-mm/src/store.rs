@@ -58,9 +58,6 @@ pub(crate) struct Around<'a, B> {
     pub(crate) left: Option<Side<'a, B>>,
     /// The area that starts where the range ends, or that lies across its end.
     pub(crate) right: Option<Side<'a, B>>,
-    /// How many areas lie in the range, whole or in part, and the last of them.
-    pub(crate) met: usize,
-    pub(crate) last: Option<Side<'a, B>>,
     /// The sums over what the range holds.
     pub(crate) was: Counters,
     /// Why it cannot be emptied, if so, and whether a cut at its start stays then.
@@ -70,7 +67,7 @@ pub(crate) struct Around<'a, B> {
 impl<'a, B> Around<'a, B> {
     /// These neighbours, and nothing that refuses.
     pub(crate) fn new(left: Option<Side<'a, B>>, right: Option<Side<'a, B>>, was: Counters) -> Self {
-        Around { left, right, met: 0, last: None, was, refused: None }
+        Around { left, right, was, refused: None }
     }
 }
 
@@ -112,6 +109,7 @@ impl<B: Backing> AddressSpace<B> {
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
         let mut around = Around::new(None, None, Counters::default());
+        let mut first = true;
         for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
             if a.start > end {
                 break;
@@ -126,8 +124,8 @@ impl<B: Backing> AddressSpace<B> {
             if s >= e {
                 continue;
             }
-            if let Some(why) = self.keeps(&a, around.met == 0, start, end) {
-                around.refused = Some((why, around.met > 0));
+            if let Some(why) = self.keeps(&a, first, start, end) {
+                around.refused = Some((why, !first));
                 break;
             }
             if plan.reserve(2).is_err() {
@@ -139,7 +137,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             plan.push(StepKind::Unmapped, s, e);
             around.was.add(&Counters::of(a.area.flags, e - s));
-            (around.met, around.last) = (around.met + 1, Some(a));
+            first = false;
             if a.end > end {
                 break;
             }
@@ -148,25 +146,26 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// What `act` does, with the joins of this call, to which it adds; without those that it added, where it fails.
+    #[inline]
     pub(crate) fn with_seams(
         &mut self,
         act: impl FnOnce(&mut Self, &mut Vec<Seam<B>>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        if self.config.touches == Touches::Told {
-            return act(self, &mut Vec::new());
-        }
-        let mut seams = mem::take(&mut self.seams);
+        let unseen = self.config.touches == Touches::Unseen;
+        let mut seams = if unseen { mem::take(&mut self.seams) } else { Vec::new() };
         let before = seams.len();
         let went = act(self, &mut seams);
-        if went.is_err() {
-            seams.truncate(before);
+        if unseen {
+            if went.is_err() {
+                seams.truncate(before);
+            }
+            self.seams = seams;
         }
-        self.seams = seams;
         went
     }
 
     /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow. `plan` has room for two steps.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn joined(
         &self,
         (start, end): (u64, u64),
@@ -204,7 +203,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// `joined`, for an area that is new.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn mapped(
         &self,
         (start, end): (u64, u64),
@@ -221,7 +220,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Makes the store.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
         self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;

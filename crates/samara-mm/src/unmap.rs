@@ -3,9 +3,10 @@
 use crate::area::Backing;
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
-use crate::plan::Plan;
+use crate::limits::Counters;
+use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
-use crate::store::Side;
+use crate::store::{Side, side};
 use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
@@ -41,29 +42,31 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind is made.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let mut met = self.areas.range_from(start).map(side);
+        let Some(a) = met.next().filter(|a| a.start < end) else { return Ok(()) };
+        let (head, tail) = (a.start < start, end < a.end);
+        let alone = a.end >= end || met.next().is_none_or(|b| b.start >= end);
+        if alone && !(head && tail) && self.keeps(&a, true, start, end).is_none() {
+            // One area goes, or is made shorter as it is.
+            plan.reserve(1)?;
+            let (whole, from, to) = (Span::new(a.start, a.end - 1), a.start.max(start), a.end.min(end));
+            let was = Counters::of(a.area.flags, to - from);
+            match (head, tail) {
+                (true, _) => self.shorten(whole.first, Span::new(whole.first, start - 1))?,
+                (_, true) => self.shorten(whole.first, Span::new(end, whole.last))?,
+                _ => drop(self.areas.remove(whole.first)),
+            }
+            self.counters.take(&was);
+            plan.push(StepKind::Unmapped, from, to);
+            return Ok(());
+        }
         let before = plan.len();
         let around = self.around(start, end, plan)?;
         let (was, refused) = (around.was, around.refused);
-        let only = around.last.filter(|_| around.met == 1).map(|a| Span::new(a.start, a.end - 1));
         if let Some(refused) = refused {
             return self.refuse(start, refused, before, plan);
         }
-        let went = match only {
-            // One area goes, or is made shorter as it is.
-            Some(a) if start <= a.first && a.last < end => {
-                self.areas.remove(a.first);
-                Ok(())
-            }
-            Some(a) if start > a.first && a.last < end => self.shorten(a.first, Span::new(a.first, start - 1)),
-            Some(a) if start <= a.first => self.shorten(a.first, Span::new(end, a.last)),
-            None if around.met == 0 => return Ok(()),
-            _ => self.areas.clear_range(Span::new(start, end - 1), |_| ()).map_err(Errno::from),
-        };
-        match went {
-            Ok(()) => self.counters.take(&was),
-            Err(_) => plan.truncate(before),
-        }
-        went
+        self.empty(start, end, &was).inspect_err(|_| plan.truncate(before))
     }
 
     fn shorten(&mut self, at: u64, to: Span) -> Result<(), Errno> {

@@ -111,7 +111,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if slot + 1 < leaf.len() {
                 return Some(leaf.first(slot + 1));
             }
-            let (next, slot) = self.seek_by::<F>(leaf.key(slot).succ()?, behind)?;
+            let last = leaf.key(slot);
+            if Some(last) == self.max() {
+                return None;
+            }
+            let (next, slot) = self.seek_by::<F>(last.succ()?, behind)?;
             (slot < next.len()).then(|| next.first(slot))
         }
     }

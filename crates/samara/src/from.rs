@@ -33,7 +33,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// ```
     #[inline]
     pub fn range_from(&self, key: K) -> RangeFrom<'_, V, K, S> {
-        RangeFrom { tree: &self.tree, at: self.tree.find(key) }
+        RangeFrom { tree: &self.tree, at: self.tree.behind_hole(key).or_else(|| self.tree.find(key)) }
     }
 }
 

@@ -126,6 +126,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
+    /// What [`Tree::find`] gives for a key in the hole: the entry behind it.
+    #[inline]
+    pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+        if !self.hole.holds(Span::new(key, key)) || self.may_share() {
+            return None;
+        }
+        // SAFETY: G1.
+        Some(unsafe { (Leaf::from_raw(self.hole.steps[0].assume_init().node), self.hole.slot) })
+    }
+
     /// Whether G1 and G2 hold, of a tree that is right otherwise.
     pub(crate) fn check_hole(&self) -> Result<(), Violation> {
         let fail = |invariant, what, level| Err(Violation { invariant, what, level });
