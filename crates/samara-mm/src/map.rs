@@ -145,7 +145,7 @@ impl<B: Backing> AddressSpace<B> {
         if start < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
             return Err(Errno::EPERM);
         }
-        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(start, end).next().is_some() {
+        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && !self.is_free(start, end) {
             return Err(Errno::EEXIST);
         }
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {

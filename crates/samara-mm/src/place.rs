@@ -223,8 +223,7 @@ impl<B: Backing> AddressSpace<B> {
         let huge = self.huge_places(request.backing.as_ref(), offset, hint, len);
         let at = placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)?;
         // A policy of somebody's own may be wrong: nothing is mapped over for it.
-        let taken = self.areas_in(at, at.saturating_add(len)).next().is_some();
-        if taken { Err(Errno::EEXIST) } else { Ok(at) }
+        if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
 
     /// What the place is to be congruent to, if it is to suit huge pages: private anonymous memory without a wish that is whole huge pages, or a file that

@@ -23,7 +23,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let refused = match policy {
             Some(_) => self.covered(start, end) < end,
-            None => self.areas_in(start, end).next().is_none(),
+            None => self.is_free(start, end),
         };
         if refused {
             return Err(Errno::EFAULT.into());

@@ -90,10 +90,10 @@ impl<B: Backing> AddressSpace<B> {
             }
             RemapMode::InPlace => self.grow(r),
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
-                let from = self.areas_in(r.old, r.old.saturating_add(r.old_len)).count();
+                let from = self.met(r.old, r.old.saturating_add(r.old_len)).count();
                 // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both sides;
                 // and a few cuts at the ends (the areas between them are whole, and their end adds nothing).
-                let inside = self.areas_in(to, to + r.new_len).count();
+                let inside = self.met(to, to + r.new_len).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
@@ -168,7 +168,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let at_end = |a: Placed<'_, B>| r.old_len != 0 && r.old.checked_add(r.old_len) == Some(a.end);
         let to = r.old.checked_add(r.new_len).filter(|to| *to <= self.config.task_size);
-        let free = |to| self.areas_in(r.old.saturating_add(r.old_len), to).next().is_none();
+        let free = |to| self.is_free(r.old.saturating_add(r.old_len), to);
         self.area_at(r.old).is_some_and(at_end) && to.is_some_and(free)
     }
 
@@ -192,7 +192,7 @@ impl<B: Backing> AddressSpace<B> {
         if self.areas.len().saturating_add(spare) >= self.config.max_map_count.saturating_sub(3) {
             return Err(Errno::ENOMEM);
         }
-        if matches!(r.mode, RemapMode::MoveTo(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
+        if matches!(r.mode, RemapMode::MoveTo(_)) && !self.is_free(to, to + r.new_len) {
             return Err(Errno::EINVAL);
         }
         Ok(())
@@ -269,7 +269,7 @@ impl<B: Backing> AddressSpace<B> {
         let source = at.area.flags;
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
         self.may_grow(r, source)?;
-        if matches!(r.mode, RemapMode::Fixed(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
+        if matches!(r.mode, RemapMode::Fixed(_)) && !self.is_free(to, to + r.new_len) {
             self.unmap_range(to, to + r.new_len, plan)?;
         }
         let mut len = r.old_len;
@@ -312,7 +312,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             let cut_special = !a.area.can_split() && (s != a.start || e != a.end);
             let (source, target) = (a.area.flags, to + (s - r.old));
-            if self.areas_in(target, target + (e - s)).next().is_some() {
+            if !self.is_free(target, target + (e - s)) {
                 self.unmap_range(target, target + (e - s), plan)?;
             }
             self.may_arrive(source, (e - s, e - s), target, r.dontunmap)?;

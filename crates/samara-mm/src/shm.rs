@@ -72,7 +72,7 @@ impl<B: Backing> AddressSpace<B> {
         let fixed = if start.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
         if let Some(start) = start.filter(|_| !flags.contains(ShmFlags::REMAP)) {
             let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
-            if self.areas_in(start, end).next().is_some() {
+            if !self.is_free(start, end) {
                 return Err(Errno::EINVAL.into());
             }
         }
@@ -107,7 +107,7 @@ impl<B: Backing> AddressSpace<B> {
         let to = addr.saturating_add(self.page_up(bytes(backing)));
         self.begin_store(0)?;
         let mut plan = Plan::new();
-        plan.reserve(self.areas_in(start, to).count().saturating_add(1).saturating_mul(2))?;
+        plan.reserve(self.met(start, to).count().saturating_add(1).saturating_mul(2))?;
         // What is sealed is passed over, and that is no error.
         let _ = self.unmap_range(start, at, &mut plan);
         let same = |a: &Placed<'_, B>| found(a) && a.area.object == of.object && a.extras().opened == opened;

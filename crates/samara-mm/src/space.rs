@@ -252,7 +252,7 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || !self.aligned(end) || end <= start {
             return Err(ImportError::BadBounds);
         }
-        if self.areas_in(start, end).next().is_some() {
+        if !self.is_free(start, end) {
             return Err(ImportError::Overlaps);
         }
         if !area.is_private() {
@@ -290,7 +290,7 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || start >= at.start {
             return Err(Errno::EINVAL);
         }
-        if self.areas_in(start, at.start).next().is_some() {
+        if !self.is_free(start, at.start) {
             return Err(Errno::ENOMEM);
         }
         let (from, end) = (at.start, at.end);
@@ -371,7 +371,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Where the first hole in `[start, end)` begins; `end` if there is none.
     pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
-        for a in self.areas_in(start, end) {
+        for a in self.met(start, end) {
             if a.start > at {
                 break;
             }

@@ -239,18 +239,36 @@ impl<B: Backing> AddressSpace<B> {
     /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that add an entry, and room
     /// for so many joins. Forgets the last call's seams. Ends with `finish`.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
+        let (pieces, wide) = self.pieces(start, end);
+        self.begin_with(pieces, stores.saturating_add(wide), joins)
+    }
+
+    fn begin_with(&mut self, pieces: usize, stores: usize, joins: usize) -> Result<Plan, Errno> {
         let mut plan = Plan::new();
-        let (mut pieces, mut stores) = (0_usize, stores);
-        for a in self.areas_in(start, end) {
-            pieces += 1;
-            // What joins across 4 GiB may need a leaf of another form.
-            stores += usize::from(a.start >> 32 != a.end >> 32);
-        }
         // Each is changed, each boundary joined, and each end joined or cut.
         plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
-        self.areas.reserve(stores)?;
+        if stores > 0 {
+            self.areas.reserve(stores)?;
+        }
         self.forget_joins(joins)?;
         Ok(plan)
+    }
+
+    /// How many areas meet `[start, end)`, and how many of them lie across 4 GiB: what joins there may need a leaf of another form.
+    fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
+        self.met(start, end).fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
+    }
+
+    /// The areas that meet `[start, end)`, ascending.
+    #[inline]
+    pub(crate) fn met(&self, start: u64, end: u64) -> impl Iterator<Item = Side<'_, B>> {
+        self.areas.range_from(start).map(side).take_while(move |a| a.start < end && start < end)
+    }
+
+    /// Whether nothing meets it.
+    #[inline]
+    pub(crate) fn is_free(&self, start: u64, end: u64) -> bool {
+        self.met(start, end).next().is_none()
     }
 
     /// Forgets the last call's joins, and makes room for so many.
@@ -270,8 +288,9 @@ impl<B: Backing> AddressSpace<B> {
     /// piece was joined to the next one, that one is met again with its attributes changed already: `edit` then has nothing
     /// left to do, and makes no cut.) Each boundary is joined once at most, the two at the ends included.
     pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
-        let joins = if self.config.touches == Touches::Unseen { self.areas_in(start, end).count() + 1 } else { 0 };
-        self.begin(start, end, 2, joins)
+        let (pieces, wide) = self.pieces(start, end);
+        // One piece is one store, which is whole or not at all by itself.
+        self.begin_with(pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
     }
 
     /// Ends a call: its answer, from how it went and what it did; an error carries the steps that were done before it. A large
@@ -303,8 +322,7 @@ impl<B: Backing> AddressSpace<B> {
     /// The part of the counters that lies in `[start, end)`.
     pub(crate) fn sums(&self, start: u64, end: u64) -> Counters {
         let mut sums = Counters::default();
-        self.areas_in(start, end)
-            .for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
+        self.met(start, end).for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
         sums
     }
 
@@ -353,11 +371,17 @@ impl<B: Backing> AddressSpace<B> {
         plan: &mut Plan,
     ) -> Result<(), Errno> {
         let (mut left, mut old, mut right) = (None, None, None);
-        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(side) {
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
             match (a.end <= start, a.start >= end) {
                 (true, _) => left = Some(a),
-                (_, true) => right = Some(a),
+                (_, true) => {
+                    right = Some(a).filter(|a| a.start == end);
+                    break;
+                }
                 _ => old = Some(a),
+            }
+            if a.end > end {
+                break;
             }
         }
         let Some(old) = old else { return Err(Errno::EFAULT) };

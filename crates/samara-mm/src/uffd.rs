@@ -17,7 +17,7 @@ impl<B: Backing> AddressSpace<B> {
     /// be written. Nothing is changed then.
     pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.areas_in(start, end).next().is_none() {
+        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.is_free(start, end) {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
@@ -40,7 +40,7 @@ impl<B: Backing> AddressSpace<B> {
     /// EINVAL: bad range, nothing mapped, or a special area. Nothing is changed then.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        let nothing = self.areas_in(start, end).next().is_none();
+        let nothing = self.is_free(start, end);
         if nothing || self.areas_in(start, end).any(|a| a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE))
         {
             return Err(Errno::EINVAL.into());
