@@ -173,18 +173,22 @@ pub fn call<B: Backing>(
     nr: u64,
     args: [u64; 6],
 ) -> Option<Called> {
-    let mut plan = Plan::new();
-    let done = match nr {
-        MMAP => map(space, host, placement, args, &mut plan),
-        MUNMAP => space.unmap_at(args[0], args[1], &mut plan).map(|()| 0),
-        BRK => {
-            // What is refused gives the break as it is.
-            let _ = space.brk_at(args[0], &mut plan);
-            Ok(space.layout().brk)
-        }
-        _ => return other(space, host, placement, nr, args),
-    };
-    Some(Called { result: done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64), plan })
+    // Made where it is returned.
+    let mut called = Some(Called { result: 0, plan: Plan::new() });
+    if let Some(Called { result, plan }) = &mut called {
+        let done = match nr {
+            MMAP => map(space, host, placement, args, plan),
+            MUNMAP => space.unmap_at(args[0], args[1], plan).map(|()| 0),
+            BRK => {
+                // What is refused gives the break as it is.
+                let _ = space.brk_at(args[0], plan);
+                Ok(space.layout().brk)
+            }
+            _ => return other(space, host, placement, nr, args),
+        };
+        *result = done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64);
+    }
+    called
 }
 
 /// The calls that are less frequent.

@@ -106,7 +106,12 @@ impl<B: Backing> AddressSpace<B> {
 
     /// `map` at another place than the request's own; its steps go into `plan`, which is empty.
     pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
-        let (end, area) = self.check_map(start, request)?;
+        let (end, flags, offset) = self.check_map(start, request)?;
+        let (object, bias) = match &request.backing {
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
+            None => (Object::Anonymous, 0),
+        };
+        let area = self.born(Area::new(flags, object, bias));
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
@@ -124,9 +129,9 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// All that can be refused before anything is touched. Gives the end and the new area.
-    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Area<B>), Errno> {
-        let page = self.page();
+    /// All that can be refused before anything is touched. Gives the end, the flags, and the offset.
+    #[inline(always)]
+    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
         let kind = r.flags.bits() & MapFlags::TYPE;
         if r.len == 0 || !self.aligned(r.offset) {
             return Err(Errno::EINVAL);
@@ -161,12 +166,8 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EOVERFLOW);
         }
         let flags = self.map_flags(r, kind, asked)?;
-        let (object, bias) = match &r.backing {
-            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, page)),
-            None => (Object::Anonymous, 0),
-        };
         self.deny_execution(None, flags)?;
-        Ok((end, self.born(Area::new(flags, object, bias))))
+        Ok((end, flags, offset))
     }
 
     /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not

@@ -106,6 +106,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none of them if memory is short. O(k + log n).
+    #[inline(always)]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
         let mut around = Around::new(None, None, Counters::default());
