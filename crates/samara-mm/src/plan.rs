@@ -55,14 +55,14 @@ impl fmt::Display for Step {
 ///
 /// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
 /// (before it merges), `Unmapped` takes one area or a part of one away.
-///
+#[derive(Clone, Debug)]
+pub struct Plan(Steps);
+
 /// A few steps need no memory of their own: most calls have no more.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// So many of `few` are steps; 0 where they are in `many`, which has room then.
-    len: usize,
-    few: [Step; FEW],
-    many: Vec<Step>,
+enum Steps {
+    Few { len: usize, steps: [Step; FEW] },
+    Many(Vec<Step>),
 }
 
 /// Steps of a call that replaces an area and joins both neighbours.
@@ -72,64 +72,75 @@ impl Plan {
     #[inline]
     pub(crate) const fn new() -> Plan {
         let none = Step { kind: StepKind::Unmapped, start: 0, end: 0 };
-        Plan { len: 0, few: [none; FEW], many: Vec::new() }
+        Plan(Steps::Few { len: 0, steps: [none; FEW] })
     }
 
     /// Room for `n` more steps, so that pushing them cannot fail.
     #[inline]
     pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
-        let fits = self.room() == 0 && self.len.saturating_add(n) <= FEW;
-        if fits { Ok(()) } else { self.reserve_more(n) }
+        match &self.0 {
+            Steps::Few { len, .. } if len.saturating_add(n) <= FEW => Ok(()),
+            _ => self.reserve_more(n),
+        }
     }
 
     #[cold]
     fn reserve_more(&mut self, n: usize) -> Result<(), Errno> {
-        self.many.try_reserve(self.len.saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
-        self.spill();
-        Ok(())
-    }
-
-    /// Brings the few to the many.
-    fn spill(&mut self) {
-        self.many.extend_from_slice(self.few.get(..self.len).unwrap_or_default());
-        self.len = 0;
+        match &mut self.0 {
+            Steps::Few { len, steps } => {
+                let mut many = Vec::new();
+                many.try_reserve(len.saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
+                many.extend_from_slice(steps.get(..*len).unwrap_or_default());
+                self.0 = Steps::Many(many);
+                Ok(())
+            }
+            Steps::Many(many) => many.try_reserve(n).map_err(|_| Errno::ENOMEM),
+        }
     }
 
     /// For how many steps there is room in memory of its own.
     #[inline]
     pub(crate) fn room(&self) -> usize {
-        self.many.capacity()
+        if let Steps::Many(many) = &self.0 { many.capacity() } else { 0 }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {
-        match self.few.get_mut(self.len) {
-            // Field by field: a step that is put together elsewhere is read back before its parts are in the cache.
-            Some(step) if self.many.capacity() == 0 => {
-                (step.kind, step.start, step.end) = (kind, start, end);
-                self.len += 1;
-            }
-            _ => self.push_more(Step { kind, start, end }),
+        if let Steps::Few { len, steps } = &mut self.0
+            && let Some(step) = steps.get_mut(*len)
+        {
+            // Field by field: what is put together elsewhere is read back before its parts are in the cache.
+            (step.kind, step.start, step.end) = (kind, start, end);
+            *len += 1;
+            return;
         }
+        self.push_more(Step { kind, start, end });
     }
 
     #[cold]
     fn push_more(&mut self, step: Step) {
-        self.spill();
-        self.many.push(step);
+        match &mut self.0 {
+            Steps::Few { steps, .. } => self.0 = Steps::Many(steps.iter().copied().chain([step]).collect()),
+            Steps::Many(many) => many.push(step),
+        }
     }
 
     /// Takes back all but the first `len` steps.
     #[inline]
     pub(crate) fn truncate(&mut self, to: usize) {
-        self.len = self.len.min(to);
-        self.many.truncate(to);
+        match &mut self.0 {
+            Steps::Few { len, .. } => *len = (*len).min(to),
+            Steps::Many(many) => many.truncate(to),
+        }
     }
 
     /// The steps.
     #[inline]
     pub fn steps(&self) -> &[Step] {
-        if self.many.is_empty() { self.few.get(..self.len).unwrap_or_default() } else { &self.many }
+        match &self.0 {
+            Steps::Few { len, steps } => steps.get(..*len).unwrap_or_default(),
+            Steps::Many(many) => many,
+        }
     }
 
     /// The plan that `act` makes, or its error with it.
