@@ -27,13 +27,18 @@ pub trait Backing: Clone + Eq + Debug {
     fn seeks_huge(&self) -> bool {
         false
     }
+    /// Whether it is `/dev/zero`: a private map of it is anonymous memory that has a place in a file. (A shared one that may be written has an object of its
+    /// own, as shared anonymous memory has: [`FileMode::ZERO`](crate::FileMode::ZERO).)
+    fn is_zero(&self) -> bool {
+        false
+    }
     /// Whether it is a System V segment that was attached with `shmat`: its areas do not become one again when they were cut.
     fn is_segment(&self) -> bool {
         false
     }
 }
 
-/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`), and a number that tells two `open`s of it apart.
+/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that), and a number that tells two `open`s of it apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device, major and minor number.
@@ -55,6 +60,9 @@ impl Backing for FileId {
     }
     fn name(&self) -> &str {
         &self.name
+    }
+    fn is_zero(&self) -> bool {
+        &*self.name == "/dev/zero"
     }
     fn is_segment(&self) -> bool {
         self.name.starts_with("/SYSV")
@@ -270,16 +278,29 @@ impl<B> Area<B> {
 
     /// Whether new anonymous memory with these flags, right behind it, becomes part of it and changes nothing of it.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
+        let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;
         let known = self.bias == 0 && self.unsure == Unsure::default();
-        self.is_anonymous() && self.extra == 0 && known && self.flags == flags && self.anon != AnonKind::Inherited
+        plain && known && self.flags == flags && self.anon != AnonKind::Inherited
     }
 
     pub(crate) fn lockable(&self) -> bool {
         !self.is_special() && !self.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
     }
+}
 
+impl<B: Backing> Area<B> {
+    /// Whether it may hold pages of its own, which have an identity.
+    pub(crate) fn has_own_pages(&self) -> bool {
+        self.is_private() || self.is_anonymous()
+    }
+
+    /// Whether nothing but what was written is behind it: it has no file, or `/dev/zero`.
     pub(crate) fn is_anonymous(&self) -> bool {
-        matches!(self.object, Object::Anonymous)
+        match &self.object {
+            Object::Anonymous => true,
+            Object::File(file) => file.is_zero() && !self.flags.contains(Flags::SHARED),
+            Object::Special(_) => false,
+        }
     }
 }
 

@@ -74,7 +74,7 @@ fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> 
         ids.wrapping_sub(1)
     };
     new.set_anon(match a.anon() {
-        _ if !a.is_private() => Anon::Untouched,
+        _ if !a.has_own_pages() => Anon::Untouched,
         _ if a.flags.contains(Flags::WIPEONFORK) && unseen => Anon::Unknown,
         _ if a.flags.contains(Flags::WIPEONFORK) => Anon::Untouched,
         Anon::Untouched => Anon::Untouched,

@@ -97,7 +97,7 @@ impl<B: Backing> AddressSpace<B> {
             Some(known) => known,
             None => self.settle(&mut left, &mut right)?.ok_or(NotLearnable::NothingUnknown)?,
         };
-        self.areas.reserve(2).map_err(|_| NotLearnable::Memory)?;
+        self.set_aside(start, end, 2).map_err(|_| NotLearnable::Memory)?;
         // What the call joined further right is still joined, to the right side as it is known now.
         for s in self.seams.iter_mut().skip(seam.map_or(usize::MAX, |i| i.saturating_add(1))) {
             if s.at > addr && s.at < end {
@@ -139,7 +139,7 @@ impl<B: Backing> AddressSpace<B> {
             _ => Anon::Unknown,
         });
         let (start, end) = (l.start, r.end);
-        self.areas.reserve(1).map_err(|_| NotLearnable::Memory)?;
+        self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;
         self.store(start, end, one)?;
         Ok(why.iter().next().unwrap_or(Reason::AnonymousIdentity))
     }

@@ -100,7 +100,7 @@ pub trait Host<B> {
         Err(Errno::EBADF)
     }
 
-    /// A new object for a shared anonymous map of so many bytes: it equals no other.
+    /// A new object for a shared anonymous map of so many bytes (or one of `/dev/zero`): it equals no other.
     ///
     /// # Errors
     /// ENOMEM.
@@ -304,7 +304,8 @@ fn map<B: Backing>(
     let anonymous = flags.contains(MapFlags::ANONYMOUS);
     let (backing, mode) = if !anonymous {
         let file = host.file(fd as u32 as i32)?;
-        (Some(file.backing), file.mode)
+        let own = kind & MapFlags::SHARED.bits() != 0 && file.mode.contains(FileMode::ZERO | FileMode::WRITE);
+        (Some(if own { host.shared_memory(space.page_up(len))? } else { file.backing }), file.mode)
     } else if kind == MapFlags::SHARED.bits() {
         (Some(host.shared_memory(space.page_up(len))?), FileMode::RW)
     } else {

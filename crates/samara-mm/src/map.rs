@@ -29,6 +29,9 @@ bitflags! {
         const UNMAPPABLE = 0x10;
         /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that is or becomes writable (EPERM).
         const WRITE_SEALED = 0x20;
+        /// `/dev/zero`: it has no end. A shared map that may be written needs an object of its own ([`Host::shared_memory`](crate::linux::Host::shared_memory)),
+        /// and what that holds is charged.
+        const ZERO = 0x40;
     }
 }
 
@@ -111,7 +114,8 @@ impl<B: Backing> AddressSpace<B> {
             Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
             None => (Object::Anonymous, 0),
         };
-        let area = self.born(Area::new(flags, object, bias));
+        let area = Area::new(flags, object, bias);
+        let area = if request.mode.contains(FileMode::ZERO) { area } else { self.born(area) };
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
@@ -120,6 +124,9 @@ impl<B: Backing> AddressSpace<B> {
         if went.is_ok() {
             if unlockable {
                 self.drop_lock(start);
+            }
+            if request.mode.contains(FileMode::ZERO) {
+                self.born_late(start, end);
             }
             if eager {
                 self.populate_all(start, end);
@@ -160,8 +167,8 @@ impl<B: Backing> AddressSpace<B> {
         self.may_lock_more(asked, len)?;
         // The kernel's hidden file is mapped from its start, whatever the offset says.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
-        // What cannot be mapped has no end of its own.
-        let most = if r.mode.contains(FileMode::UNMAPPABLE) { u64::MAX } else { MAX_OFFSET };
+        // What cannot be mapped has no end of its own, nor has what is empty throughout.
+        let most = if r.mode.intersects(FileMode::UNMAPPABLE | FileMode::ZERO) { u64::MAX } else { MAX_OFFSET };
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
         }
@@ -192,7 +199,8 @@ impl<B: Backing> AddressSpace<B> {
             self.cut(end, plan)?;
             return Err(why);
         }
-        let object = r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some();
+        let zero = r.mode.contains(FileMode::ZERO) && area.flags.contains(Flags::SHARED);
+        let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
         if object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err() {
             if self.empty(start, end, &was).is_err() {
                 plan.truncate(0);

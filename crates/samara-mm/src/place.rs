@@ -220,15 +220,23 @@ impl<B: Backing> AddressSpace<B> {
             hint => hint.max(self.config.bases.least),
         };
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
-        let huge = self.huge_places(request.backing.as_ref(), offset, hint, len);
+        let private = !request.flags.contains(MapFlags::SHARED);
+        let huge = self.huge_places(request.backing.as_ref(), private, offset, hint, len);
         let at = placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)?;
         // A policy of somebody's own may be wrong: nothing is mapped over for it.
         if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
 
     /// What the place is to be congruent to, if it is to suit huge pages: private anonymous memory without a wish that is whole huge pages, or a file that
-    /// seeks such places and has a whole huge page in this range.
-    pub(crate) fn huge_places(&self, backing: Option<&B>, offset: u64, hint: u64, len: u64) -> Option<u64> {
+    /// seeks such places (a private map of `/dev/zero` does) and has a whole huge page in this range.
+    pub(crate) fn huge_places(
+        &self,
+        backing: Option<&B>,
+        private: bool,
+        offset: u64,
+        hint: u64,
+        len: u64,
+    ) -> Option<u64> {
         let size = self.config.bases.huge;
         if size == 0 {
             return None;
@@ -241,7 +249,10 @@ impl<B: Backing> AddressSpace<B> {
             Some(file) => {
                 let first = offset.checked_next_multiple_of(size)?;
                 let whole = offset.checked_add(len)?.checked_sub(first).is_some_and(|rest| rest >= size);
-                (file.seeks_huge() && whole).then_some(offset)
+                // Nor does the place with one more wrap.
+                let room = offset.checked_add(len)?.checked_add(size).is_some();
+                let seeks = file.seeks_huge() || (private && file.is_zero());
+                (seeks && whole && room).then_some(offset)
             }
         }
     }

@@ -85,7 +85,7 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 /// The area with this protection.
-fn protected<B: Clone>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<Area<B>, Errno> {
+fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<Area<B>, Errno> {
     let access = prot.access();
     let may = Flags::from_bits_retain(old.flags.bits() >> 4) & Flags::ACCESS;
     if !may.contains(access) {

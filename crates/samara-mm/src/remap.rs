@@ -96,6 +96,7 @@ impl<B: Backing> AddressSpace<B> {
                 let inside = self.met(to, to + r.new_len).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
+                self.set_aside(r.old, r.old.saturating_add(r.old_len), stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
                 if !self.extras.is_empty() {
                     // What moves, and what it may join, without a registration.
@@ -155,7 +156,7 @@ impl<B: Backing> AddressSpace<B> {
         self.may_grow(&request(RemapMode::InPlace), at.area.flags)?;
         let file = if let Object::File(file) = &at.area.object { Some(file) } else { None };
         let offset = if file.is_some() { at.offset(self.config.page_size).wrapping_add(old - at.start) } else { 0 };
-        let huge = self.huge_places(file, offset, hint, new_len);
+        let huge = self.huge_places(file, at.area.is_private(), offset, hint, new_len);
         let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge };
         let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
         Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
@@ -242,7 +243,7 @@ impl<B: Backing> AddressSpace<B> {
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
         let inherited = matches!(one.anon(), Anon::Identity { inherited: true, .. });
         let next = self.area_at(to).filter(|_| !is_segment(&one)).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
-            if inherited && n.anon() == Anon::Untouched && n.is_private() {
+            if inherited && n.anon() == Anon::Untouched && n.has_own_pages() {
                 n.set_anon(one.anon());
             }
             (e, n)
@@ -408,9 +409,10 @@ fn emptied<B>(a: &mut Area<B>, whole: bool) {
     }
 }
 
-/// Whether it is not moved together with others.
+/// Whether it is not moved together with others: what is registered, and what has places chosen by a rule of its own.
 fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
-    a.extras().uffd.is_some() || is_segment(a.area)
+    let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
+    zero || a.extras().uffd.is_some() || is_segment(a.area)
 }
 
 /// What growth and moves ask of the area that the old range starts in.

@@ -255,10 +255,10 @@ impl<B: Backing> AddressSpace<B> {
         if !self.is_free(start, end) {
             return Err(ImportError::Overlaps);
         }
-        if !area.is_private() {
+        if !area.has_own_pages() {
             area.set_anon(crate::area::Anon::Untouched);
         }
-        self.areas.reserve(1).map_err(|_| ImportError::Memory)?;
+        self.set_aside(start, end, 1).map_err(|_| ImportError::Memory)?;
         self.sweep_extras();
         area.extra = self.extras.add(extras).map_err(|_| ImportError::Memory)?;
         self.seams.clear();
@@ -274,7 +274,7 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || !self.aligned(end) || end <= start {
             return Err(Errno::EINVAL);
         }
-        self.areas.reserve(1)?;
+        self.set_aside(start, end, 1)?;
         self.seams.clear();
         self.erase(start, end)
     }
@@ -294,7 +294,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::ENOMEM);
         }
         let (from, end) = (at.start, at.end);
-        self.areas.reserve(1)?;
+        self.set_aside(start, end, 1)?;
         self.seams.clear();
         self.touch(from, end);
         let Some(area) = self.area_at(from).map(|a| a.area.clone()) else { return Err(Errno::EFAULT) };

@@ -241,15 +241,21 @@ impl<B: Backing> AddressSpace<B> {
     /// for so many joins. Forgets the last call's seams. Ends with `finish`.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
         let (pieces, wide) = self.pieces(start, end);
-        self.begin_with(pieces, stores.saturating_add(wide), joins)
+        self.begin_with((start, end), pieces, stores.saturating_add(wide), joins)
     }
 
-    fn begin_with(&mut self, pieces: usize, stores: usize, joins: usize) -> Result<Plan, Errno> {
+    fn begin_with(
+        &mut self,
+        (start, end): (u64, u64),
+        pieces: usize,
+        stores: usize,
+        joins: usize,
+    ) -> Result<Plan, Errno> {
         let mut plan = Plan::new();
         // Each is changed, each boundary joined, and each end joined or cut.
         plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
         if stores > 0 {
-            self.areas.reserve(stores)?;
+            self.set_aside(start, end, stores)?;
         }
         self.forget_joins(joins)?;
         Ok(plan)
@@ -282,6 +288,11 @@ impl<B: Backing> AddressSpace<B> {
         if joins > 0 { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
     }
 
+    /// Memory for so many stores in `[start, end)`; what touches may be joined.
+    pub(crate) fn set_aside(&mut self, start: u64, end: u64, stores: usize) -> Result<(), Errno> {
+        Ok(self.areas.reserve_within(Span::new(start.saturating_sub(1), end), stores)?)
+    }
+
     /// Begins a call that may change every area in `[start, end)` by `walk`.
     ///
     /// However many there are, two stores at most add an entry: a piece between the ends is a whole area, which `change`
@@ -291,7 +302,7 @@ impl<B: Backing> AddressSpace<B> {
     pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
         let (pieces, wide) = self.pieces(start, end);
         // One piece is one store, which is whole or not at all by itself.
-        self.begin_with(pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
+        self.begin_with((start, end), pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
     }
 
     /// Ends a call: its answer, from how it went and what it did; an error carries the steps that were done before it. A large
@@ -351,7 +362,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
     pub(crate) fn blur(&self, area: &mut Area<B>) {
-        if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.is_private() {
+        if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.has_own_pages() {
             area.set_anon(Anon::Unknown);
         }
     }

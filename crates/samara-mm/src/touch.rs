@@ -53,7 +53,7 @@ impl<B: Backing> AddressSpace<B> {
 
     fn give_identity(&mut self, start: u64) {
         let Some(a) = self.area_at(start) else { return };
-        if a.area.anon() != Anon::Untouched || !a.area.is_private() {
+        if a.area.anon() != Anon::Untouched || !a.area.has_own_pages() {
             return;
         }
         let next = self.area_at(a.end);

@@ -164,6 +164,7 @@ impl Kernel {
             return Err(io::Error::last_os_error());
         }
         let (pipe, _) = io::pipe()?;
+        let zero = |write| std::fs::File::options().read(true).write(write).open("/dev/zero").map(Into::into);
         let files = vec![
             (file.into(), fd::FILE),
             (dup.into(), fd::DUP),
@@ -173,6 +174,8 @@ impl Kernel {
             (sealed.into(), fd::SEALED),
             (write_only.into(), fd::WRITE_ONLY),
             (pipe.into(), fd::PIPE),
+            (zero(true)?, fd::ZERO),
+            (zero(false)?, fd::ZERO_READ_ONLY),
         ];
         let (prot, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);

@@ -109,7 +109,20 @@ fn mremap(old: u64, old_len: u64, new_len: u64, to: Option<u64>, dontunmap: bool
     Op::call(libc::SYS_mremap, &[old, old_len, new_len, flags, to.unwrap_or(0)])
 }
 
-const FILES: [u64; 8] = [fd::FILE, fd::FILE, fd::DUP, fd::AGAIN, fd::READ_ONLY, fd::OTHER, fd::OTHER, fd::SEALED];
+const FILES: [u64; 12] = [
+    fd::FILE,
+    fd::FILE,
+    fd::DUP,
+    fd::AGAIN,
+    fd::READ_ONLY,
+    fd::OTHER,
+    fd::OTHER,
+    fd::SEALED,
+    fd::ZERO,
+    fd::ZERO,
+    fd::ZERO,
+    fd::ZERO_READ_ONLY,
+];
 
 const MADV_FLAGS: [Advice; 12] = [
     Advice::Normal,

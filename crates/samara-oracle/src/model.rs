@@ -189,9 +189,12 @@ impl linux::Host<FileId> for Files {
             fd::SEALED => (5, FileMode::RW | FileMode::WRITE_SEALED),
             fd::WRITE_ONLY => (6, FileMode::WRITE),
             fd::PIPE => (7, FileMode::READ | FileMode::UNMAPPABLE | FileMode::NOEXEC),
+            fd::ZERO => (8, FileMode::RW | FileMode::ZERO),
+            fd::ZERO_READ_ONLY => (9, FileMode::READ | FileMode::ZERO),
             _ => return Err(Errno::EBADF),
         };
-        Ok(OpenFile { backing: id(open), mode })
+        let name = if mode.contains(FileMode::ZERO) { "/dev/zero" } else { "" };
+        Ok(OpenFile { backing: FileId { name: Arc::from(name), ..id(open) }, mode })
     }
 
     fn shared_memory(&mut self, _bytes: u64) -> Result<FileId, Errno> {

@@ -34,6 +34,10 @@ pub mod fd {
     pub const WRITE_ONLY: u64 = 106;
     /// A pipe, which cannot be mapped.
     pub const PIPE: u64 = 107;
+    /// `/dev/zero`.
+    pub const ZERO: u64 = 108;
+    /// `/dev/zero`, opened for reading only.
+    pub const ZERO_READ_ONLY: u64 = 109;
     /// No file.
     pub const NONE: u64 = u64::MAX;
 }

@@ -151,7 +151,18 @@ impl Display for Op {
                         let kind = ["", "shared ", "private ", "shared_validate ", "", "", "", "", "droppable "];
                         let kind = kind.get((flags & 15) as usize).copied().unwrap_or_default();
                         write!(f, " {kind}{}: {}", map_flags(flags), protection(prot))?;
-                        let file = ["file", "dup", "again", "read_only", "other", "sealed", "write_only", "pipe"];
+                        let file = [
+                            "file",
+                            "dup",
+                            "again",
+                            "read_only",
+                            "other",
+                            "sealed",
+                            "write_only",
+                            "pipe",
+                            "zero",
+                            "zero_read_only",
+                        ];
                         if let Some(file) = a[4].checked_sub(fd::FILE).and_then(|i| file.get(i as usize)) {
                             write!(f, ", {file} from {:#x}", a[5])?;
                         }

@@ -147,3 +147,19 @@ fn limits_2_98() {
         ],
     );
 }
+
+/// Guard pages are written to memory of /dev/zero, though it is mapped as shared: it keeps its offset.
+#[test]
+fn basic_12_813() {
+    agree(
+        Mix::Basic,
+        &[
+            // 0: mmap 6-20 shared_validate fixed: r--, zero_read_only from 0x6000
+            Op::call(libc::SYS_mmap, &[at(6), 0xe000, 1, 0x13, 0x6d, 0x6000]),
+            // 1: madvise 12-14: GuardInstall
+            Op::call(libc::SYS_madvise, &[at(12), 0x2000, 0x66]),
+            // 2: mremap 18-19, new length 0x1000 maymove|fixed to 1
+            Op::call(libc::SYS_mremap, &[at(18), 0x1000, 0x1000, 3, at(1)]),
+        ],
+    );
+}

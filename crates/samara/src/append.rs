@@ -40,7 +40,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     fn append_each(&mut self, other: &mut Self) -> Result<(), AllocError> {
         while !other.is_empty() {
             // Before the entry is taken out, so that it is not lost.
-            self.tree.plan_stores(1)?;
+            self.tree.plan_stores(1, Span::FULL)?;
             let Some(first) = other.first().map(|(span, _)| span.first) else { break };
             let Some((span, value)) = other.tree.try_remove(first)? else { break };
             self.insert(span, value).map_err(|_| AllocError)?;

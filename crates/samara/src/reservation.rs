@@ -39,8 +39,31 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// assert_eq!(map.len(), 4);
     /// ```
     pub fn reserve(&mut self, stores: usize) -> Result<Reservation<'_, V, K, S>, AllocError> {
-        self.tree.plan_stores(stores)?;
+        self.tree.plan_stores(stores, Span::FULL)?; // where the stores will go is not known
         Ok(Reservation { map: self, left: stores })
+    }
+
+    /// [`reserve`](Self::reserve) for stores within `window`, what they join included. They differ where the map shares nodes with a
+    /// [`snapshot`](Self::snapshot): then `reserve` copies all of it, and this what lies on the way to the window. The caller counts.
+    ///
+    /// # Complexity
+    /// As `reserve`; a map that shares nodes: O(k + log n) copies of nodes more, for k entries in the window.
+    ///
+    /// # Errors
+    /// As `reserve`.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map = RangeMap::from_sorted((0..1000u64).map(|i| (i * 10..=i * 10 + 9, i))).unwrap();
+    /// let before = map.snapshot();
+    /// map.reserve_within(500..=599, 2)?;
+    /// map.replace(510..=519, 7, |_| ()).unwrap(); // allocates nothing
+    /// assert_eq!(before.get(510).unwrap().1, &51);
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn reserve_within(&mut self, window: impl Into<Span<K>>, stores: usize) -> Result<(), AllocError> {
+        self.tree.plan_stores(stores, window.into())
     }
 
     /// Gives back what [`reserve`](Self::reserve) set aside.

@@ -53,15 +53,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.ensure(1, inners + 1)
     }
 
-    /// Sets aside what `stores` stores may need, wherever they go.
+    /// Sets aside what `stores` stores in `span` may need; of the nodes that are shared, copies of those on the way there.
     ///
     /// A store splits one leaf at most, and sends one child up at most to each level. Let an inner node of c children have
     /// the potential `max(0, c - 16) / 15` (of 31 slots; the first and the last of a level, which split unevenly,
     /// `(c - 1) / 15`). Then nodes plus potentials of a level grow by a fifteenth for each child that arrives: a split turns a
     /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
     /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
-    pub(crate) fn plan_stores(&mut self, stores: usize) -> Result<(), AllocError> {
-        self.own(Span::FULL)?; // where the stores will go is not known
+    pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
+        self.own(span)?;
 
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);

@@ -146,6 +146,44 @@ fn reserved_stores_do_not_allocate<S: Shape>() {
     assert!(done > if cfg!(miri) { 4 } else { 3000 });
 }
 
+/// After `reserve_within(window, n)` the next n stores there do without an allocation, also where the map shares its nodes; and the reservation
+/// copies what lies on the way there, not the map.
+fn reserved_stores_within_a_window<S: Shape>() {
+    let (mut few, mut many) = (0, 0);
+    for round in 0..if cfg!(miri) { 3 } else { 200 } {
+        let mut map: Map<S> = filled(ENTRIES);
+        let all = script::<u64>(samara_testkit::seed_wanted() + round, Universe::Low(10 * ENTRIES as u32), 60);
+        let width = [1, 30, 200][round as usize % 3];
+        let mut left = None;
+        // Those that fit into the window that the first one opens.
+        let ops: Vec<Op<u64>> = all
+            .into_iter()
+            .filter(|op| {
+                let (Op::Insert(span) | Op::Replace(span) | Op::ClearRange(span)) = op else { return false };
+                let window = *left.get_or_insert(Span::new(span.first, span.first + width));
+                window.first <= span.first && span.last <= window.last
+            })
+            .collect();
+        let Some(window) = left else { continue };
+        let before = entries(&map);
+        let other = map.try_snapshot().unwrap();
+        let mut spare = map.try_clone().unwrap();
+        let mut all = map.try_snapshot().unwrap();
+        many += fail_after(u64::MAX, || all.reserve(ops.len()).map(drop).unwrap()).1;
+        drop(all);
+        few += fail_after(u64::MAX, || map.reserve_within(window, ops.len()).unwrap()).1;
+        let (results, asked) =
+            fail_after(0, || ops.iter().all(|op| !matches!(apply(&mut map, op), Some(Err(StoreError::Alloc)))));
+        assert!(results && asked == 0, "a reserved store asked for memory (round {round})");
+        map.check().unwrap();
+        for op in &ops {
+            let _ = apply(&mut spare, op);
+        }
+        assert_eq!((entries(&map), entries(&other)), (entries(&spare), before));
+    }
+    assert!(cfg!(miri) || few < many / 2, "{few} allocations for windows, {many} for anywhere");
+}
+
 /// The worst for a reservation: each store splits an entry, at the same place or far apart.
 fn reserved_splits_do_not_allocate<S: Shape>() {
     let count = if cfg!(miri) { 20 } else { 500 };
@@ -229,6 +267,10 @@ macro_rules! allocation {
             #[test]
             fn reserved_stores() {
                 reserved_stores_do_not_allocate::<$shape>();
+            }
+            #[test]
+            fn reserved_stores_within() {
+                reserved_stores_within_a_window::<$shape>();
             }
             #[test]
             fn reserved_splits() {

@@ -32,8 +32,13 @@ impl Host<FileId> for World {
             "future-sealed" => (8, FileMode::RW | FileMode::WRITE_SEALED),
             "no-exec" => (9, FileMode::RW | FileMode::NOEXEC),
             "append-only" => (10, FileMode::RW | FileMode::APPEND_ONLY),
+            "zero" => (11, FileMode::RW | FileMode::ZERO),
+            "zero-ro" => (12, FileMode::READ | FileMode::ZERO),
             _ => return Err(Errno::EBADF),
         };
+        if mode.contains(FileMode::ZERO) {
+            return Ok(OpenFile { backing: FileId { name: Arc::from("/dev/zero"), ..file(open) }, mode });
+        }
         Ok(OpenFile { backing: file(open), mode })
     }
 

@@ -65,6 +65,8 @@ impl Fixed {
             "future-sealed" => memfd(libc::F_SEAL_FUTURE_WRITE),
             "no-exec" => mounted[0],
             "append-only" => mounted[1],
+            "zero" => open("/dev/zero", libc::O_RDWR),
+            "zero-ro" => open("/dev/zero", libc::O_RDONLY),
             _ => u64::MAX,
         });
         // A wish below the lowest address is raised to it.

@@ -115,7 +115,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and others.
-pub(crate) const FILES: [&str; 14] = [
+pub(crate) const FILES: [&str; 16] = [
     "f",
     "dup",
     "again",
@@ -129,6 +129,8 @@ pub(crate) const FILES: [&str; 14] = [
     "future-sealed",
     "no-exec",
     "append-only",
+    "zero",
+    "zero-ro",
     "nofile",
 ];
 

@@ -9,7 +9,7 @@ use crate::op::Op;
 use crate::print::{areas, returned};
 use crate::rng::Rng;
 use crate::shrink::shrink;
-use samara_mm::{Flags, NotLearnable, Touches};
+use samara_mm::{Backing, Flags, NotLearnable, Object, Touches};
 use std::io;
 
 /// As `Sides::differ`.
@@ -18,7 +18,7 @@ fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
     let out = sides.kernel.run(ops, Scope::Window)?;
     let mut model = Model::new(&start, Touches::Unseen, ops.first());
     for (at, (op, (ret, kernel))) in ops.iter().zip(out.frames().1).enumerate() {
-        let kernel: Vec<Seen> = kernel.collect();
+        let mut kernel: Vec<Seen> = kernel.collect();
         if let Op::Write(_) = op {
             // All that a write can change is a stack's start.
             for k in &kernel {
@@ -37,6 +37,7 @@ fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
                 None => return Ok(Verdict::Unknowable),
             }
         }
+        kernel.iter_mut().for_each(|k| mask(&model, k));
         let before = seen(&model);
         let learnt = learn(&mut model, &kernel);
         let checked = model.space.check();
@@ -58,7 +59,17 @@ fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
 }
 
 fn seen(model: &Model) -> Vec<Seen> {
-    model.seen(Scope::Window).collect()
+    let mut areas: Vec<Seen> = model.seen(Scope::Window).collect();
+    areas.iter_mut().for_each(|a| mask(model, a));
+    areas
+}
+
+/// Where a map of /dev/zero moved, its offset tells whether it was written; the model does not look.
+fn mask(model: &Model, seen: &mut Seen) {
+    let at = model.space.area_at(seen.start);
+    if at.is_some_and(|a| matches!(&a.area.object, Object::File(file) if file.is_zero())) {
+        seen.offset = 0;
+    }
 }
 
 fn learn(model: &mut Model, kernel: &[Seen]) -> Result<(), NotLearnable> {

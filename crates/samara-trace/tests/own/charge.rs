@@ -21,6 +21,9 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("decided_by_policy", by_policy),
     ("decided_registers", registers),
     ("decided_where_a_stack_grew", stack_grew),
+    ("decided_where_a_stack_grew_by_moves", stack_grew_under_a_move),
+    ("decided_under_a_filter", known_flags),
+    ("decided_many_areas", many_areas),
     ("decided_without_execution", mdwe),
 ];
 
@@ -31,7 +34,10 @@ pub(crate) fn run(name: &str) -> bool {
         "break" => move_break(),
         "until-refused" => until_refused(),
         "registers" => keep_registers(),
-        "grow-then-map" => grow_then_map(),
+        "grow-then-map" => grow_then_map(false),
+        "grow-then-move" => grow_then_map(true),
+        "known-flags" => map_known_flags(),
+        "ten-thousand" => ten_thousand(),
         "mdwe" => deny_execution(),
         _ => return false,
     }
@@ -240,7 +246,7 @@ fn registers() -> Result<(), Failed> {
 }
 
 /// A stack that grows on a fault to where the next map would have gone.
-fn grow_then_map() {
+fn grow_then_map(moves: bool) {
     // Not whole huge pages, which would be aligned.
     const BIG: u64 = (4 << 30) + PAGE;
     let grows = ANON | libc::MAP_GROWSDOWN | libc::MAP_NORESERVE;
@@ -250,15 +256,65 @@ fn grow_then_map() {
     assert_eq!(at as u64, big - (16 << 20));
     // Not one page at a time, which the kernel would allow as well.
     touch(at as u64 - 400 * PAGE, 1);
-    let below = mmap(0, BIG, R, ANON | libc::MAP_NORESERVE, -1, 0);
+    let below = if moves {
+        // What is in the way keeps it from growing where it is.
+        let small = mmap(0, 2 * PAGE, R, ANON, -1, 0) as u64;
+        mremap(small, PAGE, BIG, libc::MREMAP_MAYMOVE, 0)
+    } else {
+        mmap(0, BIG, R, ANON | libc::MAP_NORESERVE, -1, 0)
+    };
     assert!(below > 0, "{below}");
     assert!((below as u64) + BIG <= at as u64 - 400 * PAGE);
+    touch(at as u64 - 400 * PAGE, 1);
 }
 
 fn stack_grew() -> Result<(), Failed> {
     let (r, _) = charge("grow-then-map", with(|e| e.seed = Some(1)))?;
     exited(&r, 0)?;
     expect("the growth was learnt", r.of(EventKind::Learnt).any(|e| e.text.contains("no call made")))
+}
+
+/// No flag of mremap's spares what is there.
+fn stack_grew_under_a_move() -> Result<(), Failed> {
+    let (r, _) = charge("grow-then-move", with(|e| e.seed = Some(1)))?;
+    exited(&r, 0)?;
+    expect("the growth was learnt", r.of(EventKind::Learnt).any(|e| e.text.contains("no call made")))
+}
+
+/// Under a filter that knows no flags but the program's.
+fn map_known_flags() {
+    allow_map_flags(ANON | libc::MAP_FIXED | libc::MAP_SHARED);
+    let at = anon(PAGE);
+    assert_eq!(mmap(0, PAGE, R, ANON | libc::MAP_POPULATE, -1, 0), -i64::from(libc::EPERM));
+    let child = fork();
+    if child == 0 {
+        assert_ne!(anon(PAGE), at);
+        exit(0);
+    }
+    assert_eq!(wait(child, 0), 0);
+}
+
+fn known_flags() -> Result<(), Failed> {
+    // The call that the filter refuses is decided, and told as refused by what lies behind.
+    let mut options = Options::new(std::env::current_exe()?).args(["--program", "known-flags"]);
+    options.engine = Some(Engine::default());
+    let mut events = Vec::new();
+    let outcome = record(&options, &mut events)?;
+    check(&events, &outcome)?;
+    exited(&Recording { outcome, events }, 0)
+}
+
+/// Ten thousand areas, each of them a decision: no copy of them all.
+fn ten_thousand() {
+    let at = mmap(0, 20_000 * PAGE, R, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
+    (0..20_000).step_by(2).for_each(|i| assert_eq!(mprotect(at + i * PAGE, PAGE, RW), 0));
+    assert_eq!(munmap(at, 20_000 * PAGE), 0);
+}
+
+fn many_areas() -> Result<(), Failed> {
+    let (r, done) = charge("ten-thousand", with(|e| e.max_map_count = Some(50_000)))?;
+    exited(&r, 0)?;
+    expect("all decided", done.decided > 10_000 && done.limited == 0 && r.outcome.counters.areas_peak > 20_000)
 }
 
 /// Exit code 7: the kernel has no PR_SET_MDWE.

@@ -197,15 +197,33 @@ pub(crate) fn deadly(nr: u32) {
     filter(nr, libc::SECCOMP_RET_KILL_THREAD);
 }
 
+/// Installs a filter that lets `mmap` have these flags only, as those of browsers do.
+pub(crate) fn allow_map_flags(flags: c_int) {
+    install(&[
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 3, libc::SYS_mmap as u32),
+        op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 16 + 3 * 8),
+        op(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, 1, !(flags as u32)),
+        op(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        op(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ]);
+}
+
+fn op(code: u32, jf: u8, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf, k }
+}
+
 fn filter(nr: u32, action: u32) {
-    let op = |code: u32, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf, k };
-    let filter = [
+    install(&[
         op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
         op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 1, nr),
         op(libc::BPF_RET | libc::BPF_K, 0, action),
         op(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: 4, filter: filter.as_ptr().cast_mut() };
+    ]);
+}
+
+fn install(filter: &[libc::sock_filter]) {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     // SAFETY: `program` describes the live array.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
