@@ -173,21 +173,33 @@ pub fn call<B: Backing>(
     nr: u64,
     args: [u64; 6],
 ) -> Option<Called> {
-    // Made where it is returned.
-    let mut called = Some(Called { result: 0, plan: Plan::new() });
-    if let Some(Called { result, plan }) = &mut called {
-        let done = match nr {
-            MMAP => map(space, host, placement, args, plan),
-            MUNMAP => space.unmap_at(args[0], args[1], plan).map(|()| 0),
-            BRK => {
-                // What is refused gives the break as it is.
-                let _ = space.brk_at(args[0], plan);
-                Ok(space.layout().brk)
-            }
-            _ => return other(space, host, placement, nr, args),
-        };
-        *result = done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64);
+    match nr {
+        MMAP | MUNMAP | BRK => Some(frequent(space, host, placement, nr, args)),
+        _ => other(space, host, placement, nr, args),
     }
+}
+
+/// The calls that programs make most. The plan is made where it is returned, and copied nowhere.
+#[inline(never)]
+fn frequent<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    nr: u64,
+    args: [u64; 6],
+) -> Called {
+    let mut called = Called { result: 0, plan: Plan::new() };
+    let plan = &mut called.plan;
+    let done = match nr {
+        MMAP => map(space, host, placement, args, plan),
+        MUNMAP => space.unmap_at(args[0], args[1], plan).map(|()| 0),
+        _ => {
+            // What is refused gives the break as it is.
+            let _ = space.brk_at(args[0], plan);
+            Ok(space.layout().brk)
+        }
+    };
+    called.result = done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64);
     called
 }
 
