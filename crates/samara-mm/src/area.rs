@@ -291,7 +291,7 @@ impl<B> Area<B> {
 impl<B: Backing> Area<B> {
     /// Whether it may hold pages of its own, which have an identity.
     pub(crate) fn has_own_pages(&self) -> bool {
-        self.is_private() || self.is_anonymous()
+        !self.flags.contains(Flags::SHARED) && (self.is_private() || self.is_anonymous())
     }
 
     /// Whether nothing but what was written is behind it: it has no file, or `/dev/zero`.

@@ -2,6 +2,11 @@
 //! each call it reads what is mapped, and afterwards the model, which is made from that, must have foretold the address.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
+#[allow(dead_code)]
+#[path = "kernel/rng.rs"]
+mod rng;
+
+use rng::Rng;
 use samara_mm::linux::{self, MMAP, MREMAP, OpenFile};
 use samara_mm::{AddressSpace, Area, Backing, Bases, Config, Errno, FileMode, Flags, Linux, MapFlags, Object};
 use std::collections::BTreeSet;
@@ -168,19 +173,6 @@ fn model(text: &str, least: u64, down: &BTreeSet<u64>, disk_seeks: bool) -> Addr
         space.import(start, end, Area::new(flags, object, Area::<Behind>::bias_of(start, offset, PAGE))).unwrap();
     }
     space
-}
-
-struct Rng(u64);
-impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
 }
 
 fn child() {

@@ -41,7 +41,8 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let prot = Prot::from_bits_retain(if r.one_in(4) { bits as u32 } else { r.below(8) as u32 });
             let kinds =
                 [MapFlags::PRIVATE | MapFlags::ANONYMOUS, MapFlags::SHARED, MapFlags::from_bits_retain(bits as u32)];
-            let file = FileId { dev: (1, 2), inode: 3, open: r.below(2), name: Arc::from("x\ny") };
+            let name = Arc::from(r.pick(&["x\ny", "/dev/zero"]));
+            let file = FileId { dev: (1, 2), inode: 3, open: r.below(2), name };
             let backing = r.one_in(3).then_some(file);
             let driver_flags = if r.one_in(20) { Flags::from_bits_retain(r.next()) } else { Flags::empty() };
             let mode = FileMode::from_bits_truncate(r.next() as u8);
@@ -87,6 +88,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             // A stack may grow though the access is refused, and is told of neither.
             let _ = space.fault(a, r.pick(&[Access::Read, Access::Write, Access::Execute]));
             space.merge_pages(r.one_in(2));
+            space.set_personality(Personality::from_bits_retain(bits as u32));
             let _ = Mdwe::from_bits(r.below(30)).and_then(|mdwe| space.set_mdwe(mdwe));
             *before = space.to_string();
             Ok(Plan::default())
@@ -186,7 +188,8 @@ fn counts_follow_the_plan() {
 fn places_are_those_of_a_page_by_page_search() {
     const PAGE: u64 = 4096;
     const PAGES: u64 = 96;
-    let mut rng = fastrand();
+    let mut r = Rng(1);
+    let mut rng = |below| r.below(below);
     for _ in 0..if cfg!(miri) { 20 } else { 3_000 } {
         let bases = Bases {
             top_down: (40 + rng(50)) * PAGE,
@@ -235,17 +238,6 @@ fn places_are_those_of_a_page_by_page_search() {
         let want = if hint >= PAGE && fits(at, PAGES) { Some(at) } else { linux };
         let ask = MapRequest { start: hint, ..ask };
         assert_eq!(space.choose(&ask, &mut Linux).ok(), want.map(|page| page * PAGE), "hint {hint:#x}\n{space}");
-    }
-}
-
-/// Numbers below a bound, from one seed.
-fn fastrand() -> impl FnMut(u64) -> u64 {
-    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
-    move |below| {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-        x % below
     }
 }
 

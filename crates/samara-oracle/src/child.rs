@@ -519,7 +519,7 @@ impl Child<'_> {
         let (count, mut addr, mut n) = (self.at, start, 0);
         self.put(0);
         while let Some(q) = query(self.maps, addr).filter(|q| q.start < end) {
-            for word in [q.start, q.end, q.perms & 0xf, q.offset] {
+            for word in [q.start, q.end, q.perms, q.offset] {
                 self.put(word);
             }
             (n, addr) = (n + 1, q.end);
@@ -536,29 +536,10 @@ fn bytes_of(text: &[u8], name: &[u8]) -> Option<u64> {
     Some(digits.fold(0, |n, c| n * 10 + u64::from(c - b'0')) * 1024)
 }
 
-#[repr(C)]
-#[derive(Default)]
-struct Query {
-    size: u64,
-    flags: u64,
-    addr: u64,
-    start: u64,
-    end: u64,
-    perms: u64,
-    page_size: u64,
-    offset: u64,
-    inode: u64,
-    dev_major: u32,
-    dev_minor: u32,
-    name_size: u32,
-    build_id_size: u32,
-    name_addr: u64,
-    build_id_addr: u64,
-}
-const PROCMAP_QUERY: u64 = 3 << 30 | (size_of::<Query>() as u64) << 16 | (b'f' as u64) << 8 | 17;
-const COVERING_OR_NEXT: u64 = 0x10;
-
-fn query(maps: u64, addr: u64) -> Option<Query> {
-    let mut q = Query { size: size_of::<Query>() as u64, flags: COVERING_OR_NEXT, addr, ..Default::default() };
-    (call(libc::SYS_ioctl, [maps, PROCMAP_QUERY, &raw mut q as u64, 0, 0, 0]) == 0).then_some(q)
+/// The area at `addr`, or the first one after it.
+fn query(maps: u64, addr: u64) -> Option<Seen> {
+    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size, offset; the rest is about objects and names.
+    let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
+    let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
+    done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })
 }

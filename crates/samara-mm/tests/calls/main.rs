@@ -1,14 +1,11 @@
 //! The calls of files of their own (msync, mincore, remap_file_pages, process_madvise, PR_SET_MDWE, PR_SET_MEMORY_MERGE) beside the running kernel: chosen
-//! cases and random ones, every answer and every area compared.
+//! cases, every answer and every area compared. Random ones are the mix `calls` of `samara check`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-#[path = "../kernel/rng.rs"]
-mod rng;
 #[allow(dead_code)]
 #[path = "../kernel/sys.rs"]
 mod sys;
 
-use rng::Rng;
 use samara_mm::*;
 use std::sync::Arc;
 use sys::{BASE, END, PAGE, Raw, Seen};
@@ -27,11 +24,9 @@ const FILE: u64 = 1 << 20;
 enum Op {
     /// From and to as pages; which file, or none; its first page.
     Map(u64, u64, u32, MapFlags, Option<usize>, u64),
-    Unmap(u64, u64),
     Protect(u64, u64, u32),
     Lock(u64, u64, LockKind),
     Seal(u64, u64),
-    Write(u64),
     Fork,
     /// Address and length; flags.
     Msync(u64, u64, u32),
@@ -101,14 +96,12 @@ impl Op {
                 let flags = (more | MapFlags::FIXED).bits().into();
                 call(libc::SYS_mmap, [at(from), len(from, to), prot.into(), flags, fd, page * PAGE])
             }
-            Op::Unmap(from, to) => call(libc::SYS_munmap, [at(from), len(from, to), 0, 0, 0, 0]),
             Op::Protect(from, to, prot) => call(libc::SYS_mprotect, [at(from), len(from, to), prot.into(), 0, 0, 0]),
             Op::Lock(from, to, kind) => {
                 let flags = u64::from(kind == LockKind::OnFault);
                 call(libc::SYS_mlock2, [at(from), len(from, to), flags, 0, 0, 0])
             }
             Op::Seal(from, to) => call(462, [at(from), len(from, to), 0, 0, 0, 0]),
-            Op::Write(page) => Raw::Write(at(page)),
             Op::Fork => Raw::Fork,
             Op::Msync(at, len, flags) => call(libc::SYS_msync, [at, len, flags.into(), 0, 0, 0]),
             Op::Mincore(at, len, vec) => call(libc::SYS_mincore, [at, len, vec.unwrap_or(arguments.of(i)), 0, 0, 0]),
@@ -139,13 +132,9 @@ impl Op {
                 let request = MapRequest::anonymous(at(from), len(from, to), prot);
                 space.map(&MapRequest { flags, backing, offset, mode, ..request })
             }
-            Op::Unmap(from, to) => space.unmap(at(from), len(from, to)),
             Op::Protect(from, to, prot) => space.protect(at(from), len(from, to), Prot::from_bits_retain(prot), None),
             Op::Lock(from, to, kind) => space.lock(at(from), len(from, to), kind),
             Op::Seal(from, to) => space.seal(at(from), len(from, to)),
-            Op::Write(page) => {
-                return (space.fault(at(page), Access::Write).map_or(refused(Errno::EFAULT), |_| 1), 0);
-            }
             Op::Fork => {
                 *space = space.fork().expect("memory");
                 return (0, 0);
@@ -223,19 +212,6 @@ fn compare(ops: &[Op], files: &Files) -> Result<Vec<i64>, String> {
     let mut space = AddressSpace::new(Config::default());
     for (i, op) in ops.iter().enumerate() {
         let (ret, kernel) = &out.frames[i];
-        // Behind the end of files and shared memory there are no pages: no model of areas knows that.
-        let pages = match *op {
-            Op::Write(page) => (at(page), at(page + 1)),
-            Op::Lock(from, to, _) => (at(from), at(to)),
-            _ => (0, 0),
-        };
-        let short = |a: Placed<'_, FileId>| {
-            let end = a.offset(PageSize::K4).saturating_add(a.end - a.start);
-            matches!(&a.area.object, Object::File(f) if f.open >= 1000 || end > FILE)
-        };
-        if space.areas_in(pages.0, pages.1).any(short) {
-            return Ok(Vec::new());
-        }
         let (ours, filled) = op.apply(&mut space, files, i);
         let ret = if matches!(op, Op::Map(..)) { (*ret).min(0) } else { *ret };
         space.check().map_err(|v| v.to_string())?;
@@ -410,96 +386,6 @@ fn chosen() {
     for (old, new) in (0..8).flat_map(|old| (0..8).map(move |new| (old, new))) {
         let ops = [Map(10, 12, old, ANONYMOUS, None, 0), Mdwe(1), Protect(11, 12, new)];
         compare(&ops, &files).unwrap_or_else(|why| panic!("{why}"));
-    }
-}
-
-const PAGES: u64 = 20;
-
-fn draw(r: &mut Rng) -> Op {
-    let range = |r: &mut Rng| {
-        let from = r.below(PAGES - 1);
-        (from, from + 1 + r.below((PAGES - from).min(6)))
-    };
-    // Addresses and lengths, sometimes odd.
-    let bytes = |r: &mut Rng| {
-        let (from, to) = range(r);
-        let (mut start, mut len) = (at(from), (to - from) * PAGE);
-        if r.one_in(8) {
-            len -= r.below(PAGE);
-        }
-        if r.one_in(20) {
-            start += r.below(PAGE);
-        }
-        if r.one_in(30) {
-            len = r.pick(&[0, u64::MAX, u64::MAX - PAGE, 1 << 63, 1 << 47]);
-        }
-        (start, len)
-    };
-    let (from, to) = range(r);
-    match r.below(100) {
-        0..=24 => {
-            let prot = r.pick(&[0, 1, 3, 3, 3, 5, 7]);
-            match r.below(6) {
-                0..=2 => Op::Map(from, to, prot, SHARED, Some(r.below(3) as usize), r.below(8)),
-                3 => Op::Map(from, to, prot, MapFlags::PRIVATE, Some(r.below(3) as usize), r.below(8)),
-                4 => Op::Map(from, to, prot, SHARED | MapFlags::ANONYMOUS, None, 0),
-                _ => Op::Map(from, to, prot, ANONYMOUS, None, 0),
-            }
-        }
-        25..=27 => Op::Unmap(from, to),
-        28..=33 => Op::Protect(from, to, r.pick(&[0, 1, 3, 5, 7])),
-        34..=36 => Op::Lock(from, to, if r.one_in(2) { LockKind::Now } else { LockKind::OnFault }),
-        37 if r.one_in(4) => Op::Seal(from, to),
-        38..=40 => Op::Write(from),
-        41 if r.one_in(3) => Op::Fork,
-        42..=54 => {
-            let (at, len) = bytes(r);
-            Op::Msync(at, len, if r.one_in(20) { r.next() as u32 } else { r.below(8) as u32 & r.pick(&[3, 6, 7]) })
-        }
-        55..=64 => {
-            let (at, len) = bytes(r);
-            let vec = r.pick(&[None, None, None, None, Some(8), Some(1 << 47)]);
-            // A vector of no more pages than there is room for.
-            Op::Mincore(at, if len > 1 << 20 && len < 1 << 47 { PAGE } else { len }, vec)
-        }
-        65..=82 => {
-            let (at, len) = bytes(r);
-            let page = if r.one_in(16) { r.pick(&[u64::MAX, 1 << 51, 1 << 52, (1 << 51) - 2]) } else { r.below(12) };
-            Op::FilePages(at, len, u64::from(r.one_in(40)), page)
-        }
-        83..=92 => {
-            let advice = [Advice::Random, Advice::Normal, Advice::DontDump, Advice::DoDump, Advice::WipeOnFork];
-            let ranges = (0..r.below(5)).map(|_| bytes(r)).map(|(at, len)| (at, len.min(END - at))).collect();
-            Op::Advise(ranges, r.pick(&advice))
-        }
-        93..=96 => Op::MergePages(r.below(3)),
-        97 if r.one_in(4) => Op::Mdwe(r.below(4)),
-        _ => Op::Mincore(at(from), (to - from) * PAGE, None),
-    }
-}
-
-#[test]
-fn random() {
-    let files = files();
-    if lacking(&files) {
-        return;
-    }
-    let setting = |name: &str, usual| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(usual);
-    let (seed, runs) = (setting("SAMARA_MM_SEED", 1), setting("SAMARA_MM_RUNS", 400));
-    for run in 0..runs {
-        let mut rng = Rng(seed * 0x1_0000_0001 + run);
-        let mut ops: Vec<Op> = (0..60).map(|_| draw(&mut rng)).collect();
-        let Err(mut why) = compare(&ops, &files) else { continue };
-        let mut i = ops.len();
-        while i > 0 {
-            i -= 1;
-            let mut fewer = ops.clone();
-            fewer.remove(i);
-            if let Err(w) = compare(&fewer, &files) {
-                (ops, why) = (fewer, w);
-            }
-        }
-        panic!("seed {seed}, run {run}: model and kernel differ\n{why}");
     }
 }
 

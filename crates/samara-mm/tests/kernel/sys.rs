@@ -61,28 +61,6 @@ pub(crate) struct Outcome {
     pub(crate) others: usize,
 }
 
-#[repr(C)]
-#[derive(Default)]
-struct Query {
-    size: u64,
-    flags: u64,
-    addr: u64,
-    start: u64,
-    end: u64,
-    perms: u64,
-    page_size: u64,
-    offset: u64,
-    inode: u64,
-    dev_major: u32,
-    dev_minor: u32,
-    name_size: u32,
-    build_id_size: u32,
-    name_addr: u64,
-    build_id_addr: u64,
-}
-const PROCMAP_QUERY: u64 = 3 << 30 | (size_of::<Query>() as u64) << 16 | (b'f' as u64) << 8 | 17;
-const COVERING_OR_NEXT: u64 = 0x10;
-
 pub(crate) fn call(nr: i64, a: [u64; 6]) -> i64 {
     // SAFETY: the calls are made in the sacrificial child (or are plain file calls), on addresses in the window, which
     // no Rust object lives in.
@@ -265,9 +243,12 @@ fn userfaultfd() -> u64 {
     fd as u64
 }
 
-fn query(maps: u64, addr: u64) -> Option<Query> {
-    let mut q = Query { size: size_of::<Query>() as u64, flags: COVERING_OR_NEXT, addr, ..Default::default() };
-    (call(libc::SYS_ioctl, [maps, PROCMAP_QUERY, &raw mut q as u64, 0, 0, 0]) == 0).then_some(q)
+/// The area at `addr`, or the first one after it.
+fn query(maps: u64, addr: u64) -> Option<Seen> {
+    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size, offset; the rest is about objects and names.
+    let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
+    let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
+    done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })
 }
 
 /// Areas that cannot become one, from `BASE` + 4 GiB on. Gives how many could not be made.
@@ -280,7 +261,7 @@ fn fill(n: u64) -> i64 {
 fn look(maps: u64, window: Window, to: &mut [Seen; MAX_AREAS]) -> usize {
     let (mut addr, mut n) = (window.start, 0);
     while let Some(q) = query(maps, addr).filter(|q| q.start < window.end && n < MAX_AREAS) {
-        to[n] = Seen { start: q.start, end: q.end, perms: q.perms & 0xf, offset: q.offset };
+        to[n] = q;
         (n, addr) = (n + 1, q.end);
     }
     n

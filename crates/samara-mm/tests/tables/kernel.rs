@@ -222,40 +222,23 @@ struct Kernel<'a> {
     filled: u64,
 }
 
-#[repr(C)]
-#[derive(Default)]
-struct Query {
-    size: u64,
-    flags: u64,
-    addr: u64,
-    start: u64,
-    end: u64,
-    perms: u64,
-    page_size: u64,
-    offset: u64,
-    inode: u64,
-    dev: [u32; 2],
-    name_and_id_sizes: [u32; 2],
-    name_addr: u64,
-    build_id_addr: u64,
-    unknown: u64,
-}
-/// Bytes of a query that this kernel knows.
-const QUERY: u64 = 104;
-const PROCMAP_QUERY: u64 = 3 << 30 | QUERY << 16 | (b'f' as u64) << 8 | 17;
-const COVERING_OR_NEXT: u64 = 0x10;
-
 impl Kernel<'_> {
-    fn ask(&self, mut query: Query) -> Result<Query, i64> {
-        match raw(libc::SYS_ioctl, [self.maps, PROCMAP_QUERY, &raw mut query as u64, 0, 0, 0]) {
-            0 => Ok(query),
+    /// PROCMAP_QUERY: the area, its protection of all its flags; or an error number. There is room for a word more than a kernel knows.
+    fn ask(&self, [addr, flags, size, name_size, name]: [u64; 5]) -> Result<Seen, i64> {
+        // Start, end, permissions, page size and offset come back.
+        let mut q = [size, flags, addr, 0, 0, 0, 0, 0, 0, 0, name_size, name, 0, 0];
+        match raw(libc::SYS_ioctl, [self.maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) {
+            0 => {
+                let flags = Flags::from_bits_retain(q[5] & 7 | (q[5] & 8) << 4);
+                Ok(Seen { start: q[3], end: q[4], flags, offset: q[7] })
+            }
             e => Err(e),
         }
     }
 
     /// The area at `addr`, or the first one after it.
-    fn area(&self, addr: u64) -> Option<Query> {
-        self.ask(Query { size: QUERY, flags: COVERING_OR_NEXT, addr, ..Default::default() }).ok()
+    fn area(&self, addr: u64) -> Option<Seen> {
+        self.ask([addr, 0x10, 104, 0, 0]).ok()
     }
 
     fn read(&mut self, path: &std::ffi::CStr) -> &str {
@@ -324,10 +307,8 @@ impl Machine for Kernel<'_> {
         }
     }
 
-    fn query(&mut self, [addr, flags, size, name_size, name_addr]: [u64; 5]) -> i64 {
-        let name_and_id_sizes = [name_size as u32, 0];
-        let query = Query { size, flags, addr, name_and_id_sizes, name_addr, ..Default::default() };
-        self.ask(query).map_or_else(|e| e, |q| q.start as i64)
+    fn query(&mut self, args: [u64; 5]) -> i64 {
+        self.ask(args).map_or_else(|e| e, |q| q.start as i64)
     }
 
     fn fork(&mut self) -> i64 {
@@ -428,8 +409,7 @@ impl Machine for Kernel<'_> {
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {
         let (mut at, mut n) = (start, 0);
         while let Some(q) = self.area(at).filter(|q| q.start < end && n < to.len()) {
-            let perms = Flags::from_bits_retain(q.perms & 7 | (q.perms & 8) << 4);
-            to[n] = Seen { start: q.start, end: q.end, flags: perms, offset: q.offset };
+            to[n] = q;
             (n, at) = (n + 1, q.end);
         }
         // All the flags, unless it would take too long.
