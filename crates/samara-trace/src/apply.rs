@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use samara_mm::linux::Host;
 use samara_mm::{
-    Advice, Error, FileMode, Flags, LockKind, MapFlags, MapRequest, Plan, Policy, Prot, RemapMode, RemapRequest, Uffd,
+    Advice, Backing, Error, FileMode, Flags, LockKind, MapFlags, MapRequest, Object, Placed, Plan, Policy, Prot,
+    RemapMode, RemapRequest, Uffd,
 };
 
 use crate::arch::Decoded;
@@ -131,6 +132,10 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
             let key = if a[3] as i32 == -1 { None } else { Some(a[3] as u8) };
             m.protect(a[0], a[1], exec(a[2]), key)
         }
+        // Where a private map of /dev/zero is shown to begin after a move depends on whether it was written.
+        Call::Mremap if !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a)) => {
+            return None;
+        }
         Call::Mremap => {
             let flags = a[3] as i32;
             let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
@@ -210,6 +215,8 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
 /// Drivers of these names add flags of their own to their areas: `smaps` is asked.
 pub(crate) fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
+        || name.starts_with("/sys/")
+        || name.starts_with("/proc/")
         || (name.starts_with("/dev/")
             && name != "/dev/zero (deleted)"
             && !(private && name == "/dev/zero")
@@ -233,11 +240,17 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
         return None;
     }
     let offset = k.offset + (start - k.start);
+    let zero = if private && name == "/dev/zero" { FileMode::ZERO } else { FileMode::empty() };
     let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
     let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };
-    Some(m.map(&MapRequest { mode, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+    Some(m.map(&MapRequest { mode: mode | zero, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+}
+
+/// Whether an area is a private map of `/dev/zero`.
+pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
+    matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
 }
 
 /// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by now).

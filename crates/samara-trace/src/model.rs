@@ -40,6 +40,9 @@ impl Backing for Inode {
     fn name(&self) -> &str {
         &self.name
     }
+    fn is_zero(&self) -> bool {
+        &*self.name == "/dev/zero"
+    }
     fn is_segment(&self) -> bool {
         self.name.starts_with("/SYSV")
     }
