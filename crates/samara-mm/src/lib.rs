@@ -55,7 +55,7 @@
 //! ```
 //!
 //! A space that exists already (from `/proc/PID/smaps`, a snapshot) is loaded area by area with
-//! [`import`](AddressSpace::import).
+//! [`import`](AddressSpace::import), or with what few areas have by [`import_with`](AddressSpace::import_with).
 //!
 //! Shared anonymous memory is a map of a hidden file: MAP_SHARED with MAP_ANONYMOUS takes a backing, and each such map one of its
 //! own (a [`FileId`] with a new `open` or `inode`), or two of them side by side would merge.

@@ -104,7 +104,6 @@ pub struct Layout {
 }
 
 /// An area with its place. `==` compares extras, too.
-#[derive(Debug)]
 pub struct Placed<'a, B> {
     /// First address.
     pub start: u64,
@@ -122,6 +121,14 @@ impl<B> Clone for Placed<'_, B> {
 }
 
 impl<B> Copy for Placed<'_, B> {}
+
+impl<B: fmt::Debug> fmt::Debug for Placed<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Placed");
+        s.field("start", &self.start).field("end", &self.end).field("area", self.area);
+        s.field("extras", self.extras()).finish()
+    }
+}
 
 impl<B: PartialEq> PartialEq for Placed<'_, B> {
     fn eq(&self, o: &Self) -> bool {
