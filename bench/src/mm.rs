@@ -7,7 +7,7 @@ use crate::kernel::{self, Window};
 use crate::progress::progress;
 use crate::stats::{Row, Sample, table};
 use samara_mm::linux::{self, BRK, MADVISE, MLOCK2, MMAP, MPROTECT, MREMAP, MUNLOCK, MUNMAP};
-use samara_mm::{AddressSpace, Caps, Config, FileId, Layout, Limit, Limits, Linux, Overcommit};
+use samara_mm::{AddressSpace, Backing, Caps, Config, FileId, Layout, Limit, Limits, Linux, Overcommit};
 use std::time::Instant;
 
 /// Arguments of `mm`.
@@ -34,11 +34,29 @@ const SLOT: u64 = 9;
 const HEAP: u64 = 0x5555_0000_0000;
 
 struct NoFiles;
-impl linux::Host<FileId> for NoFiles {}
+impl<B> linux::Host<B> for NoFiles {}
+
+/// Files by number: a backing of one word, as who keeps files elsewhere has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Number(u64);
+
+impl Backing for Number {
+    fn dev(&self) -> (u32, u32) {
+        (0, 0)
+    }
+    fn inode(&self) -> u64 {
+        self.0
+    }
+    fn name(&self) -> &str {
+        ""
+    }
+}
 
 /// Who answers.
 enum Subject<'a> {
-    Engine(Box<AddressSpace<FileId>>),
+    Engine(Box<AddressSpace<Number>>),
+    /// The engine with a backing of five words.
+    FileIds(Box<AddressSpace<FileId>>),
     Kernel(&'a Window),
 }
 
@@ -46,15 +64,15 @@ impl Subject<'_> {
     fn name(&self) -> &'static str {
         match self {
             Subject::Engine(_) => "samara",
+            Subject::FileIds(_) => "samara_file_id",
             Subject::Kernel(_) => "linux",
         }
     }
 
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
         match self {
-            Subject::Engine(space) => {
-                linux::call(space, &mut NoFiles, &mut Linux, nr, args).map_or(-38, |called| called.result)
-            }
+            Subject::Engine(space) => answer(space, nr, args),
+            Subject::FileIds(space) => answer(space, nr, args),
             Subject::Kernel(window) => window.call(nr, args),
         }
     }
@@ -62,7 +80,7 @@ impl Subject<'_> {
     /// So many pairs of calls.
     fn brk(&mut self, times: u64) -> bool {
         match self {
-            Subject::Engine(_) => (0..times).all(|_| {
+            Subject::Engine(_) | Subject::FileIds(_) => (0..times).all(|_| {
                 let up = HEAP + PAGE;
                 self.call(BRK, [up, 0, 0, 0, 0, 0]) == up as i64 && self.call(BRK, [HEAP, 0, 0, 0, 0, 0]) == HEAP as i64
             }),
@@ -73,12 +91,17 @@ impl Subject<'_> {
     fn fork(&mut self) -> bool {
         match self {
             Subject::Engine(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
+            Subject::FileIds(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
             Subject::Kernel(_) => kernel::fork_and_wait(),
         }
     }
 }
 
-/// Random numbers, the same for both.
+fn answer<B: Backing>(space: &mut AddressSpace<B>, nr: u64, args: [u64; 6]) -> i64 {
+    linux::call(space, &mut NoFiles, &mut Linux, nr, args).map_or(-38, |called| called.result)
+}
+
+/// Random numbers, the same for all.
 struct Rng(u64);
 impl Rng {
     fn below(&mut self, n: u64) -> u64 {
@@ -231,7 +254,8 @@ pub fn run(args: &Args) -> Result<(), String> {
 fn measure(n: u64, case: Case, rounds: u32, mut done: impl FnMut()) -> Result<Vec<(&'static str, Vec<f64>)>, String> {
     let window = Window::new(n * SLOT * PAGE).map_err(|why| format!("no window for {n} areas: {why}"))?;
     let place = Place { start: window.start(), slots: n };
-    let mut subjects = [Subject::Engine(Box::new(engine())), Subject::Kernel(&window)];
+    let mut subjects =
+        [Subject::Engine(Box::new(engine())), Subject::FileIds(Box::new(engine())), Subject::Kernel(&window)];
     let mut rng = Rng(1);
     for i in 0..n {
         let args = [place.slot(i), (1 + rng.below(8)) * PAGE, RW, FIXED, u64::MAX, 0];
@@ -245,7 +269,7 @@ fn measure(n: u64, case: Case, rounds: u32, mut done: impl FnMut()) -> Result<Ve
     for round in 0..=rounds {
         for turn in 0..subjects.len() {
             let which = (turn + round as usize) % subjects.len();
-            // The same calls for both.
+            // The same calls for all.
             let mut rng = Rng(round.into());
             let start = Instant::now();
             let calls = case(&mut subjects[which], &place, &mut rng, 20_000);
@@ -262,7 +286,7 @@ fn measure(n: u64, case: Case, rounds: u32, mut done: impl FnMut()) -> Result<Ve
 }
 
 /// An address space with all that a process has to keep to.
-fn engine() -> AddressSpace<FileId> {
+fn engine<B: Backing>() -> AddressSpace<B> {
     let overcommit = Overcommit::Guess { total: 1 << 40 };
     let mut space = AddressSpace::new(Config { overcommit, ..Config::default() });
     let limit = Limit::bytes(1 << 46);

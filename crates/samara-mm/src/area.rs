@@ -2,10 +2,13 @@
 //!
 //! I1. An area's value does not depend on its bounds: cutting or trimming an area never changes the value, because the
 //!     offset is kept as a bias (page offset minus page number), which is the same for every page of it.
+//! I2. An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
 
 use crate::flags::{Flags, MapFlags};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
+use core::ops::Deref;
 
 /// The object behind an area: a file, shared memory, a device. Two areas have the same object where `==` says so.
 /// Each map of shared anonymous memory has an object of its own.
@@ -74,7 +77,29 @@ pub enum Object<B> {
     /// A file, or shared anonymous memory (the kernel's hidden file).
     File(B),
     /// Pages of the kernel's own, by the name that they are shown with: `[vdso]`, `[vvar]`, ... Never cut, never merged.
-    Special(Arc<str>),
+    Special(Label),
+}
+
+/// A name that takes no more room than a pointer.
+///
+/// ```
+/// let name = samara_mm::Label::from("[vdso]");
+/// assert_eq!(&*name, "[vdso]");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label(Arc<Box<str>>);
+
+impl From<&str> for Label {
+    fn from(name: &str) -> Label {
+        Label(Arc::new(Box::from(name)))
+    }
+}
+
+impl Deref for Label {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
 }
 
 /// Number of an anonymous identity within one address space.
@@ -143,8 +168,10 @@ pub(crate) struct Unsure {
     pub(crate) bias: Doubt,
 }
 
-/// The attributes of an area. Small, and cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The attributes of an area, but for what only few areas have: that are its [`Extras`](crate::Extras). Small, and cheap to clone: 48 bytes, if the backing is one pointer.
+///
+/// `==` compares all that is told here; not the extras, which belong to the space.
+#[derive(Clone, Debug)]
 pub struct Area<B> {
     /// Flags.
     pub flags: Flags,
@@ -153,36 +180,65 @@ pub struct Area<B> {
     /// Page offset into the object of any page of the area, minus that page's number (address / page size), wrapping.
     /// 0 for anonymous memory that was not moved.
     pub bias: u64,
-    /// Anonymous identity. `Untouched` for shared memory.
-    pub anon: Anon,
-    /// Memory policy; `None` is the default policy.
-    pub policy: Option<Arc<Policy>>,
-    /// Userfaultfd registration; its modes are in `flags`.
-    pub uffd: Option<Uffd>,
-    /// Name of anonymous memory (`PR_SET_VMA_ANON_NAME`).
-    pub name: Option<Arc<str>>,
-    /// Open file learnt from the kernel, where `object` cannot tell.
-    pub(crate) opened: Option<u64>,
+    /// The identity in `anon`, which has room for the rest of it.
+    id: AnonId,
+    /// Its place in the space's table of extras; 0: it has none.
+    pub(crate) extra: u32,
+    anon: AnonKind,
     pub(crate) unsure: Unsure,
 }
 
+/// [`Anon`] without its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnonKind {
+    Untouched,
+    Identity,
+    Inherited,
+    Unknown,
+    UnknownInherited,
+}
+
+impl<B: PartialEq> PartialEq for Area<B> {
+    fn eq(&self, o: &Area<B>) -> bool {
+        (self.flags, self.bias, self.unsure) == (o.flags, o.bias, o.unsure)
+            && self.anon() == o.anon()
+            && self.object == o.object
+    }
+}
+
+impl<B: Eq> Eq for Area<B> {}
+
 impl<B> Area<B> {
-    /// An area with these flags over this object, at page offset minus page number `bias`; never written, no policy,
-    /// no registration, no name.
+    /// An area with these flags over this object, at page offset minus page number `bias`; never written.
     ///
     /// For a file at byte `offset` mapped at `start`: see [`Area::bias_of`].
     pub fn new(flags: Flags, object: Object<B>, bias: u64) -> Area<B> {
-        Area {
-            flags,
-            object,
-            bias,
-            anon: Anon::Untouched,
-            policy: None,
-            uffd: None,
-            name: None,
-            opened: None,
-            unsure: Unsure::default(),
+        Area { flags, object, bias, id: 0, extra: 0, anon: AnonKind::Untouched, unsure: Unsure::default() }
+    }
+
+    /// Anonymous identity. `Untouched` for shared memory.
+    #[inline]
+    pub fn anon(&self) -> Anon {
+        let id = self.id;
+        match self.anon {
+            AnonKind::Untouched => Anon::Untouched,
+            AnonKind::Identity => Anon::Identity { id, inherited: false },
+            AnonKind::Inherited => Anon::Identity { id, inherited: true },
+            AnonKind::Unknown => Anon::Unknown,
+            AnonKind::UnknownInherited => Anon::UnknownInherited { id },
         }
+    }
+
+    /// Gives it another anonymous identity.
+    #[inline]
+    pub fn set_anon(&mut self, anon: Anon) {
+        (self.anon, self.id) = match anon {
+            Anon::Untouched => (AnonKind::Untouched, 0),
+            Anon::Identity { id, inherited: false } => (AnonKind::Identity, id),
+            Anon::Identity { id, inherited: true } => (AnonKind::Inherited, id),
+            Anon::Unknown => (AnonKind::Unknown, 0),
+            Anon::UnknownInherited { id } => (AnonKind::UnknownInherited, id),
+        };
     }
 
     /// The bias of byte `offset` mapped at `start`, both multiples of `page_size` (a power of two).
@@ -222,12 +278,9 @@ impl<B> Area<B> {
 
     /// Whether new anonymous memory with these flags, right behind it, becomes part of it and changes nothing of it.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
-        let plain = matches!(self.object, Object::Anonymous)
-            && self.policy.is_none()
-            && self.uffd.is_none()
-            && self.name.is_none();
+        let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;
         let known = self.bias == 0 && self.unsure == Unsure::default();
-        plain && known && self.flags == flags && !matches!(self.anon, Anon::Identity { inherited: true, .. })
+        plain && known && self.flags == flags && self.anon != AnonKind::Inherited
     }
 
     pub(crate) fn lockable(&self) -> bool {
@@ -252,6 +305,7 @@ impl<B: Backing> Area<B> {
 }
 
 /// `RWX` of a mapping's flags, its type and its extras as an area's flags.
+#[inline]
 pub(crate) fn flags_of(map: MapFlags) -> Flags {
     let pairs = [
         (MapFlags::GROWSDOWN, Flags::GROWSDOWN),
@@ -261,4 +315,15 @@ pub(crate) fn flags_of(map: MapFlags) -> Flags {
         (MapFlags::HUGETLB, Flags::HUGETLB),
     ];
     pairs.iter().filter(|(m, _)| map.contains(*m)).fold(Flags::empty(), |f, (_, v)| f | *v)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!((size_of::<Area<Arc<u8>>>(), size_of::<Area<u64>>()), (48, 48));
+        assert_eq!(size_of::<Area<FileId>>(), 80);
+    }
 }

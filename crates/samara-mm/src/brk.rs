@@ -5,8 +5,8 @@ use crate::errno::{Errno, Error};
 use crate::flags::{Flags, Prot};
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
-use crate::space::{AddressSpace, Placed, Touches, place};
-use crate::store::Around;
+use crate::space::{AddressSpace, Touches};
+use crate::store::{Around, Side, side};
 use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
@@ -17,23 +17,28 @@ impl<B: Backing> AddressSpace<B> {
     /// sealed (EPERM), nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that a
     /// sealed area leaves behind.
     pub fn brk(&mut self, new: u64) -> Result<Plan, Error> {
+        Plan::of(|plan| self.brk_at(new, plan)).map(|((), plan)| plan)
+    }
+
+    /// `brk`, with its steps in `plan`, which is empty.
+    pub(crate) fn brk_at(&mut self, new: u64, plan: &mut Plan) -> Result<(), Errno> {
         let (old_end, task) = (self.page_up(self.layout.brk), self.config.task_size);
         if new < self.layout.start_brk || self.layout.brk > task {
-            return Err(Errno::EINVAL.into());
+            return Err(Errno::EINVAL);
         }
         // The last page of all has no end.
         if new > task || self.page_up(new) < new {
-            return Err(Errno::ENOMEM.into());
+            return Err(Errno::ENOMEM);
         }
         let heap = (new - self.layout.start_brk).saturating_add(self.layout.data);
         if heap > self.limits.data.soft {
-            return Err(Errno::ENOMEM.into());
+            return Err(Errno::ENOMEM);
         }
         let new_end = self.page_up(new);
         let went = match new_end.cmp(&old_end) {
-            core::cmp::Ordering::Equal => Ok(Plan::new()),
-            core::cmp::Ordering::Less => self.shrink_brk(new_end, old_end),
-            core::cmp::Ordering::Greater => self.grow_brk(old_end, new_end),
+            core::cmp::Ordering::Equal => Ok(()),
+            core::cmp::Ordering::Less => self.shrink_brk(new_end, old_end, plan),
+            core::cmp::Ordering::Greater => self.grow_brk(old_end, new_end, plan),
         };
         if went.is_ok() {
             self.layout.brk = new;
@@ -41,30 +46,31 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    fn shrink_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
-        let mut plan = self.begin_store(0)?;
-        let went = self.unmap_range(start, end, &mut plan);
-        if went.is_ok() && plan.is_empty() {
-            return Err(Errno::EINVAL.into());
-        }
-        self.finish(went, plan)
+    fn shrink_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        self.begin_store(0)?;
+        let went = self.unmap_range(start, end, plan);
+        self.end_store(plan);
+        if went.is_ok() && plan.is_empty() { Err(Errno::EINVAL) } else { went }
     }
 
-    fn grow_brk(&mut self, start: u64, end: u64) -> Result<Plan, Error> {
+    fn grow_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         let page = self.page();
-        // What lies further off is not in the way, whatever it keeps free below it.
-        let far = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page).saturating_add(end);
-        let mut near = self.areas.range(Span::new(start.saturating_sub(1), far)).map(place);
-        let (mut left, mut next) = (None, near.next());
-        if let Some(l) = next.filter(|l| l.start < start) {
-            (left, next) = (Some(l), if l.end > start { Some(l) } else { near.next() });
+        let (mut left, mut next) = (None, None);
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
+            if a.start < start {
+                left = Some(a);
+            }
+            if a.end > start {
+                next = Some(a);
+                break;
+            }
         }
         let room = next.map_or(u64::MAX, |n| self.guarded(n.start, n.area.flags));
         if end.saturating_add(page) > room
             || end > self.config.task_size
             || self.areas.len() > self.config.max_map_count
         {
-            return Err(Errno::ENOMEM.into());
+            return Err(Errno::ENOMEM);
         }
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         // Executable or not, PR_SET_MDWE has no say in it.
@@ -80,29 +86,28 @@ impl<B: Backing> AddressSpace<B> {
             && l.area.goes_on(one.flags)
         {
             // The usual case: the heap's area grows as it is.
-            let mut plan = Plan::new();
-            plan.push(StepKind::Mapped, start, end);
-            plan.push(StepKind::Merged, start, start);
             let from = l.start;
             self.seams.clear();
             self.areas.resize(from, Span::new(from, end - 1)).map_err(|_| Errno::ENOMEM)?;
+            plan.push(StepKind::Mapped, start, end);
+            plan.push(StepKind::Merged, start, start);
             self.counters.add(&Counters::of(one.flags, end - start));
             if self.def_flags & Flags::LOCK == Flags::LOCKED {
                 self.populate_all(start, end);
             }
-            return Ok(plan);
+            return Ok(());
         }
         let left = left.map(|l| (l.start, l.area.clone()));
-        let mut plan = self.begin_store(1)?;
+        self.begin_store(1)?;
         self.with_seams(|space, seams| {
-            let left = left.as_ref().map(|(first, area)| Placed { start: *first, end: start, area });
-            let around = Around { left, right: None, was: Counters::default(), refused: None };
-            let store = space.mapped((start, end), one, &around, seams, &mut plan)?;
+            let left = left.as_ref().map(|(first, area)| Side { start: *first, end: start, area });
+            let around = Around::new(left, None, Counters::default());
+            let store = space.mapped((start, end), one, &around, seams, plan)?;
             space.commit(store)
         })?;
         if self.def_flags & Flags::LOCK == Flags::LOCKED {
             self.populate_all(start, end);
         }
-        Ok(plan)
+        Ok(())
     }
 }

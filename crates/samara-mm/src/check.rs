@@ -58,7 +58,7 @@ impl<B: Backing> AddressSpace<B> {
             if a.start < end {
                 return Err(Violation::Overlap(a.start));
             }
-            if a.area.flags.contains(Flags::SHARED) && a.area.anon != crate::area::Anon::Untouched {
+            if a.area.flags.contains(Flags::SHARED) && a.area.anon() != crate::area::Anon::Untouched {
                 return Err(Violation::SharedIdentity(a.start));
             }
             (end, count) = (a.end, count + 1);

@@ -35,7 +35,7 @@ impl<B: Backing> fmt::Display for AddressSpace<B> {
 
 impl<B: Backing> fmt::Display for Line<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Placed { start, end, area } = self.at;
+        let Placed { start, end, area, .. } = self.at;
         let letter = |flag, c| if area.flags.contains(flag) { c } else { '-' };
         let (r, w, x) = (letter(Flags::READ, 'r'), letter(Flags::WRITE, 'w'), letter(Flags::EXEC, 'x'));
         let s = if area.flags.contains(Flags::MAYSHARE) { 's' } else { 'p' };

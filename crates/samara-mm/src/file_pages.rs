@@ -1,11 +1,11 @@
 //! remap_file_pages, which Linux makes a map of its own: other pages of the same file at the same place.
 
-use crate::area::{Area, Backing, Object};
+use crate::area::{Backing, Object};
 use crate::errno::{Errno, Error};
 use crate::flags::{Flags, MapFlags};
 use crate::map::{FileMode, MapRequest};
 use crate::plan::Plan;
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing> AddressSpace<B> {
     /// Maps the file of the shared area at `start` there again, `size` bytes from its page `page_offset` on: with the area's protection, locked if it is
@@ -31,10 +31,13 @@ impl<B: Backing> AddressSpace<B> {
         if end <= start || page_offset.checked_add(len / self.page()).is_none() {
             return Err(Errno::EINVAL.into());
         }
-        let first = self.area_at(start).ok_or(Errno::EINVAL)?.area;
+        let at = self.area_at(start).ok_or(Errno::EINVAL)?;
+        let (first, opened) = (at.area, at.extras().opened);
         let Object::File(file) = &first.object else { return Err(Errno::EINVAL.into()) };
-        let alike = |a: &Area<B>| a.object == first.object && a.opened == first.opened && a.flags == first.flags;
-        let to = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at && alike(a.area)).then_some(a.end));
+        let alike = |a: &Placed<'_, B>| {
+            a.area.object == first.object && a.extras().opened == opened && a.area.flags == first.flags
+        };
+        let to = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at && alike(&a)).then_some(a.end));
         if !first.flags.contains(Flags::SHARED) || to.is_none_or(|to| to < end) {
             return Err(Errno::EINVAL.into());
         }

@@ -209,6 +209,7 @@ impl Prot {
     /// Readable and writable.
     pub const RW: Prot = Prot::READ.union(Prot::WRITE);
 
+    #[inline]
     pub(crate) fn access(self) -> Flags {
         Flags::from_bits_retain(u64::from(self.bits())) & Flags::ACCESS
     }

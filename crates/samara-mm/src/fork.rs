@@ -2,6 +2,7 @@
 
 use crate::area::{Anon, Area, Backing};
 use crate::errno::Errno;
+use crate::extras::Table;
 use crate::flags::Flags;
 use crate::limits::{Counters, Overcommit};
 use crate::space::{AddressSpace, Touches};
@@ -29,22 +30,24 @@ impl<B: Backing> AddressSpace<B> {
     pub fn fork(&self) -> Result<Self, Errno> {
         let mut child = AddressSpace::new(self.config.clone());
         (child.layout, child.next_id) = (self.layout, self.next_id);
+        let table = self.extras.for_child()?;
         let kept = self.areas.iter().filter(|(_, a)| !a.flags.contains(Flags::DONTCOPY));
         let ids = &mut child.next_id;
         let unseen = self.config.touches == Touches::Unseen;
         let (mut counters, mut most) = (Counters::default(), 0);
         let copies = kept.map(|(span, a)| {
-            let a = copy(a, unseen, ids);
+            let a = copy(a, &self.extras, unseen, ids);
             let of = Counters::of(a.flags, span.last - span.first + 1);
             most = of.committed.max(most);
             counters.add(&of);
             (span, a)
         });
-        child.areas = RangeMap::from_sorted(copies).map_err(|e| match e {
+        let areas = RangeMap::from_sorted(copies).map_err(|e| match e {
             BuildError::Alloc => Errno::ENOMEM,
             // The parent's areas are in order and not empty.
             _ => Errno::EINVAL,
         })?;
+        (child.areas, child.extras) = (areas, table);
         (child.limits, child.caps, child.personality) = (self.limits, self.caps, self.personality);
         (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
@@ -59,24 +62,24 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-fn copy<B: Backing>(a: &Area<B>, unseen: bool, ids: &mut u64) -> Area<B> {
+/// `a` as the child has it. `table` is the parent's.
+fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> Area<B> {
     let mut new = a.clone();
     new.flags -= Flags::LOCK;
-    if a.uffd.is_some_and(|u| !u.fork_events) {
-        new.uffd = None;
+    if table.get(a.extra).uffd.is_some_and(|u| !u.fork_events) {
         new.flags -= Flags::UFFD;
     }
     let mut fresh = || {
         *ids = ids.wrapping_add(1);
         ids.wrapping_sub(1)
     };
-    new.anon = match a.anon {
+    new.set_anon(match a.anon() {
         _ if !a.has_own_pages() => Anon::Untouched,
         _ if a.flags.contains(Flags::WIPEONFORK) && unseen => Anon::Unknown,
         _ if a.flags.contains(Flags::WIPEONFORK) => Anon::Untouched,
         Anon::Untouched => Anon::Untouched,
         Anon::Identity { .. } => Anon::Identity { id: fresh(), inherited: true },
         Anon::Unknown | Anon::UnknownInherited { .. } => Anon::UnknownInherited { id: fresh() },
-    };
+    });
     new
 }

@@ -81,6 +81,7 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.
     pub fn learn_cut(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
+        self.sweep_extras();
         let at = self.area_at(addr).filter(|a| a.start < addr).ok_or(NotLearnable::NoSuchPlace)?;
         let (start, end, whole) = (at.start, at.end, at.area.clone());
         if !whole.can_split() || !self.aligned(addr) {
@@ -93,16 +94,16 @@ impl<B: Backing> AddressSpace<B> {
             None => (whole.clone(), whole.clone()),
         };
         // A cut further left may have settled this one too.
-        let reason = match merge::reasons(&left, &right).iter().next() {
+        let reason = match merge::reasons(&left, &right, &self.extras).iter().next() {
             Some(known) => known,
-            None => self.settle(&mut left, &mut right).ok_or(NotLearnable::NothingUnknown)?,
+            None => self.settle(&mut left, &mut right)?.ok_or(NotLearnable::NothingUnknown)?,
         };
         self.set_aside(start, end, 2).map_err(|_| NotLearnable::Memory)?;
         // What the call joined further right is still joined, to the right side as it is known now.
         for s in self.seams.iter_mut().skip(seam.map_or(usize::MAX, |i| i.saturating_add(1))) {
             if s.at > addr && s.at < end {
                 s.left = right.clone();
-                right = merge::join(&right, &s.right).unwrap_or(right);
+                right = merge::join(&right, &s.right, &self.extras).unwrap_or(right);
             }
         }
         self.blur(&mut left);
@@ -119,7 +120,7 @@ impl<B: Backing> AddressSpace<B> {
     /// [`NotLearnable`]: something certain keeps them apart. The model is as it was.
     pub fn learn_join(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
         let (l, r) = self.pair(addr).ok_or(NotLearnable::NoSuchPlace)?;
-        let why = merge::reasons(l.area, r.area);
+        let why = merge::reasons(l.area, r.area, &self.extras);
         let mut assumed: Reasons = [Reason::AnonymousIdentity, Reason::OpenFile].into_iter().collect();
         assumed.add(Reason::Accounting, !(l.area.flags ^ r.area.flags).contains(Flags::NORESERVE));
         assumed.add(Reason::Offset, l.area.is_anonymous() && l.area.bias != r.area.bias);
@@ -133,11 +134,11 @@ impl<B: Backing> AddressSpace<B> {
         if why.contains(Reason::Offset) {
             one.unsure.bias = Doubt::Any;
         }
-        one.anon = match (l.area.anon, r.area.anon) {
+        one.set_anon(match (l.area.anon(), r.area.anon()) {
             (a, b) if merge::common_anon(a, b).is_some() => merge::common_anon(a, b).unwrap_or(a),
             (a @ Anon::Identity { inherited: false, .. }, _) | (_, a @ Anon::Identity { inherited: false, .. }) => a,
             _ => Anon::Unknown,
-        };
+        });
         let (start, end) = (l.start, r.end);
         self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;
         self.store(start, end, one)?;
@@ -145,29 +146,29 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Makes two sides that could be one differ in something that is not known of them.
-    fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Option<Reason> {
+    fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Result<Option<Reason>, NotLearnable> {
         if l.unsure.account != r.unsure.account {
             let (unsure, sure) = if l.unsure.account { (l, r) } else { (r, l) };
             unsure.unsure.account = false;
             unsure.flags.set(Flags::ACCOUNT, !sure.flags.contains(Flags::ACCOUNT));
             if unsure.flags.contains(Flags::ACCOUNT) {
                 // It kept its charge, so it was written.
-                unsure.anon = self.written(unsure.anon);
+                unsure.set_anon(self.written(unsure.anon()));
             }
-            return Some(Reason::Accounting);
+            return Ok(Some(Reason::Accounting));
         }
         if l.unsure.bias.max(r.unsure.bias) != Doubt::Known {
-            return Some(self.settle_bias(l, r));
+            return Ok(Some(self.settle_bias(l, r)));
         }
         let never_written = l.is_private() && !(l.flags | r.flags).contains(Flags::WRITE);
         let is_file = matches!(l.object, Object::File(_));
-        if is_file && (!l.is_private() || never_written) && self.settle_open(l, r) {
-            return Some(Reason::OpenFile);
+        if is_file && (!l.is_private() || never_written) && self.settle_open(l, r)? {
+            return Ok(Some(Reason::OpenFile));
         }
         if l.is_private() && self.settle_anon(l, r) {
-            return Some(Reason::AnonymousIdentity);
+            return Ok(Some(Reason::AnonymousIdentity));
         }
-        (is_file && self.settle_open(l, r)).then_some(Reason::OpenFile)
+        Ok((is_file && self.settle_open(l, r)?).then_some(Reason::OpenFile))
     }
 
     /// Moved memory kept its offset if it was written, and lost it if not. What stays apart was written, and where it has
@@ -177,12 +178,12 @@ impl<B: Backing> AddressSpace<B> {
         let unsure = [&mut *l, &mut *r].map(|a| a.unsure.bias != Doubt::Known && (!any || a.unsure.bias == Doubt::Any));
         for (a, _) in [&mut *l, &mut *r].into_iter().zip(unsure).filter(|(_, unsure)| *unsure) {
             a.unsure.bias = Doubt::Known;
-            a.anon = self.written(a.anon);
+            a.set_anon(self.written(a.anon()));
         }
         if !any && l.bias != r.bias {
             return Reason::Offset;
         }
-        if !any && merge::common_anon(l.anon, r.anon).is_none() {
+        if !any && merge::common_anon(l.anon(), r.anon()).is_none() {
             return Reason::AnonymousIdentity;
         }
         for (a, _) in [&mut *l, &mut *r].into_iter().zip(unsure).filter(|(_, unsure)| *unsure) {
@@ -191,42 +192,42 @@ impl<B: Backing> AddressSpace<B> {
         Reason::Offset
     }
 
-    fn settle_open(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> bool {
-        if l.opened.is_some() && r.opened.is_some() {
-            return l.opened != r.opened;
+    fn settle_open(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Result<bool, NotLearnable> {
+        let opened = [&*l, &*r].map(|a| self.extras.get(a.extra).opened);
+        if let [Some(a), Some(b)] = opened {
+            return Ok(a != b);
         }
-        if l.opened.is_none() {
-            l.opened = Some(self.fresh_id());
+        for (a, _) in [l, r].into_iter().zip(opened).filter(|(_, opened)| opened.is_none()) {
+            let id = self.fresh_id();
+            a.extra = self.extras.edited(a.extra, |extras| extras.opened = Some(id))?;
         }
-        if r.opened.is_none() {
-            r.opened = Some(self.fresh_id());
-        }
-        true
+        Ok(true)
     }
 
     fn settle_anon(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> bool {
         use Anon::{Identity, Unknown, UnknownInherited, Untouched};
         let inherit = |id| Identity { id, inherited: true };
-        match (l.anon, r.anon) {
+        let mut known = (l.anon(), r.anon());
+        match known {
             // A new map, or one that never was written: only an inherited neighbour keeps off it.
-            (UnknownInherited { id }, Untouched) => l.anon = inherit(id),
-            (Untouched, UnknownInherited { id }) => r.anon = inherit(id),
+            (UnknownInherited { id }, Untouched) => known.0 = inherit(id),
+            (Untouched, UnknownInherited { id }) => known.1 = inherit(id),
             (Untouched, _) | (_, Untouched) => return false,
             // One identity, and yet apart: it was only inferred, and each part was written later.
-            (Identity { .. }, Identity { .. }) => r.anon = self.written(Unknown),
+            (Identity { .. }, Identity { .. }) => known.1 = self.written(Unknown),
             // In a child: the inherited side was written before the fork; of the other nothing follows.
-            (UnknownInherited { id }, Unknown | Identity { inherited: false, .. }) => l.anon = inherit(id),
-            (Unknown | Identity { inherited: false, .. }, UnknownInherited { id }) => r.anon = inherit(id),
+            (UnknownInherited { id }, Unknown | Identity { inherited: false, .. }) => known.0 = inherit(id),
+            (Unknown | Identity { inherited: false, .. }, UnknownInherited { id }) => known.1 = inherit(id),
             // Two that came through the fork, or parts of one: each was written, apart.
-            (UnknownInherited { id: a }, UnknownInherited { id: b }) if a != b => {
-                (l.anon, r.anon) = (inherit(a), inherit(b))
-            }
+            (UnknownInherited { id: a }, UnknownInherited { id: b }) if a != b => known = (inherit(a), inherit(b)),
             (UnknownInherited { .. } | Unknown, UnknownInherited { .. } | Unknown) => {
-                (l.anon, r.anon) = (self.written(Unknown), self.written(Unknown));
+                known = (self.written(Unknown), self.written(Unknown));
             }
-            (Identity { .. }, _) => r.anon = self.written(Unknown),
-            (_, Identity { .. }) => l.anon = self.written(Unknown),
+            (Identity { .. }, _) => known.1 = self.written(Unknown),
+            (_, Identity { .. }) => known.0 = self.written(Unknown),
         }
+        l.set_anon(known.0);
+        r.set_anon(known.1);
         true
     }
 

@@ -55,7 +55,7 @@
 //! ```
 //!
 //! A space that exists already (from `/proc/PID/smaps`, a snapshot) is loaded area by area with
-//! [`import`](AddressSpace::import).
+//! [`import`](AddressSpace::import), or with what few areas have by [`import_with`](AddressSpace::import_with).
 //!
 //! Shared anonymous memory is a map of a hidden file: MAP_SHARED with MAP_ANONYMOUS takes a backing, and each such map one of its
 //! own (a [`FileId`] with a new `open` or `inode`), or two of them side by side would merge.
@@ -88,6 +88,7 @@ mod brk;
 mod check;
 mod display;
 mod errno;
+mod extras;
 mod fault;
 mod features;
 mod file_pages;
@@ -125,10 +126,11 @@ mod uffd;
 mod unmap;
 
 pub use advise::Advice;
-pub use area::{Anon, AnonId, Area, Backing, FileId, Object, Policy, Uffd};
+pub use area::{Anon, AnonId, Area, Backing, FileId, Label, Object, Policy, Uffd};
 pub use check::Violation;
 pub use display::Line;
 pub use errno::{Errno, Error};
+pub use extras::Extras;
 pub use fault::{Access, Fault, Refused};
 pub use features::Features;
 pub use flags::{Flags, Letters, MapFlags, Prot};

@@ -114,6 +114,7 @@ pub struct Counters {
 
 impl Counters {
     /// So many bytes of an area with these flags.
+    #[inline]
     pub(crate) fn of(flags: Flags, bytes: u64) -> Counters {
         let if_so = |so: bool| if so { bytes } else { 0 };
         Counters {
@@ -126,6 +127,7 @@ impl Counters {
         }
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, o: &Counters) {
         self.total += o.total;
         self.data += o.data;
@@ -135,6 +137,7 @@ impl Counters {
         self.committed += o.committed;
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, o: &Counters) {
         self.total -= o.total;
         self.data -= o.data;
@@ -147,6 +150,7 @@ impl Counters {
 
 const STACK: Flags = Flags::GROWSDOWN.union(Flags::SHADOW_STACK);
 
+#[inline]
 fn is_data(flags: Flags) -> bool {
     flags & (Flags::WRITE | Flags::SHARED | STACK) == Flags::WRITE
 }

@@ -173,20 +173,51 @@ pub fn call<B: Backing>(
     nr: u64,
     args: [u64; 6],
 ) -> Option<Called> {
+    match nr {
+        MMAP | MUNMAP | BRK => Some(frequent(space, host, placement, nr, args)),
+        _ => other(space, host, placement, nr, args),
+    }
+}
+
+/// The calls that programs make most. The plan is made where it is returned, and copied nowhere.
+#[inline(never)]
+fn frequent<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    nr: u64,
+    args: [u64; 6],
+) -> Called {
+    let mut called = Called { result: 0, plan: Plan::new() };
+    let plan = &mut called.plan;
+    let done = match nr {
+        MMAP => map(space, host, placement, args, plan),
+        MUNMAP => space.unmap_at(args[0], args[1], plan).map(|()| 0),
+        _ => {
+            // What is refused gives the break as it is.
+            let _ = space.brk_at(args[0], plan);
+            Ok(space.layout().brk)
+        }
+    };
+    called.result = done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64);
+    called
+}
+
+/// The calls that are less frequent.
+fn other<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    nr: u64,
+    args: [u64; 6],
+) -> Option<Called> {
     let [a, b, c, d, e, _] = args;
     let zero = |done: Result<Plan, Error>| done.map(|plan| (0, plan));
     let done = match nr {
-        MMAP => map(space, host, placement, args),
         MPROTECT => zero(space.protect(a, b, prot(c), None)),
         PKEY_MPROTECT => {
             let key = if d as i32 == -1 { None } else { Some(u8::try_from(d as u32).unwrap_or(u8::MAX)) };
             zero(space.protect(a, b, prot(c), key.map(|k| if host.pkey(k.into()) { k } else { u8::MAX })))
-        }
-        MUNMAP => zero(space.unmap(a, b)),
-        BRK => {
-            let done = space.brk(a);
-            let plan = done.unwrap_or_else(|e| e.done);
-            Ok((space.layout().brk, plan))
         }
         MREMAP => space.mremap((a, b), c, RemapFlags::from_bits_retain(d), e, placement),
         MADVISE => zero(match Advice::from_raw(c as u32) {
@@ -273,9 +304,10 @@ fn map<B: Backing>(
     host: &mut impl Host<B>,
     placement: &mut impl Placement<B>,
     [start, len, prot, flags, fd, offset]: [u64; 6],
-) -> Result<(u64, Plan), Error> {
+    plan: &mut Plan,
+) -> Result<u64, Errno> {
     if !space.aligned(offset) {
-        return Err(Errno::EINVAL.into());
+        return Err(Errno::EINVAL);
     }
     let kind = flags as u32 & MapFlags::TYPE;
     // Bits above 32 are unknown ones: only SHARED_VALIDATE minds them.
@@ -293,16 +325,17 @@ fn map<B: Backing>(
     };
     // Huge pages of hugetlbfs have rules of their own, and a pool that is the host's: none here.
     if flags.contains(MapFlags::HUGETLB) {
-        return Err(Errno::EINVAL.into());
+        return Err(Errno::EINVAL);
     }
     let prot = Prot::from_bits_retain(prot as u32);
     // A fixed address that looks like an error number comes back as one, whatever is wrong with the rest.
     let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
     let sound = len != 0 && (1..=space.config().task_size).contains(&space.page_up(len));
     if fixed && start > u64::MAX - 4095 && sound && space.len() <= space.config().max_map_count {
-        return Ok((start, Plan::new()));
+        return Ok(start);
     }
-    space.mmap(&MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) }, placement)
+    let request = MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) };
+    space.mmap_at(&request, placement, plan)
 }
 
 /// `process_madvise`; `None` where it is another process's memory that it is about.

@@ -104,17 +104,23 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(space.len(), 1);
     /// ```
     pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
-        self.map_at(request.start, request)
+        Plan::of(|plan| self.map_at(request.start, request, plan)).map(|((), plan)| plan)
     }
 
-    /// `map` at another place than the request's own.
-    pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>) -> Result<Plan, Error> {
-        let (end, area) = self.check_map(start, request)?;
-        let mut plan = self.begin_store(2)?;
+    /// `map` at another place than the request's own; its steps go into `plan`, which is empty.
+    pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
+        let (end, flags, offset) = self.check_map(start, request)?;
+        let (object, bias) = match &request.backing {
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
+            None => (Object::Anonymous, 0),
+        };
+        let area = Area::new(flags, object, bias);
+        let area = if request.mode.contains(FileMode::ZERO) { area } else { self.born(area) };
+        self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
         let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable();
-        let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, &mut plan, seams));
+        let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, plan, seams));
         if went.is_ok() {
             if unlockable {
                 self.drop_lock(start);
@@ -126,12 +132,13 @@ impl<B: Backing> AddressSpace<B> {
                 self.populate_all(start, end);
             }
         }
-        self.finish(went, plan)
+        self.end_store(plan);
+        went
     }
 
-    /// All that can be refused before anything is touched. Gives the end and the new area.
-    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Area<B>), Errno> {
-        let page = self.page();
+    /// All that can be refused before anything is touched. Gives the end, the flags, and the offset.
+    #[inline(always)]
+    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
         let kind = r.flags.bits() & MapFlags::TYPE;
         if r.len == 0 || !self.aligned(r.offset) {
             return Err(Errno::EINVAL);
@@ -150,13 +157,14 @@ impl<B: Backing> AddressSpace<B> {
         if start < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
             return Err(Errno::EPERM);
         }
-        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && self.areas_in(start, end).next().is_some() {
+        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && !self.is_free(start, end) {
             return Err(Errno::EEXIST);
         }
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
             return Err(Errno::EPERM);
         }
-        self.may_lock_more(flags_of(r.flags) | self.def_flags, len)?;
+        let asked = flags_of(r.flags) | self.def_flags;
+        self.may_lock_more(asked, len)?;
         // The kernel's hidden file is mapped from its start, whatever the offset says.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
         // What cannot be mapped has no end of its own, nor has what is empty throughout.
@@ -164,14 +172,9 @@ impl<B: Backing> AddressSpace<B> {
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
         }
-        let flags = self.map_flags(r, kind)?;
-        let (object, bias) = match &r.backing {
-            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, page)),
-            None => (Object::Anonymous, 0),
-        };
+        let flags = self.map_flags(r, kind, asked)?;
         self.deny_execution(None, flags)?;
-        let area = Area::new(flags, object, bias);
-        Ok((end, if r.mode.contains(FileMode::ZERO) { area } else { self.born(area) }))
+        Ok((end, flags, offset))
     }
 
     /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not
@@ -212,7 +215,8 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    fn map_flags(&self, r: &MapRequest<B>, kind: u32) -> Result<Flags, Errno> {
+    /// The flags of an area, of which `asked` are those that the request's own flags ask for.
+    fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags) -> Result<Flags, Errno> {
         const PRIVATE: u32 = MapFlags::PRIVATE.bits();
         const SHARED: u32 = MapFlags::SHARED.bits();
         const VALIDATE: u32 = MapFlags::SHARED_VALIDATE.bits();
@@ -258,7 +262,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EPERM);
         }
         let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
-        let mut flags = prot.access() | flags_of(r.flags) | r.driver_flags | self.def_flags;
+        let mut flags = prot.access() | asked | r.driver_flags;
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };
@@ -289,6 +293,7 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 /// Whether memory with these flags is charged: private, writable, and not exempt.
+#[inline]
 pub(crate) fn accountable(flags: Flags) -> bool {
     flags.contains(Flags::WRITE) && !flags.intersects(Flags::SHARED | Flags::NORESERVE | Flags::HUGETLB)
 }

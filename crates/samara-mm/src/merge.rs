@@ -3,18 +3,19 @@
 //! I1. `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
 
 use crate::area::{Anon, Area, Doubt, Unsure};
+use crate::extras::Table;
 use crate::flags::Flags;
 use crate::reasons::{Reason, Reasons};
 
 /// Why `l` and `r`, which touch in this order, cannot be one area.
-pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>) -> Reasons {
-    let mut why = Reasons::EMPTY;
+pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons {
+    let (mut why, mut opened) = (Reasons::EMPTY, false);
     let differ = (l.flags ^ r.flags).difference(Flags::STICKY);
     let account_known = !l.unsure.account && !r.unsure.account;
     why.add(Reason::Protection, differ.intersects(Flags::ACCESS | Flags::PKEY));
     why.add(Reason::Lock, differ.intersects(Flags::LOCK));
     why.add(Reason::Seal, differ.intersects(Flags::SEALED));
-    why.add(Reason::Uffd, differ.intersects(Flags::UFFD) || l.uffd != r.uffd);
+    why.add(Reason::Uffd, differ.intersects(Flags::UFFD));
     why.add(
         Reason::Accounting,
         differ.intersects(Flags::NORESERVE) || (differ.intersects(Flags::ACCOUNT) && account_known),
@@ -23,30 +24,38 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>) -> Reasons {
         Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD | Flags::NORESERVE | Flags::ACCOUNT;
     why.add(Reason::Flags, !differ.difference(named).is_empty());
     why.add(Reason::Special, l.is_special() || r.is_special());
-    why.add(Reason::Policy, l.policy != r.policy);
-    why.add(Reason::Name, l.name != r.name);
+    if l.extra != r.extra {
+        let (l, r) = (table.get(l.extra), table.get(r.extra));
+        why.add(Reason::Uffd, l.uffd != r.uffd);
+        why.add(Reason::Policy, l.policy != r.policy);
+        why.add(Reason::Name, l.name != r.name);
+        opened = matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b);
+    }
     if l.object != r.object {
         // Offsets and identities mean nothing across objects.
         why.add(Reason::Backing, true);
         return why;
     }
-    why.add(Reason::OpenFile, matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b));
+    why.add(Reason::OpenFile, opened);
     why.add(Reason::Offset, !biases_fit(l, r));
-    why.add(Reason::AnonymousIdentity, common_anon(l.anon, r.anon).is_none());
+    why.add(Reason::AnonymousIdentity, common_anon(l.anon(), r.anon()).is_none());
     why
 }
 
 /// The one area that `l` and `r` become, or why they do not.
-pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>) -> Result<Area<B>, Reasons> {
-    let why = reasons(l, r);
+pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Result<Area<B>, Reasons> {
+    let why = reasons(l, r, table);
     if !why.is_empty() {
         return Err(why);
     }
     let known = if l.unsure.account { r } else { l };
     let mut one = l.clone();
     one.flags = l.flags.difference(Flags::ACCOUNT) | (known.flags & Flags::ACCOUNT) | (r.flags & Flags::STICKY);
-    one.anon = common_anon(l.anon, r.anon).unwrap_or(l.anon);
-    one.opened = l.opened.or(r.opened);
+    one.set_anon(common_anon(l.anon(), r.anon()).unwrap_or(l.anon()));
+    if l.extra != r.extra && table.get(l.extra).opened.is_none() && table.get(r.extra).opened.is_some() {
+        // The rest of what they have is equal.
+        one.extra = r.extra;
+    }
     // A join settles no doubt about the offset: what was joined may go again within the same call.
     one.bias = if r.unsure.bias > l.unsure.bias { r.bias } else { l.bias };
     one.unsure = Unsure { account: l.unsure.account && r.unsure.account, bias: l.unsure.bias.max(r.unsure.bias) };

@@ -48,9 +48,9 @@ impl fmt::Display for Name<'_> {
 impl<B: Backing> AddressSpace<B> {
     /// The name of an area of this space, if it has one.
     pub(crate) fn name_of<'a>(&self, at: &Placed<'a, B>) -> Option<Name<'a>> {
-        let Placed { start, end, area } = *at;
+        let Placed { start, end, area, .. } = *at;
         let layout = self.layout;
-        let kind = match (&area.object, &area.name) {
+        let kind = match (&area.object, &at.extras().name) {
             (Object::File(_), Some(n)) => Kind::Tagged("anon_shmem", n),
             (Object::File(b), None) if b.name().is_empty() => return None,
             (Object::File(b), None) => Kind::Path(b.name()),

@@ -186,10 +186,21 @@ impl<B: Backing> AddressSpace<B> {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+        Plan::of(|plan| self.mmap_at(request, placement, plan))
+    }
+
+    /// `mmap`, with its steps in `plan`, which is empty.
+    #[inline]
+    pub(crate) fn mmap_at(
+        &mut self,
+        request: &MapRequest<B>,
+        placement: &mut impl Placement<B>,
+        plan: &mut Plan,
+    ) -> Result<u64, Errno> {
         let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
         let start = if fixed { request.start } else { self.choose(request, placement)? };
-        let plan = self.map_at(start, request)?;
-        Ok((start, plan))
+        self.map_at(start, request, plan)?;
+        Ok(start)
     }
 
     /// Where [`AddressSpace::mmap`] would put a map that is not fixed.
@@ -213,8 +224,7 @@ impl<B: Backing> AddressSpace<B> {
         let huge = self.huge_places(request.backing.as_ref(), private, offset, hint, len);
         let at = placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)?;
         // A policy of somebody's own may be wrong: nothing is mapped over for it.
-        let taken = self.areas_in(at, at.saturating_add(len)).next().is_some();
-        if taken { Err(Errno::EEXIST) } else { Ok(at) }
+        if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
 
     /// What the place is to be congruent to, if it is to suit huge pages: private anonymous memory without a wish that is whole huge pages, or a file that

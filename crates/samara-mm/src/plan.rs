@@ -1,6 +1,6 @@
 //! Plans: what a call did, step by step. Knows nothing of the rules that led to it.
 
-use crate::errno::Errno;
+use crate::errno::{Errno, Error};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
@@ -61,7 +61,7 @@ pub struct Plan(Steps);
 /// A few steps need no memory of their own: most calls have no more.
 #[derive(Clone, Debug)]
 enum Steps {
-    Few { len: u8, steps: [Step; FEW] },
+    Few { len: usize, steps: [Step; FEW] },
     Many(Vec<Step>),
 }
 
@@ -69,19 +69,28 @@ enum Steps {
 const FEW: usize = 4;
 
 impl Plan {
+    #[inline]
     pub(crate) const fn new() -> Plan {
-        let none = Step { kind: StepKind::Split, start: 0, end: 0 };
+        let none = Step { kind: StepKind::Unmapped, start: 0, end: 0 };
         Plan(Steps::Few { len: 0, steps: [none; FEW] })
     }
 
     /// Room for `n` more steps, so that pushing them cannot fail.
+    #[inline]
     pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
+        match &self.0 {
+            Steps::Few { len, .. } if len.saturating_add(n) <= FEW => Ok(()),
+            _ => self.reserve_more(n),
+        }
+    }
+
+    #[cold]
+    fn reserve_more(&mut self, n: usize) -> Result<(), Errno> {
         match &mut self.0 {
-            Steps::Few { len, .. } if usize::from(*len).saturating_add(n) <= FEW => Ok(()),
             Steps::Few { len, steps } => {
                 let mut many = Vec::new();
-                many.try_reserve(usize::from(*len).saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
-                many.extend_from_slice(&steps[..usize::from(*len)]);
+                many.try_reserve(len.saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
+                many.extend_from_slice(steps.get(..*len).unwrap_or_default());
                 self.0 = Steps::Many(many);
                 Ok(())
             }
@@ -90,35 +99,56 @@ impl Plan {
     }
 
     /// For how many steps there is room in memory of its own.
+    #[inline]
     pub(crate) fn room(&self) -> usize {
         if let Steps::Many(many) = &self.0 { many.capacity() } else { 0 }
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {
-        let step = Step { kind, start, end };
+        if let Steps::Few { len, steps } = &mut self.0
+            && let Some(step) = steps.get_mut(*len)
+        {
+            // Field by field: what is put together elsewhere is read back before its parts are in the cache.
+            (step.kind, step.start, step.end) = (kind, start, end);
+            *len += 1;
+            return;
+        }
+        self.push_more(Step { kind, start, end });
+    }
+
+    #[cold]
+    fn push_more(&mut self, step: Step) {
         match &mut self.0 {
-            Steps::Few { len, steps } if usize::from(*len) < FEW => {
-                steps[usize::from(*len)] = step;
-                *len += 1;
-            }
             Steps::Few { steps, .. } => self.0 = Steps::Many(steps.iter().copied().chain([step]).collect()),
             Steps::Many(many) => many.push(step),
         }
     }
 
     /// Takes back all but the first `len` steps.
+    #[inline]
     pub(crate) fn truncate(&mut self, to: usize) {
         match &mut self.0 {
-            Steps::Few { len, .. } => *len = (*len).min(to.min(FEW) as u8),
+            Steps::Few { len, .. } => *len = (*len).min(to),
             Steps::Many(many) => many.truncate(to),
         }
     }
 
     /// The steps.
+    #[inline]
     pub fn steps(&self) -> &[Step] {
         match &self.0 {
-            Steps::Few { len, steps } => &steps[..usize::from(*len)],
+            Steps::Few { len, steps } => steps.get(..*len).unwrap_or_default(),
             Steps::Many(many) => many,
+        }
+    }
+
+    /// The plan that `act` makes, or its error with it.
+    pub(crate) fn of<T>(act: impl FnOnce(&mut Plan) -> Result<T, Errno>) -> Result<(T, Plan), Error> {
+        let mut plan = Plan::new();
+        match act(&mut plan) {
+            Ok(value) => Ok((value, plan)),
+            Err(errno) => Err(Error { errno, done: plan }),
         }
     }
 
@@ -144,6 +174,7 @@ impl Eq for Plan {}
 
 impl Deref for Plan {
     type Target = [Step];
+    #[inline]
     fn deref(&self) -> &[Step] {
         self.steps()
     }

@@ -23,17 +23,14 @@ impl<B: Backing> AddressSpace<B> {
         }
         let refused = match policy {
             Some(_) => self.covered(start, end) < end,
-            None => self.areas_in(start, end).next().is_none(),
+            None => self.is_free(start, end),
         };
         if refused {
             return Err(Errno::EFAULT.into());
         }
+        self.derive_extras(&[(start, end - 1)], |extras| extras.policy.clone_from(&policy))?;
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |_, a, _, _| {
-            let mut new = a.clone();
-            new.policy.clone_from(&policy);
-            Ok(Some(new))
-        });
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(space.with_derived(a))));
         self.finish(went.map(|_| ()), plan)
     }
 
@@ -46,14 +43,13 @@ impl<B: Backing> AddressSpace<B> {
         if end == start {
             return Ok(Plan::new());
         }
+        self.derive_extras(&[(start, end - 1)], |extras| extras.name.clone_from(&name))?;
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |_, a, _, _| {
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
             if !matches!(a.object, Object::Anonymous) {
                 return Err(Errno::EBADF);
             }
-            let mut new = a.clone();
-            new.name.clone_from(&name);
-            Ok(Some(new))
+            Ok(Some(space.with_derived(a)))
         });
         self.finish(crate::advise::advice_answer(went), plan)
     }

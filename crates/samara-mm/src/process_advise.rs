@@ -45,7 +45,7 @@ impl<B: Backing> AddressSpace<B> {
                 continue;
             }
             // What the advice on this range can tell: room for that comes first, so that nothing is done and not told.
-            let steps = self.areas_in(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
+            let steps = self.met(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
             let advised = match plan.reserve(steps) {
                 Ok(()) => self.advise(start, len, advice),
                 Err(e) => Err(e.into()),

@@ -106,7 +106,7 @@ fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<
         new.unsure.account = false;
     } else if old.flags.contains(Flags::ACCOUNT) && !new.flags.contains(Flags::WRITE) {
         // Anonymous memory that was never written gives its charge back; a private file map keeps it.
-        match old.anon {
+        match old.anon() {
             Anon::Untouched if old.is_anonymous() => new.flags -= Flags::ACCOUNT,
             Anon::Untouched | Anon::Identity { .. } => {}
             _ if !old.is_anonymous() => {}

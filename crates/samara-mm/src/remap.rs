@@ -10,7 +10,7 @@ use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
 use crate::shm::is_segment;
 use crate::space::{AddressSpace, Placed};
-use crate::store::Around;
+use crate::store::{Around, Side};
 use bitflags::bitflags;
 
 /// Where the memory goes.
@@ -80,7 +80,7 @@ impl<B: Backing> AddressSpace<B> {
         let many = self.config.features.contains(Features::MOVE_MANY);
         let multi = many && matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
         let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
-        if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(first.area)) {
+        if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(&first)) {
             return Err(Errno::EPERM.into());
         }
         match r.mode {
@@ -90,14 +90,19 @@ impl<B: Backing> AddressSpace<B> {
             }
             RemapMode::InPlace => self.grow(r),
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
-                let from = self.areas_in(r.old, r.old.saturating_add(r.old_len)).count();
+                let from = self.met(r.old, r.old.saturating_add(r.old_len)).count();
                 // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both sides;
                 // and a few cuts at the ends (the areas between them are whole, and their end adds nothing).
-                let inside = self.areas_in(to, to + r.new_len).count();
+                let inside = self.met(to, to + r.new_len).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
                 self.set_aside(r.old, r.old.saturating_add(r.old_len), stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
+                if !self.extras.is_empty() {
+                    // What moves, and what it may join, without a registration.
+                    let moved = (r.old, r.old.saturating_add(r.old_len));
+                    self.derive_extras(&[moved, (to.saturating_sub(1), to + r.new_len)], |extras| extras.uffd = None)?;
+                }
                 let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
                 self.finish(went, plan)
             }
@@ -164,7 +169,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let at_end = |a: Placed<'_, B>| r.old_len != 0 && r.old.checked_add(r.old_len) == Some(a.end);
         let to = r.old.checked_add(r.new_len).filter(|to| *to <= self.config.task_size);
-        let free = |to| self.areas_in(r.old.saturating_add(r.old_len), to).next().is_none();
+        let free = |to| self.is_free(r.old.saturating_add(r.old_len), to);
         self.area_at(r.old).is_some_and(at_end) && to.is_some_and(free)
     }
 
@@ -188,7 +193,7 @@ impl<B: Backing> AddressSpace<B> {
         if self.areas.len().saturating_add(spare) >= self.config.max_map_count.saturating_sub(3) {
             return Err(Errno::ENOMEM);
         }
-        if matches!(r.mode, RemapMode::MoveTo(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
+        if matches!(r.mode, RemapMode::MoveTo(_)) && !self.is_free(to, to + r.new_len) {
             return Err(Errno::EINVAL);
         }
         Ok(())
@@ -236,18 +241,19 @@ impl<B: Backing> AddressSpace<B> {
         }
         let (one, was) = (at.area.clone(), Counters::of(at.area.flags, end - start));
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
-        let inherited = matches!(one.anon, Anon::Identity { inherited: true, .. });
+        let inherited = matches!(one.anon(), Anon::Identity { inherited: true, .. });
         let next = self.area_at(to).filter(|_| !is_segment(&one)).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
-            if inherited && n.anon == Anon::Untouched && n.has_own_pages() {
-                n.anon = one.anon;
+            if inherited && n.anon() == Anon::Untouched && n.has_own_pages() {
+                n.set_anon(one.anon());
             }
             (e, n)
         });
-        let mut plan = self.begin_store(1)?;
+        self.begin_store(1)?;
+        let mut plan = Plan::new();
         plan.push(StepKind::Mapped, end, to);
         plan.push(StepKind::Merged, end, end);
-        let right = next.as_ref().map(|(end, area)| Placed { start: to, end: *end, area });
-        let around = Around { left: None, right, was, refused: None };
+        let right = next.as_ref().map(|(end, area)| Side { start: to, end: *end, area });
+        let around = Around::new(None, right, was);
         self.with_seams(|space, seams| {
             let store = space.joined((start, to), one, &around, seams, &mut plan);
             space.commit(store)
@@ -264,7 +270,7 @@ impl<B: Backing> AddressSpace<B> {
         let source = at.area.flags;
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
         self.may_grow(r, source)?;
-        if matches!(r.mode, RemapMode::Fixed(_)) && self.areas_in(to, to + r.new_len).next().is_some() {
+        if matches!(r.mode, RemapMode::Fixed(_)) && !self.is_free(to, to + r.new_len) {
             self.unmap_range(to, to + r.new_len, plan)?;
         }
         let mut len = r.old_len;
@@ -296,7 +302,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut at = r.old;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (s, e) = (a.start.max(at), a.end.min(end));
-            if moves_alone(a.area) {
+            if moves_alone(&a) {
                 return Err(Errno::EFAULT);
             }
             if a.area.flags.contains(Flags::SEALED) {
@@ -307,7 +313,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             let cut_special = !a.area.can_split() && (s != a.start || e != a.end);
             let (source, target) = (a.area.flags, to + (s - r.old));
-            if self.areas_in(target, target + (e - s)).next().is_some() {
+            if !self.is_free(target, target + (e - s)) {
                 self.unmap_range(target, target + (e - s), plan)?;
             }
             self.may_arrive(source, (e - s, e - s), target, r.dontunmap)?;
@@ -335,7 +341,7 @@ impl<B: Backing> AddressSpace<B> {
         let shift = (old / page).wrapping_sub(to / page);
         copy.bias = copy.bias.wrapping_add(shift);
         if copy.is_anonymous() {
-            match copy.anon {
+            match copy.anon() {
                 Anon::Untouched => (copy.bias, copy.unsure.bias) = (0, Doubt::Known),
                 _ if copy.unsure.bias != Doubt::Known => copy.unsure.bias = Doubt::Any,
                 Anon::Identity { .. } => {}
@@ -343,7 +349,7 @@ impl<B: Backing> AddressSpace<B> {
                 Anon::Unknown | Anon::UnknownInherited { .. } => copy.unsure.bias = Doubt::OrZero,
             }
         }
-        let deaf = copy.uffd.is_some_and(|u| !u.remap_events);
+        let deaf = source.extras().uffd.is_some_and(|u| !u.remap_events);
         let (first, last) = (source.start, source.end);
         // The copy comes first, and may join its own source for a moment: what stays of that keeps the identity.
         self.put(to, to + new_len, copy, plan)?;
@@ -351,7 +357,7 @@ impl<B: Backing> AddressSpace<B> {
             // Only now, and from all that the copy has joined; what is remembered of the joins follows.
             let sides = self.seams.iter_mut().map(|s| if s.at == to { &mut s.right } else { &mut s.left });
             for a in sides.chain(self.areas.get_mut(to).map(|(_, a)| a)) {
-                a.uffd = None;
+                a.extra = self.extras.derived(a.extra);
                 a.flags -= Flags::UFFD;
             }
         }
@@ -398,14 +404,15 @@ impl<B: Backing> AddressSpace<B> {
 fn emptied<B>(a: &mut Area<B>, whole: bool) {
     a.flags -= Flags::LOCK;
     if whole {
-        a.anon = Anon::Untouched;
+        a.set_anon(Anon::Untouched);
         a.unsure.bias = Doubt::Known;
     }
 }
 
 /// Whether it is not moved together with others: what is registered, and what has places chosen by a rule of its own.
-fn moves_alone<B: Backing>(a: &Area<B>) -> bool {
-    a.uffd.is_some() || is_segment(a) || matches!(&a.object, Object::File(file) if file.is_zero())
+fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
+    let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
+    zero || a.extras().uffd.is_some() || is_segment(a.area)
 }
 
 /// What growth and moves ask of the area that the old range starts in.

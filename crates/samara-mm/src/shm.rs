@@ -72,7 +72,7 @@ impl<B: Backing> AddressSpace<B> {
         let fixed = if start.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
         if let Some(start) = start.filter(|_| !flags.contains(ShmFlags::REMAP)) {
             let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
-            if self.areas_in(start, end).next().is_some() {
+            if !self.is_free(start, end) {
                 return Err(Errno::EINVAL.into());
             }
         }
@@ -101,14 +101,16 @@ impl<B: Backing> AddressSpace<B> {
         let bias = Area::<B>::bias_of(addr, 0, self.page());
         let found = |a: &Placed<'_, B>| a.area.bias == bias && is_segment(a.area);
         let first = if self.aligned(addr) { self.areas_in(addr, u64::MAX).find(found) } else { None };
-        let (start, mut at, of) = first.map(|a| (a.start, a.end, a.area.clone())).ok_or(Errno::EINVAL)?;
+        let first = first.map(|a| (a.start, a.end, a.area.clone(), a.extras().opened));
+        let (start, mut at, of, opened) = first.ok_or(Errno::EINVAL)?;
         let Object::File(backing) = &of.object else { return Err(Errno::EINVAL.into()) };
         let to = addr.saturating_add(self.page_up(bytes(backing)));
-        let mut plan = self.begin_store(0)?;
-        plan.reserve(self.areas_in(start, to).count().saturating_add(1).saturating_mul(2))?;
+        self.begin_store(0)?;
+        let mut plan = Plan::new();
+        plan.reserve(self.met(start, to).count().saturating_add(1).saturating_mul(2))?;
         // What is sealed is passed over, and that is no error.
         let _ = self.unmap_range(start, at, &mut plan);
-        let same = |a: &Placed<'_, B>| found(a) && a.area.object == of.object && a.area.opened == of.opened;
+        let same = |a: &Placed<'_, B>| found(a) && a.area.object == of.object && a.extras().opened == opened;
         loop {
             let next = self.areas_in(at, to).find(|a| same(a) && a.end <= to).map(|a| (a.start, a.end));
             let Some((start, end)) = next else { return self.finish(Ok(()), plan) };

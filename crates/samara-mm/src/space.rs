@@ -6,6 +6,7 @@
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
+use crate::extras::{Extras, Table};
 use crate::features::Features;
 use crate::flags::Flags;
 use crate::learn::Seam;
@@ -102,8 +103,7 @@ pub struct Layout {
     pub data: u64,
 }
 
-/// An area with its place.
-#[derive(Debug, PartialEq, Eq)]
+/// An area with its place. `==` compares extras, too.
 pub struct Placed<'a, B> {
     /// First address.
     pub start: u64,
@@ -111,6 +111,7 @@ pub struct Placed<'a, B> {
     pub end: u64,
     /// What it is.
     pub area: &'a Area<B>,
+    pub(crate) extras: &'a Table,
 }
 
 impl<B> Clone for Placed<'_, B> {
@@ -121,7 +122,29 @@ impl<B> Clone for Placed<'_, B> {
 
 impl<B> Copy for Placed<'_, B> {}
 
-impl<B> Placed<'_, B> {
+impl<B: fmt::Debug> fmt::Debug for Placed<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut s = f.debug_struct("Placed");
+        s.field("start", &self.start).field("end", &self.end).field("area", self.area);
+        s.field("extras", self.extras()).finish()
+    }
+}
+
+impl<B: PartialEq> PartialEq for Placed<'_, B> {
+    fn eq(&self, o: &Self) -> bool {
+        (self.start, self.end, self.area) == (o.start, o.end, o.area) && self.extras() == o.extras()
+    }
+}
+
+impl<B: Eq> Eq for Placed<'_, B> {}
+
+impl<'a, B> Placed<'a, B> {
+    /// What only few areas have: policy, registration, name.
+    #[inline]
+    pub fn extras(&self) -> &'a Extras {
+        self.extras.get(self.area.extra)
+    }
+
     /// Offset into the object of the first page, in bytes (for anonymous memory: the place where it was mapped).
     pub fn offset(&self, page: PageSize) -> u64 {
         self.area.bias.wrapping_add(self.start / page.bytes()).wrapping_mul(page.bytes())
@@ -161,6 +184,7 @@ impl core::error::Error for ImportError {}
 #[derive(Debug)]
 pub struct AddressSpace<B> {
     pub(crate) areas: RangeMap<Area<B>>,
+    pub(crate) extras: Table,
     pub(crate) config: Config,
     pub(crate) layout: Layout,
     /// LOCKED and LOCKONFAULT as `mlockall(MCL_FUTURE)` set them.
@@ -186,6 +210,7 @@ impl<B: Backing> AddressSpace<B> {
     pub fn new(config: Config) -> Self {
         AddressSpace {
             areas: RangeMap::new(),
+            extras: Table::default(),
             config,
             layout: Layout::default(),
             def_flags: Flags::empty(),
@@ -217,22 +242,32 @@ impl<B: Backing> AddressSpace<B> {
         self.layout = layout;
     }
 
-    /// Puts an area at `[start, end)` as it is: nothing is merged, no flag is added. Loads a space that exists already. (Shared memory has no anonymous
-    /// identity: one that is given is dropped.)
+    /// Puts an area at `[start, end)` as it is, without [`Extras`]: nothing is merged, no flag is added. Loads a space that exists already. (Shared memory has no
+    /// anonymous identity: one that is given is dropped.)
     ///
     /// # Errors
     /// Bad bounds, or something is there; the space is then as it was.
-    pub fn import(&mut self, start: u64, end: u64, mut area: Area<B>) -> Result<(), ImportError> {
+    pub fn import(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), ImportError> {
+        self.import_with(start, end, area, Extras::default())
+    }
+
+    /// [`AddressSpace::import`] of an area that has extras.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import_with(&mut self, start: u64, end: u64, mut area: Area<B>, extras: Extras) -> Result<(), ImportError> {
         if !self.aligned(start) || !self.aligned(end) || end <= start {
             return Err(ImportError::BadBounds);
         }
-        if self.areas_in(start, end).next().is_some() {
+        if !self.is_free(start, end) {
             return Err(ImportError::Overlaps);
         }
         if !area.has_own_pages() {
-            area.anon = crate::area::Anon::Untouched;
+            area.set_anon(crate::area::Anon::Untouched);
         }
         self.set_aside(start, end, 1).map_err(|_| ImportError::Memory)?;
+        self.sweep_extras();
+        area.extra = self.extras.add(extras).map_err(|_| ImportError::Memory)?;
         self.seams.clear();
         self.store(start, end, area).map_err(|_| ImportError::Memory)
     }
@@ -262,7 +297,7 @@ impl<B: Backing> AddressSpace<B> {
         if !self.aligned(start) || start >= at.start {
             return Err(Errno::EINVAL);
         }
-        if self.areas_in(start, at.start).next().is_some() {
+        if !self.is_free(start, at.start) {
             return Err(Errno::ENOMEM);
         }
         let (from, end) = (at.start, at.end);
@@ -301,24 +336,24 @@ impl<B: Backing> AddressSpace<B> {
 
     /// The areas, ascending.
     pub fn areas(&self) -> impl DoubleEndedIterator<Item = Placed<'_, B>> + Clone {
-        self.areas.iter().map(place)
+        self.areas.iter().map(|at| self.placed(at))
     }
 
     /// The area that holds `addr`. O(log n).
     pub fn area_at(&self, addr: u64) -> Option<Placed<'_, B>> {
-        self.areas.get(addr).map(place)
+        self.areas.get(addr).map(|at| self.placed(at))
     }
 
     /// The area that holds `addr`, or the first one after it. O(log n).
     pub fn area_at_or_after(&self, addr: u64) -> Option<Placed<'_, B>> {
-        self.areas.at_or_after(addr).map(place)
+        self.areas.at_or_after(addr).map(|at| self.placed(at))
     }
 
     /// The areas that meet `[start, end)`, whole, ascending.
     pub fn areas_in(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = Placed<'_, B>> + Clone {
         // An empty window is asked as one that no entry can meet: the iterator's type must stay one.
         let window = (start < end).then(|| Span::new(start, end - 1));
-        window.into_iter().flat_map(|w| self.areas.range(w).map(place))
+        window.into_iter().flat_map(|w| self.areas.range(w).map(|at| self.placed(at)))
     }
 
     /// How many areas there are.
@@ -337,13 +372,13 @@ impl<B: Backing> AddressSpace<B> {
     /// way, and where a neighbour came to be equal without being looked at.
     pub fn why_not_merged(&self, addr: u64) -> Option<Reasons> {
         let (l, r) = self.pair(addr)?;
-        Some(merge::reasons(l.area, r.area))
+        Some(merge::reasons(l.area, r.area, &self.extras))
     }
 
     /// Where the first hole in `[start, end)` begins; `end` if there is none.
     pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
-        for a in self.areas_in(start, end) {
+        for a in self.met(start, end) {
             if a.start > at {
                 break;
             }
@@ -356,6 +391,11 @@ impl<B: Backing> AddressSpace<B> {
     pub(crate) fn pair(&self, addr: u64) -> Option<(Placed<'_, B>, Placed<'_, B>)> {
         let l = self.area_at(addr.checked_sub(1)?).filter(|l| l.end == addr)?;
         Some((l, self.area_at(addr)?))
+    }
+
+    #[inline]
+    pub(crate) fn placed<'a>(&'a self, (span, area): (Span, &'a Area<B>)) -> Placed<'a, B> {
+        Placed { start: span.first, end: span.last.saturating_add(1), area, extras: &self.extras }
     }
 
     pub(crate) fn page(&self) -> u64 {
@@ -388,8 +428,4 @@ impl<B: Backing> AddressSpace<B> {
         self.next_id = id.wrapping_add(1);
         id
     }
-}
-
-pub(crate) fn place<B>((span, area): (Span, &Area<B>)) -> Placed<'_, B> {
-    Placed { start: span.first, end: span.last.saturating_add(1), area }
 }

@@ -2,7 +2,6 @@
 
 use crate::area::{Area, Object};
 use crate::flags::Flags;
-use alloc::sync::Arc;
 
 impl<B> Area<B> {
     /// `[vdso]`: code of the kernel's. Readable and executable; a debugger may write to it.
@@ -30,6 +29,6 @@ impl<B> Area<B> {
     }
 
     fn special(name: &str, flags: Flags) -> Area<B> {
-        Area::new(flags, Object::Special(Arc::from(name)), 0)
+        Area::new(flags, Object::Special(name.into()), 0)
     }
 }

@@ -16,7 +16,7 @@ use crate::limits::Counters;
 use crate::merge;
 use crate::plan::{Plan, StepKind};
 use crate::shm::is_segment;
-use crate::space::{AddressSpace, Placed, Touches};
+use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
 use core::mem;
 use samara::Span;
@@ -33,16 +33,42 @@ pub(crate) enum Holes {
     Pass,
 }
 
+/// An area beside a range.
+pub(crate) struct Side<'a, B> {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) area: &'a Area<B>,
+}
+
+impl<B> Clone for Side<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Side<'_, B> {}
+
+pub(crate) fn side<B>((span, area): (Span, &Area<B>)) -> Side<'_, B> {
+    Side { start: span.first, end: span.last.saturating_add(1), area }
+}
+
 /// What lies in a range and around it.
 pub(crate) struct Around<'a, B> {
     /// The area that ends where the range starts, or that lies across its start.
-    pub(crate) left: Option<Placed<'a, B>>,
+    pub(crate) left: Option<Side<'a, B>>,
     /// The area that starts where the range ends, or that lies across its end.
-    pub(crate) right: Option<Placed<'a, B>>,
+    pub(crate) right: Option<Side<'a, B>>,
     /// The sums over what the range holds.
     pub(crate) was: Counters,
     /// Why it cannot be emptied, if so, and whether a cut at its start stays then.
     pub(crate) refused: Option<(Errno, bool)>,
+}
+
+impl<'a, B> Around<'a, B> {
+    /// These neighbours, and nothing that refuses.
+    pub(crate) fn new(left: Option<Side<'a, B>>, right: Option<Side<'a, B>>, was: Counters) -> Self {
+        Around { left, right, was, refused: None }
+    }
 }
 
 /// One store to be made: the place, what comes there, and the sums over what is there now.
@@ -55,17 +81,40 @@ pub(crate) struct Store<B> {
 
 impl<B: Backing> AddressSpace<B> {
     /// Begins a call that does one store, which is whole or not at all by itself; its steps are asked for as they come.
-    pub(crate) fn begin_store(&mut self, joins: usize) -> Result<Plan, Errno> {
-        self.forget_joins(joins)?;
-        Ok(Plan::new())
+    #[inline]
+    pub(crate) fn begin_store(&mut self, joins: usize) -> Result<(), Errno> {
+        self.forget_joins(joins)
+    }
+
+    /// Ends it: a large one gives back what was set aside.
+    #[inline]
+    pub(crate) fn end_store(&mut self, plan: &Plan) {
+        if plan.room() > LARGE {
+            self.give_back();
+        }
+    }
+
+    #[cold]
+    fn give_back(&mut self) {
+        self.areas.release();
+        // In a new block: to shrink the old one could abort for want of memory.
+        let mut few = Vec::new();
+        if self.seams.capacity() > LARGE && few.try_reserve_exact(self.seams.len()).is_ok() {
+            few.append(&mut self.seams);
+            self.seams = few;
+        }
     }
 
     /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none of them if memory is short. O(k + log n).
+    #[inline(always)]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
-        let mut around = Around { left: None, right: None, was: Counters::default(), refused: None };
+        let mut around = Around::new(None, None, Counters::default());
         let mut first = true;
-        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
+            if a.start > end {
+                break;
+            }
             if a.start < start {
                 around.left = Some(a);
             }
@@ -90,26 +139,34 @@ impl<B: Backing> AddressSpace<B> {
             plan.push(StepKind::Unmapped, s, e);
             around.was.add(&Counters::of(a.area.flags, e - s));
             first = false;
+            if a.end > end {
+                break;
+            }
         }
         Ok(around)
     }
 
     /// What `act` does, with the joins of this call, to which it adds; without those that it added, where it fails.
+    #[inline]
     pub(crate) fn with_seams(
         &mut self,
         act: impl FnOnce(&mut Self, &mut Vec<Seam<B>>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let mut seams = mem::take(&mut self.seams);
+        let unseen = self.config.touches == Touches::Unseen;
+        let mut seams = if unseen { mem::take(&mut self.seams) } else { Vec::new() };
         let before = seams.len();
         let went = act(self, &mut seams);
-        if went.is_err() {
-            seams.truncate(before);
+        if unseen {
+            if went.is_err() {
+                seams.truncate(before);
+            }
+            self.seams = seams;
         }
-        self.seams = seams;
         went
     }
 
     /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow. `plan` has room for two steps.
+    #[inline(always)]
     pub(crate) fn joined(
         &self,
         (start, end): (u64, u64),
@@ -126,7 +183,7 @@ impl<B: Backing> AddressSpace<B> {
             }
         };
         if let Some(l) = around.left
-            && let Ok(one) = merge::join(l.area, &store.one)
+            && let Ok(one) = merge::join(l.area, &store.one, &self.extras)
         {
             seam(start, l.area, &store.one);
             store.was.add(&Counters::of(l.area.flags, start - l.start));
@@ -136,7 +193,7 @@ impl<B: Backing> AddressSpace<B> {
         // Of what may not go up in another, there is one that grows.
         let one_only = store.from < start && is_segment(&store.one);
         if let Some(r) = around.right.filter(|_| !one_only)
-            && let Ok(one) = merge::join(&store.one, r.area)
+            && let Ok(one) = merge::join(&store.one, r.area, &self.extras)
         {
             seam(end, &store.one, r.area);
             store.was.add(&Counters::of(r.area.flags, r.end - end));
@@ -147,6 +204,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// `joined`, for an area that is new.
+    #[inline(always)]
     pub(crate) fn mapped(
         &self,
         (start, end): (u64, u64),
@@ -163,6 +221,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Makes the store.
+    #[inline(always)]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
         self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
@@ -181,25 +240,52 @@ impl<B: Backing> AddressSpace<B> {
     /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that add an entry, and room
     /// for so many joins. Forgets the last call's seams. Ends with `finish`.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
+        let (pieces, wide) = self.pieces(start, end);
+        self.begin_with((start, end), pieces, stores.saturating_add(wide), joins)
+    }
+
+    fn begin_with(
+        &mut self,
+        (start, end): (u64, u64),
+        pieces: usize,
+        stores: usize,
+        joins: usize,
+    ) -> Result<Plan, Errno> {
         let mut plan = Plan::new();
-        let (mut pieces, mut stores) = (0_usize, stores);
-        for a in self.areas_in(start, end) {
-            pieces += 1;
-            // What joins across 4 GiB may need a leaf of another form.
-            stores += usize::from(a.start >> 32 != a.end >> 32);
-        }
         // Each is changed, each boundary joined, and each end joined or cut.
         plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
-        self.set_aside(start, end, stores)?;
+        if stores > 0 {
+            self.set_aside(start, end, stores)?;
+        }
         self.forget_joins(joins)?;
         Ok(plan)
     }
 
+    /// How many areas meet `[start, end)`, and how many of them lie across 4 GiB: what joins there may need a leaf of another form.
+    fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
+        self.met(start, end).fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
+    }
+
+    /// The areas that meet `[start, end)`, ascending.
+    #[inline]
+    pub(crate) fn met(&self, start: u64, end: u64) -> impl Iterator<Item = Side<'_, B>> {
+        self.areas.range_from(start).map(side).take_while(move |a| a.start < end && start < end)
+    }
+
+    /// Whether nothing meets it.
+    #[inline]
+    pub(crate) fn is_free(&self, start: u64, end: u64) -> bool {
+        self.met(start, end).next().is_none()
+    }
+
     /// Forgets the last call's joins, and makes room for so many.
+    #[inline]
     fn forget_joins(&mut self, joins: usize) -> Result<(), Errno> {
+        if self.config.touches == Touches::Told {
+            return Ok(());
+        }
         self.seams.clear();
-        let unseen = self.config.touches == Touches::Unseen;
-        if unseen { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
+        if joins > 0 { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
     }
 
     /// Memory for so many stores in `[start, end)`; what touches may be joined.
@@ -214,22 +300,15 @@ impl<B: Backing> AddressSpace<B> {
     /// piece was joined to the next one, that one is met again with its attributes changed already: `edit` then has nothing
     /// left to do, and makes no cut.) Each boundary is joined once at most, the two at the ends included.
     pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
-        let joins = if self.config.touches == Touches::Unseen { self.areas_in(start, end).count() + 1 } else { 0 };
-        self.begin(start, end, 2, joins)
+        let (pieces, wide) = self.pieces(start, end);
+        // One piece is one store, which is whole or not at all by itself.
+        self.begin_with((start, end), pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
     }
 
     /// Ends a call: its answer, from how it went and what it did; an error carries the steps that were done before it. A large
     /// call gives back what was set aside.
     pub(crate) fn finish(&mut self, went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
-        if plan.room() > LARGE {
-            self.areas.release();
-            // In a new block: to shrink the old one could abort for want of memory.
-            let mut few = Vec::new();
-            if self.seams.capacity() > LARGE && few.try_reserve_exact(self.seams.len()).is_ok() {
-                few.append(&mut self.seams);
-                self.seams = few;
-            }
-        }
+        self.end_store(&plan);
         match went {
             Ok(()) => Ok(plan),
             Err(errno) => Err(Error { errno, done: plan }),
@@ -255,8 +334,7 @@ impl<B: Backing> AddressSpace<B> {
     /// The part of the counters that lies in `[start, end)`.
     pub(crate) fn sums(&self, start: u64, end: u64) -> Counters {
         let mut sums = Counters::default();
-        self.areas_in(start, end)
-            .for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
+        self.met(start, end).for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
         sums
     }
 
@@ -284,8 +362,8 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
     pub(crate) fn blur(&self, area: &mut Area<B>) {
-        if self.config.touches == Touches::Unseen && area.anon == Anon::Untouched && area.has_own_pages() {
-            area.anon = Anon::Unknown;
+        if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.has_own_pages() {
+            area.set_anon(Anon::Unknown);
         }
     }
 
@@ -305,15 +383,21 @@ impl<B: Backing> AddressSpace<B> {
         plan: &mut Plan,
     ) -> Result<(), Errno> {
         let (mut left, mut old, mut right) = (None, None, None);
-        for a in self.areas.range(Span::new(start.saturating_sub(1), end)).map(crate::space::place) {
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
             match (a.end <= start, a.start >= end) {
                 (true, _) => left = Some(a),
-                (_, true) => right = Some(a),
+                (_, true) => {
+                    right = Some(a).filter(|a| a.start == end);
+                    break;
+                }
                 _ => old = Some(a),
+            }
+            if a.end > end {
+                break;
             }
         }
         let Some(old) = old else { return Err(Errno::EFAULT) };
-        if *old.area == new {
+        if old.area.extra == new.extra && *old.area == new {
             return Ok(());
         }
         let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);
@@ -324,7 +408,7 @@ impl<B: Backing> AddressSpace<B> {
             (left, right) = (None, None);
         }
         let was = Counters::of(old.area.flags, end - start);
-        let around = Around { left, right, was, refused: None };
+        let around = Around::new(left, right, was);
         let mut joins = Plan::new();
         let store = self.joined((start, end), new, &around, seams, &mut joins);
         if cuts.iter().any(|c| c.1) && !old.area.can_split() {

@@ -53,7 +53,7 @@ impl<B: Backing> AddressSpace<B> {
 
     fn give_identity(&mut self, start: u64) {
         let Some(a) = self.area_at(start) else { return };
-        if a.area.anon != Anon::Untouched || !a.area.has_own_pages() {
+        if a.area.anon() != Anon::Untouched || !a.area.has_own_pages() {
             return;
         }
         let next = self.area_at(a.end);
@@ -64,7 +64,7 @@ impl<B: Backing> AddressSpace<B> {
             self.fresh_id();
         }
         if let Some((_, area)) = self.areas.get_mut(start) {
-            area.anon = anon;
+            area.set_anon(anon);
         }
     }
 }
@@ -73,9 +73,9 @@ impl<B: Backing> AddressSpace<B> {
 fn reusable<B: Eq>(a: &Placed<'_, B>, n: &Placed<'_, B>) -> Option<Anon> {
     let (l, r): (&Area<B>, &Area<B>) = (a.area, n.area);
     let differ = (l.flags ^ r.flags).difference(Flags::ACCESS | Flags::STICKY);
-    let alike = differ.is_empty() && l.object == r.object && l.policy == r.policy && l.bias == r.bias;
-    match r.anon {
-        Anon::Identity { inherited: false, .. } if alike => Some(r.anon),
+    let alike = differ.is_empty() && l.object == r.object && a.extras().policy == n.extras().policy && l.bias == r.bias;
+    match r.anon() {
+        anon @ Anon::Identity { inherited: false, .. } if alike => Some(anon),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! userfaultfd: registration of ranges.
 
-use crate::area::{Backing, Uffd};
+use crate::area::{Area, Backing, Uffd};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
@@ -17,7 +17,7 @@ impl<B: Backing> AddressSpace<B> {
     /// be written. Nothing is changed then.
     pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.areas_in(start, end).next().is_none() {
+        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.is_free(start, end) {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
@@ -27,7 +27,7 @@ impl<B: Backing> AddressSpace<B> {
             if !a.area.flags.contains(Flags::MAYWRITE) {
                 return Err(Errno::EPERM.into());
             }
-            if a.area.uffd.is_some_and(|u| u.id != uffd.id) {
+            if a.extras().uffd.is_some_and(|u| u.id != uffd.id) {
                 return Err(Errno::EBUSY.into());
             }
         }
@@ -40,7 +40,7 @@ impl<B: Backing> AddressSpace<B> {
     /// EINVAL: bad range, nothing mapped, or a special area. Nothing is changed then.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        let nothing = self.areas_in(start, end).next().is_none();
+        let nothing = self.is_free(start, end);
         if nothing || self.areas_in(start, end).any(|a| a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE))
         {
             return Err(Errno::EINVAL.into());
@@ -53,9 +53,11 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// ENOMEM for want of memory.
     pub fn close_uffd(&mut self, id: u64) -> Result<Plan, Error> {
+        self.derive_extras(&[(0, u64::MAX)], |extras| extras.uffd = extras.uffd.filter(|u| u.id != id))?;
         let mut plan = self.begin_walk(0, u64::MAX)?;
-        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |_, a, _, _| {
-            Ok(a.uffd.is_some_and(|u| u.id == id).then(|| with(a, None, Flags::empty())))
+        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |space, a, _, _| {
+            let registered = space.extras.get(a.extra).uffd.is_some_and(|u| u.id == id);
+            Ok(registered.then(|| with(space.with_derived(a), Flags::empty())))
         });
         self.finish(went.map(|_| ()), plan)
     }
@@ -67,15 +69,15 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
+        self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
         let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |_, a, _, _| Ok(Some(with(a, uffd, modes))));
+        let went = self
+            .walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(with(space.with_derived(a), modes))));
         self.finish(went.map(|_| ()), plan)
     }
 }
 
-fn with<B: Clone>(a: &crate::area::Area<B>, uffd: Option<Uffd>, modes: Flags) -> crate::area::Area<B> {
-    let mut new = a.clone();
-    new.uffd = uffd;
-    new.flags = a.flags.difference(Flags::UFFD) | modes;
+fn with<B>(mut new: Area<B>, modes: Flags) -> Area<B> {
+    new.flags = new.flags.difference(Flags::UFFD) | modes;
     new
 }

@@ -3,8 +3,10 @@
 use crate::area::Backing;
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
-use crate::plan::Plan;
-use crate::space::{AddressSpace, Placed};
+use crate::limits::Counters;
+use crate::plan::{Plan, StepKind};
+use crate::space::AddressSpace;
+use crate::store::{Side, side};
 use samara::Span;
 
 impl<B: Backing> AddressSpace<B> {
@@ -22,37 +24,53 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(plan.to_string(), "split at 11000, unmapped 11000-12000");
     /// ```
     pub fn unmap(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        Plan::of(|plan| self.unmap_at(start, len, plan)).map(|((), plan)| plan)
+    }
+
+    /// `unmap`, with its steps in `plan`, which is empty.
+    pub(crate) fn unmap_at(&mut self, start: u64, len: u64, plan: &mut Plan) -> Result<(), Errno> {
         let rounded = self.page_up(len);
         let task = self.config.task_size;
         if !self.aligned(start) || start > task || len > task - start || rounded == 0 || rounded > task - start {
-            return Err(Errno::EINVAL.into());
+            return Err(Errno::EINVAL);
         }
-        let mut plan = self.begin_store(0)?;
-        let went = self.unmap_range(start, start + rounded, &mut plan);
-        self.finish(went, plan)
+        self.begin_store(0)?;
+        let went = self.unmap_range(start, start + rounded, plan);
+        self.end_store(plan);
+        went
     }
 
     /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind is made.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let mut met = self.areas.range_from(start).map(side);
+        let Some(a) = met.next().filter(|a| a.start < end) else { return Ok(()) };
+        let (head, tail) = (a.start < start, end < a.end);
+        let alone = a.end >= end || met.next().is_none_or(|b| b.start >= end);
+        if alone && !(head && tail) && self.keeps(&a, true, start, end).is_none() {
+            // One area goes, or is made shorter as it is.
+            plan.reserve(1)?;
+            let (whole, from, to) = (Span::new(a.start, a.end - 1), a.start.max(start), a.end.min(end));
+            let was = Counters::of(a.area.flags, to - from);
+            match (head, tail) {
+                (true, _) => self.shorten(whole.first, Span::new(whole.first, start - 1))?,
+                (_, true) => self.shorten(whole.first, Span::new(end, whole.last))?,
+                _ => drop(self.areas.remove(whole.first)),
+            }
+            self.counters.take(&was);
+            plan.push(StepKind::Unmapped, from, to);
+            return Ok(());
+        }
         let before = plan.len();
         let around = self.around(start, end, plan)?;
         let (was, refused) = (around.was, around.refused);
-        // The tail of one area, and nothing else: that area is made shorter as it is.
-        let tail = around.left.filter(|l| l.end > start && l.end <= end && plan.len() == before + 1).map(|l| l.start);
         if let Some(refused) = refused {
             return self.refuse(start, refused, before, plan);
         }
-        let went = match tail {
-            Some(from) => {
-                let shorter = self.areas.resize(from, Span::new(from, start - 1)).map_err(|_| Errno::ENOMEM);
-                shorter.map(|()| self.counters.take(&was))
-            }
-            None => self.empty(start, end, &was),
-        };
-        if went.is_err() {
-            plan.truncate(before);
-        }
-        went
+        self.empty(start, end, &was).inspect_err(|_| plan.truncate(before))
+    }
+
+    fn shorten(&mut self, at: u64, to: Span) -> Result<(), Errno> {
+        self.areas.resize(at, to).map_err(|_| Errno::ENOMEM)
     }
 
     /// What is left of emptying `[start, ...)` when it is refused.
@@ -71,7 +89,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Why `a`, the first area in `[start, end)` or a later one, does not let the range be emptied.
-    pub(crate) fn keeps(&self, a: &Placed<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
+    pub(crate) fn keeps(&self, a: &Side<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
         let (head, tail) = (a.start < start, end < a.end);
         if first && head && tail && self.areas.len() >= self.config.max_map_count {
             Some(Errno::ENOMEM)

@@ -85,7 +85,7 @@ fn what_was_joined_is_forgotten_with_the_areas() {
     space.forget(10 * PAGE, 16 * PAGE).unwrap();
     let flags = Flags::READ | Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
     let mut area = Area::new(flags, Object::Anonymous, 0);
-    area.anon = Anon::Unknown;
+    area.set_anon(Anon::Unknown);
     space.import(10 * PAGE, 16 * PAGE, area).unwrap();
     assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::AnonymousIdentity));
     assert_eq!(areas(&space), [(10, 14), (14, 16)]);

@@ -8,6 +8,7 @@ use rng::Rng;
 use samara_mm::*;
 use std::alloc::{GlobalAlloc, Layout as Block, System};
 use std::cell::Cell;
+use std::sync::Arc;
 
 thread_local! {
     /// Allocations that this thread may still make; `None`: as many as it likes.
@@ -48,7 +49,14 @@ static ALLOCATOR: Failing = Failing;
 
 const PAGE: u64 = 4096;
 
-fn call(space: &mut AddressSpace<FileId>, kind: u64, at: u64, len: u64, to: u64) -> Result<(), (Errno, bool)> {
+fn call(
+    space: &mut AddressSpace<FileId>,
+    given: &(Arc<Policy>, [Arc<str>; 3]),
+    kind: u64,
+    at: u64,
+    len: u64,
+    to: u64,
+) -> Result<(), (Errno, bool)> {
     let whole = |e: Error| (e.errno, e.done.is_empty());
     let done = match kind {
         0..=3 => space.map(&MapRequest::anonymous(at, len, if to & PAGE == 0 { Prot::RW } else { Prot::READ })),
@@ -79,6 +87,13 @@ fn call(space: &mut AddressSpace<FileId>, kind: u64, at: u64, len: u64, to: u64)
         13 => space.lock(at, len, LockKind::OnFault),
         14 => return space.fork().map(|child| *space = child).map_err(|e| (e, true)),
         15 => space.unlock_all(),
+        16 | 17 => space.set_anon_name(at, len, given.1.get((to / PAGE % 4) as usize).cloned()),
+        18 => space.set_policy(at, len, (to & PAGE == 0).then(|| given.0.clone())),
+        19 => {
+            let uffd = Uffd { id: 1, fork_events: to & PAGE == 0, remap_events: false };
+            space.register_uffd(at, len, uffd, Flags::UFFD_MISSING)
+        }
+        20 => space.close_uffd(1),
         _ => space.process_advise(&[(at, len)], Advice::DontDump, true).map(|(_, plan)| plan),
     };
     done.map(|_| ()).map_err(whole)
@@ -86,18 +101,19 @@ fn call(space: &mut AddressSpace<FileId>, kind: u64, at: u64, len: u64, to: u64)
 
 #[test]
 fn whole_or_not_at_all() {
+    let given = (Arc::new(Policy { mode: 1, nodes: Arc::from([1]) }), ["a", "b", "c"].map(Arc::from));
     let (mut refused, mut done) = (0, 0);
     for touches in [Touches::Told, Touches::Unseen] {
         let mut r = Rng(3);
         let mut space = AddressSpace::<FileId>::new(Config { touches, ..Config::default() });
         for i in 0..6000 {
-            let (kind, at, len) = (r.below(17), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
+            let (kind, at, len) = (r.below(22), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
             let bytes = space.counters();
             for allowed in 0.. {
                 LEFT.set(Some(allowed));
-                let answer = call(&mut space, kind, at, len, to);
+                let answer = call(&mut space, &given, kind, at, len, to);
                 let (short, errno) = (REFUSED.replace(false), answer.err().map(|e| e.0));
                 LEFT.set(None);
                 space.check().unwrap_or_else(|v| panic!("step {i}, {allowed} allocations: {v}"));

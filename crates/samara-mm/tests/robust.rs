@@ -104,7 +104,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
         }
         18 => space.set_anon_name(a, b, Some(Arc::from("n"))),
         _ => {
-            let _ = space.import(a, b, Area::new(Flags::from_bits_retain(bits), Object::Special(Arc::from("[x]")), c));
+            let _ = space.import(a, b, Area::new(Flags::from_bits_retain(bits), Object::Special("[x]".into()), c));
             let _ = space.forget(a, c);
             *before = space.to_string();
             if r.one_in(6) { space.seal(a, b) } else { space.unlock_all() }

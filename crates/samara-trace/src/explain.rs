@@ -55,7 +55,7 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range) -> Option<Learnt> {
 
 /// Registrations that the kernel has no longer: their userfaultfd was closed.
 fn closed(model: &mut Model, tid: Tid) -> Vec<Learnt> {
-    let registered: Vec<(u64, u64)> = model.areas().filter_map(|a| Some((a.start, a.area.uffd?.id))).collect();
+    let registered: Vec<(u64, u64)> = model.areas().filter_map(|a| Some((a.start, a.extras().uffd?.id))).collect();
     if registered.is_empty() {
         return Vec::new();
     }

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use samara_mm::{AddressSpace, Anon, Area, Backing, Config, Flags, Object, Overcommit, PageSize, Placed, Touches};
+use samara_mm::{
+    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, Object, Overcommit, PageSize, Placed, Touches,
+};
 
 use crate::event::{AreaRecord, Step, StepKind};
 use crate::kernel::{EXEC, KernelArea, READ, SHARED, WRITE};
@@ -72,7 +74,7 @@ pub(crate) fn empty() -> Model {
 }
 
 /// An area of the kernel's view as one of the model's.
-pub(crate) fn import(k: &KernelArea, page: u64) -> Area<Inode> {
+pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
     let name = k.name.as_deref().unwrap_or_default();
     let flags = match &k.flags {
         Some(letters) => Flags::from_letters(letters),
@@ -85,10 +87,9 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> Area<Inode> {
     };
     let mut area = Area::new(flags, object, bias);
     if area.is_private() && !matches!(area.object, Object::Special(_)) {
-        area.anon = Anon::Unknown;
+        area.set_anon(Anon::Unknown);
     }
-    area.name = tag;
-    area
+    (area, Extras { name: tag, ..Extras::default() })
 }
 
 fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
@@ -135,7 +136,7 @@ pub(crate) fn backing(model: &Model, at: &Placed<'_, Inode>) -> (u64, (u32, u32)
 /// The name of an area's maps line.
 fn name(model: &Model, at: &Placed<'_, Inode>) -> String {
     let layout = model.layout();
-    match (&at.area.object, &at.area.name) {
+    match (&at.area.object, &at.extras().name) {
         (Object::File(_), Some(name)) => format!("[anon_shmem:{name}]"),
         (Object::File(file), None) => file.name.to_string(),
         (Object::Special(name), _) => name.to_string(),

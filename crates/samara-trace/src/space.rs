@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use samara_mm::{Area, Bases};
+use samara_mm::{Area, Bases, Extras};
 
 use crate::apply::{self, Applied};
 use crate::arch::Decoded;
@@ -67,7 +67,7 @@ pub(crate) struct Saved {
 }
 
 /// An area with its bounds.
-pub(crate) type Whole = (u64, u64, Area<Inode>);
+pub(crate) type Whole = (u64, u64, Area<Inode>, Extras);
 
 /// What one attempt to apply calls came to.
 #[derive(Default)]
@@ -175,7 +175,8 @@ impl Space {
             Ok(areas) => {
                 let page = sys::page_size();
                 for area in &areas {
-                    if let Err(error) = self.model.import(area.start, area.end, model::import(area, page)) {
+                    let (new, extras) = model::import(area, page);
+                    if let Err(error) = self.model.import_with(area.start, area.end, new, extras) {
                         journal.note(format!("an area could not be taken over from the kernel: {error}"));
                     }
                 }
@@ -446,13 +447,13 @@ impl Space {
         let mut steps = Vec::new();
         let same = |model: &Model, k: &KernelArea| {
             model.area_at(k.start).is_some_and(|m| {
-                let new = model::import(k, page);
+                let (new, extras) = model::import(k, page);
                 let ignored = samara_mm::Flags::ACCOUNT | samara_mm::Flags::STICKY;
                 m.start == k.start
                     && m.end == k.end
                     && model::backing(model, &m) == (k.offset, k.dev, k.inode)
                     && m.area.flags - ignored == new.flags - ignored
-                    && m.area.name == new.name
+                    && m.extras().name == extras.name
             })
         };
         let news: Vec<&KernelArea> = areas.iter().filter(|k| !same(&self.model, k)).collect();
@@ -471,7 +472,8 @@ impl Space {
             }
         }
         for k in news {
-            let _ = self.model.import(k.start, k.end, model::import(k, page));
+            let (area, extras) = model::import(k, page);
+            let _ = self.model.import_with(k.start, k.end, area, extras);
             let kind = if olds.contains(&(k.start, k.end)) { StepKind::Changed } else { StepKind::Mapped };
             steps.push(Step { kind, start: k.start, end: k.end });
         }
@@ -518,7 +520,8 @@ impl Space {
                 (low, high) = (last.0.min(low), last.1.max(high));
                 parts.pop();
             }
-            let areas: Vec<_> = self.model.areas_in(low, high).map(|a| (a.start, a.end, a.area.clone())).collect();
+            let areas = self.model.areas_in(low, high);
+            let areas: Vec<_> = areas.map(|a| (a.start, a.end, a.area.clone(), a.extras().clone())).collect();
             low = areas.first().map_or(low, |a| a.0.min(low));
             high = areas.last().map_or(high, |a| a.1.max(high));
             parts.push(((low, high), areas));
@@ -530,8 +533,8 @@ impl Space {
         self.model.set_layout(saved.layout);
         for ((low, high), areas) in saved.parts {
             let _ = self.model.forget(low, high);
-            for (start, end, area) in areas {
-                let _ = self.model.import(start, end, area);
+            for (start, end, area, extras) in areas {
+                let _ = self.model.import_with(start, end, area, extras);
             }
         }
     }

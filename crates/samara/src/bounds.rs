@@ -1,12 +1,30 @@
 //! Moving one boundary of an entry in place: no memory, but where a leaf has no words for a boundary that is far away.
 
 use crate::error::{AllocError, BoundError, or_abort};
+use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
+use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
 use core::mem;
+
+struct Resize<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    key: K,
+    to: Span<K>,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Resize<'_, V, K, S> {
+    type Out = Result<Span<K>, BoundError<K>>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: the caller's promise.
+        unsafe { self.tree.resize_by::<F>(self.key, self.to) }
+    }
+}
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Gives the entry that holds `key` the bounds `to`, which must leave it a key and meet no other entry.
@@ -20,25 +38,101 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// [`Tree::resize`] where what the change meets is the tree's own.
     pub(crate) fn resize_own(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
-        let mut path = Path::new();
-        self.movable(key, to, &mut path)?;
         self.hole.forget();
-        // SAFETY: the path is fresh, and the slot an entry's.
+        dispatch::<K, _>(Resize { tree: self, key, to })
+    }
+
+    /// [`Tree::resize_own`] with a search that the caller has.
+    ///
+    /// # Safety
+    /// The processor has what `F` uses.
+    #[inline(always)]
+    unsafe fn resize_by<F: Search>(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
+        if to.is_empty() {
+            return Err(BoundError::EmptyRange(to));
+        }
+        let (mut path, mut behind) = (Path::new(), Path::new());
+        // SAFETY: the paths are fresh; slots below `len` are read. What is changed is the entry's bounds, then the pivots that are its last key (T2), then the gap words
+        // of the two leaves that have the free runs beside it (T3).
         unsafe {
-            let Step { node, slot } = path.at(0);
-            let leaf = Leaf::<V, K, S>::from_raw(node);
-            let was = Span::new(leaf.first(slot), leaf.key(slot));
+            let (leaf, slot) = self.seek_by::<F>(key, &mut path).ok_or(BoundError::NoEntry(key))?;
             let len = leaf.len();
+            if slot >= len || leaf.first(slot) > key {
+                return Err(BoundError::NoEntry(key));
+            }
+            let was = Span::new(leaf.first(slot), leaf.key(slot));
+            let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
+            let (inside, next) = (slot + 1 < len, self.next_first::<F>(leaf, slot, &mut behind));
+            if to.first < start {
+                return Err(BoundError::Occupied(start.wrapping_sub(K::ONE)));
+            }
+            if let Some(next) = next.filter(|&next| next <= to.last) {
+                return Err(BoundError::Occupied(next));
+            }
+            if to.first > was.last || to.last < was.first {
+                return Err(BoundError::Elsewhere { entry: was, wanted: to });
+            }
             if !leaf.admit(leaf.first(0).min(to.first), leaf.key(len - 1).max(to.last), len) {
-                self.plan_split(&path)?;
-                self.halve(&path);
-                return self.resize_own(key, to); // half a leaf takes anything
+                return self.resize_halved(&path, key, to);
             }
             leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
-            self.refresh_cold(&path);
+            let below = [was, to].map(|entry| entry.first.wrapping_sub(start));
+            let above =
+                [was, to].map(|entry| next.map_or(K::ZERO, |n| n.wrapping_sub(entry.last).wrapping_sub(K::ONE)));
+            if inside {
+                self.regap::<F>(&path, below[0].max(above[0]), below[1].max(above[1]));
+                return Ok(was);
+            }
+            for level in 1..=self.height {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                node.set_key(slot, to.last);
+                if slot + 1 < node.len() {
+                    break;
+                }
+            }
+            self.regap::<F>(&path, below[0], below[1]);
+            if next.is_some() {
+                self.regap::<F>(&behind, above[0], above[1]);
+            }
             Ok(was)
         }
+    }
+
+    /// The first key of the entry behind slot `slot` of `leaf`; where that is in another leaf, `behind` leads to it.
+    ///
+    /// # Safety
+    /// The leaf is the tree's, the slot an entry's, and the processor has what `F` uses.
+    #[inline(always)]
+    unsafe fn next_first<F: Search>(&self, leaf: Leaf<V, K, S>, slot: usize, behind: &mut Path) -> Option<K> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if slot + 1 < leaf.len() {
+                return Some(leaf.first(slot + 1));
+            }
+            let last = leaf.key(slot);
+            if Some(last) == self.max() {
+                return None;
+            }
+            let (next, slot) = self.seek_by::<F>(last.succ()?, behind)?;
+            (slot < next.len()).then(|| next.first(slot))
+        }
+    }
+
+    /// [`Tree::resize_own`] where the leaf of `path` has no words for the bounds.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    #[cold]
+    #[inline(never)]
+    unsafe fn resize_halved(&mut self, path: &Path, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
+        // SAFETY: the caller's promise; memory has been set aside.
+        unsafe {
+            self.plan_split(path)?;
+            self.halve(path);
+        }
+        self.resize_own(key, to) // half a leaf takes anything
     }
 
     /// The entry that holds `key`, if it may have the bounds `to`; `path` leads to it.

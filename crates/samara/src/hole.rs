@@ -92,19 +92,25 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Stores an entry in the hole, which holds `span`, if the leaf has words for it; else gives the value back.
+    /// Whether an entry of these bounds goes into the hole: it holds them, and its leaf has words for them. (Where the hole begins with the leaf's region, that has to be
+    /// seen.)
+    #[inline(always)]
+    pub(crate) fn fills(&self, span: Span<K>) -> bool {
+        // SAFETY: G1: a hole that holds a key is in a leaf.
+        self.hole.holds(span)
+            && !self.may_share()
+            && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
+    }
+
+    /// Stores an entry in the hole.
     ///
     /// # Safety
-    /// The processor has what `F` uses.
+    /// [`Tree::fills`] has said so, and the processor has what `F` uses.
     #[inline(always)]
-    unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) -> Result<(), V> {
-        // SAFETY: G1, G2: the leaf has a slot, from which an entry has just been taken, and words for what lies between keys that have
-        // words: where the hole begins with the leaf's region, that has to be seen.
+    unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
+        // SAFETY: G1, G2: the leaf has a slot, from which an entry has just been taken, and the caller's promise.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node);
-            if !leaf.admits(span.first, span.last) {
-                return Err(value);
-            }
             let gap = self.hole.gap;
             self.hole.forget();
             leaf.insert_words::<F>(self.hole.slot, span, value);
@@ -123,7 +129,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 level += 1;
             }
         }
-        Ok(())
+    }
+
+    /// What [`Tree::find`] gives for a key in the hole: the entry behind it.
+    #[inline]
+    pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+        if !self.hole.holds(Span::new(key, key)) || self.may_share() {
+            return None;
+        }
+        // SAFETY: G1.
+        Some(unsafe { (Leaf::from_raw(self.hole.steps[0].assume_init().node), self.hole.slot) })
     }
 
     /// Whether G1 and G2 hold, of a tree that is right otherwise.
@@ -188,11 +203,11 @@ pub(crate) struct Fill<'a, V, K: Key, S: Shape> {
 }
 
 impl<V, K: Key, S: Shape> Job<K> for Fill<'_, V, K, S> {
-    type Out = Result<(), V>;
+    type Out = ();
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; who makes one has asked `fills`.
         unsafe { self.tree.fill_by::<F>(self.span, self.value) }
     }
 }

@@ -130,6 +130,7 @@ mod epoch;
 mod error;
 mod fault;
 mod find_gap;
+mod from;
 mod gap;
 mod gaps;
 #[cfg(feature = "shared")]
@@ -206,6 +207,7 @@ pub use entry::{Entry, OccupiedEntry, VacantEntry};
 #[cfg(feature = "shared")]
 pub use error::Busy;
 pub use error::{AllocError, BoundError, BuildError, EntryError, ReservedError, StoreError};
+pub use from::RangeFrom;
 pub use gap::{End, GapQuery};
 pub use gaps::Gaps;
 #[cfg(feature = "shared")]

@@ -143,9 +143,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// The entry that holds `key`, or the first one above it. O(log n).
     #[must_use]
+    #[inline]
     pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
-        let mut cursor = self.cursor(key);
-        cursor.current().or_else(|| cursor.next())
+        self.range_from(key).next()
     }
 
     /// The entry that holds `key`, or the last one below it. O(log n).

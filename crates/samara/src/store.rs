@@ -125,15 +125,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        let mut value = value;
-        if self.hole.holds(span)
-            && !self.may_share()
-            && let Some(fills) = value
-        {
-            match dispatch::<K, _>(Fill { tree: self, span, value: fills }) {
-                Ok(()) => return Ok(()),
-                Err(back) => value = Some(back),
+        if value.is_some() && self.fills(span) {
+            if let Some(value) = value {
+                dispatch::<K, _>(Fill { tree: self, span, value });
             }
+            return Ok(());
         }
         if value.is_some() {
             self.own_replaced(span)?;

@@ -148,8 +148,26 @@ impl Both {
                 self.map.extend(entries);
                 "cleared and filled"
             }
+            17 | 18 => {
+                // Wider on both sides, narrower, or elsewhere between its neighbours.
+                let i = self.naive.entries.iter().position(|(span, _)| *span == other).unwrap();
+                let low = i.checked_sub(1).map_or(other.first - 5, |i| self.naive.entries[i].0.last + 1);
+                let high = self.naive.entries.get(i + 1).map_or(other.last + 5, |(next, _)| next.first - 1);
+                let (first, last) = (self.rng.u64(low..=other.last), self.rng.u64(other.first..=high));
+                let to = Span::new(first.min(last), first.max(last));
+                self.map.resize(other.last, to).unwrap();
+                self.naive.entries[i].0 = to;
+                "both boundaries move"
+            }
             _ => "nothing",
         }
+    }
+
+    /// What a look from here upwards finds first.
+    fn look(&self, key: u64) {
+        let found = self.map.range_from(key).take(4).map(|(span, value)| (span, *value));
+        let there = self.naive.entries.partition_point(|(span, _)| span.last < key);
+        assert!(found.eq(self.naive.entries[there..].iter().take(4).copied()), "from {key:x}");
     }
 }
 
@@ -161,7 +179,10 @@ fn a_store_after_a_removal() {
             let span = both.any();
             assert_eq!(both.map.remove(span.first), both.naive.remove(span.first));
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: after the removal: {e}"));
+            let ends = [span.first - 1, span.first, span.last, span.last + 1, span.last + 4];
+            ends.map(|key| both.look(key));
             let between = both.between();
+            ends.map(|key| both.look(key));
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: {between}: {e}"));
             // The same range mostly; or a part of the hole, or more than it.
             let store = match both.rng.u32(0..9) {
@@ -174,6 +195,7 @@ fn a_store_after_a_removal() {
                 _ => span,
             };
             both.store(store, round);
+            ends.map(|key| both.look(key));
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: {between}, {store:?}: {e}"));
             assert!(
                 both.map.iter().map(|(span, value)| (span, *value)).eq(both.naive.entries.iter().copied()),

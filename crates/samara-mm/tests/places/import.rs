@@ -24,7 +24,7 @@ pub(crate) fn import(smaps: &str, layout: Layout) -> AddressSpace<FileId> {
             let head = head.take().expect("VmFlags come after a maps line");
             if !head.contains("[vsyscall]") {
                 let (start, end, mut area) = parse(head, Flags::from_letters(letters));
-                area.anon = Anon::Identity { id: 1_000_000 + id as u64, inherited: true };
+                area.set_anon(Anon::Identity { id: 1_000_000 + id as u64, inherited: true });
                 space.import(start, end, area).expect("smaps is in order");
             }
         } else if line.split_ascii_whitespace().next().is_some_and(|w| w.contains('-') && !w.contains(':')) {
@@ -47,7 +47,7 @@ pub(crate) fn parse(line: &str, flags: Flags) -> (u64, u64, Area<FileId>) {
     let object = match &*name {
         _ if inode != 0 => Object::File(FileId { dev, inode, open: 0, name: Arc::from(name) }),
         "" | "[heap]" | "[stack]" => Object::Anonymous,
-        _ => Object::Special(Arc::from(name)),
+        _ => Object::Special((&*name).into()),
     };
     let bias = if inode != 0 { Area::<FileId>::bias_of(start, offset, PAGE) } else { 0 };
     (start, end, Area::new(flags, object, bias))

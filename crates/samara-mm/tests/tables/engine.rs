@@ -206,7 +206,7 @@ impl Machine for Engine {
                 let pages =
                     [("[vvar]", 0, 4, vvar), ("[vvar_vclock]", 4, 6, vvar), ("[vdso]", 6, 8, "rd ex mr mw me de")];
                 for (name, from, to, letters) in pages {
-                    let area = Area::new(Flags::from_letters(letters), Object::Special(Arc::from(name)), 0);
+                    let area = Area::new(Flags::from_letters(letters), Object::Special(name.into()), 0);
                     self.space.import(SPECIAL + from * PAGE, SPECIAL + to * PAGE, area).expect("free");
                 }
                 SPECIAL

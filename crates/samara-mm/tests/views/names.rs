@@ -107,9 +107,9 @@ fn by_the_manual() {
     let flags = MapFlags::SHARED | MapFlags::ANONYMOUS;
     space.map(&MapRequest::file(0x7_0000, PAGE, Prot::RW, flags, file, 0)).expect("a map");
     // Shared anonymous memory that was named.
-    let mut named = space.area_at(0x7_0000).expect("an area").area.clone();
-    named.name = Some(Arc::from("a name"));
-    space.import(0x8_0000, 0x8_1000, named).expect("free address space");
+    let named = space.area_at(0x7_0000).expect("an area").area.clone();
+    let extras = Extras { name: Some(Arc::from("a name")), ..Extras::default() };
+    space.import_with(0x8_0000, 0x8_1000, named, extras).expect("free address space");
     let shown = |space: &AddressSpace<FileId>| -> Vec<String> {
         space.to_string().lines().map(|l| l.get(73..).unwrap_or_default().to_owned()).collect()
     };
