@@ -156,12 +156,16 @@ impl Table {
 
     /// The table of a forked child: without the registrations that do not follow there.
     pub(crate) fn for_child(&self) -> Result<Table, Errno> {
+        let mut copy = self.copy()?;
+        copy.slots.iter_mut().for_each(|slot| slot.extras.uffd = slot.extras.uffd.filter(|u| u.fork_events));
+        Ok(copy)
+    }
+
+    /// The same extras at the same places.
+    pub(crate) fn copy(&self) -> Result<Table, Errno> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(self.slots.len()).map_err(|_| Errno::ENOMEM)?;
-        slots.extend(self.slots.iter().cloned().map(|mut slot| {
-            slot.extras.uffd = slot.extras.uffd.filter(|u| u.fork_events);
-            slot
-        }));
+        slots.extend_from_slice(&self.slots);
         Ok(Table { slots, ..*self })
     }
 }

@@ -180,9 +180,9 @@ fn a_store_after_a_removal() {
             assert_eq!(both.map.remove(span.first), both.naive.remove(span.first));
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: after the removal: {e}"));
             let ends = [span.first - 1, span.first, span.last, span.last + 1, span.last + 4];
-            ends.map(|key| both.look(key));
+            ends.into_iter().for_each(|key| both.look(key));
             let between = both.between();
-            ends.map(|key| both.look(key));
+            ends.into_iter().for_each(|key| both.look(key));
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: {between}: {e}"));
             // The same range mostly; or a part of the hole, or more than it.
             let store = match both.rng.u32(0..9) {
@@ -195,7 +195,7 @@ fn a_store_after_a_removal() {
                 _ => span,
             };
             both.store(store, round);
-            ends.map(|key| both.look(key));
+            ends.into_iter().for_each(|key| both.look(key));
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: {between}, {store:?}: {e}"));
             assert!(
                 both.map.iter().map(|(span, value)| (span, *value)).eq(both.naive.entries.iter().copied()),
