@@ -10,6 +10,9 @@ impl<B: Backing + Send + Sync> AddressSpace<B> {
     ///
     /// O(1), and the [extras](crate::Extras) of areas that have some; what either changes afterwards it copies first. Nothing can be learnt of the copy's last call ([`AddressSpace::learn_cut`]).
     ///
+    /// While the two share, a call that only edits an area in place (a lock that is dropped, an identity that is given) ends the program where no memory can be had for
+    /// the copy; all others refuse with ENOMEM.
+    ///
     /// # Errors
     /// EINVAL: another page size. ENOMEM.
     ///

@@ -54,7 +54,11 @@ impl<B: Backing> AddressSpace<B> {
             match (head, tail) {
                 (true, _) => self.shorten(whole.first, Span::new(whole.first, start - 1))?,
                 (_, true) => self.shorten(whole.first, Span::new(end, whole.last))?,
-                _ => drop(self.areas.remove(whole.first)),
+                _ => {
+                    // After a snapshot a removal copies, and may not find the memory.
+                    self.areas.unshare(whole)?;
+                    drop(self.areas.remove(whole.first));
+                }
             }
             self.counters.take(&was);
             plan.push(StepKind::Unmapped, from, to);
