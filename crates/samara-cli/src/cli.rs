@@ -24,7 +24,7 @@ Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
-  samara run --fail mmap:ENOMEM@17 -- ./app    put the engine in charge of its memory calls
+  samara run --fail mmap:ENOMEM@17 -- ./app    decide a program's memory calls
   samara check                                 the model against this kernel
 
 Exit codes: `trace` and `run` end as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
@@ -72,29 +72,30 @@ pub(crate) struct Trace {
     pub(crate) program: Vec<OsString>,
 }
 
-/// Run a program whose memory calls the engine decides, not the kernel
+/// Run a program whose memory calls the model decides, not the kernel
 ///
-/// At each call the engine says which address or error the program gets; the kernel carries it out at exactly that place, and its view must agree
-/// with the engine's afterwards. Threads and children included. What was decided goes to standard error when the last process has ended.
+/// At each call the model says which address or error the program gets; the kernel carries it out at exactly that place, and its view must agree
+/// with the model's afterwards. Threads and children included. What was decided goes to standard error when the last process has ended.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "samara run [OPTIONS] [--] PROGRAM [ARGS]...",
     after_help = "\
 Examples:
   samara run -- python3 -c 'import json, ssl, sqlite3'
-  samara run --fail mmap:ENOMEM@17 -- ./server      how it takes it when its 17th mmap fails
+  samara run --fail mmap:ENOMEM@40 -- ./server      fail the 40th mmap of the run; those of loaders and wrapper scripts count
   samara run --fail-rate 0.01 --seed 7 -- ./server  the same at random, and the same again for the same seed
   samara run --max-map-count 200 -- java -version
   samara run --policy bottom-up --seed 1 -o run.samara -- ./app
 
---fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (as often as --fail-rate says).
+--fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (each such call, or with
+--fail-rate P that share of them).
 Calls that the model does not know (huge pages, protection keys, 32-bit programs) are left to the kernel, and counted.
 
 The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
 127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
 )]
 pub(crate) struct Run {
-    /// Areas that each process may have, as vm.max_map_count: not more than that
+    /// Let each process have as many areas as if vm.max_map_count were N, which may not be more than it is
     #[arg(long, value_name = "N")]
     pub(crate) max_map_count: Option<usize>,
     /// RLIMIT_AS of the program: bytes, or 512MiB, 4GiB
@@ -106,7 +107,7 @@ pub(crate) struct Run {
     /// Who chooses places: linux, bottom-up, first-fit, best-fit or random
     #[arg(long, value_name = "NAME", default_value = "linux")]
     pub(crate) policy: Policy,
-    /// The same addresses, and the same failures, for the same number
+    /// Load the program where nothing is random, and choose the same places and failures for the same number [default: others each time]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Make a call fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+; may be given several times
@@ -203,7 +204,7 @@ pub(crate) struct Check {
     /// Other calls for another number; the same for the same
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls or free; may be given several times [default: all]
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls or free; may be given several times [default: every mix]
     #[arg(long = "mix", value_name = "NAME")]
     pub(crate) mixes: Vec<Mix>,
     /// Print one JSON object

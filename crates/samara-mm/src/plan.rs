@@ -55,7 +55,7 @@ impl fmt::Display for Step {
 ///
 /// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
 /// (before it merges), `Unmapped` takes one area or a part of one away.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Plan(Steps);
 
 /// A few steps need no memory of their own: most calls have no more.
@@ -67,6 +67,12 @@ enum Steps {
 
 /// Steps of a call that replaces an area and joins both neighbours.
 const FEW: usize = 4;
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({self})")
+    }
+}
 
 impl Plan {
     #[inline]

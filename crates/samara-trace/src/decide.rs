@@ -228,6 +228,24 @@ impl Charge {
         called.map(|c| c.result)
     }
 
+    /// What a reader should know of the run as a whole.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for fault in &self.engine.faults {
+            let (When::At(n) | When::From(n)) = fault.when else { continue };
+            let made = self.made.get(&fault.nr).copied().unwrap_or(0);
+            if made < n {
+                let name = call_name(fault.nr).unwrap_or("such");
+                notes.push(format!("call {n} of {name}, which was to fail, never came: there were {made}"));
+            }
+        }
+        let random = self.engine.fail_rate.is_some() || self.engine.policy == Policy::Random;
+        if random && self.engine.seed.is_none() {
+            notes.push("chosen at random, and otherwise the next time: with a seed it would be the same again".into());
+        }
+        notes
+    }
+
     /// Counts how a call ended; where the kernel answered otherwise than the engine had said: how.
     pub(crate) fn compare(&mut self, decision: &Decision, call: &Returned) -> Option<String> {
         let expect = decision.expect?;

@@ -174,7 +174,10 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         (Some(error), _) => Err(error),
         (None, Some(status)) => {
             let program_ns = tracer.root_end_ns.saturating_sub(start_ns);
-            tracer.journal.counters.decisions = tracer.charge.map(|charge| charge.done);
+            if let Some(charge) = tracer.charge {
+                charge.notes().into_iter().for_each(|note| tracer.journal.note(note));
+                tracer.journal.counters.decisions = Some(charge.done);
+            }
             Ok(Outcome { status, program_ns, counters: tracer.journal.finish() })
         }
         (None, None) => Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD))),

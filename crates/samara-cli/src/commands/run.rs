@@ -116,16 +116,16 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
         row("refused", format!("{} by Linux's rules: {}", plural(refused, "call"), list(each)));
     }
     if done.limited > 0 {
-        row("", format!("{} by --max-map-count", plural(done.limited, "call")));
+        row("limited", format!("{} refused by --max-map-count", plural(done.limited, "call")));
     }
     if done.failed > 0 {
-        row("", format!("{} by --fail or --fail-rate", plural(done.failed, "call")));
+        row("failed", format!("{} refused by --fail or --fail-rate", plural(done.failed, "call")));
     }
     if done.beyond > 0 {
         row(
-            "",
+            "beyond",
             format!(
-                "{} by what lies behind the memory (a driver, pages that cannot be read, a security module)",
+                "{} refused by what lies behind the memory (a driver, pages that cannot be read, a security module)",
                 plural(done.beyond, "call")
             ),
         );

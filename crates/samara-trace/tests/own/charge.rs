@@ -122,7 +122,11 @@ fn fault_of_brk() -> Result<(), Failed> {
     let last = r.calls(libc::SYS_brk).count();
     let (r, done) = charge("break", with(|e| e.faults = vec![fault(&format!("brk:ENOMEM@{last}")).unwrap()]))?;
     expect("one failed", done.failed == 1)?;
-    exited(&r, 1)
+    exited(&r, 1)?;
+    let (r, done) = charge("break", with(|e| e.faults = vec![fault("brk:ENOMEM@9999").unwrap()]))?;
+    let told = r.outcome.counters.notes.iter().any(|n| n.contains("never came"));
+    expect("a fault that never came is told", done.failed == 0 && told)?;
+    exited(&r, 0)
 }
 
 fn faults_at_random() -> Result<(), Failed> {
