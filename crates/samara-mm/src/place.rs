@@ -9,7 +9,7 @@ use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
 use crate::map::MapRequest;
 use crate::plan::Plan;
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, Config};
 use samara::{End, GapQuery, Span};
 
 /// Where searches for free address space begin and end, in bytes. Linux fixes them when a program starts.
@@ -126,19 +126,21 @@ fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Opt
     Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
 }
 
-/// Where a policy without bases may place: what MAP_32BIT and MAP_ABOVE4G ask for holds for it too.
-fn window<B: Backing>(space: &AddressSpace<B>, want: &Want) -> (u64, u64) {
-    let (least, task) = (space.config().bases.least, space.config().task_size);
-    match want.flags {
-        flags if flags.contains(MapFlags::BIT32) => (least, LOW_END.min(task)),
-        flags if flags.contains(MapFlags::ABOVE4G) => (least.max(ABOVE), task),
-        _ => (least, task),
+impl Want {
+    /// Where it may go, `[start, end)`, as far as its flags (MAP_32BIT, MAP_ABOVE4G), the lowest address and the end of user space say.
+    pub fn window(&self, config: &Config) -> (u64, u64) {
+        let (least, task) = (config.bases.least, config.task_size);
+        match self.flags {
+            flags if flags.contains(MapFlags::BIT32) => (least, LOW_END.min(task)),
+            flags if flags.contains(MapFlags::ABOVE4G) => (least.max(ABOVE), task),
+            _ => (least, task),
+        }
     }
 }
 
 impl<B: Backing> Placement<B> for FirstFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
-        let (least, end) = window(space, want);
+        let (least, end) = want.window(space.config());
         let place = |end| space.free_place(want.len, least, end, End::Lowest);
         let high = space.config().bases.top_down.min(end);
         space.hinted(want, (least, end)).or_else(|| place(high)).or_else(|| place(end))
@@ -162,7 +164,7 @@ fn narrowest<B: Backing>(space: &AddressSpace<B>, len: u64, (least, end): (u64, 
 
 impl<B: Backing> Placement<B> for BestFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
-        let (least, task) = window(space, want);
+        let (least, task) = want.window(space.config());
         let high = space.config().bases.top_down.min(task);
         let place = |end| narrowest(space, want.len, (least, end));
         space.hinted(want, (least, task)).or_else(|| place(high)).or_else(|| place(task))
