@@ -72,13 +72,15 @@ impl Tracer<'_> {
         let flight = task.flight.filter(|f| !f.decoded.call.makes_task() && !f.decoded.stays_out())?;
         let (space, traffic) = self.spaces.get_mut(&task.space?)?;
         let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
-        let limited = sys::limits(tid).is_some_and(|l| l.address_space.soft != u64::MAX);
+        let limits = sys::limits(tid);
+        let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
         space.look_at_stacks(&flight.decoded, who, limited, &mut self.journal);
         let others = traffic.flying.iter().filter(|t| **t != tid);
         let taken: Vec<(u64, u64)> =
             others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
         let mut asker = Asker {
             tid,
+            limits,
             personality: task.personality,
             x32: flight.x32,
             filtered: task.filtered,

@@ -257,8 +257,10 @@ pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
 fn open_mode(tid: Tid, fd: i32) -> FileMode {
     match Program::new(tid).file(fd) {
         Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
-        Err(_) if kernel::open_for_writing(tid, fd) == Some(false) => FileMode::READ,
-        Err(_) => FileMode::RW,
+        Err(_) => match kernel::descriptor(tid, fd) {
+            Ok(d) if d.flags & libc::O_ACCMODE == libc::O_RDONLY => FileMode::READ,
+            _ => FileMode::RW,
+        },
     }
 }
 

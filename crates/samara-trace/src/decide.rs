@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    Area, Bases, BestFit, Config, Features, FirstFit, Flags, Limits, Linux, MapFlags, Object, Overcommit, PageSize,
-    RemapFlags, Touches, linux,
+    Area, Bases, BestFit, Caps, Config, Features, FirstFit, Flags, Limits, Linux, MapFlags, Object, Overcommit,
+    PageSize, RemapFlags, Touches, linux,
 };
 
 use crate::apply::has_driver;
@@ -22,7 +22,6 @@ use crate::place::Anywhere;
 use crate::space::Returned;
 use crate::sys::{self, Tid};
 
-const ENOMEM: i64 = -(libc::ENOMEM as i64);
 /// `personality(2)`.
 const READ_IMPLIES_EXEC: u32 = 0x0040_0000;
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
@@ -50,6 +49,8 @@ pub(crate) struct Decision {
 /// Who asks.
 pub(crate) struct Asker {
     pub(crate) tid: Tid,
+    /// `None`: they cannot be read.
+    pub(crate) limits: Option<Limits>,
     pub(crate) personality: u32,
     /// By the table of x32, where addresses are 32 bits.
     pub(crate) x32: bool,
@@ -66,6 +67,7 @@ struct Trial<'a> {
     model: &'a Model,
     bases: Bases,
     limits: Limits,
+    caps: Caps,
     /// Places of calls that have not returned.
     taken: &'a [(u64, u64)],
 }
@@ -92,13 +94,14 @@ impl Charge {
         let kernel_most = kernel_map_count();
         let least = number("/proc/sys/vm/mmap_min_addr").unwrap_or(0);
         let huge = number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").unwrap_or(0);
+        let overcommit = number("/proc/sys/vm/overcommit_memory");
         let bases = Bases { least, fixed_least: least, huge, ..Bases::default() };
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
             features: engine.features.unwrap_or_else(features),
             touches: Touches::Unseen,
-            overcommit: match number("/proc/sys/vm/overcommit_memory") {
+            overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
                 // What all others have been promised changes all the time: the kernel's to say.
                 _ => Overcommit::Always,
@@ -114,7 +117,7 @@ impl Charge {
             kernel_most,
             config,
             legacy: number("/proc/sys/vm/legacy_va_layout").is_some_and(|on| on != 0),
-            strict: number("/proc/sys/vm/overcommit_memory") == Some(2),
+            strict: overcommit == Some(2),
             done: Decisions::default(),
         }
     }
@@ -126,8 +129,8 @@ impl Charge {
         let start_stack = model.layout().start_stack;
         let stack = model.area_at(start_stack).map_or(task, |a| a.start);
         // The kernel put the loader right below where it would have gone on.
-        let special = |o: &samara_mm::Object<_>| matches!(o, samara_mm::Object::Special(_));
-        let loader = model.areas().rev().find(|a| a.end <= stack && !special(&a.area.object));
+        let special = |area: &Area<Inode>| matches!(area.object, Object::Special(_));
+        let loader = model.areas().rev().find(|a| a.end <= stack && !special(a.area));
         let gap = stack_limit.clamp(128 << 20, task / 6 * 5);
         // Random numbers may have put the stack far below the end.
         let guard = self.config.stack_guard_pages * page;
@@ -137,7 +140,8 @@ impl Charge {
         if let Some(seed) = self.engine.seed {
             // As many bits as Linux takes.
             let away = fastrand::Rng::with_seed(seed).u64(..1 << 28) * page;
-            top_down -= away;
+            // A program of 32 bits has no such room, and is not decided.
+            top_down = top_down.saturating_sub(away);
             bottom_up += away;
         }
         let unlimited = self.legacy || stack_limit == u64::MAX || personality & ADDR_COMPAT_LAYOUT != 0;
@@ -163,10 +167,10 @@ impl Charge {
                 return refuse(d.call, -i64::from(errno));
             }
         }
-        let limits = sys::limits(asker.tid).filter(|_| !asker.hidden && knows(d, asker) && !on_a_driver(model, d));
+        let limits = asker.limits.filter(|_| !asker.hidden && knows(d, asker) && !on_a_driver(model, d));
         let Some(limits) = limits else { return self.left(d) };
         let mut host = Program::new(asker.tid);
-        let trial = Trial { model, bases, limits, taken };
+        let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
             return Decision::default(); // no memory for a copy: as without us
         };
@@ -179,18 +183,18 @@ impl Charge {
             let without = self.ask(&trial, &mut host, d, self.kernel_most);
             if without != Some(result) {
                 self.done.limited += 1;
-                return refuse(d.call, if d.call == Call::Brk { ENOMEM } else { result });
+                return refuse(d.call, result);
             }
         }
-        // A driver, a page that cannot be read in, a kernel without huge pages.
-        let excused = host.file || matches!(d.call, Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise);
         let expect = match d.call {
             // Where within its page the break stands is not known before the program asks.
             Call::Brk if failed => None,
             _ => Some(result),
         };
         let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & libc::PROT_EXEC as u64 != 0;
-        let excused = excused || executable || self.strict;
+        // A driver; a page that cannot be read in, a kernel without huge pages; a security module; what is promised to others.
+        let pages = matches!(d.call, Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise);
+        let excused = host.file || pages || executable || self.strict;
         let (place, changes) = self.place(d, &host, result as u64, failed);
         self.done.placed += u64::from(place.is_some() && !asker.again);
         // The program's own filter looks at what a call is made with, and may know no other flags than the program's: a wish, and it is seen what becomes of it.
@@ -217,7 +221,7 @@ impl Charge {
             let _ = space.map(&request); // there already: it is taken
         }
         space.set_limits(trial.limits);
-        space.set_caps(sys::capabilities(host.tid));
+        space.set_caps(trial.caps);
         let (nr, args) = (u64::from(d.nr), d.args);
         let called = match self.engine.policy {
             Policy::Linux | Policy::BottomUp => linux::call(&mut space, host, &mut Linux, nr, args),
@@ -394,7 +398,26 @@ fn features() -> Features {
         (7.., _) => Features::LINUX_7_0,
         (6, 18..) => Features::LINUX_6_18,
         (6, 17) => Features::LINUX_6_16.union(Features::MOVE_MANY),
-        (6, 13..=17) => Features::LINUX_6_16,
+        (6, 13..=16) => Features::LINUX_6_16,
         _ => Features::LINUX_6_12,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_stack_leaves_room_for_no_seed() {
+        // As a program of 32 bits has it.
+        let mut model = crate::model::empty();
+        let stack = Area::new(Flags::READ | Flags::WRITE | Flags::GROWSDOWN, Object::Anonymous, 0);
+        model.import(0xfffd_d000, 0xffff_e000, stack).unwrap();
+        model.set_layout(samara_mm::Layout { start_stack: 0xffff_d000, ..model.layout() });
+        for seed in 0..50 {
+            let engine = Engine { seed: Some(seed), ..Engine::default() };
+            let bases = Charge::new(&engine).bases(std::process::id() as Tid, 0, &model);
+            assert!(bases.top_down < 0xfffd_d000 && bases.bottom_up >= 0x2aaa_aaaa_a000, "{bases:?}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use nix::sys::statfs;
 use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{Errno, FileMode, Prot, Segment};
 
+use crate::kernel::{self, Descriptor};
 use crate::model::Inode;
 use crate::sys::Tid;
 
@@ -26,9 +27,7 @@ impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
         Program { tid, file: false, unknown: false, bytes: 0 }
     }
-}
 
-impl Program {
     /// A file of which the kernel says what may be mapped of it.
     fn not_known<T>(&mut self, errno: Errno) -> Result<T, Errno> {
         self.unknown = true;
@@ -39,13 +38,11 @@ impl Program {
 impl Host<Inode> for Program {
     fn file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
         self.file = true;
-        let text = match std::fs::read_to_string(format!("/proc/{}/fdinfo/{fd}", self.tid)) {
-            Ok(text) => text,
+        let Descriptor { flags, mount } = match kernel::descriptor(self.tid, fd) {
+            Ok(descriptor) => descriptor,
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Err(Errno::EBADF),
             Err(_) => return self.not_known(Errno::EBADF), // a process that hides from us
         };
-        let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
-        let flags = i32::from_str_radix(field("flags:"), 8).unwrap_or(0);
         if flags & libc::O_PATH != 0 {
             return Err(Errno::EBADF);
         }
@@ -55,17 +52,17 @@ impl Host<Inode> for Program {
         let mut mode = FileMode::empty();
         mode.set(FileMode::READ, flags & libc::O_ACCMODE != libc::O_WRONLY);
         mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
-        let Inode { dev, inode, seeks_huge, .. } = if name.starts_with("/memfd:") {
-            let (system, file) = (statfs::statfs(path.as_str()).ok(), write_sealed(&path));
-            if system.is_none_or(|s| s.filesystem_type() != statfs::TMPFS_MAGIC) {
+        let backing = if name.starts_with("/memfd:") {
+            if statfs::statfs(path.as_str()).map(|s| s.filesystem_type()) != Ok(statfs::TMPFS_MAGIC) {
                 return self.not_known(Errno::EINVAL); // huge pages
             }
-            mode.set(FileMode::WRITE_SEALED, file);
+            mode.set(FileMode::WRITE_SEALED, write_sealed(&path));
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             named(&meta, false)
         } else {
             // Nothing is asked of a file system that may have to ask somebody else, who may be waiting for us.
-            let Some(mount) = mount(self.tid, field("mnt_id:")).filter(|m| LOCAL.contains(&m.kind.as_str())) else {
+            let mount = find_mount(self.tid, &mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
+            let Some(mount) = mount else {
                 return self.not_known(Errno::EINVAL);
             };
             let Ok(meta) = std::fs::metadata(&path) else { return self.not_known(Errno::EINVAL) };
@@ -77,7 +74,7 @@ impl Host<Inode> for Program {
             mode.set(FileMode::NOEXEC, mount.noexec);
             named(&meta, kind.is_file() && HUGE.contains(&mount.kind.as_str()))
         };
-        Ok(OpenFile { backing: Inode { dev, inode, name: "".into(), seeks_huge }, mode })
+        Ok(OpenFile { backing, mode })
     }
 
     fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {
@@ -147,7 +144,7 @@ struct Mount {
 }
 
 /// The mount with this number, as a task sees it. `None`: one that nobody sees, as those of pipes, sockets and drivers.
-fn mount(tid: Tid, id: &str) -> Option<Mount> {
+fn find_mount(tid: Tid, id: &str) -> Option<Mount> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/mountinfo")).ok()?;
     let line = text.lines().find(|l| l.split(' ').next() == Some(id))?;
     // id parent dev root place options [tags...] - kind source options

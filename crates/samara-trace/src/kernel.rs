@@ -117,11 +117,19 @@ pub(crate) fn layout(tid: Tid) -> Layout {
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
-/// Whether a task's descriptor is open for writing. `None` where it cannot be told: it may be closed by now.
-pub(crate) fn open_for_writing(tid: Tid, fd: i32) -> Option<bool> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    let flags = i32::from_str_radix(text.lines().find_map(|l| l.strip_prefix("flags:"))?.trim(), 8).ok()?;
-    Some(flags & libc::O_ACCMODE != libc::O_RDONLY)
+/// What `/proc/TID/fdinfo` tells of a descriptor.
+pub(crate) struct Descriptor {
+    /// As `open` was told.
+    pub(crate) flags: i32,
+    /// The number of the mount that it is on.
+    pub(crate) mount: String,
+}
+
+/// A task's descriptor; it may be closed by now.
+pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
+    Ok(Descriptor { flags: i32::from_str_radix(field("flags:"), 8).unwrap_or(0), mount: field("mnt_id:").to_owned() })
 }
 
 /// The process that a task belongs to.

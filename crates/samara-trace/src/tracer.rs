@@ -461,8 +461,8 @@ impl Tracer<'_> {
             let tgid = task.tgid;
             self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.filtered = true);
         }
-        let Some(id) = self.tasks.get(&tid).and_then(|t| t.space) else { return };
         let Some(task) = self.tasks.get(&tid) else { return };
+        let Some(id) = task.space else { return };
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         traffic.flying.retain(|t| *t != tid);
         traffic.held.retain(|t| *t != tid);
