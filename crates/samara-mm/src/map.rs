@@ -2,6 +2,7 @@
 
 use crate::area::{Area, Backing, Object, flags_of};
 use crate::errno::{Errno, Error};
+use crate::features::Features;
 use crate::flags::{Flags, MapFlags, Prot};
 use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Overcommit};
@@ -115,7 +116,8 @@ impl<B: Backing> AddressSpace<B> {
             None => (Object::Anonymous, 0),
         };
         let area = Area::new(flags, object, bias);
-        let area = if request.mode.contains(FileMode::ZERO) { area } else { self.born(area) };
+        let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
+        let area = if late { area } else { self.born(area) };
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
@@ -125,7 +127,7 @@ impl<B: Backing> AddressSpace<B> {
             if unlockable {
                 self.drop_lock(start);
             }
-            if request.mode.contains(FileMode::ZERO) {
+            if late {
                 self.born_late(start, end);
             }
             if eager {
@@ -235,6 +237,10 @@ impl<B: Backing> AddressSpace<B> {
         };
         if refused {
             return Err(Errno::EINVAL);
+        }
+        if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
+            let told = self.config.features.contains(Features::DROPPABLE_TOLD);
+            return Err(if told { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         }
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
             return Err(Errno::EOPNOTSUPP);

@@ -2,7 +2,7 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::probe;
+use crate::features::{probe, probe_crowded};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE};
 use crate::print::{areas, place, returned};
@@ -19,8 +19,9 @@ pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
     /// What this process may do, what it may lock, and what memory is promised.
     pub(crate) process: (Caps, u64, Overcommit),
-    /// What the kernel does that others do not.
+    /// What the kernel does that others do not; what shows near the limit of areas is among it once that was asked for.
     pub(crate) features: Features,
+    crowded: bool,
     /// What the whole address space of a new child looks like.
     whole: Option<Start>,
     pub(crate) twist: Option<Twist>,
@@ -80,12 +81,21 @@ impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
         let mut kernel = Kernel::new()?;
         let features = probe(&mut kernel)?;
-        Ok(Sides { kernel, process: process()?, features, whole: None, twist: None })
+        Ok(Sides { kernel, process: process()?, features, crowded: false, whole: None, twist: None })
     }
 
     /// Whether the model claims to be what this kernel is: 6.17 or later.
     pub(crate) fn claimed(&self) -> bool {
         self.features.contains(Features::MOVE_MANY)
+    }
+
+    /// Asks, once, for what shows near the limit of areas, if the ops begin there.
+    fn look_near_the_limit(&mut self, first: Option<&Op>) -> io::Result<()> {
+        if let (Some(Op::Fill { .. }), false) = (first, self.crowded) {
+            self.features |= probe_crowded(&mut self.kernel)?;
+            self.crowded = true;
+        }
+        Ok(())
     }
 
     pub(crate) fn start(&mut self, scope: Scope) -> io::Result<Start> {
@@ -115,8 +125,9 @@ impl Sides {
 
     /// Draws a sequence, and what the model says of it.
     pub(crate) fn drawn(&mut self, scope: Scope, shape: Shape, mut rng: Rng) -> io::Result<Told> {
-        let start = self.start(scope)?;
         let first = shape.fill.map(|left| Op::Fill { left });
+        self.look_near_the_limit(first.as_ref())?;
+        let start = self.start(scope)?;
         let mut model = Model::new(&start, Touches::Told, first.as_ref());
         let mut told = Told::default();
         while told.ops.len() < shape.len && told.broken.is_none() {
@@ -128,6 +139,7 @@ impl Sides {
     }
 
     pub(crate) fn told(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Option<Told>> {
+        self.look_near_the_limit(ops.first())?;
         Ok(tell(&self.start(scope)?, ops, self.twist))
     }
 

@@ -395,9 +395,10 @@ fn features() -> Features {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = text.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
     match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
-        (7.., _) => Features::LINUX_7_0,
+        (7, 0) => Features::LINUX_7_0,
+        (7.., _) => Features::LINUX_7_1,
         (6, 18..) => Features::LINUX_6_18,
-        (6, 17) => Features::LINUX_6_16.union(Features::MOVE_MANY),
+        (6, 17) => Features::LINUX_6_17,
         (6, 13..=16) => Features::LINUX_6_16,
         _ => Features::LINUX_6_12,
     }
