@@ -342,7 +342,11 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Where what is kept free below an area begins.
     pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
-        let pages = if flags.contains(Flags::GROWSDOWN) { self.config.stack_guard_pages } else { 0 };
+        let pages = match flags {
+            flags if flags.contains(Flags::GROWSDOWN) => self.config.stack_guard_pages,
+            // A shadow stack.
+            flags => flags.contains(Flags::SHADOW_STACK).into(),
+        };
         start.saturating_sub(pages.saturating_mul(self.page()))
     }
 }

@@ -1,11 +1,11 @@
-//! What only the engine tells: why two areas are not one, what a call did, and what a machine with five levels of page tables does (which the rules are from
-//! Linux's documentation for, as few machines have them).
+//! What only the engine tells, or can be asked: why two areas are not one, and what a call did; five levels of page tables and shadow stacks, which few machines
+//! have; swap space and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
 
 use crate::engine;
 use crate::machine::{BASE, PAGE};
 use samara_mm::{
-    AddressSpace, Bases, BestFit, Config, FileId, FirstFit, Linux, MapFlags, MapRequest, Prot, RemapFlags, Step,
-    StepKind,
+    AddressSpace, Area, Bases, BestFit, Config, Errno, FileId, FileMode, FirstFit, Flags, Linux, MapFlags, MapRequest,
+    Object, Overcommit, Prot, RemapFlags, RemapMode, RemapRequest, Step, StepKind,
 };
 
 #[test]
@@ -168,4 +168,70 @@ fn what_is_taken_on_five_levels() {
         let best = space.mmap(&wish(hint), &mut BestFit).ok().map(|done| done.0);
         assert_eq!((first, best), (expected, expected), "{hint:#x}");
     }
+}
+
+/// Maps of a file that is swapped to: seen on 6.18, with one that was made for it.
+#[test]
+fn swap_space() {
+    let file = FileId { dev: (8, 1), inode: 9, open: 9, name: "/swap".into() };
+    let answer = |prot, kind, mode| {
+        let mut space = AddressSpace::<FileId>::new(Config::default());
+        let request = MapRequest::file(BASE, PAGE, prot, kind, file.clone(), 0);
+        let done = space.map(&MapRequest { mode: mode | FileMode::SWAP_FILE, ..request });
+        let becomes = space.protect(BASE, PAGE, Prot::RW, None);
+        (done.err().map(|e| e.errno), becomes.err().map(|e| e.errno))
+    };
+    const { assert!(Errno::ETXTBSY as i32 == 26) };
+    for kind in [MapFlags::SHARED, MapFlags::SHARED_VALIDATE] {
+        assert_eq!(answer(Prot::RW, kind, FileMode::RW).0, Some(Errno::ETXTBSY));
+        assert_eq!(answer(Prot::READ, kind, FileMode::RW), (None, None), "only when it is mapped is it looked at");
+        assert_eq!(answer(Prot::RW, kind, FileMode::READ).0, Some(Errno::EACCES));
+    }
+    assert_eq!(answer(Prot::RW, MapFlags::PRIVATE, FileMode::RW), (None, None));
+}
+
+/// A page is kept free below a shadow stack.
+#[test]
+fn shadow_stacks() {
+    let mut space = AddressSpace::<FileId>::new(Config::default());
+    let flags = Flags::from_letters("rd wr mr mw me ss");
+    let at = TOP_47 - PAGE;
+    space.import(at, TOP_47, Area::new(flags, Object::Anonymous, 0)).unwrap();
+    assert_eq!(ask(&mut space, 0, 1, MapFlags::empty()), (at - 2 * PAGE) as i64);
+    assert_eq!(ask(&mut space, at - PAGE, 1, MapFlags::empty()), (at - 3 * PAGE) as i64);
+    assert_eq!(ask(&mut space, at - PAGE, 1, MapFlags::FIXED), (at - PAGE) as i64);
+    assert_eq!((space.counters().stack, space.counters().data), (PAGE, 0));
+}
+
+/// Strict overcommit: what a call charges is what it takes more than it gives.
+#[test]
+fn what_is_charged() {
+    let strict = |pages| {
+        let overcommit = Overcommit::Never { limit: pages * PAGE, admin_reserve: 0, user_reserve: 0 };
+        AddressSpace::<FileId>::new(Config { overcommit, ..Config::default() })
+    };
+    let rw = |from: u64, to: u64| MapRequest::anonymous(BASE + from * PAGE, (to - from) * PAGE, Prot::RW);
+    let mut space = strict(10);
+    space.map(&rw(0, 8)).unwrap();
+    assert_eq!(space.map(&rw(20, 23)).unwrap_err().errno, Errno::ENOMEM);
+    // What is mapped over gives its charge to what comes.
+    space.map(&rw(4, 10)).unwrap();
+    assert_eq!(space.counters().committed, 10 * PAGE);
+    assert_eq!(space.map(&rw(10, 11)).unwrap_err().errno, Errno::ENOMEM);
+    // A move takes its charge along, and only what grows is charged.
+    let to = |at: u64, len: u64, dontunmap| RemapRequest {
+        old: BASE,
+        old_len: 10 * PAGE,
+        new_len: len * PAGE,
+        mode: RemapMode::Fixed(BASE + at * PAGE),
+        dontunmap,
+    };
+    assert_eq!(space.remap(&to(50, 11, false)).unwrap_err().errno, Errno::ENOMEM);
+    assert_eq!(space.remap(&to(50, 10, true)).unwrap_err().errno, Errno::ENOMEM);
+    space.remap(&to(50, 10, false)).unwrap();
+    assert_eq!(space.counters().committed, 10 * PAGE);
+    // Always means always.
+    let mut space = AddressSpace::<FileId>::new(Config { overcommit: Overcommit::Always, ..Config::default() });
+    space.map(&rw(0, (1 << 46) / PAGE)).unwrap();
+    space.check().unwrap();
 }

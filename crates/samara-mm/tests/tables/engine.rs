@@ -1,6 +1,6 @@
 //! The engine's side.
 
-use crate::machine::{EFAULT, Machine, Outcome, PAGE, Seen, play};
+use crate::machine::{EFAULT, Machine, Outcome, PAGE, SUMS, Seen, play};
 use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
 use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::*;
@@ -235,6 +235,11 @@ impl Machine for Engine {
 
     fn guesses(&self) -> bool {
         true
+    }
+
+    fn sums(&mut self) -> [u64; SUMS.len()] {
+        let counters = self.space.counters();
+        [counters.total, counters.data, counters.stack, counters.locked]
     }
 
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {

@@ -1,7 +1,7 @@
 //! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and allocates nothing: what it does to its address space outside
 //! the window cannot be seen inside.
 
-use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, Seen, play};
+use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, SUMS, Seen, play};
 use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
 use samara_mm::{Access, Flags};
 use std::sync::OnceLock;
@@ -400,6 +400,10 @@ impl Machine for Kernel<'_> {
 
     fn guesses(&self) -> bool {
         self.fixed.guesses
+    }
+
+    fn sums(&mut self) -> [u64; SUMS.len()] {
+        SUMS.map(|name| self.sum(name))
     }
 
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {

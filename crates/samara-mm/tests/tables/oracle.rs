@@ -1,8 +1,9 @@
 //! Which rows the running kernel can play, and playing them.
 
 use crate::judge;
-use crate::kernel;
+use crate::machine::SUMS;
 use crate::script::Row;
+use crate::{engine, kernel};
 use std::sync::OnceLock;
 
 /// Plays the rows on the kernel, and tells what differs and what was skipped.
@@ -23,6 +24,13 @@ pub(crate) fn all(rows: &[Row], wrong: &mut Vec<String>) {
                 println!("skipped, this kernel has no such thing, or not for this user: {}", row.text);
             } else {
                 judge("kernel", row, out, wrong);
+                let told = engine::run(row).sums;
+                // What fills a process up counts, too; and mlockall locks all that it has.
+                let kinds = if has(row, "mlockall") { 3 } else { 4 };
+                if !has(row, "room") && told[..kinds] != out.sums[..kinds] {
+                    let text = format!("{SUMS:?}: the engine {told:#x?}, the kernel {:#x?}", out.sums);
+                    wrong.push(format!("{}\n  {text}", row.text));
+                }
                 played += 1;
             }
         }
