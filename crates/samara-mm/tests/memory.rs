@@ -88,7 +88,7 @@ fn call(
         14 => return space.fork().map(|child| *space = child).map_err(|e| (e, true)),
         15 => space.unlock_all(),
         16 | 17 => space.set_anon_name(at, len, given.1.get((to / PAGE % 4) as usize).cloned()),
-        18 => space.set_policy(at, len, (to & PAGE == 0).then(|| given.0)),
+        18 => space.set_policy(at, len, (to & PAGE == 0).then_some(given.0)),
         19 => {
             let uffd = Uffd { id: 1, fork_events: to & PAGE == 0, remap_events: false };
             space.register_uffd(at, len, uffd, Flags::UFFD_MISSING)
