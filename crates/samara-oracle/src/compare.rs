@@ -245,7 +245,7 @@ fn process() -> io::Result<(Caps, u64, Overcommit)> {
     let effective = word(&read("/proc/self/status")?, "CapEff:");
     let effective = effective.and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
     // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN.
-    let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN)];
+    let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN), (23, Caps::SYS_NICE)];
     let caps = known.into_iter().filter(|(bit, _)| effective >> bit & 1 == 1).map(|(_, cap)| cap).collect();
     let locked = word(&read("/proc/self/limits")?, "Max locked memory").and_then(|n| n.parse().ok());
     let memory = read("/proc/meminfo")?;
