@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use bytesize::ByteSize;
-use samara_oracle::Mix;
+use samara_oracle::{Mix, NoSuchMix};
 use samara_trace::{Fault, Policy};
 
 use crate::moment::Moment;
@@ -193,23 +193,53 @@ pub(crate) struct Events {
 Examples:
   samara check                                 all mixes
   samara check --ops 1000000 --seed 7
-  samara check --mix remap --mix forks
+  samara check --mix remap --mix forks         the same as --mix remap,forks
   samara check --json | jq .divergences
 
+^C ends it early, with what was compared so far.
 Exit codes: 0 no difference, 4 model and kernel differ, 1 it could not be done (no mix can be compared here).")]
 pub(crate) struct Check {
     /// How many calls, in all mixes together
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = ops, allow_negative_numbers = true)]
     pub(crate) ops: u64,
     /// Other calls for another number; the same for the same
-    #[arg(long, value_name = "S", default_value_t = 1)]
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls or free; may be given several times [default: every mix]
-    #[arg(long = "mix", value_name = "NAME")]
-    pub(crate) mixes: Vec<Mix>,
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls or free; may be given several times [default: all]
+    #[arg(long = "mix", value_name = "NAME", value_delimiter = ',', value_parser = mixes)]
+    pub(crate) mixes: Vec<Mixes>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// What `--mix` names: a mix, or all of them.
+#[derive(Clone, Debug)]
+pub(crate) struct Mixes(pub(crate) Vec<Mix>);
+
+fn mixes(name: &str) -> Result<Mixes, String> {
+    match name {
+        "all" => Ok(Mixes(Mix::ALL.to_vec())),
+        _ => {
+            name.parse().map(|mix| Mixes(vec![mix])).map_err(|e: NoSuchMix| format!("{e}, and all of them by \"all\""))
+        }
+    }
+}
+
+/// `_` parts digits, as in 1_000_000.
+fn whole(text: &str) -> Result<u64, String> {
+    let digits = text.replace('_', "");
+    let number = digits.bytes().all(|c| c.is_ascii_digit()).then(|| digits.parse());
+    number
+        .and_then(Result::ok)
+        .ok_or_else(|| format!("give a whole number up to {}, such as 1000000 or 1_000_000", u64::MAX))
+}
+
+fn ops(text: &str) -> Result<u64, String> {
+    match whole(text)? {
+        0 => Err("give at least 1; fewer than there are mixes leave some out".to_owned()),
+        ops => Ok(ops),
+    }
 }
 
 /// Print a completion script for a shell

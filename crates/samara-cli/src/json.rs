@@ -68,6 +68,7 @@ pub(crate) fn check(report: &Report) -> Value {
         "seed": report.seed,
         "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),
         "skipped": report.skipped.iter().map(|(mix, why)| json!({"mix": mix.name(), "why": why})).collect::<Vec<_>>(),
+        "stopped": report.stopped,
         "tests": report.divergences.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }

@@ -54,6 +54,9 @@
 //! # Ok::<(), samara_mm::Error>(())
 //! ```
 //!
+//! The example `user_mode_kernel` (in the crate's `examples`) goes the whole way: raw system calls, faults, pages that follow the [`Plan`], a stack that grows, fork,
+//! and `/proc/self/maps`.
+//!
 //! A space that exists already (from `/proc/PID/smaps`, a snapshot) is loaded area by area with
 //! [`import`](AddressSpace::import), or with what few areas have by [`import_with`](AddressSpace::import_with).
 //!

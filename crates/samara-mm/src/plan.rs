@@ -30,7 +30,7 @@ pub enum StepKind {
     Merged,
     /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write gave is not told (one that a move took away is).
     Changed,
-    /// The memory moved away from here (its target is `Mapped`).
+    /// The memory moved away from here, to where the last `Mapped` before this step begins. What of the old place goes is `Unmapped` after it.
     Moved,
 }
 

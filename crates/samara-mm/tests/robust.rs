@@ -154,6 +154,128 @@ fn arbitrary_arguments() {
     }
 }
 
+/// A world in which descriptors, keys and segments may be there or not, and no pointer leads anywhere but now and then to any number.
+struct Whatever(Rng);
+
+impl linux::Host<FileId> for Whatever {
+    fn file(&mut self, fd: i32) -> Result<linux::OpenFile<FileId>, Errno> {
+        let name = Arc::from(self.0.pick(&["", "/dev/zero", "/SYSV00000000 (deleted)", "\n"]));
+        let backing = FileId { dev: (u32::MAX, 0), inode: u64::MAX, open: fd as u64, name };
+        let mode = FileMode::from_bits_retain(self.0.next() as u8);
+        if self.0.one_in(2) { Ok(linux::OpenFile { backing, mode }) } else { Err(Errno::EBADF) }
+    }
+    fn shared_memory(&mut self, bytes: u64) -> Result<FileId, Errno> {
+        let backing = FileId { dev: (0, 1), inode: bytes, open: self.0.next(), name: Arc::from("") };
+        if self.0.one_in(2) { Ok(backing) } else { Err(Errno::ENOMEM) }
+    }
+    fn read(&mut self, _addr: u64, to: &mut [u8]) -> Result<(), Errno> {
+        if self.0.one_in(4) {
+            return Err(Errno::EFAULT);
+        }
+        let word = if self.0.one_in(2) { extreme(&mut self.0) } else { 0 };
+        to.iter_mut().zip(word.to_le_bytes().iter().cycle()).for_each(|(to, byte)| *to = *byte);
+        Ok(())
+    }
+    fn pkey(&mut self, _key: u32) -> bool {
+        self.0.one_in(2)
+    }
+    fn is_self(&mut self, _pidfd: i32) -> Result<bool, Errno> {
+        if self.0.one_in(4) { Err(Errno::ESRCH) } else { Ok(!self.0.one_in(4)) }
+    }
+    fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<FileId>, Errno> {
+        let backing = FileId { dev: (0, 1), inode: id as u64, open: self.0.next(), name: Arc::from("/SYSV") };
+        Ok(Segment { backing, bytes: extreme(&mut self.0) })
+    }
+    fn segment_bytes(&mut self, _segment: &FileId) -> u64 {
+        extreme(&mut self.0)
+    }
+    fn incore(&mut self, _vec: u64, _start: u64, _pages: u64) -> Result<(), Errno> {
+        if self.0.one_in(2) { Ok(()) } else { Err(Errno::EFAULT) }
+    }
+    fn nodes(&self) -> &[u64] {
+        &[u64::MAX, 1]
+    }
+}
+
+/// The ends of what numbers and addresses can be, their neighbours, single bits, and pages that may be mapped.
+fn extreme(r: &mut Rng) -> u64 {
+    let bases = [0, 1 << 12, 1 << 31, 1 << 32, 1 << 47, 0x7fff_ffff_f000, 1 << 63, 0x10_0000, u64::MAX, !4095];
+    match r.below(6) {
+        0 => r.pick(&bases).wrapping_add(r.pick(&[0, 1, u64::MAX, 4095, 4096, !4095])),
+        1 => 1 << r.below(64),
+        2 => r.below(64),
+        3 => r.next() >> r.below(64),
+        _ => 0x10_0000 + r.below(32) * 4096,
+    }
+}
+
+#[test]
+fn any_call_with_any_arguments() {
+    let (mut known, mut granted, mut refused) = (std::collections::BTreeSet::new(), 0, 0);
+    for seed in 0..if cfg!(miri) { 2 } else { 60 } {
+        let mut r = Rng(seed + 1000);
+        let config = Config { max_map_count: r.pick(&[1, 65530]), ..Config::default() };
+        let mut space = AddressSpace::<FileId>::new(config);
+        space.set_caps(Caps::from_bits_truncate(r.next() as u8));
+        let mut world = Whatever(Rng(seed));
+        for i in 0..4 * 601 {
+            // Every number in turn, and those that are known more often.
+            let nr = if i % 2 == 0 { i / 2 % 601 } else { r.pick(&NUMBERS) };
+            let mut args: [u64; 6] = std::array::from_fn(|_| extreme(&mut r));
+            if nr == linux::MMAP && r.one_in(2) {
+                (args[2], args[3]) = (r.below(8), r.pick(&[0x22, 0x32, 0x21, 0x2, 0x12, 0x11]));
+            }
+            if nr == linux::PRCTL {
+                args[0] = 64 + r.below(6);
+            }
+            let before = space.to_string();
+            match linux::call(&mut space, &mut world, &mut Linux, nr, args) {
+                Some(called) => {
+                    known.insert(nr);
+                    if called.result < 0 {
+                        refused += 1;
+                        assert!(called.result > -4096, "seed {seed}, {nr}({args:x?}): {}", called.result);
+                    } else {
+                        granted += 1;
+                    }
+                    let nothing = called.result < 0 && called.plan.is_empty();
+                    assert!(!nothing || before == space.to_string(), "seed {seed}, {nr}({args:x?}) did something");
+                }
+                None => assert_eq!(before, space.to_string(), "seed {seed}, {nr}({args:x?}) is no call of this space"),
+            }
+            space.check().unwrap_or_else(|v| panic!("seed {seed}, {nr}({args:x?}): {v}"));
+        }
+    }
+    assert_eq!(known.into_iter().collect::<Vec<_>>(), NUMBERS);
+    assert!(granted > 1000 && refused > 1000, "{granted} granted, {refused} refused");
+}
+
+/// All that the module knows.
+const NUMBERS: [u64; 22] = [
+    linux::MMAP,
+    linux::MPROTECT,
+    linux::MUNMAP,
+    linux::BRK,
+    linux::MREMAP,
+    linux::MSYNC,
+    linux::MINCORE,
+    linux::MADVISE,
+    linux::SHMAT,
+    linux::SHMDT,
+    linux::PERSONALITY,
+    linux::MLOCK,
+    linux::MUNLOCK,
+    linux::MLOCKALL,
+    linux::MUNLOCKALL,
+    linux::PRCTL,
+    linux::REMAP_FILE_PAGES,
+    linux::MBIND,
+    linux::MLOCK2,
+    linux::PKEY_MPROTECT,
+    linux::PROCESS_MADVISE,
+    linux::MSEAL,
+];
+
 #[test]
 fn the_last_pages() {
     // The highest page that an exclusive end can express.

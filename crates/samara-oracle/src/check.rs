@@ -6,10 +6,11 @@ use crate::draw::Shape;
 use crate::mix::Mix;
 use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at, fd, segment};
-use crate::print::Code;
+use crate::print::{Code, name, returned};
+use crate::proc::read;
 use crate::rng::Rng;
 use crate::shrink::shrink;
-use samara_mm::{Caps, Features, Overcommit};
+use samara_mm::{Caps, Features, Limit, Limits, Overcommit};
 use std::fmt::{self, Display};
 use std::io;
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ const ENOUGH: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Check {
-    /// How many operations in all; each mix has its part.
+    /// How many operations in all; each mix has its part. A mix to which none falls is left out.
     pub ops: u64,
     /// Same seed, same mixes, same number: same sequences.
     pub seed: u64,
@@ -68,6 +69,8 @@ pub struct Report {
     pub divergences: Vec<Divergence>,
     /// What was left out, and why: a mix, or calls of it.
     pub skipped: Vec<(Mix, String)>,
+    /// It was told to stop, and may have made fewer operations.
+    pub stopped: bool,
 }
 
 /// One mix of a check.
@@ -134,13 +137,26 @@ impl Check {
     /// # Errors
     /// No process could be made in which to make calls, or what it saw cannot be read. A process that dies of a call is a divergence, no error.
     pub fn run(&self, progress: impl FnMut(Progress)) -> io::Result<Report> {
-        self.run_with(None, progress)
+        self.run_until(&|| false, progress)
     }
 
-    pub(crate) fn run_with(&self, twist: Option<Twist>, mut progress: impl FnMut(Progress)) -> io::Result<Report> {
+    /// Runs it until `stop` says so, which is asked before every sequence, and before every try to make one that differs shorter. The report is of what was done.
+    ///
+    /// # Errors
+    /// As [`run`](Check::run).
+    pub fn run_until(&self, stop: &dyn Fn() -> bool, progress: impl FnMut(Progress)) -> io::Result<Report> {
+        self.run_with(None, stop, progress)
+    }
+
+    pub(crate) fn run_with(
+        &self,
+        twist: Option<Twist>,
+        stop: &dyn Fn() -> bool,
+        mut progress: impl FnMut(Progress),
+    ) -> io::Result<Report> {
         let mut sides = Sides::new()?;
         sides.twist = twist;
-        let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease")?.trim().to_owned();
+        let kernel = read("/proc/sys/kernel/osrelease")?.trim().to_owned();
         let (mut mixes, mut divergences, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         let abilities = Abilities::of(&mut sides)?;
         let (count, mut before) = (self.mixes.len() as u64, 0);
@@ -148,31 +164,35 @@ impl Check {
             let quota = self.ops / count + u64::from((i as u64) < self.ops % count);
             match abilities.shapes(*mix, &sides) {
                 Err(why) => skipped.push((*mix, why)),
+                Ok(_) if quota == 0 => skipped.push((*mix, "no call falls to it: there are more mixes".to_owned())),
+                Ok(_) if stop() => skipped.push((*mix, "the check was stopped before it".to_owned())),
                 Ok((shapes, left_out)) => {
                     skipped.extend(left_out.into_iter().map(|why| (*mix, why)));
                     let tell = |ops, divergences| progress(Progress { mix: *mix, ops: before + ops, divergences });
-                    mixes.push(self.mix(&mut sides, *mix, &shapes, quota, &mut divergences, tell)?);
+                    mixes.push(self.mix(&mut sides, *mix, (&shapes, quota), &mut divergences, stop, tell)?);
+                    skipped.extend(sides.missed.drain(..).map(|refused| (*mix, refusal(refused))));
                 }
             }
             before += quota;
         }
         let sum = |of: fn(&MixReport) -> u64| mixes.iter().map(of).sum();
         let (ops, compared) = (sum(|m| m.ops), sum(|m| m.compared));
-        Ok(Report { ops, compared, kernel, features: sides.features, seed: self.seed, mixes, divergences, skipped })
+        let features = sides.features;
+        Ok(Report { ops, compared, kernel, features, seed: self.seed, mixes, divergences, skipped, stopped: stop() })
     }
 
     fn mix(
         &self,
         sides: &mut Sides,
         mix: Mix,
-        shapes: &[Shape],
-        quota: u64,
+        (shapes, quota): (&[Shape], u64),
         divergences: &mut Vec<Divergence>,
+        stop: &dyn Fn() -> bool,
         mut tell: impl FnMut(u64, u64),
     ) -> io::Result<MixReport> {
         let (began, scope) = (Instant::now(), mix.scope());
         let mut report = MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, time: Duration::ZERO };
-        while report.ops < quota && report.divergences < ENOUGH as u64 {
+        while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
             let sequence = report.sequences;
             let shape = shapes[sequence as usize % shapes.len()];
             let len = shape.len.min((quota - report.ops) as usize);
@@ -183,7 +203,7 @@ impl Check {
             report.compared += found.as_ref().map_or(told.ops.len(), |d| told.ops.len().min(d.at + 1)) as u64;
             if let Some(first) = found {
                 report.divergences += 1;
-                divergences.push(shortened(sides, mix, &told.ops, first, Some((self.seed, sequence)))?);
+                divergences.push(shortened(sides, mix, &told.ops, first, Some((self.seed, sequence)), stop)?);
             }
             tell(report.ops, divergences.len() as u64);
         }
@@ -210,8 +230,9 @@ fn shortened(
     ops: &[Op],
     first: Difference,
     drawn: Option<(u64, u64)>,
+    stop: &dyn Fn() -> bool,
 ) -> io::Result<Divergence> {
-    let again = shrink(ops, |ops| sides.differ(mix.scope(), ops))?;
+    let again = shrink(ops, stop, |ops| sides.differ(mix.scope(), ops))?;
     let once = again.is_none();
     let (ops, Difference { at, kernel, model }) = again.unwrap_or_else(|| (ops.to_vec(), first));
     Ok(Divergence { mix, drawn, ops, at, kernel, model, once })
@@ -240,6 +261,7 @@ pub fn agree(mix: Mix, ops: &[Op]) {
     match abilities.shapes(mix, &sides) {
         Err(why) => println!("skipped: {why}"),
         Ok(_) if !sides.claimed() => println!("skipped: this kernel is older than Linux 6.17"),
+        Ok(_) if let Some(refused) = sides.refusal_of(ops) => println!("skipped: {}", refusal(refused)),
         Ok(_) => {
             if let Some(divergence) = compare(mix, ops).expect("a process in which to make calls") {
                 panic!("model and kernel differ\n{divergence}");
@@ -278,11 +300,18 @@ impl Abilities {
         let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
         let results: Vec<i64> = out.frames().1.map(|(ret, _)| ret).collect();
         let lacks = (seen != 2).then(|| "this kernel lacks PROCMAP_QUERY, or has it switched off".to_owned());
-        let strict = matches!(sides.process.2, Overcommit::Never { .. });
+        let strict = matches!(sides.process.overcommit, Overcommit::Never { .. });
         let lacks = lacks
             .or(strict.then(|| "vm.overcommit_memory is 2: what others have charged cannot be foretold".to_owned()));
+        let Limits { address_space, data, .. } = sides.process.limits;
+        let limited = address_space != Limit::NONE || data != Limit::NONE;
+        let lacks = lacks.or(limited.then(|| {
+            "memory is limited (ulimit -v, -d): how much of it samara itself has is not the model's to know".to_owned()
+        }));
+        let nothing = sides.refusal_of(&[Op::call(libc::SYS_mmap, &[])]);
+        let lacks = lacks.or(nothing.map(refusal));
         let well = |i: usize| results.get(i).is_some_and(|ret| *ret >= 0);
-        let (seal, lock_all) = (well(2), well(3) && sides.process.0.contains(Caps::IPC_LOCK));
+        let (seal, lock_all) = (well(2), well(3) && sides.process.caps.contains(Caps::IPC_LOCK));
         let register = [Op::Uffd { on: true, at: at(0), len: PAGE }];
         let uffd = sides.kernel.run(&register, Scope::Window).is_ok_and(|out| out.ended == Ended::Done);
         let (heap, segments, merge_pages) = (well(4), well(5), well(6));
@@ -312,12 +341,12 @@ impl Abilities {
         let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
         type Part = fn(&mut Shape) -> &mut bool;
         let parts: [(bool, Part, &str); 6] = [
-            (self.seal, |s| &mut s.seal, "mseal: this kernel lacks it"),
+            (self.seal, |s| &mut s.seal, "mseal: this kernel lacks it, or refuses it"),
             (self.lock_all, |s| &mut s.lock_all, "mlockall: this process may not lock all that it has"),
             (self.heap, |s| &mut s.heap, "brk: a heap cannot be placed (PR_SET_MM_MAP)"),
             (self.segments, |s| &mut s.segments, "shmat: there are no System V segments"),
             (self.files, |s| &mut s.files, "files: memfds seek places that suit huge pages (shmem_enabled)"),
-            (self.merge_pages, |s| &mut s.merge_pages, "PR_SET_MEMORY_MERGE: this kernel lacks it"),
+            (self.merge_pages, |s| &mut s.merge_pages, "PR_SET_MEMORY_MERGE: this kernel lacks it, or refuses it"),
         ];
         for (_, part, why) in parts.iter().filter(|(able, ..)| !able) {
             let asked = shapes.iter_mut().fold(false, |asked, shape| asked | std::mem::take(part(shape)));
@@ -327,13 +356,21 @@ impl Abilities {
     }
 }
 
+/// Why a call is left out.
+fn refusal((nr, errno): (i64, i64)) -> String {
+    let (name, errno) = (name(nr).unwrap_or("a call"), returned(-errno));
+    format!("{name}: this process may not make it, or this kernel lacks it: {errno}")
+}
+
 /// Whether places can be foretold in this process's children; if not, why.
 fn foretellable() -> Result<(), String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     // ADDR_NO_RANDOMIZE; ADDR_COMPAT_LAYOUT.
     let personality = u32::from_str_radix(read("/proc/self/personality").trim(), 16).unwrap_or(0);
     if personality & 0x4_0000 == 0 {
-        return Err("addresses are random in this process: start it with ADDR_NO_RANDOMIZE (setarch -R)".to_owned());
+        return Err(
+            "addresses are random in this process: ADDR_NO_RANDOMIZE is not set, or refused (setarch -R)".to_owned()
+        );
     }
     if personality & 0x20_0000 != 0 || read("/proc/sys/vm/legacy_va_layout").trim() == "1" {
         return Err("address spaces have their old layout here (vm.legacy_va_layout)".to_owned());

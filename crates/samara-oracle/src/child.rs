@@ -10,6 +10,7 @@
 #![allow(unsafe_code)]
 
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
+use crate::proc::{during, read};
 use samara_mm::Personality;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -154,35 +155,14 @@ impl Drop for Kernel {
 impl Kernel {
     /// Memory and files are made once, for many runs.
     pub(crate) fn new() -> io::Result<Kernel> {
-        let text = std::fs::read_to_string("/proc/sys/vm/max_map_count")?;
-        let max_map_count = text.trim().parse().map_err(io::Error::other)?;
-        let (file, other) = (memfd()?, memfd()?);
-        let (dup, again, read_only) = (file.try_clone()?, reopen(&file, true, true)?, reopen(&file, true, false)?);
-        let (sealed, write_only) = (memfd()?, reopen(&file, false, true)?);
-        // SAFETY: a plain system call on a descriptor of our own.
-        if unsafe { libc::fcntl(sealed.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) } < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        let (pipe, _) = io::pipe()?;
-        let zero = |write| std::fs::File::options().read(true).write(write).open("/dev/zero").map(Into::into);
-        let files = vec![
-            (file.into(), fd::FILE),
-            (dup.into(), fd::DUP),
-            (again.into(), fd::AGAIN),
-            (read_only.into(), fd::READ_ONLY),
-            (other.into(), fd::OTHER),
-            (sealed.into(), fd::SEALED),
-            (write_only.into(), fd::WRITE_ONLY),
-            (pipe.into(), fd::PIPE),
-            (zero(true)?, fd::ZERO),
-            (zero(false)?, fd::ZERO_READ_ONLY),
-        ];
+        let max_map_count = read("/proc/sys/vm/max_map_count")?.trim().parse().map_err(io::Error::other)?;
+        let files = files().map_err(during("files for the calls"))?;
         let (prot, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new map at a place that the kernel picks.
         let arena = unsafe { libc::mmap(std::ptr::null_mut(), WORDS * 8 + TEXT, prot, kind, -1, 0) };
         if arena == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+            return Err(during("memory for what is seen")(io::Error::last_os_error()));
         }
         let segments = [segment::FIVE, segment::ONE].into_iter().filter_map(|n| {
             let (id, at) = new_segment(segment::bytes(n)?)?;
@@ -198,7 +178,9 @@ impl Kernel {
 
     /// This process's, and so that of those to come.
     pub(crate) fn personality(&self) -> Personality {
-        Personality::from_bits_retain(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]) as u32)
+        // Where the question is refused: the usual one.
+        let bits = u32::try_from(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));
+        Personality::from_bits_retain(bits.unwrap_or(0))
     }
 
     /// Runs the ops in a new process.
@@ -207,6 +189,7 @@ impl Kernel {
         let words = unsafe { std::slice::from_raw_parts_mut(self.arena, WORDS) };
         words[..HEAD].fill(0);
         let parent = std::process::id();
+        let from_outside = Blocked::new();
         // SAFETY: fork; the child only makes system calls and writes to the arena before it exits.
         let pid = match unsafe { libc::fork() } {
             0 => {
@@ -214,9 +197,10 @@ impl Kernel {
                 let limit_s = self.limit_s;
                 Child { words, at: HEAD, text, maps: 0, scope, own_data: 0, limit_s }.go(ops, self, parent)
             }
-            -1 => return Err(io::Error::last_os_error()),
+            -1 => return Err(during(A_PROCESS)(io::Error::last_os_error())),
             pid => i64::from(pid),
         };
+        drop(from_outside);
         let status = match wait(pid) {
             // A descendant's end is the run's end.
             0 => words[STATUS] as i32,
@@ -224,7 +208,7 @@ impl Kernel {
         };
         if words[TROUBLE] != 0 {
             let what = TROUBLES.get(words[TROUBLE] as usize - 1).unwrap_or(&"");
-            return Err(io::Error::other(format!("a process in which to make calls: {what}")));
+            return Err(io::Error::other(format!("{A_PROCESS}: {what}")));
         }
         let ended = match status {
             0 => Ended::Done,
@@ -237,9 +221,12 @@ impl Kernel {
     }
 }
 
+/// What an error is about that comes before the first op.
+const A_PROCESS: &str = "a process in which to make calls";
+
 /// What can go wrong before the first op; numbered from 1 in the arena.
 const TROUBLES: [&str; 7] = [
-    "its files",
+    "its files, which have numbers up to 109 (ulimit -n)",
     "its window: something is there",
     "/proc/self/maps",
     "a userfaultfd",
@@ -247,6 +234,57 @@ const TROUBLES: [&str; 7] = [
     "areas elsewhere, up to the limit",
     "limits, and fewer capabilities",
 ];
+
+/// The open files, and the numbers that ops know them by.
+fn files() -> io::Result<Vec<(std::os::fd::OwnedFd, u64)>> {
+    let (file, other) = (memfd()?, memfd()?);
+    let (dup, again, read_only) = (file.try_clone()?, reopen(&file, true, true)?, reopen(&file, true, false)?);
+    let (sealed, write_only) = (memfd()?, reopen(&file, false, true)?);
+    // SAFETY: a plain system call on a descriptor of our own.
+    if unsafe { libc::fcntl(sealed.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_FUTURE_WRITE) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (pipe, _) = io::pipe()?;
+    let zero = |write| std::fs::File::options().read(true).write(write).open("/dev/zero").map(Into::into);
+    Ok(vec![
+        (file.into(), fd::FILE),
+        (dup.into(), fd::DUP),
+        (again.into(), fd::AGAIN),
+        (read_only.into(), fd::READ_ONLY),
+        (other.into(), fd::OTHER),
+        (sealed.into(), fd::SEALED),
+        (write_only.into(), fd::WRITE_ONLY),
+        (pipe.into(), fd::PIPE),
+        (zero(true)?, fd::ZERO),
+        (zero(false)?, fd::ZERO_READ_ONLY),
+    ])
+}
+
+/// While it lives, what a terminal or a user sends to a whole group of processes waits. A child that is born meanwhile never gets it: it ends soon, and
+/// with its parent.
+struct Blocked(libc::sigset_t);
+
+impl Blocked {
+    fn new() -> Blocked {
+        // SAFETY: sets of signals are plain numbers, which `sigemptyset` and `pthread_sigmask` write.
+        unsafe {
+            let (mut set, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigemptyset(&raw mut set);
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP] {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            Blocked(before)
+        }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        // SAFETY: the set that `new` was given.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
 
 fn memfd() -> io::Result<std::fs::File> {
     // SAFETY: a plain system call; the name is a C string.
@@ -318,6 +356,7 @@ struct Child<'a> {
 impl Child<'_> {
     fn go(mut self, ops: &[Op], kernel: &Kernel, parent: u32) -> ! {
         self.mortal(u64::from(parent));
+        self.raise_limits();
         for (file, number) in &kernel.files {
             let done = call(libc::SYS_dup3, [file.as_raw_fd() as u64, *number, 0, 0, 0, 0]);
             self.expect(done == *number as i64, 1);
@@ -349,11 +388,11 @@ impl Child<'_> {
                 Op::Call(nr, args) => call(nr, args),
                 Op::Heap { at } => self.heap(at),
                 Op::Advise { advice, ranges } => {
-                    let own = call(libc::SYS_pidfd_open, [call(libc::SYS_getpid, [0; 6]) as u64, 0, 0, 0, 0, 0]) as u64;
+                    let own = call(libc::SYS_pidfd_open, [call(libc::SYS_getpid, [0; 6]) as u64, 0, 0, 0, 0, 0]);
                     let words = ranges.map(|(start, len)| [start, len]);
-                    let args = [own, words.as_ptr() as u64, words.len() as u64, advice, 0, 0];
-                    let ret = call(libc::SYS_process_madvise, args);
-                    call(libc::SYS_close, [own, 0, 0, 0, 0, 0]);
+                    let args = [own as u64, words.as_ptr() as u64, words.len() as u64, advice, 0, 0];
+                    let ret = if own < 0 { own } else { call(libc::SYS_process_madvise, args) };
+                    call(libc::SYS_close, [own as u64, 0, 0, 0, 0, 0]);
                     ret
                 }
                 Op::Write(addr) => call(libc::SYS_read, [zero, addr, 1, 0, 0, 0]).min(0),
@@ -395,6 +434,17 @@ impl Child<'_> {
         let none = [0u64; 2];
         call(libc::SYS_setrlimit, [u64::from(libc::RLIMIT_CORE), &raw const none as u64, 0, 0, 0, 0]);
         call(libc::SYS_alarm, [self.limit_s, 0, 0, 0, 0, 0]);
+    }
+
+    /// Only the hard limits count, which the model knows.
+    fn raise_limits(&mut self) {
+        for which in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK, libc::RLIMIT_MEMLOCK] {
+            let mut limit = [0u64; 2];
+            let got = call(libc::SYS_getrlimit, [u64::from(which), &raw mut limit as u64, 0, 0, 0, 0]);
+            limit[0] = limit[1];
+            let done = call(libc::SYS_setrlimit, [u64::from(which), &raw const limit as u64, 0, 0, 0, 0]);
+            self.expect(got == 0 && done == 0, 7);
+        }
     }
 
     fn expect(&mut self, done: bool, trouble: u64) {

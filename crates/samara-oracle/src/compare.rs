@@ -4,10 +4,11 @@ use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
 use crate::features::{probe, probe_crowded};
 use crate::model::{Model, Start};
-use crate::op::{Op, PAGE};
+use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
+use crate::proc::read;
 use crate::rng::Rng;
-use samara_mm::{Caps, Features, Flags, Overcommit, Touches};
+use samara_mm::{Caps, Features, Flags, Limit, Limits, Overcommit, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -17,14 +18,28 @@ pub(crate) type Twist = fn(Op, i64) -> i64;
 #[derive(Debug)]
 pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
-    /// What this process may do, what it may lock, and what memory is promised.
-    pub(crate) process: (Caps, u64, Overcommit),
+    pub(crate) process: Process,
     /// What the kernel does that others do not; what shows near the limit of areas is among it once that was asked for.
     pub(crate) features: Features,
     crowded: bool,
+    /// Calls that this process is not given, and with which errno. They are not drawn.
+    pub(crate) refused: Vec<(i64, i64)>,
+    /// Those of them that would have been drawn.
+    pub(crate) missed: Vec<(i64, i64)>,
     /// What the whole address space of a new child looks like.
     whole: Option<Start>,
     pub(crate) twist: Option<Twist>,
+}
+
+/// What else decides what calls answer in this process's children.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process {
+    /// What it may do.
+    pub(crate) caps: Caps,
+    /// The hard limits.
+    pub(crate) limits: Limits,
+    /// What memory is promised.
+    pub(crate) overcommit: Overcommit,
 }
 
 /// What the model says of a sequence.
@@ -81,7 +96,28 @@ impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
         let mut kernel = Kernel::new()?;
         let features = probe(&mut kernel)?;
-        Ok(Sides { kernel, process: process()?, features, crowded: false, whole: None, twist: None })
+        let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
+        let mut sides = Sides { kernel, process, features, crowded: false, refused, missed, whole: None, twist: None };
+        sides.refused = sides.refusals()?;
+        Ok(sides)
+    }
+
+    /// Which calls of [`plain`] something else than Linux's rules refuses: a seccomp filter, or a kernel that was built without them.
+    fn refusals(&mut self) -> io::Result<Vec<(i64, i64)>> {
+        let ops = plain();
+        let Some(told) = self.told(Scope::Window, &ops)? else { return Ok(Vec::new()) };
+        let out = self.kernel.run(&ops, Scope::Window)?;
+        let answers = out.frames().1.map(|(answer, _)| answer).zip(&told.frames).zip(&ops);
+        let refused = answers.filter_map(|((answer, told), op)| {
+            let lacks = [i64::from(libc::EPERM), i64::from(libc::ENOSYS)].contains(&-answer) && answer != told.0;
+            Some((op.number().filter(|_| lacks)?, -answer))
+        });
+        Ok(refused.collect())
+    }
+
+    /// A call among these that this process is not given.
+    pub(crate) fn refusal_of(&self, ops: &[Op]) -> Option<(i64, i64)> {
+        self.refused.iter().find(|refused| ops.iter().any(|op| op.number() == Some(refused.0))).copied()
     }
 
     /// Whether the model claims to be what this kernel is: 6.17 or later.
@@ -112,11 +148,11 @@ impl Sides {
             least = frames.next().map_or(0, |(at, _)| at as u64);
             stack = stack_end()?;
         }
-        let ((caps, locked, overcommit), features) = (self.process, self.features);
+        let (Process { caps, limits, overcommit }, features) = (self.process, self.features);
         let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
-        let start = Start { scope, areas, least, huge, stack, personality, caps, locked, overcommit, features };
+        let start = Start { scope, areas, least, huge, stack, personality, caps, limits, overcommit, features };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }
@@ -132,6 +168,12 @@ impl Sides {
         let mut told = Told::default();
         while told.ops.len() < shape.len && told.broken.is_none() {
             let op = draw(&mut rng, shape, &model, told.ops.len());
+            if let Some(refused) = self.refusal_of(&[op]) {
+                if !self.missed.contains(&refused) {
+                    self.missed.push(refused);
+                }
+                continue;
+            }
             told.tell(&mut model, op, scope, self.twist);
         }
         told.flags = model.flags().collect();
@@ -230,31 +272,65 @@ pub(crate) fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
 
 /// Where the stack of this process ends.
 fn stack_end() -> io::Result<u64> {
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
+    let maps = read("/proc/self/maps")?;
     let line = maps.lines().find(|line| line.ends_with("[stack]")).and_then(|line| line.split_once('-'));
     let end = line.and_then(|(_, rest)| u64::from_str_radix(rest.split(' ').next()?, 16).ok());
     end.ok_or_else(|| io::Error::other("no stack in /proc/self/maps"))
 }
 
-/// What this process may do, what it may lock, and what memory is promised.
-fn process() -> io::Result<(Caps, u64, Overcommit)> {
-    let read = |path: &str| std::fs::read_to_string(path);
-    let word = |text: &str, name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next().map(str::to_owned))
-    };
-    let effective = word(&read("/proc/self/status")?, "CapEff:");
-    let effective = effective.and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
-    // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN.
-    let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN), (23, Caps::SYS_NICE)];
-    let caps = known.into_iter().filter(|(bit, _)| effective >> bit & 1 == 1).map(|(_, cap)| cap).collect();
-    let locked = word(&read("/proc/self/limits")?, "Max locked memory").and_then(|n| n.parse().ok());
-    let memory = read("/proc/meminfo")?;
-    let bytes = |name| word(&memory, name).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
-    let overcommit = match read("/proc/sys/vm/overcommit_memory")?.trim() {
-        "1" => Overcommit::Always,
-        "0" => Overcommit::Guess { total: bytes("MemTotal:") + bytes("SwapTotal:") },
-        // What others have charged is not to be foretold.
-        _ => Overcommit::Never { limit: 0, admin_reserve: 0, user_reserve: 0 },
-    };
-    Ok((caps, locked.unwrap_or(u64::MAX), overcommit))
+impl Process {
+    fn own() -> io::Result<Process> {
+        let word = |text: &str, name: &str, nth: usize| {
+            text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().nth(nth).map(str::to_owned))
+        };
+        let effective = word(&read("/proc/self/status")?, "CapEff:", 0);
+        let effective = effective.and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
+        // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN, CAP_SYS_NICE.
+        let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN), (23, Caps::SYS_NICE)];
+        let caps = known.into_iter().filter(|(bit, _)| effective >> bit & 1 == 1).map(|(_, cap)| cap).collect();
+        let text = read("/proc/self/limits")?;
+        let hard = |name| word(&text, name, 1).and_then(|n| n.parse().ok()).map_or(Limit::NONE, Limit::bytes);
+        let limits = Limits {
+            address_space: hard("Max address space"),
+            data: hard("Max data size"),
+            stack: hard("Max stack size"),
+            locked: hard("Max locked memory"),
+        };
+        let memory = read("/proc/meminfo")?;
+        let bytes = |name| word(&memory, name, 0).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
+        let overcommit = match read("/proc/sys/vm/overcommit_memory")?.trim() {
+            "1" => Overcommit::Always,
+            "0" => Overcommit::Guess { total: bytes("MemTotal:") + bytes("SwapTotal:") },
+            // What others have charged is not to be foretold.
+            _ => Overcommit::Never { limit: 0, admin_reserve: 0, user_reserve: 0 },
+        };
+        Ok(Process { caps, limits, overcommit })
+    }
+}
+
+/// Each call once that may be drawn, in a form that Linux grants or refuses for its arguments alone. Without those that `Abilities` asks about.
+fn plain() -> [Op; 19] {
+    let (start, two) = (at(0), 2 * PAGE);
+    [
+        Op::call(libc::SYS_mmap, &[start, two, 3, 0x32, fd::NONE]),
+        Op::call(libc::SYS_munmap, &[at(4), PAGE]),
+        Op::call(libc::SYS_mprotect, &[start, two, 3]),
+        Op::call(libc::SYS_pkey_mprotect, &[start, two, 3, u64::MAX]),
+        Op::call(libc::SYS_mremap, &[start, two, two]),
+        Op::call(libc::SYS_madvise, &[start, two, 0]),
+        Op::Advise { advice: 0, ranges: [(start, two); 3] },
+        Op::call(libc::SYS_mlock, &[start]),
+        Op::call(libc::SYS_mlock2, &[start]),
+        Op::call(libc::SYS_munlock, &[start]),
+        Op::call(libc::SYS_mlockall, &[]),
+        Op::call(libc::SYS_munlockall, &[]),
+        Op::call(libc::SYS_mbind, &[start, two]),
+        Op::call(libc::SYS_msync, &[start, two, 4]),
+        Op::call(libc::SYS_mincore, &[start, two, ROOM]),
+        Op::call(libc::SYS_remap_file_pages, &[start, two, 1]),
+        Op::call(libc::SYS_shmdt, &[start]),
+        // PR_GET_MDWE; a question.
+        Op::call(libc::SYS_prctl, &[66]),
+        Op::call(libc::SYS_personality, &[0xffff_ffff]),
+    ]
 }

@@ -29,6 +29,7 @@ mod mix;
 mod model;
 mod op;
 mod print;
+mod proc;
 mod rng;
 mod shrink;
 #[cfg(test)]

@@ -24,8 +24,8 @@ pub(crate) struct Start {
     pub(crate) stack: u64,
     pub(crate) personality: Personality,
     pub(crate) caps: Caps,
-    /// What may be locked without privileges.
-    pub(crate) locked: u64,
+    /// The hard limits, to which the soft ones are raised.
+    pub(crate) limits: Limits,
     pub(crate) overcommit: Overcommit,
     pub(crate) features: Features,
 }
@@ -36,6 +36,8 @@ pub(crate) struct Model {
     pub(crate) space: AddressSpace<FileId>,
     files: Files,
     scope: Scope,
+    /// The hard limits.
+    limits: Limits,
     results: Vec<i64>,
 }
 
@@ -58,7 +60,7 @@ impl Model {
         });
         space.set_personality(start.personality);
         space.set_caps(start.caps);
-        space.set_limits(Limits { locked: Limit::bytes(start.locked), ..Limits::NONE });
+        space.set_limits(start.limits);
         let guards = [BASE - PAGE, END].map(|at| Seen { start: at, end: at + PAGE, perms: 8, offset: 0 });
         let there = if start.scope == Scope::Window { &guards[..] } else { &start.areas };
         for (i, a) in there.iter().enumerate() {
@@ -73,7 +75,7 @@ impl Model {
             // What the kernel shows does not overlap.
             let _ = space.import(a.start, a.end, Area::new(flags, object, bias));
         }
-        Model { space, files: Files::default(), scope: start.scope, results: Vec::new() }
+        Model { space, files: Files::default(), scope: start.scope, limits: start.limits, results: Vec::new() }
     }
 
     /// What the model answers: a value, or a negative errno. `None`, and no change, where the answer is not the model's to know (it depends on what single
@@ -128,15 +130,17 @@ impl Model {
     }
 
     fn limit(&mut self, set: Limited) {
-        let counters = self.space.counters();
-        let above =
-            |used: u64, left: Option<u64>| left.map_or(Limit::NONE, |left| Limit { soft: used + left, ..Limit::NONE });
+        let (counters, most) = (self.space.counters(), self.limits);
+        let above = |used: u64, left: Option<u64>, most: Limit| Limit {
+            soft: left.map_or(u64::MAX, |left| used + left).min(most.hard),
+            ..most
+        };
         self.space.set_limits(Limits {
-            address_space: above(counters.total, set.address_space),
+            address_space: above(counters.total, set.address_space, most.address_space),
             // There, something is mapped; here, 0 would be no limit at all.
-            data: above(counters.data, set.data.map(|left| left.max(1))),
-            stack: above(0, set.stack),
-            locked: above(0, set.locked),
+            data: above(counters.data, set.data.map(|left| left.max(1)), most.data),
+            stack: above(0, set.stack, most.stack),
+            locked: above(0, set.locked, most.locked),
         });
         if !set.privileged {
             self.space.set_caps(Caps::empty());

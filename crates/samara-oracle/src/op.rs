@@ -121,6 +121,15 @@ impl Op {
         Op::Call(nr, all)
     }
 
+    /// The number of the system call that it is, if it is one of those that are drawn.
+    pub(crate) fn number(&self) -> Option<i64> {
+        match self {
+            Op::Call(nr, _) => Some(*nr),
+            Op::Advise { .. } => Some(libc::SYS_process_madvise),
+            _ => None,
+        }
+    }
+
     /// As an argument: what call number `of` returned, and so many bytes more (up to 2 GiB, either way).
     pub const fn result(of: u16, and: i32) -> u64 {
         RESULT | (of as u64) << 32 | and as u32 as u64

@@ -89,12 +89,13 @@ impl Display for Code<'_> {
     }
 }
 
-const CALLS: [(i64, &str); 20] = [
+const CALLS: [(i64, &str); 21] = [
     (libc::SYS_mmap, "mmap"),
     (libc::SYS_munmap, "munmap"),
     (libc::SYS_mprotect, "mprotect"),
     (libc::SYS_mremap, "mremap"),
     (libc::SYS_madvise, "madvise"),
+    (libc::SYS_process_madvise, "process_madvise"),
     (libc::SYS_mlock, "mlock"),
     (libc::SYS_mlock2, "mlock2"),
     (libc::SYS_munlock, "munlock"),
@@ -112,7 +113,7 @@ const CALLS: [(i64, &str); 20] = [
     (libc::SYS_personality, "personality"),
 ];
 
-fn name(nr: i64) -> Option<&'static str> {
+pub(crate) fn name(nr: i64) -> Option<&'static str> {
     let named = CALLS.iter().find(|call| call.0 == nr).map(|call| call.1);
     named.or((nr == SYS_MSEAL).then_some("mseal"))
 }

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 /// What is tried takes no longer than this (a run near the limit of areas is slow).
 const TIME: Duration = Duration::from_secs(10);
 
-/// Takes ops away as long as a difference remains, and time. `None`: the difference did not come again.
+/// Takes ops away as long as a difference remains, and time, and nobody says stop. `None`: the difference did not come again.
 pub(crate) fn shrink(
     ops: &[Op],
+    stop: &dyn Fn() -> bool,
     mut run: impl FnMut(&[Op]) -> io::Result<Verdict>,
 ) -> io::Result<Option<(Vec<Op>, Difference)>> {
     let mut differ = |ops: &[Op]| {
@@ -26,7 +27,7 @@ pub(crate) fn shrink(
     let mut chunk = ops.len() / 2;
     while chunk > 0 {
         let mut i = 0;
-        while i < ops.len() && Instant::now() < until {
+        while i < ops.len() && Instant::now() < until && !stop() {
             let fewer = fewer(&ops, i, chunk);
             match fewer.as_deref().map_or(Ok(None), &mut differ)?.zip(fewer) {
                 Some((w, fewer)) => (why, ops) = (w, fewer),

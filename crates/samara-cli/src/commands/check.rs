@@ -2,13 +2,17 @@
 
 use std::env::{args_os, current_exe};
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::personality::{self, Persona};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use samara_oracle::{Mix, Report};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 
 use crate::cli::Check;
 use crate::format::{count, plural};
@@ -16,16 +20,14 @@ use crate::output::{self, DIM, GREEN, RED, clean, styled};
 use crate::{exit, json};
 
 pub(crate) fn run(args: &Check) -> ExitCode {
-    let mut mixes = args.mixes.clone();
-    if mixes.is_empty() {
-        mixes.extend(Mix::ALL);
-    }
+    let mixes = mixes(args);
     if mixes.contains(&Mix::Free) {
         without_randomisation();
     }
     let check = samara_oracle::Check { ops: args.ops, seed: args.seed, mixes };
     let bar = bar(args.ops);
-    let report = check.run(|p| {
+    let signal = watched();
+    let report = check.run_until(&|| signal.load(Relaxed) != 0, |p| {
         bar.set_position(p.ops);
         let found =
             if p.divergences == 0 { String::new() } else { format!(", {}", plural(p.divergences, "difference")) };
@@ -44,11 +46,37 @@ pub(crate) fn run(args: &Check) -> ExitCode {
     if let Err(why) = printed {
         return super::failed(format!("standard output: {why}"));
     }
+    if report.stopped {
+        return exit::like(ExitStatus::from_raw(signal.load(Relaxed) as i32));
+    }
     match &report {
         Report { divergences, .. } if !divergences.is_empty() => exit::DIFFERS.into(),
         Report { compared: 0, .. } => super::failed("nothing was compared".to_owned()),
         _ => ExitCode::SUCCESS,
     }
+}
+
+/// Those that are asked for, each once, in that order.
+fn mixes(args: &Check) -> Vec<Mix> {
+    let mut mixes = Vec::new();
+    for mix in args.mixes.iter().flat_map(|named| &named.0) {
+        if !mixes.contains(mix) {
+            mixes.push(*mix);
+        }
+    }
+    if mixes.is_empty() { Mix::ALL.to_vec() } else { mixes }
+}
+
+/// The number of the signal that has asked for an end; 0 as long as there was none.
+fn watched() -> Arc<AtomicUsize> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    for number in [SIGINT, SIGTERM] {
+        // Where one of them cannot be watched it ends this process at once, and so its children.
+        let _ = flag::register_usize(number, signal.clone(), number as usize);
+    }
+    // Past a limit on the size of files (ulimit -f) there shall be an error to tell, not an end.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+    signal
 }
 
 /// Starts this program anew where addresses are not random, so that those which the kernel chooses can be foretold. Where that is refused, it
@@ -82,10 +110,7 @@ fn bar(ops: u64) -> ProgressBar {
 fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for m in &report.mixes {
         let rate = (m.compared as f64 / m.time.as_secs_f64().max(1e-9)) as u64;
-        let found = match m.divergences {
-            0 => styled(GREEN, "no difference"),
-            n => styled(RED, plural(n, "difference")),
-        };
+        let found = found(m.compared, m.divergences);
         let compared = plural(m.compared, "call");
         writeln!(
             out,
@@ -95,19 +120,37 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
             count(rate)
         )?;
     }
-    for (mix, why) in &report.skipped {
-        writeln!(out, "{mix:<8} {} {}", styled(DIM, "left out:"), clean(why))?;
+    for (i, (_, why)) in report.skipped.iter().enumerate() {
+        // A reason that several have is told once.
+        if report.skipped[..i].iter().all(|(_, before)| before != why) {
+            let mixes = report.skipped.iter().filter(|(_, other)| other == why).map(|(mix, _)| mix.name());
+            let mixes = mixes.collect::<Vec<_>>().join(", ");
+            writeln!(out, "{} {} {}", styled(DIM, "left out of"), mixes + ":", clean(why))?;
+        }
     }
     for divergence in &report.divergences {
         writeln!(out, "\n{divergence}")?;
     }
+    if !report.divergences.is_empty() {
+        let file = "crates/samara-oracle/tests/found.rs";
+        writeln!(out, "{} {file}; cargo test -p samara-oracle --test found", styled(DIM, "a test each, for"))?;
+    }
+    if report.stopped {
+        writeln!(out, "{} not all that was asked for", styled(DIM, "stopped:"))?;
+    }
     if !report.features.is_empty() {
         writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), json::features(report).join(", "))?;
     }
-    let found = match report.divergences.len() as u64 {
-        0 => styled(GREEN, "no difference"),
-        n => styled(RED, plural(n, "difference")),
-    };
+    let found = found(report.compared, report.divergences.len() as u64);
     let (compared, kernel, seed) = (plural(report.compared, "call"), clean(&report.kernel), report.seed);
     writeln!(out, "{compared} compared with Linux {kernel}, seed {seed}: {found}")
+}
+
+/// What so many calls showed.
+fn found(compared: u64, divergences: u64) -> String {
+    match divergences {
+        0 if compared == 0 => "nothing is known".to_owned(),
+        0 => styled(GREEN, "no difference"),
+        n => styled(RED, plural(n, "difference")),
+    }
 }

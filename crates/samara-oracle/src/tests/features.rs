@@ -37,6 +37,24 @@ fn each_is_told_from_its_lack() {
     }
 }
 
+/// What is not given to this process is not drawn, and noted; all else is as it was.
+#[test]
+fn refused_calls_are_not_drawn() {
+    let Some(mut sides) = super::sides(Mix::Basic) else { return };
+    if !sides.refused.is_empty() {
+        println!("skipped: refused here: {:?}", sides.refused);
+        return;
+    }
+    let rng = crate::rng::Rng::new(1, "basic", 2);
+    let mut drawn = || sides.drawn(Scope::Window, Mix::Basic.shapes()[2], rng.clone()).unwrap().ops;
+    let mbinds = |ops: &[Op]| ops.iter().filter(|op| op.number() == Some(libc::SYS_mbind)).count();
+    assert_ne!(mbinds(&drawn()), 0);
+    sides.refused = vec![(libc::SYS_mbind, 1), (libc::SYS_shmdt, 38)];
+    let ops = sides.drawn(Scope::Window, Mix::Basic.shapes()[2], rng.clone()).unwrap().ops;
+    assert_eq!((mbinds(&ops), ops.len(), &sides.missed[..]), (0, 100, &[(libc::SYS_mbind, 1)][..]));
+    assert_eq!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Agree);
+}
+
 #[test]
 fn asked_again_it_answers_the_same() {
     let mut kernel = Kernel::new().unwrap();

@@ -20,7 +20,7 @@ fn a_wrong_answer_is_found_shortened_and_printed() {
     }
     let check = Check { ops: 5_000, seed: 1, mixes: vec![Mix::Basic] };
     let mut told = 0;
-    let report = check.run_with(Some(no_long_unmap), |p| told = told.max(p.divergences)).unwrap();
+    let report = check.run_with(Some(no_long_unmap), &|| false, |p| told = told.max(p.divergences)).unwrap();
     // A mix ends after five.
     assert_eq!((report.divergences.len(), told, report.mixes[0].divergences), (5, 5, 5));
     assert!(report.compared < report.ops && report.ops <= 5_000);
