@@ -7,7 +7,7 @@ use crate::model::{Model, Start};
 use crate::op::{Op, PAGE};
 use crate::print::{areas, place, returned};
 use crate::rng::Rng;
-use samara_mm::{Caps, Features, Flags, Overcommit, Touches};
+use samara_mm::{Bases, Caps, Config, Features, Flags, Overcommit, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -19,6 +19,8 @@ pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
     /// What this process may do, what it may lock, and what memory is promised.
     pub(crate) process: (Caps, u64, Overcommit),
+    /// How far its stack may grow, from which the kernel has decided where maps begin.
+    stack_limit: u64,
     /// What the kernel does that others do not; what shows near the limit of areas is among it once that was asked for.
     pub(crate) features: Features,
     crowded: bool,
@@ -81,7 +83,8 @@ impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
         let mut kernel = Kernel::new()?;
         let features = probe(&mut kernel)?;
-        Ok(Sides { kernel, process: process()?, features, crowded: false, whole: None, twist: None })
+        let stack_limit = limit("Max stack size")?;
+        Ok(Sides { kernel, process: process()?, stack_limit, features, crowded: false, whole: None, twist: None })
     }
 
     /// Whether the model claims to be what this kernel is: 6.17 or later.
@@ -116,7 +119,8 @@ impl Sides {
         let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
-        let start = Start { scope, areas, least, huge, stack, personality, caps, locked, overcommit, features };
+        let bases = Bases { least, huge, ..Bases::at_exec(Config::default().task_size, self.stack_limit, None) };
+        let start = Start { scope, areas, bases, stack, personality, caps, locked, overcommit, features };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }
@@ -247,7 +251,6 @@ fn process() -> io::Result<(Caps, u64, Overcommit)> {
     // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN.
     let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN)];
     let caps = known.into_iter().filter(|(bit, _)| effective >> bit & 1 == 1).map(|(_, cap)| cap).collect();
-    let locked = word(&read("/proc/self/limits")?, "Max locked memory").and_then(|n| n.parse().ok());
     let memory = read("/proc/meminfo")?;
     let bytes = |name| word(&memory, name).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
     let overcommit = match read("/proc/sys/vm/overcommit_memory")?.trim() {
@@ -256,5 +259,12 @@ fn process() -> io::Result<(Caps, u64, Overcommit)> {
         // What others have charged is not to be foretold.
         _ => Overcommit::Never { limit: 0, admin_reserve: 0, user_reserve: 0 },
     };
-    Ok((caps, locked.unwrap_or(u64::MAX), overcommit))
+    Ok((caps, limit("Max locked memory")?, overcommit))
+}
+
+/// A soft limit of this process.
+fn limit(name: &str) -> io::Result<u64> {
+    let text = std::fs::read_to_string("/proc/self/limits")?;
+    let soft = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    Ok(soft.and_then(|n| n.parse().ok()).unwrap_or(u64::MAX))
 }
