@@ -68,7 +68,7 @@ impl Bases {
     /// let task = 0x7fff_ffff_f000;
     /// assert_eq!(Bases::at_exec(task, 8 << 20, None), Bases::default());
     /// assert_eq!(Bases::at_exec(task, 1 << 30, None).top_down, 0x7fff_bfef_f000);
-    /// assert_eq!(Bases::at_exec(task, 1 << 30, Some(0x1234_5000)).top_down, 0x7ffb_adcb_a000);
+    /// assert_eq!(Bases::at_exec(task, 1 << 30, Some(0x1234_5000)).top_down, 0x7ffb_adbb_a000);
     /// assert_eq!(Bases::at_exec(task, u64::MAX, None).top_down, 0x1555_5555_6000);
     /// ```
     pub fn at_exec(task_size: u64, stack_limit: u64, random: Option<u64>) -> Bases {
