@@ -128,12 +128,17 @@ pub enum Anon {
 }
 
 /// A memory policy (`mbind`), compared by value.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// The mode with its mode flags, as `mbind` takes them.
     pub mode: u32,
-    /// The node mask, lowest nodes first.
-    pub nodes: Arc<[u64]>,
+    /// The node mask, lowest nodes first, 64 in a word. Kept here, so that a policy asks for no memory of its own.
+    pub nodes: [u64; Policy::WORDS],
+}
+
+impl Policy {
+    /// Words of a node mask: 1024 nodes, the most that Linux on x86-64 has.
+    pub const WORDS: usize = 16;
 }
 
 /// A registration with a userfaultfd.

@@ -34,6 +34,8 @@ pub enum Errno {
     ENODEV = 19,
     /// An argument makes no sense.
     EINVAL = 22,
+    /// The file is in use as swap space.
+    ETXTBSY = 26,
     /// A name does not fit.
     ENAMETOOLONG = 36,
     /// The segment was removed.
@@ -66,6 +68,7 @@ impl Errno {
             Errno::EEXIST => "EEXIST",
             Errno::ENODEV => "ENODEV",
             Errno::EINVAL => "EINVAL",
+            Errno::ETXTBSY => "ETXTBSY",
             Errno::ENAMETOOLONG => "ENAMETOOLONG",
             Errno::EIDRM => "EIDRM",
             Errno::EOVERFLOW => "EOVERFLOW",
@@ -90,6 +93,7 @@ impl fmt::Display for Errno {
             Errno::EEXIST => "EEXIST: something is mapped in the range",
             Errno::ENODEV => "ENODEV: what is behind the descriptor cannot be mapped",
             Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",
+            Errno::ETXTBSY => "ETXTBSY: the file is swap space: it is not mapped shared and writable",
             Errno::ENAMETOOLONG => "ENAMETOOLONG: the name does not fit",
             Errno::EIDRM => "EIDRM: the segment was removed",
             Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",

@@ -25,7 +25,7 @@ use samara::Span;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
     /// Memory policy; `None` is the default policy.
-    pub policy: Option<Arc<Policy>>,
+    pub policy: Option<Policy>,
     /// Userfaultfd registration; its modes are in the area's flags.
     pub uffd: Option<Uffd>,
     /// Name of anonymous memory (`PR_SET_VMA_ANON_NAME`).

@@ -30,18 +30,38 @@ bitflags! {
         const SEALS_SPARE_FILES = 8;
         /// Guard pages mark the area that they are in, for good (`gu`; 6.19, and some builds of 6.18).
         const GUARD_MARK = 0x10;
+        /// mremap rounds lengths up before it looks at them (6.17); without it, what DONTUNMAP leaves and what it makes must be equal to the byte.
+        const ROUNDS_FIRST = 0x20;
+        /// What DONTUNMAP leaves keeps its charge (`ac`; 6.18); without it the area that was moved from loses it.
+        const KEEPS_CHARGE = 0x40;
+        /// With PR_SET_MEMORY_MERGE, a new map is MERGEABLE when its neighbours are looked at (6.18); without it, it is marked afterwards, if it joined none.
+        const MERGEABLE_FIRST = 0x80;
+        /// mremap to a place that is given, or with DONTUNMAP, is refused where two areas more would be above the limit (7.1); without it, where they would
+        /// come within three of it.
+        const REMAP_TO_LIMIT = 0x100;
+        /// MAP_DROPPABLE (6.11, where addresses have 64 bits); without it EINVAL, as for any type that is not known.
+        const DROPPABLE = 0x200;
+        /// MAP_DROPPABLE where there is none: EOPNOTSUPP (7.1).
+        const DROPPABLE_TOLD = 0x400;
     }
 }
 
 impl Features {
     /// Linux 6.12.
-    pub const LINUX_6_12: Features = Features::empty();
+    pub const LINUX_6_12: Features = Features::DROPPABLE;
     /// Linux 6.16.
-    pub const LINUX_6_16: Features = Features::GUARD_PAGES.union(Features::HUGE_MULTIPLES);
+    pub const LINUX_6_16: Features = Features::LINUX_6_12.union(Features::GUARD_PAGES).union(Features::HUGE_MULTIPLES);
+    /// Linux 6.17.
+    pub const LINUX_6_17: Features = Features::LINUX_6_16.union(Features::MOVE_MANY).union(Features::ROUNDS_FIRST);
     /// Linux 6.18.
-    pub const LINUX_6_18: Features = Features::LINUX_6_16.union(Features::MOVE_MANY).union(Features::SEALS_SPARE_FILES);
+    pub const LINUX_6_18: Features = Features::LINUX_6_17
+        .union(Features::SEALS_SPARE_FILES)
+        .union(Features::KEEPS_CHARGE)
+        .union(Features::MERGEABLE_FIRST);
     /// Linux 7.0.
     pub const LINUX_7_0: Features = Features::LINUX_6_18.union(Features::GUARD_MARK);
+    /// Linux 7.1.
+    pub const LINUX_7_1: Features = Features::LINUX_7_0.union(Features::REMAP_TO_LIMIT).union(Features::DROPPABLE_TOLD);
 }
 
 impl Default for Features {

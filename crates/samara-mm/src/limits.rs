@@ -71,6 +71,8 @@ bitflags! {
         const SYS_RAWIO = 2;
         /// Takes from what strict overcommit keeps for administrators (CAP_SYS_ADMIN).
         const SYS_ADMIN = 4;
+        /// Moves pages that others use too (CAP_SYS_NICE).
+        const SYS_NICE = 8;
     }
 }
 

@@ -22,6 +22,7 @@ use crate::advise::Advice;
 use crate::area::{Backing, Policy};
 use crate::errno::{Errno, Error};
 use crate::flags::{MapFlags, Prot};
+use crate::limits::Caps;
 use crate::lock::LockKind;
 use crate::map::{FileMode, MapRequest};
 use crate::mdwe::Mdwe;
@@ -33,7 +34,6 @@ use crate::process_advise;
 use crate::remap::RemapFlags;
 use crate::shm::{Segment, ShmFlags};
 use crate::space::AddressSpace;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 /// `mmap`.
@@ -426,6 +426,7 @@ fn bind<B: Backing>(
     const NUMA_BALANCING: u32 = 1 << 13;
     const RELATIVE: u32 = 1 << 14;
     const STATIC: u32 = 1 << 15;
+    const MOVE_ALL: u32 = 4;
     // STRICT, MOVE, MOVE_ALL.
     if flags as u32 & !7 != 0 {
         return Err(Errno::EINVAL.into());
@@ -437,8 +438,11 @@ fn bind<B: Backing>(
     if kind >= MODES || both || numa {
         return Err(Errno::EINVAL.into());
     }
-    let nodes = nodes(host, mask, bits)?;
-    let none = nodes.iter().all(|word| *word == 0);
+    let mut nodes = nodes(host, mask, bits)?;
+    if flags as u32 & MOVE_ALL != 0 && !space.caps().contains(Caps::SYS_NICE) {
+        return Err(Errno::EPERM.into());
+    }
+    let none = nodes == [0; Policy::WORDS];
     // A length that is rounded up to 0 is none.
     if space.aligned(start) && space.page_up(len) == 0 {
         return Ok(Plan::new());
@@ -454,36 +458,41 @@ fn bind<B: Backing>(
     if (none && !takes_none) || (kind == LOCAL && !none) {
         return Err(Errno::EINVAL.into());
     }
-    let there = |(i, word): (usize, &u64)| word & host.nodes().get(i).copied().unwrap_or(0) != 0;
-    if !none && !nodes.iter().enumerate().any(there) {
-        return Err(Errno::EINVAL.into());
+    // A relative mask is folded onto the nodes that there are; of an absolute one those are left, and one that is static is remembered as it was.
+    if modifiers & RELATIVE == 0 {
+        let mut there = nodes;
+        there.iter_mut().enumerate().for_each(|(i, word)| *word &= host.nodes().get(i).copied().unwrap_or(0));
+        if !none && there == [0; Policy::WORDS] {
+            return Err(Errno::EINVAL.into());
+        }
+        nodes = if modifiers & STATIC == 0 { there } else { nodes };
     }
     // To prefer no node is to prefer the local one.
     let mode = if kind == PREFERRED && none { LOCAL } else { kind | modifiers };
-    space.set_policy(start, len, Some(Arc::new(Policy { mode, nodes: Arc::from(nodes) })))
+    space.set_policy(start, len, Some(Policy { mode, nodes }))
 }
 
-/// The words of a node mask of `bits - 1` bits, without zeros at its end.
-fn nodes<B>(host: &mut impl Host<B>, mask: u64, bits: u64) -> Result<Vec<u64>, Errno> {
+/// A node mask of `bits - 1` bits.
+fn nodes<B>(host: &mut impl Host<B>, mask: u64, bits: u64) -> Result<[u64; Policy::WORDS], Errno> {
     // As much as a page holds, as in Linux.
     const MOST: u64 = 4096 * 8;
-    let bits = bits.wrapping_sub(1);
+    let (mut words, bits) = ([0; Policy::WORDS], bits.wrapping_sub(1));
     if bits == 0 || bits == u64::MAX || mask == 0 {
-        return Ok(Vec::new());
+        return Ok(words);
     }
     if bits > MOST {
         return Err(Errno::EINVAL);
     }
-    let mut words = Vec::new();
-    words.try_reserve_exact(bits.div_ceil(64) as usize).map_err(|_| Errno::ENOMEM)?;
     for i in 0..bits.div_ceil(64) {
         let mut word = [0; 8];
         host.read(mask.wrapping_add(i * 8), &mut word)?;
         let kept = (bits - i * 64).min(64);
-        words.push(u64::from_le_bytes(word) & (u64::MAX >> (64 - kept)));
-    }
-    while words.last() == Some(&0) {
-        words.pop();
+        let word = u64::from_le_bytes(word) & (u64::MAX >> (64 - kept));
+        match words.get_mut(i as usize) {
+            Some(to) => *to = word,
+            None if word != 0 => return Err(Errno::EINVAL),
+            None => {}
+        }
     }
     Ok(words)
 }

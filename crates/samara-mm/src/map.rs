@@ -2,6 +2,7 @@
 
 use crate::area::{Area, Backing, Object, flags_of};
 use crate::errno::{Errno, Error};
+use crate::features::Features;
 use crate::flags::{Flags, MapFlags, Prot};
 use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Overcommit};
@@ -32,6 +33,8 @@ bitflags! {
         /// `/dev/zero`: it has no end. A shared map that may be written needs an object of its own ([`Host::shared_memory`](crate::linux::Host::shared_memory)),
         /// and what that holds is charged.
         const ZERO = 0x40;
+        /// In use as swap space: no shared map that may be written at once (ETXTBSY).
+        const SWAP_FILE = 0x80;
     }
 }
 
@@ -90,7 +93,7 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EOVERFLOW (behind
-    /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, EPERM (over a
+    /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, ETXTBSY, EPERM (over a
     /// sealed area: the cut at the start of the range may stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
     /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at both ends of the range; where the memory of a shared
     /// object is not promised, it leaves the range empty.
@@ -115,7 +118,8 @@ impl<B: Backing> AddressSpace<B> {
             None => (Object::Anonymous, 0),
         };
         let area = Area::new(flags, object, bias);
-        let area = if request.mode.contains(FileMode::ZERO) { area } else { self.born(area) };
+        let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
+        let area = if late { area } else { self.born(area) };
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
@@ -125,7 +129,7 @@ impl<B: Backing> AddressSpace<B> {
             if unlockable {
                 self.drop_lock(start);
             }
-            if request.mode.contains(FileMode::ZERO) {
+            if late {
                 self.born_late(start, end);
             }
             if eager {
@@ -236,12 +240,19 @@ impl<B: Backing> AddressSpace<B> {
         if refused {
             return Err(Errno::EINVAL);
         }
+        if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
+            let told = self.config.features.contains(Features::DROPPABLE_TOLD);
+            return Err(if told { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+        }
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
             return Err(Errno::EOPNOTSUPP);
         }
         let mode = if anonymous { FileMode::RW } else { r.mode };
         let writable = mode.contains(FileMode::WRITE);
         let writes = shared && r.prot.contains(Prot::WRITE);
+        if writes && writable && mode.contains(FileMode::SWAP_FILE) {
+            return Err(Errno::ETXTBSY);
+        }
         if (writes && !writable) || (shared && mode.contains(FileMode::APPEND_ONLY | FileMode::WRITE)) {
             return Err(Errno::EACCES);
         }

@@ -38,7 +38,8 @@ impl<B: Backing> AddressSpace<B> {
         area
     }
 
-    /// As `born`, for what was mapped at `[start, end)` and is marked only then (`/dev/zero`): if it has joined nothing.
+    /// As `born`, for what was mapped at `[start, end)` and is marked only then (`/dev/zero`; all maps without
+    /// [`Features::MERGEABLE_FIRST`](crate::Features::MERGEABLE_FIRST)): if it has joined nothing.
     pub(crate) fn born_late(&mut self, start: u64, end: u64) {
         let marks = self.merges_pages;
         if let Some((span, area)) = self.areas.get_mut(start)

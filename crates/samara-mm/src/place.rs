@@ -1,7 +1,8 @@
 //! Where a map goes whose place the caller leaves open: Linux's search, and others. Knows of the areas where they are, and which
 //! grow down; not what else is in them.
 //!
-//! Linux's rules are from mmap(2) and personality(2), and from the running kernel (6.18): tests/place.rs foretells each address.
+//! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level paging, and from the running kernel (6.18): tests/place.rs
+//! foretells each address, tests/exec.rs where a new program begins.
 
 use crate::area::Backing;
 use crate::errno::{Errno, Error};
@@ -30,6 +31,9 @@ pub struct Bases {
     /// Where the window of MAP_32BIT begins; it ends at 2 GiB. Linux draws it anew for each call, from 1 GiB and 32 MiB more, unless randomisation is
     /// off: then it is 1 GiB.
     pub low: u64,
+    /// Where that part of user space ends that places are chosen in, exclusive, unless a wish for more than this asks for all of it (Linux on five levels of
+    /// page tables, where it is 2^47 - 4096; a wish that begins before and ends behind it is not granted). `u64::MAX`: there is no such part.
+    pub window: u64,
 }
 
 impl Default for Bases {
@@ -37,13 +41,56 @@ impl Default for Bases {
     fn default() -> Self {
         Bases {
             top_down: 0x7fff_f7ff_f000,
-            bottom_up: 0x2aaa_aaaa_a000,
+            bottom_up: 0x2aaa_aaaa_b000,
             least: 0x1_0000,
             fixed_least: 0x1000,
             legacy: false,
             huge: 0x20_0000,
             low: 0x4000_0000,
+            window: u64::MAX,
         }
+    }
+}
+
+/// The end of user space of Linux on x86-64 where addresses have 47 bits; of what is chosen unasked where they have 56.
+const TASK_47: u64 = 0x7fff_ffff_f000;
+
+impl Bases {
+    /// What exec of a 64-bit program decides on Linux on x86-64, where user space ends at `task_size` (2^47 - 4096, or 2^56 - 4096 on five levels): the more
+    /// a stack may grow (`stack_limit`, the soft RLIMIT_STACK in bytes; `u64::MAX` is none), the lower the search downwards begins.
+    ///
+    /// `random` is by how much both bases are shifted: whole pages, fewer than 2^28 of them (`vm.mmap_rnd_bits`). `None`: randomisation is off
+    /// (ADDR_NO_RANDOMIZE), and no room is left for a stack that begins anywhere. The rest is as in [`Bases::default`]: how low maps may be
+    /// (`least`, `fixed_least`), and whether searches go upwards (`legacy`), is the caller's to set.
+    ///
+    /// ```
+    /// use samara_mm::Bases;
+    /// let task = 0x7fff_ffff_f000;
+    /// assert_eq!(Bases::at_exec(task, 8 << 20, None), Bases::default());
+    /// assert_eq!(Bases::at_exec(task, 1 << 30, None).top_down, 0x7fff_bfef_f000);
+    /// assert_eq!(Bases::at_exec(task, 1 << 30, Some(0x1234_5000)).top_down, 0x7ffb_adcb_a000);
+    /// assert_eq!(Bases::at_exec(task, u64::MAX, None).top_down, 0x1555_5555_6000);
+    /// ```
+    pub fn at_exec(task_size: u64, stack_limit: u64, random: Option<u64>) -> Bases {
+        const PAGE: u64 = 4096;
+        const GUARD: u64 = 256 * PAGE;
+        const LEAST: u64 = 128 << 20;
+        const STACK_RANDOM: u64 = 16 << 30;
+        let end = task_size.min(TASK_47);
+        let room = GUARD + if random.is_some() { STACK_RANDOM } else { 0 };
+        let gap = stack_limit.saturating_add(room).clamp(LEAST, (end / 6 * 5).max(LEAST));
+        let random = random.unwrap_or(0);
+        Bases {
+            top_down: end.saturating_sub(gap).saturating_sub(random).next_multiple_of(PAGE),
+            bottom_up: (end / 3).next_multiple_of(PAGE).saturating_add(random),
+            window: if task_size > TASK_47 { TASK_47 } else { u64::MAX },
+            ..Bases::default()
+        }
+    }
+
+    /// Where what is chosen for this wish ends: user space, or the part of it that is meant unless the wish is for more.
+    fn end(&self, hint: u64, task_size: u64) -> u64 {
+        if hint > self.window { task_size } else { task_size.min(self.window) }
     }
 }
 
@@ -85,7 +132,8 @@ impl<B: Backing> Placement<B> for Linux {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
         let bases = &space.config().bases;
         // A wish below where the window of MAP_32BIT begins is granted.
-        let end = if want.flags.contains(MapFlags::BIT32) { LOW_END } else { space.config().task_size };
+        let end =
+            if want.flags.contains(MapFlags::BIT32) { LOW_END } else { bases.end(want.hint, space.config().task_size) };
         let hinted = |len| space.hinted(&Want { len, ..*want }, (0, end));
         // Where huge pages are sought, a wish must have room for one more.
         let huge = want.huge.filter(|_| bases.huge != 0).and_then(|offset| {
@@ -103,14 +151,17 @@ const ABOVE: u64 = 0x1_0000_0000;
 
 /// Linux's search without alignment.
 fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u64> {
-    let (bases, task) = (&space.config().bases, space.config().task_size);
+    let bases = &space.config().bases;
+    let task = bases.end(want.hint, space.config().task_size);
     let above = if want.flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 };
     if want.flags.contains(MapFlags::BIT32) {
         return space.free_place(len, bases.low, LOW_END, End::Lowest);
     }
     if !bases.legacy {
         let least = bases.least.max(space.page()).max(above);
-        if let Some(at) = space.free_place(len, least, bases.top_down, End::Highest) {
+        // In all of user space as far below its end as else below the end of the part.
+        let top_down = bases.top_down.saturating_add(task.saturating_sub(bases.window));
+        if let Some(at) = space.free_place(len, least, top_down, End::Highest) {
             return Some(at);
         }
     }
@@ -129,7 +180,7 @@ fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Opt
 impl Want {
     /// Where it may go, `[start, end)`, as far as its flags (MAP_32BIT, MAP_ABOVE4G), the lowest address and the end of user space say.
     pub fn window(&self, config: &Config) -> (u64, u64) {
-        let (least, task) = (config.bases.least, config.task_size);
+        let (least, task) = (config.bases.least, config.bases.end(self.hint, config.task_size));
         match self.flags {
             flags if flags.contains(MapFlags::BIT32) => (least, LOW_END.min(task)),
             flags if flags.contains(MapFlags::ABOVE4G) => (least.max(ABOVE), task),
@@ -291,7 +342,11 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Where what is kept free below an area begins.
     pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
-        let pages = if flags.contains(Flags::GROWSDOWN) { self.config.stack_guard_pages } else { 0 };
+        let pages = match flags {
+            flags if flags.contains(Flags::GROWSDOWN) => self.config.stack_guard_pages,
+            // A shadow stack.
+            flags => flags.contains(Flags::SHADOW_STACK).into(),
+        };
         start.saturating_sub(pages.saturating_mul(self.page()))
     }
 }

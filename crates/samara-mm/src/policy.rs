@@ -13,7 +13,7 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// EINVAL for a bad range; EFAULT for a hole, with nothing changed (the default policy passes over holes, and is
     /// refused only where nothing is mapped at all); ENOMEM at the count limit.
-    pub fn set_policy(&mut self, start: u64, len: u64, policy: Option<Arc<Policy>>) -> Result<Plan, Error> {
+    pub fn set_policy(&mut self, start: u64, len: u64, policy: Option<Policy>) -> Result<Plan, Error> {
         let end = start.wrapping_add(self.page_up(len));
         if !self.aligned(start) || end < start {
             return Err(Errno::EINVAL.into());
@@ -28,7 +28,7 @@ impl<B: Backing> AddressSpace<B> {
         if refused {
             return Err(Errno::EFAULT.into());
         }
-        self.derive_extras(&[(start, end - 1)], |extras| extras.policy.clone_from(&policy))?;
+        self.derive_extras(&[(start, end - 1)], |extras| extras.policy = policy)?;
         let mut plan = self.begin_walk(start, end)?;
         let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(space.with_derived(a))));
         self.finish(went.map(|_| ()), plan)

@@ -70,6 +70,7 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(space.areas().map(|a| (a.start, a.end)).collect::<Vec<_>>(), [(0x20000, 0x23000)]);
     /// ```
     pub fn remap(&mut self, request: &RemapRequest) -> Result<Plan, Error> {
+        self.check_lengths(request)?;
         let r = &RemapRequest {
             old_len: self.page_up(request.old_len),
             new_len: self.page_up(request.new_len),
@@ -137,6 +138,7 @@ impl<B: Backing> AddressSpace<B> {
         if !known.contains(flags) || ((fixed || dontunmap) && !flags.contains(RemapFlags::MAYMOVE)) {
             return Err(Errno::EINVAL.into());
         }
+        self.check_lengths(&RemapRequest { old, old_len, new_len, mode: RemapMode::InPlace, dontunmap })?;
         let (old_len, new_len) = (self.page_up(old_len), self.page_up(new_len));
         let request = |mode| RemapRequest { old, old_len, new_len, mode, dontunmap };
         if fixed {
@@ -173,6 +175,12 @@ impl<B: Backing> AddressSpace<B> {
         self.area_at(r.old).is_some_and(at_end) && to.is_some_and(free)
     }
 
+    /// What is refused before lengths are rounded up.
+    fn check_lengths(&self, r: &RemapRequest) -> Result<(), Errno> {
+        let rounds = self.config.features.contains(Features::ROUNDS_FIRST);
+        if r.dontunmap && r.old_len != r.new_len && !rounds { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
     fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {
         let task = self.config.task_size;
         if !self.aligned(r.old) || r.new_len == 0 || r.new_len > task {
@@ -189,8 +197,14 @@ impl<B: Backing> AddressSpace<B> {
         if r.old.wrapping_add(r.old_len) > to && to + r.new_len > r.old {
             return Err(Errno::EINVAL);
         }
-        let spare = if matches!(r.mode, RemapMode::Fixed(_)) || r.dontunmap { 2 } else { 0 };
-        if self.areas.len().saturating_add(spare) >= self.config.max_map_count.saturating_sub(3) {
+        let (count, most) = (self.areas.len(), self.config.max_map_count);
+        let given = matches!(r.mode, RemapMode::Fixed(_)) || r.dontunmap;
+        let crowded = match (given, self.config.features.contains(Features::REMAP_TO_LIMIT)) {
+            (false, _) => count >= most.saturating_sub(3),
+            (true, false) => count.saturating_add(2) >= most.saturating_sub(3),
+            (true, true) => count.saturating_add(2) > most,
+        };
+        if crowded {
             return Err(Errno::ENOMEM);
         }
         if matches!(r.mode, RemapMode::MoveTo(_)) && !self.is_free(to, to + r.new_len) {
@@ -366,12 +380,13 @@ impl<B: Backing> AddressSpace<B> {
             if keep {
                 let locked = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
+                let charged = self.config.features.contains(Features::KEEPS_CHARGE);
                 // The source is locked no more, but Linux never takes it off the count.
                 self.stray_locked = self.stray_locked.saturating_add(locked - self.counters.locked);
                 // What was joined to the copy is remembered as it is now.
                 for s in self.seams.iter_mut() {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {
-                        side.into_iter().for_each(|a| emptied(a, whole));
+                        side.into_iter().for_each(|a| emptied(a, whole, charged));
                     }
                 }
             } else {
@@ -390,7 +405,7 @@ impl<B: Backing> AddressSpace<B> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
         let whole = s == old && e - s == len;
-        emptied(&mut left, whole);
+        emptied(&mut left, whole, self.config.features.contains(Features::KEEPS_CHARGE));
         self.blur(&mut left);
         if left != *a.area {
             plan.push(StepKind::Changed, s, e);
@@ -400,9 +415,13 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// An area whose pages, or some of them, moved away.
-fn emptied<B>(a: &mut Area<B>, whole: bool) {
+/// An area whose pages, or some of them, moved away; with its charge, or without.
+fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
     a.flags -= Flags::LOCK;
+    if !charged {
+        a.flags -= Flags::ACCOUNT;
+        a.unsure.account = false;
+    }
     if whole {
         a.set_anon(Anon::Untouched);
         a.unsure.bias = Doubt::Known;

@@ -97,7 +97,7 @@ fn node_masks() {
     let mut m = Machine::new();
     let (one, two, none) = (1, 2, 0);
     // Mode, mask, bits (0: no mask), flags, answer.
-    let rows: [(u64, u64, u64, u64, i64); 23] = [
+    let rows: [(u64, u64, u64, u64, i64); 25] = [
         (0, none, 0, 0, 0),
         (0, none, 64, 0, 0),
         (0, one, 64, 0, EINVAL),
@@ -119,6 +119,8 @@ fn node_masks() {
         (2, one, 1, 0, EINVAL),
         (2, one, 2, 0, 0),
         (2, one, 40_000, 0, EINVAL),
+        (2 | 0x4000, two, 64, 0, 0),
+        (2 | 0x8000, two, 64, 0, EINVAL),
         (4 | 0x8000, none, 0, 0, EINVAL),
         (1 | 0x8000, none, 0, 0, EINVAL),
     ];
@@ -135,6 +137,19 @@ fn node_masks() {
     m.1.mask = one;
     assert_eq!(m.call(MBIND, &[AT + 90 * P, P, 2, 16, 64, 0]), EFAULT);
     assert_eq!(m.call(MBIND, &[AT + 1, P, 2, 16, 64, 0]), EINVAL);
+}
+
+/// Nodes that are not there make no difference, but to a policy that remembers what was asked for.
+#[test]
+fn nodes_that_are_not_there() {
+    for (mode, areas) in [(2, 2), (2 | 0x8000, 3), (2 | 0x4000, 3)] {
+        let mut m = Machine::new();
+        for (mask, at) in [(1, AT), (3, AT + P)] {
+            m.1.mask = mask;
+            assert_eq!(m.call(MBIND, &[at, P, mode, 16, 64, 0]), 0);
+        }
+        assert_eq!(m.0.len(), areas, "{mode:#x}");
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ const PAGE: u64 = 4096;
 
 fn call(
     space: &mut AddressSpace<FileId>,
-    given: &(Arc<Policy>, [Arc<str>; 3]),
+    given: &(Policy, [Arc<str>; 3]),
     kind: u64,
     at: u64,
     len: u64,
@@ -88,7 +88,7 @@ fn call(
         14 => return space.fork().map(|child| *space = child).map_err(|e| (e, true)),
         15 => space.unlock_all(),
         16 | 17 => space.set_anon_name(at, len, given.1.get((to / PAGE % 4) as usize).cloned()),
-        18 => space.set_policy(at, len, (to & PAGE == 0).then(|| given.0.clone())),
+        18 => space.set_policy(at, len, (to & PAGE == 0).then_some(given.0)),
         19 => {
             let uffd = Uffd { id: 1, fork_events: to & PAGE == 0, remap_events: false };
             space.register_uffd(at, len, uffd, Flags::UFFD_MISSING)
@@ -101,7 +101,7 @@ fn call(
 
 #[test]
 fn whole_or_not_at_all() {
-    let given = (Arc::new(Policy { mode: 1, nodes: Arc::from([1]) }), ["a", "b", "c"].map(Arc::from));
+    let given = (Policy { mode: 1, nodes: [1; Policy::WORDS] }, ["a", "b", "c"].map(Arc::from));
     let (mut refused, mut done) = (0, 0);
     for touches in [Touches::Told, Touches::Unseen] {
         let mut r = Rng(3);

@@ -175,6 +175,38 @@ fn model(text: &str, least: u64, down: &BTreeSet<u64>, disk_seeks: bool) -> Addr
     space
 }
 
+/// All gaps below the first base are made narrower than what is sought: then the search goes upwards from the other one, and finds the room of the stack.
+fn where_only_the_stack_has_room(files: &mut Files, least: u64, text: &mut Vec<u8>, down: &BTreeSet<u64>) {
+    const LEFT: u64 = 32 << 20;
+    let (top, flags) = (Bases::default().top_down, MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE);
+    maps(text);
+    let gaps: Vec<(u64, u64)> = {
+        let text = std::str::from_utf8(text).unwrap();
+        let space = model(text, least, down, false);
+        let ends = space.areas().map(|a| (a.start.min(top), a.end)).filter(|a| a.0 < top).chain([(top, top)]);
+        ends.scan(least, |from, (start, end)| Some((std::mem::replace(from, end), start))).collect()
+    };
+    for (start, end) in gaps.into_iter().filter(|(start, end)| end.saturating_sub(*start) > LEFT) {
+        let (at, fixed) = (start + LEFT, flags | MapFlags::FIXED_NOREPLACE);
+        // SAFETY: nothing is mapped over.
+        let got = unsafe { libc::mmap(at as *mut libc::c_void, (end - at) as usize, 0, fixed.bits() as i32, -1, 0) };
+        assert_eq!(got as u64, at);
+    }
+    let mut answers = Vec::new();
+    for len in [LEFT + PAGE, LEFT + HUGE, LEFT + HUGE + PAGE, LEFT + PAGE, LEFT] {
+        maps(text);
+        let mut space = model(std::str::from_utf8(text).unwrap(), least, down, false);
+        let args = [0, len, 0, flags.bits().into(), u64::MAX, 0];
+        let told = linux::call(&mut space, files, &mut Linux, MMAP, args).unwrap().result;
+        // SAFETY: a new map, at a place that the kernel picks.
+        let got = unsafe { libc::mmap(std::ptr::null_mut(), len as usize, 0, flags.bits() as i32, -1, 0) } as u64;
+        let got = if got == u64::MAX { -12 } else { got as i64 };
+        assert_eq!(told, got, "{len:#x}: {told:x}, the kernel says {got:x}\n{}", std::str::from_utf8(text).unwrap());
+        answers.push(got);
+    }
+    assert!(answers.contains(&-12) && answers[0] as u64 >= top && (answers[4] as u64) < top, "{answers:x?}");
+}
+
 fn child() {
     let mut rng = Rng(0x5eed_5eed);
     let mut files = Files::new();
@@ -269,6 +301,7 @@ fn child() {
         }
         mine.push((got, args[1]));
     }
+    where_only_the_stack_has_room(&mut files, least, &mut text, &down);
     assert!(refused > 100 && hinted > 100 && moved > 100, "{refused} refused, {hinted} at the hint, {moved} moved");
     assert!(of_files > 100 || files.disk.is_none() || files.shared.is_none(), "{of_files} maps of files");
     println!("compared {compared}");

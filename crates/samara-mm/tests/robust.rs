@@ -70,7 +70,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let _ = (space.learn_cut(c), space.learn_join(a), space.why_not_merged(a));
             let _ = space.grow_down(a, c);
             *before = space.to_string();
-            space.set_policy(a, b, r.one_in(2).then(|| Arc::new(Policy { mode: 1, nodes: Arc::from([r.below(3)]) })))
+            space.set_policy(a, b, r.one_in(2).then(|| Policy { mode: 1, nodes: [r.below(3); Policy::WORDS] }))
         }
         16 => space.brk(a),
         17 => {

@@ -303,7 +303,10 @@ impl Abilities {
         let out = sides.kernel.run(&ops, Scope::Window)?;
         let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
         let results: Vec<i64> = out.frames().1.map(|(ret, _)| ret).collect();
+        let occupied = out.frames().0.next().is_some();
         let lacks = (seen != 2).then(|| "this kernel lacks PROCMAP_QUERY, or has it switched off".to_owned());
+        let lacks =
+            if occupied { Some("something is in the window of the calls, at 64 GiB".to_owned()) } else { lacks };
         let strict = matches!(sides.process.overcommit, Overcommit::Never { .. });
         let lacks = lacks
             .or(strict.then(|| "vm.overcommit_memory is 2: what others have charged cannot be foretold".to_owned()));

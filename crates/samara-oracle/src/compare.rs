@@ -2,7 +2,7 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::probe;
+use crate::features::{probe, probe_crowded};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
@@ -19,8 +19,9 @@ pub(crate) type Twist = fn(Op, i64) -> i64;
 pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
     pub(crate) process: Process,
-    /// What the kernel does that others do not.
+    /// What the kernel does that others do not; what shows near the limit of areas is among it once that was asked for.
     pub(crate) features: Features,
+    crowded: bool,
     /// Calls that this process is not given, and with which errno. They are not drawn.
     pub(crate) refused: Vec<(i64, i64)>,
     /// Those of them that would have been drawn.
@@ -96,7 +97,7 @@ impl Sides {
         let mut kernel = Kernel::new()?;
         let features = probe(&mut kernel)?;
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
-        let mut sides = Sides { kernel, process, features, refused, missed, whole: None, twist: None };
+        let mut sides = Sides { kernel, process, features, crowded: false, refused, missed, whole: None, twist: None };
         sides.refused = sides.refusals()?;
         Ok(sides)
     }
@@ -122,6 +123,15 @@ impl Sides {
     /// Whether the model claims to be what this kernel is: 6.17 or later.
     pub(crate) fn claimed(&self) -> bool {
         self.features.contains(Features::MOVE_MANY)
+    }
+
+    /// Asks, once, for what shows near the limit of areas, if the ops begin there.
+    fn look_near_the_limit(&mut self, first: Option<&Op>) -> io::Result<()> {
+        if let (Some(Op::Fill { .. }), false) = (first, self.crowded) {
+            self.features |= probe_crowded(&mut self.kernel)?;
+            self.crowded = true;
+        }
+        Ok(())
     }
 
     pub(crate) fn start(&mut self, scope: Scope) -> io::Result<Start> {
@@ -151,8 +161,9 @@ impl Sides {
 
     /// Draws a sequence, and what the model says of it.
     pub(crate) fn drawn(&mut self, scope: Scope, shape: Shape, mut rng: Rng) -> io::Result<Told> {
-        let start = self.start(scope)?;
         let first = shape.fill.map(|left| Op::Fill { left });
+        self.look_near_the_limit(first.as_ref())?;
+        let start = self.start(scope)?;
         let mut model = Model::new(&start, Touches::Told, first.as_ref());
         let mut told = Told::default();
         while told.ops.len() < shape.len && told.broken.is_none() {
@@ -170,6 +181,7 @@ impl Sides {
     }
 
     pub(crate) fn told(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Option<Told>> {
+        self.look_near_the_limit(ops.first())?;
         Ok(tell(&self.start(scope)?, ops, self.twist))
     }
 
@@ -273,8 +285,8 @@ impl Process {
         };
         let effective = word(&read("/proc/self/status")?, "CapEff:", 0);
         let effective = effective.and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
-        // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN.
-        let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN)];
+        // CAP_IPC_LOCK, CAP_SYS_RAWIO, CAP_SYS_ADMIN, CAP_SYS_NICE.
+        let known = [(14, Caps::IPC_LOCK), (17, Caps::SYS_RAWIO), (21, Caps::SYS_ADMIN), (23, Caps::SYS_NICE)];
         let caps = known.into_iter().filter(|(bit, _)| effective >> bit & 1 == 1).map(|(_, cap)| cap).collect();
         let text = read("/proc/self/limits")?;
         let hard = |name| word(&text, name, 1).and_then(|n| n.parse().ok()).map_or(Limit::NONE, Limit::bytes);

@@ -11,6 +11,9 @@ const HUGE: u64 = 2 << 20;
 
 /// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it. Takes a millisecond.
 ///
+/// Two are not told: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and [`Features::REMAP_TO_LIMIT`], which takes as many areas as there may be
+/// (`samara check` asks for it where its calls come near to that).
+///
 /// # Errors
 /// No process could be made in which to make calls.
 ///
@@ -24,14 +27,18 @@ pub fn features() -> io::Result<Features> {
     probe(&mut Kernel::new()?)
 }
 
-/// The calls whose answers tell.
-pub(crate) fn calls() -> [Op; 10] {
+/// How many of the calls are about the window; the others are about places that the kernel chooses.
+pub(crate) const WINDOW: usize = 15;
+
+/// The calls whose answers tell, and the areas that they leave.
+pub(crate) fn calls() -> [Op; WINDOW + 2] {
     let rw = |page, prot| Op::call(libc::SYS_mmap, &[at(page), PAGE, prot, 0x32, fd::NONE]);
+    let remap = |from, len, flags, to| Op::call(libc::SYS_mremap, &[at(from), len, len, flags, at(to)]);
     let anywhere = Op::call(libc::SYS_mmap, &[0, HUGE + PAGE, 3, 0x4022, fd::NONE]);
     [
         rw(0, 3),
         rw(1, 1),
-        Op::call(libc::SYS_mremap, &[at(0), 2 * PAGE, 2 * PAGE, 3, at(8)]),
+        remap(0, 2 * PAGE, 3, 8),
         rw(4, 3),
         // MADV_GUARD_INSTALL.
         Op::call(libc::SYS_madvise, &[at(4), PAGE, 102]),
@@ -39,29 +46,64 @@ pub(crate) fn calls() -> [Op; 10] {
         Op::call(SYS_MSEAL, &[at(6), PAGE]),
         // MADV_DONTNEED.
         Op::call(libc::SYS_madvise, &[at(6), PAGE, 4]),
+        // DONTUNMAP, of equal lengths and of those that become equal.
+        rw(STAYS, 3),
+        remap(STAYS, PAGE, 7, 14),
+        Op::call(libc::SYS_mremap, &[at(STAYS), PAGE - 1, PAGE, 7, at(16)]),
+        // MAP_DROPPABLE.
+        Op::call(libc::SYS_mmap, &[at(18), PAGE, 3, 0x38, fd::NONE]),
+        // PR_SET_MEMORY_MERGE.
+        Op::call(libc::SYS_prctl, &[67, 1]),
+        rw(JOINS - 1, 3),
+        rw(JOINS, 3),
         anywhere,
         anywhere,
     ]
 }
 
+/// Where memory stays that was moved from, and where a map comes to be beside another, both mergeable.
+const STAYS: u64 = 12;
+const JOINS: u64 = 21;
+
 pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     let out = kernel.run(&calls(), Scope::Window)?;
     let answers: Vec<i64> = out.frames().1.map(|(answer, _)| answer).collect();
-    let &[_, _, moved, _, guarded, _, sealed, spared, one, other] = &answers[..] else {
+    let &[_, _, moved, _, guarded, _, sealed, spared, _, _, rounded, droppable, _, _, _, one, other] = &answers[..]
+    else {
         return Err(io::Error::other(format!(
             "the process that asks for the kernel's features ended: {:?}",
             out.ended
         )));
     };
     let whole = |at: i64| (at as u64).is_multiple_of(HUGE);
-    let marked = vm_flags(&out.smaps()).iter().any(|(_, flags)| flags.contains(Flags::MAYBE_GUARD));
+    let flags = vm_flags(&out.smaps());
+    let of = |page| flags.iter().find(|(start, _)| *start == at(page)).map(|(_, flags)| *flags);
     let answers = [
         (Features::GUARD_PAGES, guarded == 0),
         // What is not aligned lies right below what was mapped before it: only one of two can be at a multiple by chance.
         (Features::HUGE_MULTIPLES, !(whole(one) && whole(other))),
         (Features::MOVE_MANY, moved > 0),
         (Features::SEALS_SPARE_FILES, sealed == 0 && spared == 0),
-        (Features::GUARD_MARK, marked),
+        (Features::GUARD_MARK, flags.iter().any(|(_, flags)| flags.contains(Flags::MAYBE_GUARD))),
+        (Features::ROUNDS_FIRST, rounded > 0),
+        (Features::KEEPS_CHARGE, of(STAYS).is_some_and(|flags| flags.contains(Flags::ACCOUNT))),
+        // Joined, it is no area of its own. (Where pages are not merged at all, it has joined, too.)
+        (Features::MERGEABLE_FIRST, of(JOINS).is_none()),
+        (Features::DROPPABLE, droppable > 0),
+        (Features::DROPPABLE_TOLD, droppable == -i64::from(libc::EOPNOTSUPP)),
     ];
     Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
+}
+
+/// The calls whose answers tell how much room mremap wants: four areas are left when it comes.
+pub(crate) fn crowded() -> [Op; 4] {
+    let rw = |page| Op::call(libc::SYS_mmap, &[at(page), PAGE, 3, 0x32, fd::NONE]);
+    [Op::Fill { left: 6 }, rw(0), rw(4), Op::call(libc::SYS_mremap, &[at(0), PAGE, PAGE, 3, at(8)])]
+}
+
+/// [`Features::REMAP_TO_LIMIT`], if the kernel has it. Takes a fifth of a second.
+pub(crate) fn probe_crowded(kernel: &mut Kernel) -> io::Result<Features> {
+    let out = kernel.run(&crowded(), Scope::Window)?;
+    let moved = out.frames().1.nth(3).is_some_and(|(answer, _)| answer > 0);
+    Ok(if moved { Features::REMAP_TO_LIMIT } else { Features::empty() })
 }

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use samara_mm::linux::Host;
+use samara_mm::linux::{self, Host};
 use samara_mm::{
-    Advice, Backing, Error, FileMode, Flags, LockKind, MapFlags, MapRequest, Object, Placed, Plan, Policy, Prot,
-    RemapMode, RemapRequest, Uffd,
+    Advice, Area, Backing, Error, FileMode, Flags, Linux, LockKind, MapFlags, MapRequest, Object, Personality, Placed,
+    Plan, Prot, RemapMode, RemapRequest, Uffd,
 };
 
 use crate::arch::Decoded;
@@ -17,10 +17,8 @@ use crate::event::Step;
 use crate::host::Program;
 use crate::kernel::{self, KernelArea, Maps};
 use crate::model::{self, Inode, Model};
+use crate::reach::Range;
 use crate::sys::{self, Tid};
-
-/// `personality(2)`: readable memory is executable.
-const READ_IMPLIES_EXEC: u32 = 0x0040_0000;
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
@@ -45,10 +43,11 @@ pub(crate) fn apply(
     personality: u32,
 ) -> Applied {
     let errno = if (-4095..0).contains(&result) { Some(-result as i32) } else { None };
+    model.set_personality(Personality::from_bits_retain(personality));
     if d.call == Call::Brk {
         return brk(model, d.args[0], result as u64, d.compat);
     }
-    match (errno, do_call(model, maps, tid, d, result, personality)) {
+    match (errno, do_call(model, maps, tid, d, result)) {
         (_, None) => Applied::AskKernel,
         (None, Some(Ok(plan))) => Applied::Done(model::steps(plan.steps())),
         (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
@@ -111,26 +110,19 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
 
 type Did = Option<Result<Plan, Error>>;
 
-fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, personality: u32) -> Did {
+fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
-    let exec = |prot: u64| {
-        let mut prot = Prot::from_bits_retain(prot as u32);
-        prot.set(
-            Prot::EXEC,
-            prot.contains(Prot::EXEC) || (prot.contains(Prot::READ) && personality & READ_IMPLIES_EXEC != 0),
-        );
-        prot
-    };
+    let prot = Prot::from_bits_retain(a[2] as u32);
     Some(match d.call {
         Call::Mmap if failed => return Some(refused(result)),
-        Call::Mmap => return map(m, maps, tid, a, exec(a[2]), result as u64),
+        Call::Mmap => return map(m, maps, tid, a, prot, result as u64),
         Call::Munmap => m.unmap(a[0], a[1]),
-        Call::Mprotect => m.protect(a[0], a[1], exec(a[2]), None),
+        Call::Mprotect => m.protect(a[0], a[1], prot, None),
         Call::PkeyMprotect => {
             let key = if a[3] as i32 == -1 { None } else { Some(a[3] as u8) };
-            m.protect(a[0], a[1], exec(a[2]), key)
+            m.protect(a[0], a[1], prot, key)
         }
         // Where a private map of /dev/zero is shown to begin after a move depends on whether it was written.
         Call::Mremap if !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a)) => {
@@ -152,7 +144,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
             Some(advice) if changes_areas(a[2] as i32) => m.advise(a[0], a[1], advice),
             _ => return Some(if failed { refused(result) } else { Ok(Plan::default()) }),
         },
-        Call::ProcessMadvise | Call::Personality => return nothing,
+        Call::Personality => return nothing,
         Call::Mlock => m.lock(a[0], a[1], LockKind::Now),
         Call::Mlock2 => m.lock(a[0], a[1], lock_kind(a[2], libc::MLOCK_ONFAULT as u64)),
         Call::Munlock => m.unlock(a[0], a[1]),
@@ -163,8 +155,13 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
         }
         Call::Munlockall => m.unlock_all(),
         Call::Mseal => m.seal(a[0], a[1]),
+        // It may have set the policy, and not have moved the pages.
+        Call::Mbind if result == -i64::from(libc::EIO) => return None,
         Call::Mbind if failed => return Some(refused(result)),
-        Call::Mbind => return Some(m.set_policy(a[0], a[1], policy(tid, a)?)),
+        Call::ProcessMadvise if failed => return nothing,
+        Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
+        Call::RemapFilePages if !failed && on_a_driver(m, &spans(tid, d)) => return None,
+        Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages if !failed => return as_it_comes(m, tid, d, result),
         Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
         Call::UffdRegister => {
             let (start, len, mode) = uffd_range(tid, a[2])?;
@@ -183,7 +180,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
             let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
             return nothing;
         }
-        // shmat, io_setup, PR_SET_MM, remap_file_pages, ...: rare, and the kernel tells it all.
+        // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel tells it all.
         _ if failed => return nothing,
         _ => return None,
     })
@@ -240,12 +237,17 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
         return None;
     }
     let offset = k.offset + (start - k.start);
-    let zero = if private && name == "/dev/zero" { FileMode::ZERO } else { FileMode::empty() };
+    let mut extra = FileMode::empty();
+    let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
+    extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));
+    // Where what is read would be executed too, what cannot be executed shows it.
+    let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
+    extra.set(FileMode::NOEXEC, implied && k.perms & kernel::EXEC == 0);
     let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
     let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };
-    Some(m.map(&MapRequest { mode: mode | zero, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+    Some(m.map(&MapRequest { mode: mode | extra, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
 }
 
 /// Whether an area is a private map of `/dev/zero`.
@@ -264,22 +266,56 @@ fn open_mode(tid: Tid, fd: i32) -> FileMode {
     }
 }
 
-/// The policy argument of mbind. `None` where it cannot be read.
-fn policy(tid: Tid, a: &[u64; 6]) -> Option<Option<Arc<Policy>>> {
-    let mode = a[2] as u32;
-    if mode & 0xff == 0 {
-        return Some(None); // MPOL_DEFAULT
+/// A call that was granted, with its arguments as they came.
+fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64) -> Did {
+    let Some(called) = linux::call(m, &mut Program::new(tid), &mut Linux, d.nr.into(), d.args) else {
+        return Some(Ok(Plan::default())); // another process's memory
+    };
+    match refused(called.result) {
+        Err(why) => Some(Err(Error { done: called.plan, ..why })),
+        // Advice that came not as far as areas let it: pages had a say.
+        Ok(_) if called.result != result => None,
+        Ok(_) => Some(Ok(called.plan)),
     }
-    let bits = usize::try_from(a[4].saturating_sub(1)).ok()?.min(4096);
-    let mut bytes = vec![0u8; bits.div_ceil(64) * 8];
-    if !bytes.is_empty() && a[3] != 0 && !sys::read_memory(tid, a[3], &mut bytes) {
-        return None;
+}
+
+/// Whether the memory that a call's arguments point to can be read without asking the program for it.
+pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
+    let (at, len) = match d.call {
+        Call::Mbind => (d.args[3], d.args[4] / 8),
+        Call::ProcessMadvise => (d.args[1], d.args[2].saturating_mul(16)),
+        _ => return true,
+    };
+    model.areas_in(at, at.saturating_add(len.max(1))).all(|a| !a.area.flags.intersects(Flags::UFFD))
+}
+
+/// Where a call is about to act, as ranges of start and end; of most calls their first two arguments say it.
+pub(crate) fn spans(tid: Tid, d: &Decoded) -> Vec<Range> {
+    let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
+    if d.call != Call::ProcessMadvise {
+        return vec![span(d.args[0], d.args[1])];
     }
-    let mut nodes: Vec<u64> = bytes.as_chunks().0.iter().map(|w| u64::from_ne_bytes(*w)).collect();
-    while nodes.last() == Some(&0) {
-        nodes.pop();
-    }
-    Some(Some(Arc::new(Policy { mode, nodes: nodes.into() })))
+    let word = |at: u64| {
+        let mut word = [0; 8];
+        sys::read_memory(tid, at, &mut word).then(|| u64::from_ne_bytes(word))
+    };
+    let at = |i: u64| d.args[1].checked_add(i * 16);
+    (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
+}
+
+/// Whether something lies there that has rules of its own: huge pages that were asked for, a driver's memory.
+pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
+    let odd = |a: &Area<Inode>| {
+        let driver = match &a.object {
+            Object::File(file) => {
+                has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)) || &*file.name == "/dev/zero"
+            }
+            _ => false,
+        };
+        a.flags.contains(Flags::HUGETLB) || driver
+    };
+    // Not all of a call that goes over very many.
+    spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
 }
 
 fn uffd_range(tid: Tid, at: u64) -> Option<(u64, u64, u64)> {

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    Area, Bases, BestFit, Caps, Config, Features, FirstFit, Flags, Limits, Linux, MapFlags, Object, Overcommit,
-    PageSize, RemapFlags, Touches, linux,
+    Area, Bases, BestFit, Caps, Config, Features, FirstFit, Limits, Linux, MapFlags, Object, Overcommit, PageSize,
+    Personality, RemapFlags, Touches, linux,
 };
 
-use crate::apply::has_driver;
+use crate::apply::{on_a_driver, readable, spans};
 use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::engine::{Decisions, Engine, Fault, Policy, When};
@@ -19,15 +19,29 @@ use crate::file::call_name;
 use crate::host::Program;
 use crate::model::{Inode, Model};
 use crate::place::Anywhere;
+use crate::reach::Range;
 use crate::space::Returned;
 use crate::sys::{self, Tid};
 
 /// `personality(2)`.
-const READ_IMPLIES_EXEC: u32 = 0x0040_0000;
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
+/// `madvise(2)`.
+const GUARD_INSTALL: i32 = 102;
+const GUARD_REMOVE: i32 = 103;
 
 /// An argument that is to be another one while the call is made: which, and what.
 pub(crate) type Change = (usize, u64);
+
+/// Which calls the kernel may refuse for reasons that are not the address space's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Excuse {
+    #[default]
+    None,
+    /// One that the engine grants; or it does less of it.
+    Granted,
+    /// One that the engine refuses too: with another error.
+    Any,
+}
 
 /// What a call gets.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,10 +54,17 @@ pub(crate) struct Decision {
     pub(crate) place: Option<(u64, u64)>,
     /// What the kernel must say.
     pub(crate) expect: Option<i64>,
-    /// It may refuse for reasons that are not the address space's.
-    pub(crate) excused: bool,
+    /// Whether it may refuse for reasons that are not the address space's.
+    pub(crate) excused: Excuse,
     /// Other calls were in the kernel at the same time.
     pub(crate) unsure: bool,
+}
+
+impl Decision {
+    /// Whether the kernel may refuse where the engine says this.
+    fn excuses(&self, expect: i64) -> bool {
+        self.excused == Excuse::Any || (self.excused == Excuse::Granted && expect >= 0)
+    }
 }
 
 /// Who asks.
@@ -68,6 +89,7 @@ struct Trial<'a> {
     bases: Bases,
     limits: Limits,
     caps: Caps,
+    personality: Personality,
     /// Places of calls that have not returned.
     taken: &'a [(u64, u64)],
 }
@@ -83,6 +105,8 @@ pub(crate) struct Charge {
     config: Config,
     /// `vm.legacy_va_layout`.
     legacy: bool,
+    /// The kernel has memory nodes.
+    nodes: bool,
     /// What is promised is the kernel's to say (strict overcommit).
     strict: bool,
     pub(crate) done: Decisions,
@@ -117,6 +141,7 @@ impl Charge {
             kernel_most,
             config,
             legacy: number("/proc/sys/vm/legacy_va_layout").is_some_and(|on| on != 0),
+            nodes: std::path::Path::new("/proc/self/numa_maps").exists(),
             strict: overcommit == Some(2),
             done: Decisions::default(),
         }
@@ -167,12 +192,16 @@ impl Charge {
                 return refuse(d.call, -i64::from(errno));
             }
         }
-        let limits = asker.limits.filter(|_| !asker.hidden && knows(d, asker) && !on_a_driver(model, d));
-        let Some(limits) = limits else { return self.left(d) };
+        let known = |_: &Limits| {
+            !asker.hidden && self.knows(d, asker) && readable(model, d) && !on_a_driver(model, &acts_on(asker.tid, d))
+        };
+        let Some(limits) = asker.limits.filter(known) else { return self.left(d) };
         let mut host = Program::new(asker.tid);
-        let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), taken };
+        let personality = Personality::from_bits_retain(asker.personality);
+        let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
-            return Decision::default(); // no memory for a copy: as without us
+            // Another process's memory; or no memory for a copy: as without us.
+            return self.left(d);
         };
         if host.unknown {
             return self.left(d);
@@ -191,10 +220,21 @@ impl Charge {
             Call::Brk if failed => None,
             _ => Some(result),
         };
-        let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & libc::PROT_EXEC as u64 != 0;
-        // A driver; a page that cannot be read in, a kernel without huge pages; a security module; what is promised to others.
-        let pages = matches!(d.call, Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise);
-        let excused = host.file || pages || executable || self.strict;
+        let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
+        let executable = (libc::PROT_EXEC | implied) as u64;
+        let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
+        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module; what is promised to others; a seal that came later.
+        let pages = match d.call {
+            Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise | Call::ProcessMadvise => true,
+            Call::Mbind => d.args[5] != 0,
+            Call::RemapFilePages => true,
+            _ => false,
+        };
+        let excused = match advice(d) {
+            Some(libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
+            _ if host.file || pages || executable || self.strict => Excuse::Granted,
+            _ => Excuse::None,
+        };
         let (place, changes) = self.place(d, &host, result as u64, failed);
         self.done.placed += u64::from(place.is_some() && !asker.again);
         // The program's own filter looks at what a call is made with, and may know no other flags than the program's: a wish, and it is seen what becomes of it.
@@ -204,6 +244,40 @@ impl Charge {
             return Decision { excused, changes: [wish, None], ..Decision::default() };
         }
         Decision { expect, excused, place, changes, ..Decision::default() }
+    }
+
+    /// Whether the model knows all that this call's answer depends on.
+    fn knows(&self, d: &Decoded, asker: &Asker) -> bool {
+        if d.compat || asker.x32 {
+            return false;
+        }
+        match d.call {
+            Call::Mmap => {
+                let known = [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE];
+                d.args[3] as i32 & libc::MAP_HUGETLB == 0 && known.contains(&(d.args[3] as i32 & 0xf))
+            }
+            // Which keys are allocated nobody tells.
+            Call::PkeyMprotect => d.args[3] as i32 == -1,
+            // Poisoning depends on hardware, and other advice is newer than the model.
+            Call::Madvise | Call::ProcessMadvise => {
+                matches!(advice(d), Some(libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE))
+            }
+            Call::Mbind => self.nodes,
+            Call::Munmap
+            | Call::Mprotect
+            | Call::Mremap
+            | Call::Brk
+            | Call::Mlock
+            | Call::Mlock2
+            | Call::Munlock
+            | Call::Mlockall
+            | Call::Munlockall
+            | Call::Mseal
+            | Call::RemapFilePages
+            | Call::Shmat
+            | Call::Shmdt => true,
+            _ => false,
+        }
     }
 
     /// The kernel decides this one.
@@ -222,6 +296,7 @@ impl Charge {
         }
         space.set_limits(trial.limits);
         space.set_caps(trial.caps);
+        space.set_personality(trial.personality);
         let (nr, args) = (u64::from(d.nr), d.args);
         let called = match self.engine.policy {
             Policy::Linux | Policy::BottomUp => linux::call(&mut space, host, &mut Linux, nr, args),
@@ -270,7 +345,11 @@ impl Charge {
             }
             // It was killed before it could do anything.
             interrupted if interrupted == -i64::from(libc::EINTR) => None,
-            refused if (-4095..0).contains(&refused) && expect >= 0 && decision.excused => {
+            refused if (-4095..0).contains(&refused) && decision.excuses(expect) => {
+                self.done.beyond += 1;
+                None
+            }
+            fewer if call.decoded.call == Call::ProcessMadvise && fewer < expect && decision.excuses(expect) => {
                 self.done.beyond += 1;
                 None
             }
@@ -332,56 +411,21 @@ fn refuse(call: Call, errno: i64) -> Decision {
     }
 }
 
-/// Whether the model knows all that this call's answer depends on.
-fn knows(d: &Decoded, asker: &Asker) -> bool {
-    if d.compat || asker.x32 || asker.personality & READ_IMPLIES_EXEC != 0 {
-        return false;
-    }
+/// The advice that a call gives.
+fn advice(d: &Decoded) -> Option<i32> {
     match d.call {
-        Call::Mmap => {
-            let known = [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE];
-            d.args[3] as i32 & libc::MAP_HUGETLB == 0 && known.contains(&(d.args[3] as i32 & 0xf))
-        }
-        // Which keys are allocated nobody tells.
-        Call::PkeyMprotect => d.args[3] as i32 == -1,
-        // Filling and collapsing depend on what is free, poisoning on hardware.
-        Call::Madvise => {
-            matches!(d.args[2] as i32, libc::MADV_NORMAL..=libc::MADV_PAGEOUT)
-                || d.args[2] as i32 == libc::MADV_DONTNEED_LOCKED
-        }
-        Call::Munmap
-        | Call::Mprotect
-        | Call::Mremap
-        | Call::Brk
-        | Call::Mlock
-        | Call::Mlock2
-        | Call::Munlock
-        | Call::Mlockall
-        | Call::Munlockall
-        | Call::Mseal
-        | Call::Shmat
-        | Call::Shmdt => true,
-        _ => false,
+        Call::Madvise => Some(d.args[2] as i32),
+        Call::ProcessMadvise => Some(d.args[3] as i32),
+        _ => None,
     }
 }
 
-/// Whether something lies where the call is about to act that has rules of its own: huge pages that were asked for, a driver's memory.
-fn on_a_driver(model: &Model, d: &Decoded) -> bool {
-    if matches!(d.call, Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall) {
-        return false;
+/// Where a call is about to act on what is there.
+fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
+    match d.call {
+        Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall => Vec::new(),
+        _ => spans(tid, d),
     }
-    let (start, end) = (d.args[0], d.args[0].saturating_add(d.args[1].max(1)));
-    let odd = |a: &Area<Inode>| {
-        let driver = match &a.object {
-            Object::File(file) => {
-                has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)) || &*file.name == "/dev/zero"
-            }
-            _ => false,
-        };
-        a.flags.contains(Flags::HUGETLB) || driver
-    };
-    // Not all of a call that goes over very many.
-    model.areas_in(start, end).take(100).any(|a| odd(a.area))
 }
 
 /// `vm.max_map_count`.
@@ -395,9 +439,10 @@ fn features() -> Features {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = text.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
     match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
-        (7.., _) => Features::LINUX_7_0,
+        (7, 0) => Features::LINUX_7_0,
+        (7.., _) => Features::LINUX_7_1,
         (6, 18..) => Features::LINUX_6_18,
-        (6, 17) => Features::LINUX_6_16.union(Features::MOVE_MANY),
+        (6, 17) => Features::LINUX_6_17,
         (6, 13..=16) => Features::LINUX_6_16,
         _ => Features::LINUX_6_12,
     }
@@ -405,6 +450,8 @@ fn features() -> Features {
 
 #[cfg(test)]
 mod tests {
+    use samara_mm::Flags;
+
     use super::*;
 
     #[test]

@@ -170,8 +170,8 @@ pub struct Decisions {
     pub limited: u64,
     /// Calls that a [`Fault`] refused: they were not made.
     pub failed: u64,
-    /// Calls that the engine granted and that something it does not know of refused: the driver of a file that was to be mapped, pages that could not be read
-    /// in to be locked, a security module.
+    /// Calls that the engine granted and that something it does not know of refused, or did in part: the driver of a file that was to be mapped, pages that could
+    /// not be read in to be locked, filled or collapsed, a security module.
     pub beyond: u64,
     /// Calls that were in the kernel beside others, and got another answer: which came first nobody can say.
     pub unsure: u64,

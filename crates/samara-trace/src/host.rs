@@ -1,5 +1,6 @@
-//! The world beside a traced program's address space, as the engine asks for it: its descriptors. Knows no calls.
+//! The world beside a traced program's address space, as the engine asks for it: its descriptors, its memory, the memory nodes. Knows no calls.
 
+use std::cell::OnceCell;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
@@ -10,9 +11,9 @@ use samara_mm::{Errno, FileMode, Prot, Segment};
 
 use crate::kernel::{self, Descriptor};
 use crate::model::Inode;
-use crate::sys::Tid;
+use crate::sys::{self, Tid};
 
-/// The descriptors of a stopped task.
+/// The world of a stopped task.
 pub(crate) struct Program {
     pub(crate) tid: Tid,
     /// A file was asked for, whose driver may have a word of its own.
@@ -21,11 +22,13 @@ pub(crate) struct Program {
     pub(crate) unknown: bool,
     /// How long the segment was that was asked for.
     pub(crate) bytes: u64,
+    /// The nodes that it may use.
+    nodes: OnceCell<Vec<u64>>,
 }
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
-        Program { tid, file: false, unknown: false, bytes: 0 }
+        Program { tid, file: false, unknown: false, bytes: 0, nodes: OnceCell::new() }
     }
 
     /// A file of which the kernel says what may be mapped of it.
@@ -98,6 +101,29 @@ impl Host<Inode> for Program {
         let bytes = segment_bytes(self.tid, segment.inode);
         self.unknown |= bytes.is_none();
         bytes.unwrap_or(0)
+    }
+
+    fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
+        if sys::read_memory(self.tid, addr, to) { Ok(()) } else { Err(Errno::EFAULT) }
+    }
+
+    fn is_self(&mut self, pidfd: i32) -> Result<bool, Errno> {
+        // PIDFD_SELF_THREAD and PIDFD_SELF_THREAD_GROUP, which not every kernel knows.
+        if matches!(pidfd, -10_001..=-10_000) {
+            self.unknown = true;
+            return Ok(true);
+        }
+        match kernel::process_of(self.tid, pidfd) {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Err(Errno::EBADF),
+            Err(_) | Ok(Some(0)) => self.not_known(Errno::EBADF), // hidden from us, or in another namespace
+            Ok(None) => Err(Errno::EBADF),
+            Ok(Some(..0)) => Err(Errno::ESRCH),
+            Ok(Some(pid)) => Ok(kernel::thread_group(pid) == kernel::thread_group(self.tid)),
+        }
+    }
+
+    fn nodes(&self) -> &[u64] {
+        self.nodes.get_or_init(|| kernel::nodes(self.tid))
     }
 
     fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {

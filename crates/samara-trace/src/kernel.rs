@@ -132,6 +132,21 @@ pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
     Ok(Descriptor { flags: i32::from_str_radix(field("flags:"), 8).unwrap_or(0), mount: field("mnt_id:").to_owned() })
 }
 
+/// The process that a task's descriptor stands for: `None` if it stands for none, less than 0 if it has ended.
+pub(crate) fn process_of(tid: Tid, fd: i32) -> io::Result<Option<Tid>> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
+    Ok(text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok()))
+}
+
+/// The memory nodes that a task may use, lowest first, 64 in a word.
+pub(crate) fn nodes(tid: Tid) -> Vec<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let mask = text.lines().find_map(|l| l.strip_prefix("Mems_allowed:")).map_or("", str::trim);
+    // 32 in a word there, and the highest first.
+    let halves: Vec<u64> = mask.rsplit(',').map(|word| u64::from_str_radix(word, 16).unwrap_or(0)).collect();
+    halves.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 32).collect()
+}
+
 /// The process that a task belongs to.
 pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
     let text = std::fs::read(format!("/proc/{tid}/status")).ok()?;

@@ -321,6 +321,10 @@ impl Space {
     }
 
     pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {
+        if call.decoded.call == Call::ProcessMadvise && apply::readable(&self.model, &call.decoded) {
+            let at_most = |(start, end): Range| (start.min(kernel::USER_END), end.min(kernel::USER_END));
+            return apply::spans(call.who.tid, &call.decoded).into_iter().map(at_most).collect();
+        }
         reach::of(&call.decoded, call.result, self.model.layout().brk, sys::page_size())
     }
 
@@ -341,8 +345,9 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
         }
-        // A refused MAP_FIXED may have emptied its place before it was refused.
-        if attempt.misfit.is_some() && call.failed() && call.decoded.call == Call::Mmap && attempt.steps.is_empty() {
+        // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
+        let placed = matches!(call.decoded.call, Call::Mmap | Call::Mremap);
+        if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
             for (start, end) in attempt.reach.clone() {
                 let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
                 if empty && self.model.forget(start, end).is_ok() {

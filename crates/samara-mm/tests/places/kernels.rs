@@ -97,8 +97,8 @@ fn the_kernels_own_pages() {
             libc::SYS_mlock2 => space.lock(a[0], a[1], LockKind::OnFault),
             libc::SYS_munlock => space.unlock(a[0], a[1]),
             libc::SYS_mbind => {
-                let policy = Policy { mode: 4, nodes: Arc::new([]) };
-                space.set_policy(a[0], a[1], (a[2] == 4).then(|| Arc::new(policy)))
+                let policy = Policy { mode: 4, ..Policy::default() };
+                space.set_policy(a[0], a[1], (a[2] == 4).then_some(policy))
             }
             libc::SYS_msync => {
                 let done = space.msync(a[0], a[1], SyncFlags::from_bits_retain(a[2] as u32));

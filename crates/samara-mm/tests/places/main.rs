@@ -193,9 +193,7 @@ fn special() {
                     let mode = if a[3] == 3 { RemapMode::Fixed(a[4]) } else { RemapMode::InPlace };
                     space.remap(&RemapRequest { old: a[0], old_len: a[1], new_len: a[2], mode, dontunmap: false })
                 }
-                libc::SYS_mbind => {
-                    space.set_policy(a[0], a[1], Some(Arc::new(Policy { mode: 4, nodes: Arc::new([]) })))
-                }
+                libc::SYS_mbind => space.set_policy(a[0], a[1], Some(Policy { mode: 4, ..Policy::default() })),
                 _ => space.seal(a[0], a[1]),
             };
             let errno = done.map_or_else(|e| e.errno.raw(), |_| 0);

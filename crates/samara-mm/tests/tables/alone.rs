@@ -1,8 +1,12 @@
-//! What only the engine tells: why two areas are not one, and what a call did.
+//! What only the engine tells, or can be asked: why two areas are not one, and what a call did; five levels of page tables and shadow stacks, which few machines
+//! have; swap space and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
 
 use crate::engine;
 use crate::machine::{BASE, PAGE};
-use samara_mm::{Step, StepKind};
+use samara_mm::{
+    AddressSpace, Area, Bases, BestFit, Config, Errno, FileId, FileMode, FirstFit, Flags, Linux, MapFlags, MapRequest,
+    Object, Overcommit, Prot, RemapFlags, RemapMode, RemapRequest, Step, StepKind,
+};
 
 #[test]
 fn reasons_between_neighbours() {
@@ -65,4 +69,169 @@ fn plans() {
         let told: Vec<String> = plan.iter().map(step).collect();
         assert_eq!(told.join(", "), expected, "{before}; then {call}");
     }
+}
+
+/// The end of user space with 47 bits and with 56, and where searches downwards begin there.
+const END_47: u64 = 0x7fff_ffff_f000;
+const END_56: u64 = 0xff_ffff_ffff_f000;
+const TOP_47: u64 = END_47 - (128 << 20);
+const TOP_56: u64 = END_56 - (128 << 20);
+/// 2^47.
+const WIDE: u64 = END_47 + PAGE;
+
+fn levels(task_size: u64) -> AddressSpace<FileId> {
+    AddressSpace::new(Config { task_size, bases: Bases::at_exec(task_size, 8 << 20, None), ..Config::default() })
+}
+
+fn ask(space: &mut AddressSpace<FileId>, hint: u64, pages: u64, more: MapFlags) -> i64 {
+    let flags = MapFlags::PRIVATE | MapFlags::ANONYMOUS | more;
+    let request = MapRequest { flags, ..MapRequest::anonymous(hint, pages * PAGE, Prot::NONE) };
+    let done = space.mmap(&request, &mut Linux);
+    space.check().unwrap();
+    done.map_or_else(|e| -i64::from(e.errno.raw()), |(at, _)| at as i64)
+}
+
+#[test]
+fn wishes_on_five_levels() {
+    const NONE: MapFlags = MapFlags::empty();
+    const ENOMEM: u64 = -12i64 as u64;
+    // A wish, pages, flags; where they go on four levels and on five.
+    let cases = [
+        (0, 1, NONE, TOP_47 - PAGE, TOP_47 - PAGE),
+        (0x1234_5678, 1, NONE, 0x1234_5000, 0x1234_5000),
+        // At 2^47 and above: what is wished for is granted, if there is such memory.
+        (WIDE, 1, NONE, TOP_47 - PAGE, WIDE),
+        (WIDE + 5, 1, NONE, TOP_47 - PAGE, WIDE),
+        (1 << 50, 3, NONE, TOP_47 - 3 * PAGE, 1 << 50),
+        (END_56 - PAGE, 1, NONE, TOP_47 - PAGE, END_56 - PAGE),
+        // Where it is not to be had, all of it is searched.
+        (END_56, 1, NONE, TOP_47 - PAGE, TOP_56 - PAGE),
+        (END_56 - PAGE, 2, NONE, TOP_47 - 2 * PAGE, TOP_56 - 2 * PAGE),
+        (u64::MAX, 1, NONE, TOP_47 - PAGE, TOP_56 - PAGE),
+        // Below 2^47 nothing goes above it, nor across.
+        (END_47 - PAGE, 1, NONE, END_47 - PAGE, END_47 - PAGE),
+        (END_47 - PAGE, 2, NONE, TOP_47 - 2 * PAGE, TOP_47 - 2 * PAGE),
+        (END_47, 1, NONE, TOP_47 - PAGE, TOP_47 - PAGE),
+        (END_47, 2, NONE, TOP_47 - 2 * PAGE, TOP_47 - 2 * PAGE),
+        // More than 47 bits hold is had by a wish only.
+        (0, (1 << 47) / PAGE, NONE, ENOMEM, ENOMEM),
+        (WIDE, (1 << 47) / PAGE, NONE, ENOMEM, WIDE),
+        // Fixed is fixed.
+        (WIDE, 1, MapFlags::FIXED, ENOMEM, WIDE),
+        (END_47 - PAGE, 3, MapFlags::FIXED, ENOMEM, END_47 - PAGE),
+        (1 << 55, 1, MapFlags::FIXED_NOREPLACE, ENOMEM, 1 << 55),
+        (END_56, 1, MapFlags::FIXED, ENOMEM, ENOMEM),
+        (0, 1, MapFlags::BIT32, 0x4000_0000, 0x4000_0000),
+        (1 << 50, 1, MapFlags::BIT32, 0x4000_0000, 0x4000_0000),
+        (1 << 50, 1, MapFlags::ABOVE4G, TOP_47 - PAGE, 1 << 50),
+    ];
+    for (hint, pages, flags, four, five) in cases {
+        assert_eq!(ask(&mut levels(END_47), hint, pages, flags), four as i64, "{hint:#x}, {pages} pages, four levels");
+        let mut space = levels(END_56);
+        assert_eq!(ask(&mut space, hint, pages, flags), five as i64, "{hint:#x}, {pages} pages, five levels");
+        // A wish is for one call.
+        let next = ask(&mut space, 0, 1, MapFlags::empty()) as u64;
+        assert!(next < END_47, "{next:#x} after {hint:#x}");
+    }
+}
+
+#[test]
+fn what_is_taken_on_five_levels() {
+    let mut space = levels(END_56);
+    // A wish for what is taken: all of user space is searched, from its end.
+    assert_eq!(ask(&mut space, WIDE, 2, MapFlags::empty()), WIDE as i64);
+    assert_eq!(ask(&mut space, WIDE + PAGE, 1, MapFlags::empty()), (TOP_56 - PAGE) as i64);
+    // 47 bits are all taken: a search goes upwards, and ends at 2^47.
+    let least = space.config().bases.least;
+    assert_eq!(ask(&mut space, least, (TOP_47 - least) / PAGE, MapFlags::FIXED), least as i64);
+    assert_eq!(ask(&mut space, 0, 1, MapFlags::empty()), TOP_47 as i64);
+    assert_eq!(ask(&mut space, TOP_47, (END_47 - TOP_47) / PAGE, MapFlags::FIXED), TOP_47 as i64);
+    assert_eq!(ask(&mut space, 0, 1, MapFlags::empty()), -12);
+    assert_eq!(ask(&mut space, END_47, 1, MapFlags::empty()), -12);
+    assert_eq!(ask(&mut space, WIDE, 1, MapFlags::empty()), (TOP_56 - 2 * PAGE) as i64);
+    // mremap seeks as mmap does without a wish, but for one that DONTUNMAP has.
+    let mut space = levels(END_56);
+    ask(&mut space, WIDE, 2, MapFlags::empty());
+    ask(&mut space, WIDE + 2 * PAGE, 1, MapFlags::STACK);
+    let keep = RemapFlags::MAYMOVE | RemapFlags::DONTUNMAP;
+    let two = (WIDE, 2 * PAGE);
+    assert_eq!(space.mremap(two, 2 * PAGE, keep, 1 << 50, &mut Linux).unwrap().0, 1 << 50);
+    assert_eq!(space.mremap(two, 2 * PAGE, keep, 0, &mut Linux).unwrap().0, TOP_47 - 2 * PAGE);
+    assert_eq!(space.mremap(two, 3 * PAGE, RemapFlags::MAYMOVE, 1 << 51, &mut Linux).unwrap().0, TOP_47 - 5 * PAGE);
+    // Other policies keep to the same part.
+    let wish = |hint| MapRequest::anonymous(hint, PAGE, Prot::NONE);
+    for (hint, below) in [(0, END_47), (END_47, END_47), (END_56, END_56)] {
+        let mut space = levels(END_56);
+        assert_eq!(ask(&mut space, 0x1000, (END_47 - 0x1000) / PAGE, MapFlags::FIXED), 0x1000);
+        let expected = if below == END_47 { None } else { Some(END_47) };
+        let first = space.fork().unwrap().mmap(&wish(hint), &mut FirstFit).ok().map(|done| done.0);
+        let best = space.mmap(&wish(hint), &mut BestFit).ok().map(|done| done.0);
+        assert_eq!((first, best), (expected, expected), "{hint:#x}");
+    }
+}
+
+/// Maps of a file that is swapped to: seen on 6.18, with one that was made for it.
+#[test]
+fn swap_space() {
+    let file = FileId { dev: (8, 1), inode: 9, open: 9, name: "/swap".into() };
+    let answer = |prot, kind, mode| {
+        let mut space = AddressSpace::<FileId>::new(Config::default());
+        let request = MapRequest::file(BASE, PAGE, prot, kind, file.clone(), 0);
+        let done = space.map(&MapRequest { mode: mode | FileMode::SWAP_FILE, ..request });
+        let becomes = space.protect(BASE, PAGE, Prot::RW, None);
+        (done.err().map(|e| e.errno), becomes.err().map(|e| e.errno))
+    };
+    const { assert!(Errno::ETXTBSY as i32 == 26) };
+    for kind in [MapFlags::SHARED, MapFlags::SHARED_VALIDATE] {
+        assert_eq!(answer(Prot::RW, kind, FileMode::RW).0, Some(Errno::ETXTBSY));
+        assert_eq!(answer(Prot::READ, kind, FileMode::RW), (None, None), "only when it is mapped is it looked at");
+        assert_eq!(answer(Prot::RW, kind, FileMode::READ).0, Some(Errno::EACCES));
+    }
+    assert_eq!(answer(Prot::RW, MapFlags::PRIVATE, FileMode::RW), (None, None));
+}
+
+/// A page is kept free below a shadow stack.
+#[test]
+fn shadow_stacks() {
+    let mut space = AddressSpace::<FileId>::new(Config::default());
+    let flags = Flags::from_letters("rd wr mr mw me ss");
+    let at = TOP_47 - PAGE;
+    space.import(at, TOP_47, Area::new(flags, Object::Anonymous, 0)).unwrap();
+    assert_eq!(ask(&mut space, 0, 1, MapFlags::empty()), (at - 2 * PAGE) as i64);
+    assert_eq!(ask(&mut space, at - PAGE, 1, MapFlags::empty()), (at - 3 * PAGE) as i64);
+    assert_eq!(ask(&mut space, at - PAGE, 1, MapFlags::FIXED), (at - PAGE) as i64);
+    assert_eq!((space.counters().stack, space.counters().data), (PAGE, 0));
+}
+
+/// Strict overcommit: what a call charges is what it takes more than it gives.
+#[test]
+fn what_is_charged() {
+    let strict = |pages| {
+        let overcommit = Overcommit::Never { limit: pages * PAGE, admin_reserve: 0, user_reserve: 0 };
+        AddressSpace::<FileId>::new(Config { overcommit, ..Config::default() })
+    };
+    let rw = |from: u64, to: u64| MapRequest::anonymous(BASE + from * PAGE, (to - from) * PAGE, Prot::RW);
+    let mut space = strict(10);
+    space.map(&rw(0, 8)).unwrap();
+    assert_eq!(space.map(&rw(20, 23)).unwrap_err().errno, Errno::ENOMEM);
+    // What is mapped over gives its charge to what comes.
+    space.map(&rw(4, 10)).unwrap();
+    assert_eq!(space.counters().committed, 10 * PAGE);
+    assert_eq!(space.map(&rw(10, 11)).unwrap_err().errno, Errno::ENOMEM);
+    // A move takes its charge along, and only what grows is charged.
+    let to = |at: u64, len: u64, dontunmap| RemapRequest {
+        old: BASE,
+        old_len: 10 * PAGE,
+        new_len: len * PAGE,
+        mode: RemapMode::Fixed(BASE + at * PAGE),
+        dontunmap,
+    };
+    assert_eq!(space.remap(&to(50, 11, false)).unwrap_err().errno, Errno::ENOMEM);
+    assert_eq!(space.remap(&to(50, 10, true)).unwrap_err().errno, Errno::ENOMEM);
+    space.remap(&to(50, 10, false)).unwrap();
+    assert_eq!(space.counters().committed, 10 * PAGE);
+    // Always means always.
+    let mut space = AddressSpace::<FileId>::new(Config { overcommit: Overcommit::Always, ..Config::default() });
+    space.map(&rw(0, (1 << 46) / PAGE)).unwrap();
+    space.check().unwrap();
 }

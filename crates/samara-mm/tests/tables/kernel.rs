@@ -1,7 +1,7 @@
 //! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and allocates nothing: what it does to its address space outside
 //! the window cannot be seen inside.
 
-use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, Seen, play};
+use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, SUMS, Seen, play};
 use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
 use samara_mm::{Access, Flags};
 use std::sync::OnceLock;
@@ -166,8 +166,7 @@ pub(crate) fn run(rows: &[&Row]) -> Result<Vec<Outcome>, String> {
     if pid == 0 {
         // SAFETY: the text is within the map, and only this process uses it.
         let text = unsafe { std::slice::from_raw_parts_mut(shared.0, TEXT) };
-        let mut kernel =
-            Kernel { fixed, text, maps: open(c"/proc/self/maps"), uffds: [None; 2], others: None, filled: 0 };
+        let mut kernel = Kernel { fixed, text, maps: open(c"/proc/self/maps"), uffds: [None; 2], filled: 0 };
         for (i, row) in rows.iter().enumerate() {
             let mut out = Outcome::new();
             play(&mut kernel, &row.steps, &mut out);
@@ -217,8 +216,7 @@ struct Kernel<'a> {
     /// A descriptor of `/proc/self/maps`.
     maps: u64,
     uffds: [Option<u64>; 2],
-    /// Areas outside the window, without what fills the process up; counted once.
-    others: Option<u64>,
+    /// Areas that fill the process up.
     filled: u64,
 }
 
@@ -265,8 +263,8 @@ impl Kernel<'_> {
     fn userfaultfd(&mut self, which: usize) -> Option<u64> {
         if self.uffds[which].is_none() {
             let fd = raw(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
-            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it.
-            let api: [u64; 3] = [0xaa, 1 << 12, 0];
+            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it, and minor faults of shared memory (10).
+            let api: [u64; 3] = [0xaa, 1 << 12 | 1 << 10, 0];
             let good = fd >= 0 && raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) == 0;
             self.uffds[which] = good.then_some(fd as u64);
         }
@@ -342,14 +340,12 @@ impl Machine for Kernel<'_> {
 
     fn room(&mut self, areas: u64) -> i64 {
         const FILL: u64 = BASE + (1 << 32);
-        if self.others.is_none() {
-            let (mut count, mut at) = (0, 0);
-            while let Some(q) = self.area(at) {
-                (count, at) = (count + 1, q.end);
-            }
-            self.others = Some(count);
+        let (mut others, mut at) = (0, 0);
+        while let Some(q) = self.area(at) {
+            let filling = q.start >= FILL && q.start < FILL + self.filled * PAGE;
+            (others, at) = if filling { (others, FILL + self.filled * PAGE) } else { (others + 1, q.end) };
         }
-        let wanted = self.fixed.max_map_count - self.others.unwrap_or(0) - areas;
+        let wanted = self.fixed.max_map_count - others - areas;
         while self.filled < wanted {
             let at = FILL + self.filled * PAGE;
             if raw(libc::SYS_mmap, [at, PAGE, self.filled & 1, 0x10_0022, u64::MAX, 0]) < 0 {
@@ -404,6 +400,10 @@ impl Machine for Kernel<'_> {
 
     fn guesses(&self) -> bool {
         self.fixed.guesses
+    }
+
+    fn sums(&mut self) -> [u64; SUMS.len()] {
+        SUMS.map(|name| self.sum(name))
     }
 
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {

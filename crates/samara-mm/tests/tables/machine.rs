@@ -17,6 +17,9 @@ pub(crate) const MOST: usize = 48;
 
 pub(crate) const EFAULT: i64 = 14;
 
+/// Sums over all areas: all, the data, the stacks, what is locked.
+pub(crate) const SUMS: [&str; 4] = ["VmSize:", "VmData:", "VmStk:", "VmLck:"];
+
 /// An area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -43,6 +46,8 @@ pub(crate) struct Outcome {
     pub(crate) heap: u64,
     pub(crate) special: u64,
     pub(crate) least: u64,
+    /// By how much the steps have changed the sums, in bytes.
+    pub(crate) sums: [u64; SUMS.len()],
     /// The machine lacks what the step `done` asks for.
     pub(crate) lacks: bool,
 }
@@ -50,7 +55,8 @@ pub(crate) struct Outcome {
 impl Outcome {
     pub(crate) fn new() -> Outcome {
         let (answers, areas) = ([0; MOST], [Seen::NONE; MOST]);
-        Outcome { done: 0, answers, count: 0, areas, heap: 0, special: 0, least: 0, lacks: false }
+        let sums = [0; SUMS.len()];
+        Outcome { done: 0, answers, count: 0, areas, heap: 0, special: 0, least: 0, sums, lacks: false }
     }
 }
 
@@ -79,6 +85,8 @@ pub(crate) trait Machine {
     fn privileged(&mut self) -> bool;
     /// Whether memory of a TiB is refused, and only that.
     fn guesses(&self) -> bool;
+    /// What `SUMS` are, in bytes.
+    fn sums(&mut self) -> [u64; SUMS.len()];
     /// The areas that meet `[start, end)`: how many, written to `to`.
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize;
     /// Whether all that is inside is in order.
@@ -96,7 +104,7 @@ pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
         out.special = m.origin(Origin::Special);
         out.lacks = out.special == 0;
     }
-    let mut last = 0;
+    let (mut last, before) = (0, m.sums());
     for step in steps {
         if out.lacks {
             return;
@@ -154,6 +162,8 @@ pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
         out.done += 1;
         last = answer;
     }
+    let after = m.sums();
+    out.sums = std::array::from_fn(|i| after[i].wrapping_sub(before[i]));
     out.count = m.areas(BASE, BASE + PAGES * PAGE, &mut out.areas);
     for (at, pages) in [(out.heap, 64), (out.special, 8)] {
         if at != 0 {

@@ -1,8 +1,9 @@
 //! Which rows the running kernel can play, and playing them.
 
 use crate::judge;
-use crate::kernel;
+use crate::machine::SUMS;
 use crate::script::Row;
+use crate::{engine, kernel};
 use std::sync::OnceLock;
 
 /// Plays the rows on the kernel, and tells what differs and what was skipped.
@@ -23,6 +24,13 @@ pub(crate) fn all(rows: &[Row], wrong: &mut Vec<String>) {
                 println!("skipped, this kernel has no such thing, or not for this user: {}", row.text);
             } else {
                 judge("kernel", row, out, wrong);
+                let told = engine::run(row).sums;
+                // What fills a process up counts, too; and mlockall locks all that it has.
+                let kinds = if has(row, "mlockall") { 3 } else { 4 };
+                if !has(row, "room") && told[..kinds] != out.sums[..kinds] {
+                    let text = format!("{SUMS:?}: the engine {told:#x?}, the kernel {:#x?}", out.sums);
+                    wrong.push(format!("{}\n  {text}", row.text));
+                }
                 played += 1;
             }
         }
@@ -40,11 +48,16 @@ type Needs = fn(&Row) -> bool;
 type Lack = (Needs, &'static str);
 
 fn find_lacking() -> Vec<Lack> {
-    let all: [(Needs, _, (&str, &str)); 5] = [
+    let all: [(Needs, _, (&str, &str)); 6] = [
         (|_| true, "PROCMAP_QUERY", ("rw 10-11", "10-11:rw")),
         (|r| has(r, "mv") || has(r, "mremap"), "mremap of 6.17", ("rw 10-11; r 11-12; mv 10-12 20", "20-21 21-22")),
         (|r| has(r, "droppable"), "MAP_DROPPABLE", ("rw+droppable 10-11", "10-11")),
         (|r| has(r, "guard-install"), "guard pages", ("rw 10-11; guard-install 10-11", "10-11")),
+        (
+            |r| has(r, "room") && moves(r),
+            "room that mremap asked for before 7.1",
+            ("room 7; rw 10-12; mv 10-12 20; mv 20-22 10; rw 30-31; mv 10-12 20 !ENOMEM", "10-12 30-31"),
+        ),
         (|r| shows(r, "gu"), "sign of guard pages", ("rw 10-11; guard-install 10-11", "10-11{gu ac}")),
     ];
     let works = |(text, areas)| {
@@ -52,6 +65,11 @@ fn find_lacking() -> Vec<Lack> {
         kernel::run(&[&row]).is_ok_and(|out| !out[0].lacks && row.differs(&out[0]).is_none())
     };
     all.into_iter().filter(|(_, _, probe)| !works(*probe)).map(|(needs, what, _)| (needs, what)).collect()
+}
+
+/// Whether it moves memory.
+fn moves(row: &Row) -> bool {
+    ["mv", "keep", "dup", "resize", "mremap"].into_iter().any(|word| has(row, word))
 }
 
 /// Whether there is such a word in the script.

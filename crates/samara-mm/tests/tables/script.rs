@@ -6,7 +6,7 @@
 //! Maps: `rw 10-12` at this place, private and anonymous; the protection is `none` or some of `rwx`. After it, `+` and each of MAP_'s flags
 //! (`rw+noreserve 10-12`; `shared`, `validate` and `droppable` are other types than private). Of a file: `r+shared 10-12 FILE OFFSET` (in pages).
 //! `t` writes a byte to each page; `p-rw` protects; `u` unmaps; `mv 10-12 20` moves, `keep` so that the source stays, `size 10-12 4` grows or shrinks in
-//! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so does
+//! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `uffd-minor`, `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so does
 //! advice by its name; `local`, `bind` and `default` are policies. `future` is mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are
 //! PR_SET_MDWE and PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
 //!
@@ -59,7 +59,7 @@ pub(crate) enum Limit {
     SoftData,
 }
 
-/// Modes of `Step::Uffd`, beside 1 (missing) and 2 (write protection): a second userfaultfd; close it.
+/// Modes of `Step::Uffd`, beside 1 (missing), 2 (write protection) and 4 (minor faults): a second userfaultfd; close it.
 pub(crate) const OTHER: u64 = 8;
 pub(crate) const CLOSE: u64 = 16;
 
@@ -135,7 +135,7 @@ pub(crate) const FILES: [&str; 16] = [
 ];
 
 /// Calls by name.
-const CALLS: [(&str, u64); 21] = [
+const CALLS: [(&str, u64); 22] = [
     ("mmap", 9),
     ("mprotect", 10),
     ("munmap", 11),
@@ -152,6 +152,7 @@ const CALLS: [(&str, u64); 21] = [
     ("mlockall", 151),
     ("munlockall", 152),
     ("mbind", 237),
+    ("set_mempolicy", 238),
     ("mlock2", 325),
     ("pkey_mprotect", 329),
     ("mseal", 462),
@@ -353,6 +354,7 @@ fn step(words: &[&str]) -> Step {
         "merge-pages" => call("prctl", &[number(67), number(1)]),
         "uffd" => Step::Uffd(at, end, 1),
         "uffd-wp" => Step::Uffd(at, end, 2),
+        "uffd-minor" => Step::Uffd(at, end, 4),
         "unuffd" => Step::Uffd(at, end, 0),
         "uffd-other" => Step::Uffd(at, end, 1 | OTHER),
         "uffd-close" => Step::Uffd(at, end, CLOSE),

@@ -2,7 +2,7 @@
 
 use crate::child::{Ended, Kernel, Scope};
 use crate::compare::Verdict;
-use crate::features::{calls, probe};
+use crate::features::{WINDOW, calls, crowded, probe};
 use crate::op::Op;
 use crate::{Mix, features};
 use samara_mm::Features;
@@ -16,14 +16,22 @@ fn each_is_told_from_its_lack() {
     println!("{has:?}");
     let calls = calls();
     // Where the kernel chooses a place, the window does not tell.
-    let (ops, everywhere) = calls.split_at(8);
+    let (ops, everywhere) = calls.split_at(WINDOW);
     assert_eq!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Agree);
-    for feature in Features::all().difference(Features::HUGE_MULTIPLES) {
+    // What there is no droppable memory for, none of these calls tells where there is.
+    let elsewhere = Features::HUGE_MULTIPLES | Features::REMAP_TO_LIMIT | Features::DROPPABLE_TOLD;
+    for feature in Features::all().difference(elsewhere) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);
         assert!(matches!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Differ(_)), "{feature:?}");
     }
     sides.features = has;
+    if super::sides(Mix::Limits).is_some() {
+        assert_eq!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Agree);
+        sides.features ^= Features::REMAP_TO_LIMIT;
+        assert!(matches!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Differ(_)));
+        sides.features = has;
+    }
     if super::sides(Mix::Free).is_some() {
         assert_eq!(sides.differ(Scope::Whole, everywhere).unwrap(), Verdict::Agree);
     }

@@ -72,6 +72,7 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     const RAWIO: u32 = 17;
     const IPC_LOCK: u32 = 14;
     const ADMIN: u32 = 21;
+    const NICE: u32 = 23;
     // struct __user_cap_header_struct {version, pid}, then twice {effective, permitted, inheritable}.
     let header = [VERSION_3, tid as u32];
     let mut data = [0u32; 6];
@@ -82,5 +83,6 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     caps.set(Caps::IPC_LOCK, has(IPC_LOCK));
     caps.set(Caps::SYS_RAWIO, has(RAWIO));
     caps.set(Caps::SYS_ADMIN, has(ADMIN));
+    caps.set(Caps::SYS_NICE, has(NICE));
     caps
 }

@@ -8,6 +8,7 @@ mod busy;
 mod charge;
 mod corners;
 mod programs;
+mod rare;
 mod raw;
 mod recorder;
 
@@ -101,6 +102,11 @@ fn trials() -> Vec<Trial> {
         ("zeros", zeros),
         ("crowd", crowd),
         ("filtered_thread", filtered_thread),
+        ("reads_execute", |m| decided(m, "reads-execute", &["mmap", "mprotect", "mremap", "brk"])),
+        ("file_pages", |m| decided(m, "file-pages", &["remap_file_pages"])),
+        ("policies", |m| decided(m, "policies", &["mbind"])),
+        ("advice", advice),
+        ("ring", |m| decided(m, "ring", &[])),
     ];
     let modes = [
         (Mode::Normal, ""),
@@ -187,6 +193,29 @@ fn simple(mode: Mode, name: &str) -> Result<(), Failed> {
     let r = trace(mode, name, &[])?;
     exited(&r, 0)?;
     expect("each process that was not killed is compared at its end", r.of(EventKind::Checked).count() > 0)
+}
+
+/// A program of which the engine in charge decides every call of these names, and none gets what it did not say.
+fn decided(mode: Mode, name: &str, calls: &[&str]) -> Result<(), Failed> {
+    let r = trace(mode, name, &[])?;
+    if r.outcome.status.code() == Some(7) {
+        println!("skipped: {name}: this kernel has no such calls");
+        return Ok(());
+    }
+    exited(&r, 0)?;
+    let Some(done) = &r.outcome.counters.decisions else { return expect("recorded only", mode != Mode::InCharge) };
+    let left: Vec<_> = calls.iter().filter(|call| done.left.contains_key(*call)).collect();
+    expect(&format!("left to the kernel: {left:?}"), left.is_empty())
+}
+
+/// Another process's memory, and advice that is not known, are the kernel's.
+fn advice(mode: Mode) -> Result<(), Failed> {
+    let r = trace(mode, "advice", &[])?;
+    exited(&r, 0)?;
+    let Some(done) = &r.outcome.counters.decisions else { return expect("recorded only", mode != Mode::InCharge) };
+    let left = |name: &str| done.left.get(name).copied().unwrap_or(0);
+    let both = (left("madvise"), left("process_madvise"));
+    expect(&format!("{both:?} left to the kernel"), both == (1, 3))
 }
 
 fn threads(mode: Mode) -> Result<(), Failed> {

@@ -64,7 +64,10 @@ pub(crate) fn run(name: &str, args: &[String]) {
             std::fs::write(&args[0], pid().to_string()).unwrap();
             std::thread::sleep(std::time::Duration::from_secs(30));
         }
-        other => assert!(crate::corners::run(other, args) || crate::charge::run(other), "no program {other}"),
+        other => {
+            let known = crate::corners::run(other, args) || crate::charge::run(other) || crate::rare::run(other);
+            assert!(known, "no program {other}");
+        }
     }
 }
 

@@ -48,6 +48,9 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("room 10; rw 10-11; r 11-12; rw 12-13; r 13-14; keep 10-14 100 !ENOMEM", "10-11 11-12 12-13 13-14 100-101 101-102 102-103"),
     ("room 12; rw 10-11; r 11-12; rw 12-13; r 13-14; rw 14-15; r 103-106; keep 10-15 100 !ENOMEM", "10-11 11-12 12-13 13-14 14-15 100-101 101-102 102-103 104-106"),
     ("room 6; rw 10-14; mv 11-12 100 !ENOMEM; keep 11-12 100 !ENOMEM; mremap @11 1p 1p 5 0 !ENOMEM", "10-14"),
+    // brk: as mmap.
+    ("room 2; rw 10-11; rw 12-13; brk @h2 = @h2; brk @h3 = @h2; brk @h1 = @h1", "10-11 12-13 h0-h1"),
+    ("room 2; brk @h2 = @h2; rw 10-11; brk @h3 = @h3; rw 12-13; brk @h4 = @h3", "10-11 12-13 h0-h3"),
     // madvise.
     ("room 3; rw 10-20; rw 30-31; dont-fork 12-14 !EAGAIN", "10-12 12-20 30-31"),
     ("room 2; rw 10-20; rw 30-31; guard-install 12-14; dont-need 12-14", "10-20 30-31"),

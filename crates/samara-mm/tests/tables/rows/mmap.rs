@@ -30,6 +30,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     // Protection: bits that mean nothing are ignored.
     ("mmap @10 1p 0xf8 private|anon|fixed; mmap @12 1p 0xfb private|anon|fixed", "10-11:none 12-13:rw"),
     ("none 10-11; r 12-13; rw 14-15; rwx 16-17; rx 18-19; x 20-21; w 22-23", "10-11:none 12-13:r 14-15:rw 16-17:rwx 18-19:rx 20-21:x 22-23:w"),
+    // Pages that cannot be brought in are no reason to refuse.
+    ("none+populate 10-12; r+shared+populate 12-14 f 1000; rw+populate 14-16 f 1000; rw+shared+locked 16-18 f 1000", "10-12 12-14 14-16 16-18"),
     // The flags of areas.
     ("rw 10-11", "10-11[rd wr mr mw me ac]"),
     ("r 10-11", "10-11[rd mr mw me]"),

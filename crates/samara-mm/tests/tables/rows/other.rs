@@ -24,9 +24,12 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw+shared 10-14 f 0; remap_file_pages @13 2p 0 7 !EINVAL; remap_file_pages @20 1p 0 7 !EINVAL", "10-14@0"),
     ("rw 10-14 f 0; remap_file_pages @11 1p 0 7 !EINVAL; rw 20-24; remap_file_pages @21 1p 0 7 !EINVAL", "10-14@0 20-24"),
     ("r+shared 10-14 ro 0; remap_file_pages @11 1p 0 7 !EINVAL", "10-14@0"),
+    ("rw+shared 10-14 f 0; remap_file_pages @11 1p 0 max !EINVAL; remap_file_pages @11 1p 0 0x10000000000000 !EOVERFLOW; remap_file_pages @11 1p 0 0x7ffffffffffff !EOVERFLOW", "10-14@0"),
     ("rw+shared 10-12 f 0; rw+shared 12-14 f 5; remap_file_pages @10 4p 0 8", "10-14@8"),
     ("rw+shared 10-14 f 0; lock 10-14; remap_file_pages @11 1p 0 7", "10-11@0{lo} 11-12@7{lo} 12-14@2{lo}"),
     ("rw+shared 10-14 f 0; seal 10-14; remap_file_pages @11 1p 0 7 !EPERM", "10-14@0"),
+    // A task's own policy is no area's.
+    ("set_mempolicy 4; rw 10-12; set_mempolicy 0; rw 12-14; set_mempolicy 4; local 12-14; default 12-14", "10-14"),
     // Memory-deny-write-execute.
     ("mdwe; rwx 10-12 !EACCES; wx 10-12 !EACCES; rx 12-14; rw 14-16", "12-14:rx 14-16:rw"),
     ("rw 10-12; rx 12-14; rwx 14-16; mdwe; p-rx 10-12 !EACCES; p-rx 12-14; p-rwx 12-14 !EACCES; p-rw 12-14", "10-14:rw 14-16:rwx"),

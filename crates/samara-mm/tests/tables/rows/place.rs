@@ -13,6 +13,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     // One that is too low is raised.
     ("mmap least-1p 1p r private|anon = least; munmap least 1p", ""),
     ("mmap least 1p r private|anon = least; munmap least 1p", ""),
+    ("mmap 0x7fffffffe000 1p r private|anon = 0x7fffffffe000; munmap last 1p; mmap 0x7ffffffff000 1p r private|anon = away; mmap 0x800000000000 1p r private|anon = away", ""),
     // Below what grows down, 256 pages are kept free, but not from fixed maps.
     ("rw+growsdown 600-602; mmap @343 1p r private|anon = @343", "343-344 600-602"),
     ("rw+growsdown 600-602; mmap @344 1p r private|anon = away", "600-602"),
@@ -32,6 +33,9 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("mmap 0 0x80000000 none private|anon|32bit !ENOMEM", ""),
     ("mmap @10 1p none private|anon|32bit = low", ""),
     ("mmap @10 1p none private|anon|32bit|fixed = @10", "10-11"),
+    ("mmap 0x50000000 1p none private|anon|32bit = 0x50000000; mmap 0x20000123 1p none private|anon|32bit = 0x20000000; mmap 0x7ffff000 2p none private|anon|32bit = low", ""),
+    // A gap that has no room for one huge page more is taken as it is.
+    ("mmap 0x40000000 0x20001000 none private|anon|fixed|noreserve; mmap 0x60201000 0x1fdff000 none private|anon|fixed|noreserve; mmap 0 0x200000 none private|anon|32bit|noreserve = 0x60001000; mmap 0 1p none private|anon|32bit !ENOMEM", ""),
     // No gap is wide enough.
     ("mmap 0 0x7ffffffff000 none private|anon|noreserve !ENOMEM", ""),
     ("mmap 0 1p none private|anon|above4g = away", ""),
