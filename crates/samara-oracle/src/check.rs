@@ -113,10 +113,14 @@ pub struct Divergence {
 
 impl Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, drawn) = match self.drawn {
-            Some((seed, n)) => (format!("{}_{seed}_{n}", self.mix), format!(", seed {seed}, sequence {n}")),
-            None => (self.mix.to_string(), String::new()),
+        let (number, drawn) = match self.drawn {
+            Some((seed, n)) => (format!("_{seed}_{n}"), format!(", seed {seed}, sequence {n}")),
+            None => Default::default(),
         };
+        // The same sequence may differ again at another time, for another reason: then beside the first test of it.
+        let ops = self.ops.iter().map(|op| Code(op).to_string()).collect::<String>();
+        let hash = ops.bytes().fold(0x811c_9dc5, |hash: u32, c| (hash ^ u32::from(c)).wrapping_mul(0x0100_0193));
+        let name = format!("{}{number}_{:04x}", self.mix, hash >> 16);
         let place =
             if self.at < self.ops.len() { format!("op {}", self.at) } else { "the flags at the end".to_owned() };
         let once = if self.once { " (Once: not when it was tried again.)" } else { "" };
@@ -299,7 +303,10 @@ impl Abilities {
         let out = sides.kernel.run(&ops, Scope::Window)?;
         let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
         let results: Vec<i64> = out.frames().1.map(|(ret, _)| ret).collect();
+        let occupied = out.frames().0.next().is_some();
         let lacks = (seen != 2).then(|| "this kernel lacks PROCMAP_QUERY, or has it switched off".to_owned());
+        let lacks =
+            if occupied { Some("something is in the window of the calls, at 64 GiB".to_owned()) } else { lacks };
         let strict = matches!(sides.process.overcommit, Overcommit::Never { .. });
         let lacks = lacks
             .or(strict.then(|| "vm.overcommit_memory is 2: what others have charged cannot be foretold".to_owned()));

@@ -7,7 +7,7 @@ use samara_oracle::{Limited, Mix, Op, ROOM, agree, at, fd};
 /// kernel: 0; 6-7 rw-p
 /// model:  errno 1 (Operation not permitted); 6-7 rw-p
 #[test]
-fn limits_3_14() {
+fn limits_3_14_cd2a() {
     agree(
         Mix::Limits,
         &[

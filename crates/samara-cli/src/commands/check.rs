@@ -129,11 +129,11 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         }
     }
     for divergence in &report.divergences {
-        writeln!(out, "\n{divergence}")?;
+        write!(out, "\n{divergence}")?;
     }
     if !report.divergences.is_empty() {
         let file = "crates/samara-oracle/tests/found.rs";
-        writeln!(out, "{} {file}; cargo test -p samara-oracle --test found", styled(DIM, "a test each, for"))?;
+        writeln!(out, "\n{} {file}; cargo test -p samara-oracle --test found", styled(DIM, "a test each, for"))?;
     }
     if report.stopped {
         writeln!(out, "{} not all that was asked for", styled(DIM, "stopped:"))?;

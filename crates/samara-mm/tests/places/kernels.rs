@@ -3,7 +3,6 @@
 use crate::import::layout;
 use crate::sys::{self, BASE, PAGE, Raw};
 use samara_mm::*;
-use std::sync::Arc;
 
 /// Where the lines of these areas say that they are.
 fn places(maps: &str) -> Vec<(String, u64, u64)> {

@@ -14,7 +14,7 @@ use import::{import, layout};
 use rng::Rng;
 use samara_mm::*;
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use sys::{BASE, END, PAGE, Raw, Seen, Window};
 
 /// The break must not move between a look at it and a fork: one test at a time.
