@@ -4,6 +4,7 @@ use crate::area::{Area, Backing, Uffd};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::plan::Plan;
+use crate::shm::is_segment;
 use crate::space::AddressSpace;
 use crate::store::Holes;
 
@@ -13,7 +14,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Which files can be registered is the caller's to know.
     ///
     /// # Errors
-    /// EINVAL: bad range, no mode, nothing mapped, or a special area; EBUSY: registered elsewhere; EPERM: an area that may never
+    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment, or minor faults of memory that is not shared; EBUSY: registered elsewhere; EPERM: an area that may never
     /// be written. Nothing is changed then.
     pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
@@ -21,7 +22,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
-            if a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE) {
+            if !registrable(a.area) || (modes.contains(Flags::UFFD_MINOR) && a.area.is_anonymous()) {
                 return Err(Errno::EINVAL.into());
             }
             if !a.area.flags.contains(Flags::MAYWRITE) {
@@ -37,12 +38,10 @@ impl<B: Backing> AddressSpace<B> {
     /// Takes the registration of `[start, start + len)` back.
     ///
     /// # Errors
-    /// EINVAL: bad range, nothing mapped, or a special area. Nothing is changed then.
+    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment. Nothing is changed then.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        let nothing = self.is_free(start, end);
-        if nothing || self.areas_in(start, end).any(|a| a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE))
-        {
+        if self.is_free(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
             return Err(Errno::EINVAL.into());
         }
         self.set_uffd(start, end, None, Flags::empty())
@@ -75,6 +74,11 @@ impl<B: Backing> AddressSpace<B> {
             .walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(with(space.with_derived(a), modes))));
         self.finish(went.map(|_| ()), plan)
     }
+}
+
+/// Whether it can be registered at all, as far as areas tell.
+fn registrable<B: Backing>(a: &Area<B>) -> bool {
+    !a.is_special() && !a.flags.contains(Flags::DROPPABLE) && !is_segment(a)
 }
 
 fn with<B>(mut new: Area<B>, modes: Flags) -> Area<B> {

@@ -92,6 +92,11 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw+shared 10-14 f 0; uffd-minor 11-12", "10-11{} 11-12{ui} 12-14{}"),
     ("rw+shared 10-14 f 0; uffd-minor 11-12; unuffd 11-12", "10-14{}"),
     ("rw+shared 10-14 f 0; uffd 10-12; uffd-minor 12-14", "10-12{um} 12-14{ui}"),
+    // Minor faults are of shared memory; System V segments have none to register.
+    ("rw 10-12; uffd-minor 10-12 !EINVAL; rw 14-16 zero; uffd-minor 14-16 !EINVAL; rw 18-20 f; uffd-minor 18-20", "10-12{ac} 14-16{ac} 18-20{ac ui}"),
+    ("r+shared 10-12 zero-ro; uffd-minor 10-12 !EINVAL; uffd-wp 10-12 !EPERM; r+shared 14-16 ro; uffd-minor 14-16 !EPERM", "10-12 14-16"),
+    ("shmat segment @10 0; uffd 10-15 !EINVAL; uffd-wp 10-12 !EINVAL; uffd-minor 10-12 !EINVAL; unuffd 10-15 !EINVAL; shmat segment @20 rdonly; uffd-wp 20-22 !EINVAL", "10-15 20-25"),
+    ("rw 10-12; rw+shared 12-14 f; uffd-minor 10-14 !EINVAL; uffd 10-14; unuffd 10-14", "10-12{ac} 12-14{}"),
     ("rw+droppable 10-12; uffd 10-12 !EINVAL; unuffd 10-12 !EINVAL", "10-12"),
     ("uffd 10-12 !EINVAL", ""),
     ("rw 10-12; uffd 10-12; uffd-other 10-12 !EBUSY; uffd-other 11-12 !EBUSY; rw 14-16; uffd-other 14-16", "10-12{um ac} 14-16{um ac}"),
