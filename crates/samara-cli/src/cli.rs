@@ -58,18 +58,25 @@ The exit status is the program's own; killed by a signal, samara dies by the sam
 127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
 )]
 pub(crate) struct Trace {
-    /// Write the trace here [default: PROGRAM-PID.samara in the current directory, PID being samara's own]
+    #[command(flatten)]
+    pub(crate) program: Program,
+}
+
+/// What to run, and what to tell of it
+#[derive(Args, Debug)]
+pub(crate) struct Program {
+    /// Write the trace here [default: of trace: PROGRAM-PID.samara in the current directory, PID being samara's own; of run: none]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Write the summary's figures here, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) summary_json: Option<PathBuf>,
-    /// Print no summary; errors are still printed
+    /// Print no summary; errors, and differences that run finds, are still printed
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The program, and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
-    pub(crate) program: Vec<OsString>,
+    pub(crate) words: Vec<OsString>,
 }
 
 /// Run a program whose memory calls the model decides, not the kernel
@@ -88,7 +95,10 @@ Examples:
   samara run --policy bottom-up --seed 1 -o run.samara -- ./app
 
 --fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (each such call, or with
---fail-rate P that share of them).
+--fail-rate P that share of them). --fail-rate stands by itself: where no --fail without @ says which calls it is about, it makes mmap, mremap
+and brk fail, beside those that a --fail with @ names.
+Which calls failed is told, and marked in the trace (-o). What is chosen at random is chosen by --seed; where none is given, samara takes one and
+tells it.
 Calls that the model does not know (huge pages, protection keys, 32-bit programs) are left to the kernel, and counted.
 
 The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
@@ -107,27 +117,17 @@ pub(crate) struct Run {
     /// Who chooses places: linux, bottom-up, first-fit, best-fit or random
     #[arg(long, value_name = "NAME", default_value = "linux")]
     pub(crate) policy: Policy,
-    /// Load the program where nothing is random, and choose the same places and failures for the same number [default: others each time]
+    /// Load the program where nothing is random, and choose the same places and failures for the same number [default: as Linux loads it; where something is chosen at random: a number that is told]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Make a call fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+; may be given several times
     #[arg(long = "fail", value_name = "CALL:ERRNO@N")]
     pub(crate) faults: Vec<Fault>,
-    /// How likely calls are to fail, from 0 to 1: those of --fail without @, or else mmap, mremap and brk with ENOMEM
+    /// How likely calls are to fail, from 0 to 1: those of each --fail without @; if there is none, mmap, mremap and brk with ENOMEM (a --fail with @ does not change that)
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) fail_rate: Option<f64>,
-    /// Record it: write the trace here
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Write what was decided here, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(crate) summary_json: Option<PathBuf>,
-    /// Print nothing of what was decided; errors and differences are still printed
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// The program, and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
-    pub(crate) program: Vec<OsString>,
+    #[command(flatten)]
+    pub(crate) program: Program,
 }
 
 fn size(text: &str) -> Result<u64, String> {

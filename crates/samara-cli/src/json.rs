@@ -1,9 +1,9 @@
 //! Events and summaries as JSON. `docs/cli.md` describes every field.
 
 use samara_oracle::{MixReport, Report};
-use samara_trace::Outcome;
 use samara_trace::event::{AreaRecord, Event};
 use samara_trace::file::{Summary, kind_name, reasons, step_name};
+use samara_trace::{Outcome, Refusal};
 use serde_json::{Value, json};
 
 use crate::args::errno;
@@ -79,7 +79,7 @@ pub(crate) fn features(report: &Report) -> Vec<String> {
 }
 
 /// What the engine in charge decided, as one object.
-pub(crate) fn decisions(outcome: &Outcome) -> Value {
+pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>) -> Value {
     let counters = &outcome.counters;
     let done = counters.decisions.clone().unwrap_or_default();
     json!({
@@ -87,19 +87,30 @@ pub(crate) fn decisions(outcome: &Outcome) -> Value {
         "placed": done.placed,
         "refused": done.refused,
         "limited": done.limited,
+        "over_limit": done.over_limit,
         "failed": done.failed,
+        "refusals": done.refusals.iter().map(refusal).collect::<Vec<_>>(),
         "beyond": done.beyond,
         "unsure": done.unsure,
         "left": done.left,
         "checks": counters.checks,
         "differences": counters.differences,
         "processes": counters.processes,
+        "execs": counters.execs,
         "areas_peak": counters.areas_peak,
+        "process_areas_peak": counters.process_areas_peak,
+        "process_areas_peak_pid": counters.process_areas_peak_pid,
+        "seed": seed,
         "wall_ns": counters.wall_ns,
         "program_ns": outcome.program_ns,
         "exit_code": exit::code(outcome.status),
         "notes": counters.notes,
     })
+}
+
+fn refusal(r: &Refusal) -> Value {
+    let error = errno(-i64::from(r.errno)).map(|error| error.0);
+    json!({"call": name(r.nr), "error": error, "number": r.count, "pid": r.pid, "by": r.cause.word()})
 }
 
 /// What a summary says beside the totals of its events.

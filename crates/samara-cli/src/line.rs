@@ -58,7 +58,7 @@ fn call(event: &Event, text: &str) -> String {
     let result = if args::errno(event.result).is_some() { styled(RED, result) } else { result };
     let duration = time(event.exit_ns.saturating_sub(event.entry_ns)).replace(' ', "");
     let overlapped = if event.overlapped { " ~" } else { "" };
-    let text = if text.is_empty() { String::new() } else { format!(" [{text}]") };
+    let text = if text.is_empty() { String::new() } else { format!(" [refused by samara: {text}]") };
     format!("{} = {result} {}{overlapped}{text}", args::call(&name, &event.args), styled(DIM, format!("<{duration}>")))
 }
 

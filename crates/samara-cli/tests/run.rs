@@ -41,6 +41,36 @@ fn what_fails_is_told_and_the_program_sees_it() {
 }
 
 #[test]
+fn each_call_that_failed_is_named_and_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = decided(dir.path(), &["-o", "t.samara", "--fail", "mlock:EPERM", "--fail", "brk:ENOMEM@2"], "true");
+    let (s, text) = (json(dir.path()), stderr(&output));
+    let one = &s["refusals"][0];
+    assert_eq!((&one["call"], &one["number"], &one["by"]), (&"brk".into(), &2.into(), &"fault".into()), "{s:#}");
+    assert!(text.contains(&format!("brk:ENOMEM@2 in process {}", one["pid"])), "{text}");
+    assert_eq!((s["failed"].as_u64(), &s["seed"]), (Some(1), &Value::Null), "{s:#}");
+    let shown = stdout(&run(dir.path(), &["events", "t.samara"]));
+    let marked: Vec<_> = shown.lines().filter(|l| l.contains("[refused by samara: fault]")).collect();
+    assert!(matches!(marked[..], [line] if line.contains("brk(")), "{shown}");
+}
+
+#[test]
+fn a_seed_that_nobody_gave_is_told_and_repeats_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let refusals = |seed: &[&str]| {
+        decided(dir.path(), &[&["--fail-rate", "0.5", "--fail", "mprotect:ENOMEM"], seed].concat(), "true");
+        let s = json(dir.path());
+        let numbers: Vec<_> = s["refusals"].as_array().unwrap().iter().map(|r| r["number"].clone()).collect();
+        (s["seed"].to_string(), numbers)
+    };
+    let first = refusals(&[]);
+    assert_eq!(first, refusals(&["--seed", &first.0]));
+    let told = decided(dir.path(), &["--policy", "random"], "true");
+    let seed = json(dir.path())["seed"].to_string();
+    assert!(stderr(&told).contains(&format!("--seed {seed} repeats")), "{}", said(&told));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_addresses() {
     let dir = tempfile::tempdir().unwrap();
     let maps = |seed: &str| {

@@ -5,6 +5,7 @@ use crate::errno::{Errno, Error};
 use crate::features::Features;
 use crate::flags::Flags;
 use crate::plan::{Plan, StepKind};
+use crate::secret::is_secret;
 use crate::space::AddressSpace;
 use crate::store::Holes;
 
@@ -187,8 +188,8 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Cold | PageOut => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),
-        PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::ACCESS),
-        PopulateWrite => has(Flags::IO | Flags::PFNMAP) || !has(Flags::WRITE),
+        PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::ACCESS) || is_secret(a),
+        PopulateWrite => has(Flags::IO | Flags::PFNMAP) || !has(Flags::WRITE) || is_secret(a),
         GuardInstall => a.is_special() || has(Flags::HUGETLB | Flags::LOCKED),
         GuardRemove => a.is_special() || has(Flags::HUGETLB),
         _ => false,

@@ -5,6 +5,7 @@
 //! I2. An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
 
 use crate::flags::{Flags, MapFlags};
+use crate::secret::is_secret;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
@@ -36,9 +37,13 @@ pub trait Backing: Clone + Eq + Debug {
     fn is_segment(&self) -> bool {
         false
     }
+    /// Whether it was made by `memfd_secret`: it is mapped shared only (EINVAL), locked for good, left out of core dumps, and never executed.
+    fn is_secret(&self) -> bool {
+        false
+    }
 }
 
-/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that), and a number that tells two `open`s of it apart.
+/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`), and a number that tells two `open`s of it apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device, major and minor number.
@@ -66,6 +71,9 @@ impl Backing for FileId {
     }
     fn is_segment(&self) -> bool {
         self.name.starts_with("/SYSV")
+    }
+    fn is_secret(&self) -> bool {
+        &*self.name == "/secretmem (deleted)"
     }
 }
 
@@ -287,13 +295,14 @@ impl<B> Area<B> {
         let known = self.bias == 0 && self.unsure == Unsure::default();
         plain && known && self.flags == flags && self.anon != AnonKind::Inherited
     }
-
-    pub(crate) fn lockable(&self) -> bool {
-        !self.is_special() && !self.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
-    }
 }
 
 impl<B: Backing> Area<B> {
+    /// Whether calls may lock and unlock it.
+    pub(crate) fn lockable(&self) -> bool {
+        !self.is_special() && !self.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE) && !is_secret(self)
+    }
+
     /// Whether it may hold pages of its own, which have an identity.
     pub(crate) fn has_own_pages(&self) -> bool {
         !self.flags.contains(Flags::SHARED) && (self.is_private() || self.is_anonymous())

@@ -7,7 +7,7 @@ use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
 use crate::store::{Around, Side, side};
-use samara::Span;
+use samara::{Revision, Span};
 
 impl<B: Backing> AddressSpace<B> {
     /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
@@ -67,49 +67,64 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     fn grow_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
-        let page = self.page();
-        let (mut left, mut next) = (None, None);
-        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
-            if a.start < start {
-                left = Some(a);
-            }
-            if a.end > start {
-                next = Some(a);
-                break;
-            }
-        }
-        let room = next.map_or(u64::MAX, |n| self.guarded(n.start, n.area.flags));
-        if end.saturating_add(page) > room
-            || end > self.config.task_size
-            || self.areas.len() > self.config.max_map_count
-        {
-            return Err(Errno::ENOMEM);
-        }
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         // Executable or not, PR_SET_MDWE has no say in it.
         let flags = self.implied(Prot::RW, true).access() | may | Flags::ACCOUNT | self.def_flags;
-        self.may_lock_more(flags, end - start)?;
-        self.may_expand(flags, end - start)?;
-        self.may_charge(end - start)?;
-        // What ends where the heap begins is no part of it: the kernel does not look there.
-        let left = left.filter(|l| l.end == start && start > self.layout.start_brk);
         let one = self.born(Area::new(flags, Object::Anonymous, 0));
-        if let Some(l) = left
-            && self.config.touches == Touches::Told
-            && l.area.goes_on(one.flags)
-        {
+        let allowed = (|| {
+            self.may_lock_more(flags, end - start)?;
+            self.may_expand(flags, end - start)?;
+            self.may_charge(end - start)
+        })();
+        let full = self.areas.len() > self.config.max_map_count;
+        let (config, mut grown) = (&self.config, false);
+        let roomy = |next: Option<(u64, Flags)>| {
+            let room = next.map_or(u64::MAX, |(start, flags)| config.guarded(start, flags));
+            end.saturating_add(config.page_size.bytes()) <= room && end <= config.task_size && !full
+        };
+        // What ends where the heap begins is no part of it: the kernel does not look there.
+        let begun = start > self.layout.start_brk;
+        if begun && allowed.is_ok() && config.touches == Touches::Told {
             // The usual case: the heap's area grows as it is.
-            let from = l.start;
-            self.seams.clear();
-            self.areas.resize(from, Span::new(from, end - 1)).map_err(|_| Errno::ENOMEM)?;
-            plan.push(StepKind::Mapped, start, end);
-            plan.push(StepKind::Merged, start, start);
+            let revised = self.areas.revise(start - 1, |(at, area), next| {
+                grown = at.last == start - 1
+                    && area.goes_on(one.flags)
+                    && roomy(next.map(|(next, area)| (next.first, area.flags)));
+                if !grown {
+                    return Revision::Keep;
+                }
+                // Now, so that their parts are in the cache when they are returned.
+                plan.push(StepKind::Mapped, start, end);
+                plan.push(StepKind::Merged, start, start);
+                Revision::Resize(Span::new(at.first, end - 1))
+            });
+            if revised.is_err() {
+                plan.truncate(0);
+                return Err(Errno::ENOMEM);
+            }
+        }
+        if grown {
             self.counters.add(&Counters::of(one.flags, end - start));
             if self.def_flags & Flags::LOCK == Flags::LOCKED {
                 self.populate_all(start, end);
             }
             return Ok(());
         }
+        let (mut left, mut next) = (None, None);
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
+            if a.start < start {
+                left = Some(a);
+            }
+            if a.end > start {
+                next = Some((a.start, a.area.flags));
+                break;
+            }
+        }
+        if !roomy(next) {
+            return Err(Errno::ENOMEM);
+        }
+        allowed?;
+        let left = left.filter(|l| l.end == start && begun);
         let left = left.map(|l| (l.start, l.area.clone()));
         self.begin_store(1)?;
         self.with_seams(|space, seams| {

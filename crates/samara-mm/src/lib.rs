@@ -118,6 +118,7 @@ mod query;
 mod reasons;
 mod remap;
 mod seal;
+mod secret;
 mod shm;
 mod smaps;
 mod snapshot;

@@ -133,7 +133,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-fn locked<B: Clone>(a: &Area<B>, flags: Flags) -> Area<B> {
+fn locked<B: Backing>(a: &Area<B>, flags: Flags) -> Area<B> {
     let mut new = a.clone();
     if a.lockable() {
         new.flags = a.flags.difference(Flags::LOCK) | flags;

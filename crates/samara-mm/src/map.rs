@@ -7,6 +7,7 @@ use crate::flags::{Flags, MapFlags, Prot};
 use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Overcommit};
 use crate::plan::Plan;
+use crate::secret::{self, is_secret};
 use crate::space::AddressSpace;
 use alloc::vec::Vec;
 use bitflags::bitflags;
@@ -96,7 +97,7 @@ impl<B: Backing> AddressSpace<B> {
     /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, ETXTBSY, EPERM (over a
     /// sealed area: the cut at the start of the range may stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
     /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at both ends of the range; where the memory of a shared
-    /// object is not promised, it leaves the range empty.
+    /// object is not promised, it leaves the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too much is locked for it.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -123,7 +124,7 @@ impl<B: Backing> AddressSpace<B> {
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let eager = populate || area.flags.contains(Flags::LOCKED);
-        let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable();
+        let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable() && !is_secret(&area);
         let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, plan, seams));
         if went.is_ok() {
             if unlockable {
@@ -205,11 +206,13 @@ impl<B: Backing> AddressSpace<B> {
         }
         let zero = r.mode.contains(FileMode::ZERO) && area.flags.contains(Flags::SHARED);
         let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
-        if object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err() {
+        let uncharged = object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err();
+        let made = if uncharged { Err(Errno::ENOMEM) } else { self.may_map_secret(&area, len) };
+        if made.is_err() {
             if self.empty(start, end, &was).is_err() {
                 plan.truncate(0);
             }
-            return Err(Errno::ENOMEM);
+            return made;
         }
         let store = self.mapped((start, end), area, &around, seams, plan);
         let went = store.and_then(|store| self.commit(store));
@@ -226,6 +229,7 @@ impl<B: Backing> AddressSpace<B> {
         const VALIDATE: u32 = MapFlags::SHARED_VALIDATE.bits();
         const DROPPABLE: u32 = MapFlags::DROPPABLE.bits();
         let anonymous = r.flags.contains(MapFlags::ANONYMOUS);
+        let secret = r.backing.as_ref().is_some_and(Backing::is_secret);
         let never_droppable = MapFlags::LOCKED | MapFlags::HUGETLB | MapFlags::GROWSDOWN;
         let grows = r.flags.contains(MapFlags::GROWSDOWN);
         let no_file = r.backing.is_none();
@@ -247,7 +251,8 @@ impl<B: Backing> AddressSpace<B> {
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
             return Err(Errno::EOPNOTSUPP);
         }
-        let mode = if anonymous { FileMode::RW } else { r.mode };
+        let mut mode = if anonymous { FileMode::RW } else { r.mode };
+        mode.set(FileMode::NOEXEC, secret || mode.contains(FileMode::NOEXEC));
         let writable = mode.contains(FileMode::WRITE);
         let writes = shared && r.prot.contains(Prot::WRITE);
         if writes && writable && mode.contains(FileMode::SWAP_FILE) {
@@ -277,6 +282,7 @@ impl<B: Backing> AddressSpace<B> {
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };
+        flags |= if secret { secret::FLAGS } else { Flags::empty() };
         if kind == DROPPABLE {
             flags |= Flags::DROPPABLE | Flags::NORESERVE | Flags::WIPEONFORK | Flags::DONTDUMP;
         } else if shared && writable {

@@ -224,7 +224,7 @@ impl<B: Backing> Placement<B> for FirstFit {
 fn narrowest<B: Backing>(space: &AddressSpace<B>, len: u64, (least, end): (u64, u64)) -> Option<u64> {
     let (mut from, mut best) = (least, None);
     // The window's end ends the last gap.
-    let ends = space.areas().filter(|a| a.end > least).map(|a| (space.guarded(a.start, a.area.flags), a.end));
+    let ends = space.areas().filter(|a| a.end > least).map(|a| (space.config.guarded(a.start, a.area.flags), a.end));
     for (gap, next) in ends.chain([(end, end)]) {
         let wide = gap.min(end).saturating_sub(from);
         if wide >= len && best.is_none_or(|(least, _)| wide < least) {
@@ -338,7 +338,7 @@ impl<B: Backing> AddressSpace<B> {
         let (at, end) = (want.hint, want.hint.checked_add(want.len)?);
         let free = at != 0 && at >= window.0 && end <= window.1 && self.area_at(at).is_none();
         let next = self.area_at_or_after(at);
-        (free && next.is_none_or(|next| end <= self.guarded(next.start, next.area.flags))).then_some(at)
+        (free && next.is_none_or(|next| end <= self.config.guarded(next.start, next.area.flags))).then_some(at)
     }
 
     /// `len` bytes of free address space in `[low, high)`, at its lowest or its highest place: what is kept free below an area that grows down
@@ -350,7 +350,7 @@ impl<B: Backing> AddressSpace<B> {
             let window = (low < high).then(|| Span::new(low, high - 1))?;
             let gap = self.areas.find_gap(&GapQuery::new(len).within(window).from(end))?;
             let next = self.area_at_or_after(gap.first);
-            let room = next.map_or(u64::MAX, |next| self.guarded(next.start, next.area.flags));
+            let room = next.map_or(u64::MAX, |next| self.config.guarded(next.start, next.area.flags));
             if gap.last < room {
                 return Some(gap.first);
             }
@@ -361,14 +361,16 @@ impl<B: Backing> AddressSpace<B> {
             }
         }
     }
+}
 
+impl Config {
     /// Where what is kept free below an area begins.
     pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
         let pages = match flags {
-            flags if flags.contains(Flags::GROWSDOWN) => self.config.stack_guard_pages,
+            flags if flags.contains(Flags::GROWSDOWN) => self.stack_guard_pages,
             // A shadow stack.
             flags => flags.contains(Flags::SHADOW_STACK).into(),
         };
-        start.saturating_sub(pages.saturating_mul(self.page()))
+        start.saturating_sub(pages.saturating_mul(self.page_size.bytes()))
     }
 }

@@ -1,13 +1,13 @@
 //! munmap, and the making of room that mmap and mremap share with it.
 
-use crate::area::Backing;
+use crate::area::{Area, Backing};
 use crate::errno::{Errno, Error};
 use crate::flags::Flags;
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
 use crate::space::AddressSpace;
-use crate::store::{Side, side};
-use samara::Span;
+use crate::store::Side;
+use samara::{Revision, Span};
 
 impl<B: Backing> AddressSpace<B> {
     /// Unmaps `[start, start + len)`. Nothing mapped there is no error.
@@ -42,39 +42,43 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind is made.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
-        let mut met = self.areas.range_from(start).map(side);
-        let Some(a) = met.next().filter(|a| a.start < end) else { return Ok(()) };
-        let (head, tail) = (a.start < start, end < a.end);
-        let alone = a.end >= end || met.next().is_none_or(|b| b.start >= end);
-        if alone && !(head && tail) && self.keeps(&a, true, start, end).is_none() {
-            // One area goes, or is made shorter as it is.
-            plan.reserve(1)?;
-            let (whole, from, to) = (Span::new(a.start, a.end - 1), a.start.max(start), a.end.min(end));
-            let was = Counters::of(a.area.flags, to - from);
-            match (head, tail) {
-                (true, _) => self.shorten(whole.first, Span::new(whole.first, start - 1))?,
-                (_, true) => self.shorten(whole.first, Span::new(end, whole.last))?,
-                _ => {
-                    // After a snapshot a removal copies, and may not find the memory.
-                    self.areas.unshare(whole)?;
-                    drop(self.areas.remove(whole.first));
-                }
+        plan.reserve(1)?;
+        let (before, mut gone, mut met) = (plan.len(), None, false);
+        // One area goes, or is made shorter as it is: one way down. (After a snapshot that copies, and may not find the memory.)
+        let revised = self.areas.revise(start, |(at, area), next| {
+            met = at.first < end;
+            let (head, tail) = (at.first < start, end <= at.last);
+            let alone = end - 1 <= at.last || next.is_none_or(|(next, _)| end <= next.first);
+            if !met || !alone || (head && tail) || sticks(area, head || tail).is_some() {
+                return Revision::Keep;
             }
-            self.counters.take(&was);
+            let (from, to) = (at.first.max(start), at.last.min(end - 1) + 1);
+            gone = Some(Counters::of(area.flags, to - from));
+            // Now, so that its parts are in the cache when it is returned.
             plan.push(StepKind::Unmapped, from, to);
+            match (head, tail) {
+                (true, _) => Revision::Resize(Span::new(at.first, start - 1)),
+                (_, true) => Revision::Resize(Span::new(end, at.last)),
+                _ => Revision::Remove,
+            }
+        });
+        if revised.is_err() {
+            plan.truncate(before);
+            return Err(Errno::ENOMEM);
+        }
+        if let Some(was) = gone {
+            self.counters.take(&was);
             return Ok(());
         }
-        let before = plan.len();
+        if !met {
+            return Ok(());
+        }
         let around = self.around(start, end, plan)?;
         let (was, refused) = (around.was, around.refused);
         if let Some(refused) = refused {
             return self.refuse(start, refused, before, plan);
         }
         self.empty(start, end, &was).inspect_err(|_| plan.truncate(before))
-    }
-
-    fn shorten(&mut self, at: u64, to: Span) -> Result<(), Errno> {
-        self.areas.resize(at, to).map_err(|_| Errno::ENOMEM)
     }
 
     /// What is left of emptying `[start, ...)` when it is refused.
@@ -97,12 +101,19 @@ impl<B: Backing> AddressSpace<B> {
         let (head, tail) = (a.start < start, end < a.end);
         if first && head && tail && self.areas.len() >= self.config.max_map_count {
             Some(Errno::ENOMEM)
-        } else if a.area.flags.contains(Flags::SEALED) {
-            Some(Errno::EPERM)
-        } else if (head || tail) && !a.area.can_split() {
-            Some(Errno::EINVAL)
         } else {
-            None
+            sticks(a.area, head || tail)
         }
+    }
+}
+
+/// Why an area lets no part of it go, or, where it is cut, not only a part.
+fn sticks<B>(area: &Area<B>, cut: bool) -> Option<Errno> {
+    if area.flags.contains(Flags::SEALED) {
+        Some(Errno::EPERM)
+    } else if cut && !area.can_split() {
+        Some(Errno::EINVAL)
+    } else {
+        None
     }
 }

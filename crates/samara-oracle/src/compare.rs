@@ -8,7 +8,7 @@ use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
 use crate::proc::read;
 use crate::rng::Rng;
-use samara_mm::{Caps, Features, Flags, Limit, Limits, Overcommit, Touches};
+use samara_mm::{Bases, Caps, Config, Features, Flags, Limit, Limits, Overcommit, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -38,6 +38,8 @@ pub(crate) struct Process {
     pub(crate) caps: Caps,
     /// The hard limits.
     pub(crate) limits: Limits,
+    /// How far its stack may grow, from which the kernel has decided where maps begin.
+    stack_limit: u64,
     /// What memory is promised.
     pub(crate) overcommit: Overcommit,
 }
@@ -148,11 +150,12 @@ impl Sides {
             least = frames.next().map_or(0, |(at, _)| at as u64);
             stack = stack_end()?;
         }
-        let (Process { caps, limits, overcommit }, features) = (self.process, self.features);
+        let (Process { caps, limits, stack_limit, overcommit }, features) = (self.process, self.features);
         let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
-        let start = Start { scope, areas, least, huge, stack, personality, caps, limits, overcommit, features };
+        let bases = Bases { least, huge, ..Bases::at_exec(Config::default().task_size, stack_limit, None) };
+        let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }
@@ -296,6 +299,7 @@ impl Process {
             stack: hard("Max stack size"),
             locked: hard("Max locked memory"),
         };
+        let stack_limit = word(&text, "Max stack size", 0).and_then(|n| n.parse().ok()).unwrap_or(u64::MAX);
         let memory = read("/proc/meminfo")?;
         let bytes = |name| word(&memory, name, 0).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or(0) * 1024;
         let overcommit = match read("/proc/sys/vm/overcommit_memory")?.trim() {
@@ -304,7 +308,7 @@ impl Process {
             // What others have charged is not to be foretold.
             _ => Overcommit::Never { limit: 0, admin_reserve: 0, user_reserve: 0 },
         };
-        Ok(Process { caps, limits, overcommit })
+        Ok(Process { caps, limits, stack_limit, overcommit })
     }
 }
 

@@ -16,10 +16,8 @@ pub(crate) struct Start {
     pub(crate) scope: Scope,
     /// Areas that are there, if the whole address space is looked at.
     pub(crate) areas: Vec<Seen>,
-    /// The lowest address that the kernel chooses.
-    pub(crate) least: u64,
-    /// Bytes of a huge page; 0 where there are none.
-    pub(crate) huge: u64,
+    /// Where the kernel seeks places.
+    pub(crate) bases: Bases,
     /// The end of the process's stack.
     pub(crate) stack: u64,
     pub(crate) personality: Personality,
@@ -49,11 +47,10 @@ impl Model {
             Some(Op::Fill { left }) => *left as usize + 2,
             _ => Config::default().max_map_count,
         };
-        let bases = Bases { least: start.least, huge: start.huge, ..Bases::default() };
         let mut space = AddressSpace::new(Config {
             touches,
             max_map_count,
-            bases,
+            bases: start.bases,
             overcommit: start.overcommit,
             features: start.features,
             ..Config::default()

@@ -79,6 +79,7 @@ impl Tracer<'_> {
         let taken: Vec<(u64, u64)> =
             others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
         let mut asker = Asker {
+            pid: task.tgid,
             tid,
             limits,
             personality: task.personality,

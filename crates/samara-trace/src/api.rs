@@ -111,12 +111,18 @@ pub struct Counters {
     pub events: u64,
     /// Processes seen, the first one included. Threads are not processes.
     pub processes: u64,
+    /// Programs loaded.
+    pub execs: u64,
     /// Comparisons of a model with the kernel.
     pub checks: u64,
     /// Those of them that found a difference which nothing explains.
     pub differences: u64,
     /// Greatest number of areas at one moment, over all live spaces together.
     pub areas_peak: u64,
+    /// Greatest number of areas that one process had.
+    pub process_areas_peak: u64,
+    /// The process that had them.
+    pub process_areas_peak_pid: u32,
     /// Areas of the first program's space when it ended.
     pub areas_final: u64,
     /// Greatest number of mapped bytes at one moment, over all live spaces together.

@@ -189,7 +189,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
 /// What the kernel refused and the model is not asked about.
 fn refused(result: i64) -> Result<Plan, Error> {
     use samara_mm::Errno::*;
-    let all = [EPERM, EBADF, EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, EEXIST, EINVAL, EOVERFLOW];
+    let all = [EPERM, EBADF, EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, EEXIST, EINVAL, ETXTBSY, EOVERFLOW];
     match all.into_iter().find(|e| i64::from(e.raw()) == -result) {
         Some(errno) => Err(errno.into()),
         None => Ok(Plan::default()),

@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    Area, Bases, BestFit, Caps, Config, Features, FirstFit, Limits, Linux, MapFlags, Object, Overcommit, PageSize,
-    Personality, RemapFlags, Touches, linux,
+    Area, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Object, Overcommit,
+    PageSize, Personality, RemapFlags, Touches, linux,
 };
 
 use crate::apply::{on_a_driver, readable, spans};
 use crate::arch::Decoded;
 use crate::calls::Call;
-use crate::engine::{Decisions, Engine, Fault, Policy, When};
+use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::file::call_name;
 use crate::host::Program;
 use crate::model::{Inode, Model};
@@ -56,6 +56,8 @@ pub(crate) struct Decision {
     pub(crate) expect: Option<i64>,
     /// Whether it may refuse for reasons that are not the address space's.
     pub(crate) excused: Excuse,
+    /// Why it is refused, if the engine refuses it of its own.
+    pub(crate) cause: Option<Cause>,
     /// Other calls were in the kernel at the same time.
     pub(crate) unsure: bool,
 }
@@ -69,6 +71,7 @@ impl Decision {
 
 /// Who asks.
 pub(crate) struct Asker {
+    pub(crate) pid: Tid,
     pub(crate) tid: Tid,
     /// `None`: they cannot be read.
     pub(crate) limits: Option<Limits>,
@@ -84,6 +87,7 @@ pub(crate) struct Asker {
 }
 
 /// What a call is tried on.
+#[derive(Clone, Copy)]
 struct Trial<'a> {
     model: &'a Model,
     bases: Bases,
@@ -183,14 +187,14 @@ impl Charge {
         d: &Decoded,
         taken: &[(u64, u64)],
     ) -> Decision {
-        if !asker.again {
-            let count = self.made.entry(d.nr).or_default();
-            *count += 1;
-            let count = *count;
-            if let Some(errno) = self.fault(d.nr, count) {
-                (self.done.decided, self.done.failed) = (self.done.decided + 1, self.done.failed + 1);
-                return refuse(d.call, -i64::from(errno));
-            }
+        let count = self.made.entry(d.nr).or_default();
+        *count += u64::from(!asker.again);
+        let count = *count;
+        let refusal = |errno, cause| Refusal { pid: asker.pid as u32, nr: d.nr, count, errno, cause };
+        if let Some(errno) = self.fault(d.nr, count).filter(|_| !asker.again) {
+            self.done.decided += 1;
+            self.done.refuse(refusal(errno, Cause::Fault));
+            return refuse(d.call, errno, Cause::Fault);
         }
         let known = |_: &Limits| {
             !asker.hidden && self.knows(d, asker) && readable(model, d) && !on_a_driver(model, &acts_on(asker.tid, d))
@@ -208,12 +212,18 @@ impl Charge {
         }
         self.done.decided += u64::from(!asker.again);
         let failed = result < 0 || (d.call == Call::Brk && result as u64 != d.args[0]);
+        // brk tells no error.
+        let errno = if d.call == Call::Brk { libc::ENOMEM } else { -result as i32 };
         if failed && self.engine.max_map_count.is_some() {
             let without = self.ask(&trial, &mut host, d, self.kernel_most);
             if without != Some(result) {
-                self.done.limited += 1;
-                return refuse(d.call, result);
+                self.done.refuse(refusal(errno, Cause::MapCount));
+                return refuse(d.call, errno, Cause::MapCount);
             }
+        }
+        let cause = if failed && errno == libc::ENOMEM { self.over_limit(&trial, &mut host, d, result) } else { None };
+        if let Some(cause) = cause {
+            self.done.refuse(refusal(errno, cause));
         }
         let expect = match d.call {
             // Where within its page the break stands is not known before the program asks.
@@ -243,7 +253,22 @@ impl Charge {
             let wish = changes[0].filter(|_| d.call != Call::Mremap);
             return Decision { excused, changes: [wish, None], ..Decision::default() };
         }
-        Decision { expect, excused, place, changes, ..Decision::default() }
+        Decision { expect, excused, place, changes, cause, ..Decision::default() }
+    }
+
+    /// Which limit of the engine's own it is that has a call refused, if it is one.
+    fn over_limit(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, result: i64) -> Option<Cause> {
+        let (space, data) = (self.engine.limit_as, self.engine.limit_data);
+        // The program may have set others since.
+        let space = space.filter(|bytes| trial.limits.address_space.soft == *bytes);
+        let data = data.filter(|bytes| trial.limits.data.soft == *bytes);
+        let most = self.config.max_map_count;
+        let mut without = |limits| self.ask(&Trial { limits, ..*trial }, host, d, most) != Some(result);
+        if space.is_some() && without(Limits { address_space: Limit::NONE, ..trial.limits }) {
+            return Some(Cause::LimitAs);
+        }
+        let free = data.is_some() && without(Limits { data: Limit::NONE, ..trial.limits });
+        free.then_some(Cause::LimitData)
     }
 
     /// Whether the model knows all that this call's answer depends on.
@@ -403,12 +428,13 @@ impl Charge {
 }
 
 /// A call that is not made.
-fn refuse(call: Call, errno: i64) -> Decision {
-    match call {
+fn refuse(call: Call, errno: i32, cause: Cause) -> Decision {
+    let (answer, changes) = match call {
         // It answers with where the break is: a question instead.
-        Call::Brk => Decision { changes: [Some((0, 0)), None], ..Decision::default() },
-        _ => Decision { answer: Some(errno), ..Decision::default() },
-    }
+        Call::Brk => (None, [Some((0, 0)), None]),
+        _ => (Some(-i64::from(errno)), [None; 2]),
+    };
+    Decision { answer, changes, cause: Some(cause), ..Decision::default() }
 }
 
 /// The advice that a call gives.

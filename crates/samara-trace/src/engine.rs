@@ -1,5 +1,5 @@
 //! What a caller asks of the engine that is put in charge of a program, and what it did: [`Engine`], [`Fault`], [`Decisions`].
-//! No behaviour but reading a fault from text.
+//! No behaviour but reading a fault from text, and counting.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -156,6 +156,51 @@ impl FromStr for Fault {
     }
 }
 
+/// Why the engine refused a call that Linux's rules would have let the program have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// A [`Fault`], or [`Engine::fail_rate`]. The call was not made.
+    Fault,
+    /// [`Engine::max_map_count`]. The call was not made.
+    MapCount,
+    /// [`Engine::limit_as`]; the kernel refused it too.
+    LimitAs,
+    /// [`Engine::limit_data`]; the kernel refused it too.
+    LimitData,
+}
+
+impl Cause {
+    /// The word that an event's [`text`](crate::event::Event::text) has for it: `fault`, `max-map-count`, `limit-as`, `limit-data`.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Fault => "fault",
+            Cause::MapCount => "max-map-count",
+            Cause::LimitAs => "limit-as",
+            Cause::LimitData => "limit-data",
+        }
+    }
+}
+
+/// A call that the engine refused for a limit or a fault of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The process whose call it was.
+    pub pid: u32,
+    /// The call's number on x86-64.
+    pub nr: u32,
+    /// Which of these calls it was, counted from 1 over all processes, as [`When::At`] counts.
+    pub count: u64,
+    /// What it failed with; of `brk`, which knows no errors, what it would be.
+    pub errno: i32,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// So many refusals are kept one by one.
+const KEPT: usize = 100;
+
 /// What the engine did while it was in charge, over all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -170,6 +215,10 @@ pub struct Decisions {
     pub limited: u64,
     /// Calls that a [`Fault`] refused: they were not made.
     pub failed: u64,
+    /// Calls that [`Engine::limit_as`] or [`Engine::limit_data`] refused; the kernel refused them too, so that they count in `refused` as well.
+    pub over_limit: u64,
+    /// The first hundred of `limited`, `failed` and `over_limit`, in the order in which they came.
+    pub refusals: Vec<Refusal>,
     /// Calls that the engine granted and that something it does not know of refused, or did in part: the driver of a file that was to be mapped, pages that could
     /// not be read in to be locked, filled or collapsed, a security module.
     pub beyond: u64,
@@ -177,6 +226,20 @@ pub struct Decisions {
     pub unsure: u64,
     /// Calls that the engine does not decide, by their names: the kernel did, as without it.
     pub left: BTreeMap<&'static str, u64>,
+}
+
+impl Decisions {
+    /// Counts a refusal.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) {
+        *match refusal.cause {
+            Cause::Fault => &mut self.failed,
+            Cause::MapCount => &mut self.limited,
+            Cause::LimitAs | Cause::LimitData => &mut self.over_limit,
+        } += 1;
+        if self.refusals.len() < KEPT {
+            self.refusals.push(refusal);
+        }
+    }
 }
 
 #[cfg(test)]

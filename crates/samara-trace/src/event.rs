@@ -57,7 +57,7 @@ pub struct Event {
     pub window: Option<(u64, u64)>,
     /// The areas that meet `window` once the event is over, whole (they may stick out), ascending.
     pub areas: Vec<AreaRecord>,
-    /// A path, or what a difference is about; empty otherwise.
+    /// A path, or what a difference is about; of a call that the engine in charge refused of its own, [why](crate::Cause::word); empty otherwise.
     pub text: String,
 }
 

@@ -10,7 +10,7 @@ use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{Errno, FileMode, Prot, Segment};
 
 use crate::kernel::{self, Descriptor};
-use crate::model::Inode;
+use crate::model::{self, Inode};
 use crate::sys::{self, Tid};
 
 /// The world of a stopped task.
@@ -56,12 +56,15 @@ impl Host<Inode> for Program {
         mode.set(FileMode::READ, flags & libc::O_ACCMODE != libc::O_WRONLY);
         mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
         let backing = if name.starts_with("/memfd:") {
-            if statfs::statfs(path.as_str()).map(|s| s.filesystem_type()) != Ok(statfs::TMPFS_MAGIC) {
+            if file_system(&path) != Some(statfs::TMPFS_MAGIC) {
                 return self.not_known(Errno::EINVAL); // huge pages
             }
             mode.set(FileMode::WRITE_SEALED, write_sealed(&path));
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             named(&meta, false)
+        } else if name == model::SECRET && file_system(&path) == Some(SECRETMEM_MAGIC) {
+            let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
+            Inode { name: model::SECRET.into(), ..named(&meta, false) }
         } else {
             // Nothing is asked of a file system that may have to ask somebody else, who may be waiting for us.
             let mount = find_mount(self.tid, &mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
@@ -75,6 +78,7 @@ impl Host<Inode> for Program {
             }
             mode.set(FileMode::UNMAPPABLE, !kind.is_file());
             mode.set(FileMode::NOEXEC, mount.noexec);
+            mode.set(FileMode::SWAP_FILE, is_swap_file(&meta));
             named(&meta, kind.is_file() && HUGE.contains(&mount.kind.as_str()))
         };
         Ok(OpenFile { backing, mode })
@@ -145,6 +149,23 @@ fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
         (fields.get(1)?.parse() == Ok(id)).then_some(fields.get(3)?.parse().ok())?
     };
     text.lines().find_map(size)
+}
+
+/// What `memfd_secret` makes files of.
+const SECRETMEM_MAGIC: statfs::FsType = statfs::FsType(0x5345_434d);
+
+fn file_system(path: &str) -> Option<statfs::FsType> {
+    statfs::statfs(path).ok().map(|s| s.filesystem_type())
+}
+
+/// Whether a file is in use for swapping.
+fn is_swap_file(meta: &Metadata) -> bool {
+    let text = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    // Filename, Type, Size, ...; a blank in a name is \040.
+    let files =
+        text.lines().filter_map(|l| l.split_once(' ').filter(|(_, rest)| rest.trim_start().starts_with("file")));
+    let same = |swap: Metadata| (swap.dev(), swap.ino()) == (meta.dev(), meta.ino());
+    files.into_iter().any(|(name, _)| std::fs::metadata(name.replace("\\040", " ")).is_ok_and(same))
 }
 
 /// Whether a memfd is sealed against writing.

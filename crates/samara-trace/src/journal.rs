@@ -70,8 +70,10 @@ impl<'a> Journal<'a> {
     pub(crate) fn write(&mut self, mut event: Event) {
         event.seq = self.counters.events;
         self.counters.events += 1;
-        if event.kind == EventKind::Difference {
-            self.counters.differences += 1;
+        match event.kind {
+            EventKind::Difference => self.counters.differences += 1,
+            EventKind::Exec => self.counters.execs += 1,
+            _ => {}
         }
         for step in &event.plan {
             match step.kind {
@@ -110,6 +112,13 @@ impl<'a> Journal<'a> {
             self.note(format!("{n} {spaces} could not be compared with /proc/PID/maps: {error}"));
         }
         self.counters
+    }
+
+    /// A process has so many areas.
+    pub(crate) fn crowded(&mut self, pid: u32, areas: u64) {
+        if areas > self.counters.process_areas_peak {
+            (self.counters.process_areas_peak, self.counters.process_areas_peak_pid) = (areas, pid);
+        }
     }
 
     /// A space is now of size `new`; it was last said to be of size `old`.

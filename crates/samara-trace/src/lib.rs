@@ -56,7 +56,7 @@ mod tell;
 mod tracer;
 
 pub use api::{Counters, Options, Outcome, RecordError, Sink, SinkError};
-pub use engine::{BadFault, Decisions, Engine, Fault, Policy, When};
+pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
 ///

@@ -46,10 +46,16 @@ impl Backing for Inode {
     fn is_segment(&self) -> bool {
         self.name.starts_with("/SYSV")
     }
+    fn is_secret(&self) -> bool {
+        self.dev.0 == 0 && &*self.name == SECRET
+    }
     fn seeks_huge(&self) -> bool {
         self.seeks_huge
     }
 }
+
+/// The name of files that `memfd_secret` made; no device has them.
+pub(crate) const SECRET: &str = "/secretmem (deleted)";
 
 pub(crate) type Model = AddressSpace<Inode>;
 

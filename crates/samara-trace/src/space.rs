@@ -12,6 +12,7 @@ use crate::apply::{self, Applied};
 use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::check::{self, Found};
+use crate::engine::Cause;
 use crate::event::{EventKind, Step, StepKind};
 use crate::explain;
 use crate::journal::{Journal, Size, Who};
@@ -31,6 +32,8 @@ pub(crate) struct Returned {
     pub(crate) who: Who,
     pub(crate) overlapped: bool,
     pub(crate) personality: u32,
+    /// Why the engine in charge refused it, if it did.
+    pub(crate) cause: Option<Cause>,
 }
 
 impl Returned {

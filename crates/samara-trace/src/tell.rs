@@ -19,6 +19,7 @@ impl Space {
         event.args = call.decoded.args;
         event.result = call.result;
         event.overlapped = call.overlapped;
+        event.text = call.cause.map_or_else(String::new, |cause| cause.word().to_owned());
         self.show(&mut event, attempt.steps);
         self.write(event, journal);
     }
@@ -106,6 +107,7 @@ impl Space {
     fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
         let size = Size { areas: self.model.len() as u64, bytes: self.model.counters().total };
         journal.resized(&mut self.size, size);
+        journal.crowded(event.pid, size.areas);
         journal.write(event);
     }
 }

@@ -478,6 +478,7 @@ impl Tracer<'_> {
                 who,
                 overlapped: flight.overlapped,
                 personality: task.personality,
+                cause: flight.decision.cause,
             };
             space.returned(call, !traffic.flying.is_empty(), &mut self.journal);
             let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));

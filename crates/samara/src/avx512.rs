@@ -135,7 +135,13 @@ impl Search for Avx512 {
         unsafe {
             let (bit, word) = (1u32 << at, _mm512_set1_epi32(word as i32));
             let lanes = below(slots) as u32 & !(bit | (bit - 1));
-            let (low, high) = (_mm512_loadu_si512(words.cast()), _mm512_loadu_si512(words.add(16).cast()));
+            let low = _mm512_loadu_si512(words.cast());
+            if slots <= 16 {
+                let low = _mm512_mask_alignr_epi32::<15>(low, lanes as u16, low, low);
+                _mm512_storeu_si512(words.cast(), _mm512_mask_mov_epi32(low, bit as u16, word));
+                return;
+            }
+            let high = _mm512_loadu_si512(words.add(16).cast());
             let high = _mm512_mask_alignr_epi32::<15>(high, (lanes >> 16) as u16, high, low);
             let low = _mm512_mask_alignr_epi32::<15>(low, lanes as u16, low, low);
             _mm512_storeu_si512(words.cast(), _mm512_mask_mov_epi32(low, bit as u16, word));
@@ -154,7 +160,13 @@ impl Search for Avx512 {
             let end = 1u32 << (len - 1);
             let lanes = (end - 1) & (u32::MAX << at);
             let blank = _mm512_set1_epi32(-1);
-            let (low, high) = (_mm512_loadu_si512(words.cast()), _mm512_loadu_si512(words.add(16).cast()));
+            let low = _mm512_loadu_si512(words.cast());
+            if slots <= 16 {
+                let low = _mm512_mask_alignr_epi32::<1>(low, lanes as u16, low, low);
+                _mm512_storeu_si512(words.cast(), _mm512_mask_mov_epi32(low, end as u16, blank));
+                return;
+            }
+            let high = _mm512_loadu_si512(words.add(16).cast());
             let low = _mm512_mask_alignr_epi32::<1>(low, lanes as u16, high, low);
             let high = _mm512_mask_alignr_epi32::<1>(high, (lanes >> 16) as u16, high, high);
             _mm512_storeu_si512(words.cast(), _mm512_mask_mov_epi32(low, end as u16, blank));

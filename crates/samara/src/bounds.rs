@@ -48,21 +48,42 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// The processor has what `F` uses.
     #[inline(always)]
     unsafe fn resize_by<F: Search>(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
+        let (mut path, mut behind) = (Path::new(), Path::new());
+        // SAFETY: the paths are fresh; slots below `len` are read.
+        unsafe {
+            let (leaf, slot) = self.seek_by::<F>(key, &mut path).ok_or(BoundError::NoEntry(key))?;
+            if slot >= leaf.len() || leaf.first(slot) > key {
+                return Err(BoundError::NoEntry(key));
+            }
+            let next = self.next_by::<F>(leaf, slot, &mut behind).map(|(leaf, slot)| leaf.first(slot));
+            self.resize_at::<F>(&path, to, next, &behind)
+        }
+    }
+
+    /// [`Tree::resize_own`] of the entry of `path`; `next` is the first key of the entry behind it, to which `behind` leads where that is in another leaf.
+    ///
+    /// # Safety
+    /// Both paths are of this tree as it is, the entry's leaf is the tree's own, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn resize_at<F: Search>(
+        &mut self,
+        path: &Path,
+        to: Span<K>,
+        next: Option<K>,
+        behind: &Path,
+    ) -> Result<Span<K>, BoundError<K>> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        let (mut path, mut behind) = (Path::new(), Path::new());
-        // SAFETY: the paths are fresh; slots below `len` are read. What is changed is the entry's bounds, then the pivots that are its last key (T2), then the gap words
+        // SAFETY: the caller's promise. What is changed is the entry's bounds, then the pivots that are its last key (T2), then the gap words
         // of the two leaves that have the free runs beside it (T3).
         unsafe {
-            let (leaf, slot) = self.seek_by::<F>(key, &mut path).ok_or(BoundError::NoEntry(key))?;
+            let Step { node, slot } = path.at(0);
+            let leaf = Leaf::<V, K, S>::from_raw(node);
             let len = leaf.len();
-            if slot >= len || leaf.first(slot) > key {
-                return Err(BoundError::NoEntry(key));
-            }
             let was = Span::new(leaf.first(slot), leaf.key(slot));
-            let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
-            let (inside, next) = (slot + 1 < len, self.next_first::<F>(leaf, slot, &mut behind));
+            let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
+            let inside = slot + 1 < len;
             if to.first < start {
                 return Err(BoundError::Occupied(start.wrapping_sub(K::ONE)));
             }
@@ -73,7 +94,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return Err(BoundError::Elsewhere { entry: was, wanted: to });
             }
             if !leaf.admit(leaf.first(0).min(to.first), leaf.key(len - 1).max(to.last), len) {
-                return self.resize_halved(&path, key, to);
+                return self.resize_halved(path, was.first, to);
             }
             leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
@@ -81,7 +102,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let above =
                 [was, to].map(|entry| next.map_or(K::ZERO, |n| n.wrapping_sub(entry.last).wrapping_sub(K::ONE)));
             if inside {
-                self.regap::<F>(&path, below[0].max(above[0]), below[1].max(above[1]));
+                self.regap::<F>(path, below[0].max(above[0]), below[1].max(above[1]));
                 return Ok(was);
             }
             for level in 1..=self.height {
@@ -92,31 +113,35 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     break;
                 }
             }
-            self.regap::<F>(&path, below[0], below[1]);
+            self.regap::<F>(path, below[0], below[1]);
             if next.is_some() {
-                self.regap::<F>(&behind, above[0], above[1]);
+                self.regap::<F>(behind, above[0], above[1]);
             }
             Ok(was)
         }
     }
 
-    /// The first key of the entry behind slot `slot` of `leaf`; where that is in another leaf, `behind` leads to it.
+    /// The entry behind slot `slot` of `leaf`; where that is in another leaf, `behind` leads to it.
     ///
     /// # Safety
     /// The leaf is the tree's, the slot an entry's, and the processor has what `F` uses.
     #[inline(always)]
-    unsafe fn next_first<F: Search>(&self, leaf: Leaf<V, K, S>, slot: usize, behind: &mut Path) -> Option<K> {
+    pub(crate) unsafe fn next_by<F: Search>(
+        &self,
+        leaf: Leaf<V, K, S>,
+        slot: usize,
+        behind: &mut Path,
+    ) -> Option<(Leaf<V, K, S>, usize)> {
         // SAFETY: the caller's promise.
         unsafe {
             if slot + 1 < leaf.len() {
-                return Some(leaf.first(slot + 1));
+                return Some((leaf, slot + 1));
             }
             let last = leaf.key(slot);
             if Some(last) == self.max() {
                 return None;
             }
-            let (next, slot) = self.seek_by::<F>(last.succ()?, behind)?;
-            (slot < next.len()).then(|| next.first(slot))
+            self.seek_by::<F>(last.succ()?, behind).filter(|(next, slot)| *slot < next.len())
         }
     }
 

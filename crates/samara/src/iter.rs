@@ -303,7 +303,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
 /// # Safety
 /// The leaf is live and the slot an entry's.
 #[inline(always)]
-unsafe fn span_of<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize) -> Span<K> {
+pub(crate) unsafe fn span_of<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize) -> Span<K> {
     // SAFETY: the caller's promise.
     unsafe { Span::new(leaf.first(slot), leaf.key(slot)) }
 }

@@ -16,7 +16,7 @@
 //! - **L3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
 //!   them (`Parked` in `store`).
 //! - **L4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
-//! - **L5** In a packed leaf two vectors of 16 initialised words are writable, by its only owner, from the start of each key array, if it
+//! - **L5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots, are writable, by its only owner, from the start of each key array, if it
 //!   has as many slots as [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8
 //!   bytes whole vectors of those are as well.
 //! - **L6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
@@ -763,8 +763,9 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63);
-        // L5: who shifts words by vectors writes two from the start of either array.
-        assert!(!K::IS_U64 || Self::PACKED < SHIFTED.0 || Self::PACKED > SHIFTED.1 || Self::KEYS >= 128);
+        // L5: who shifts words by vectors writes whole ones from the start of either array.
+        let shifted = SHIFTED.0 <= Self::PACKED && Self::PACKED <= SHIFTED.1;
+        assert!(!K::IS_U64 || !shifted || Self::KEYS >= up(4 * Self::PACKED, 64));
         Self::ALIGN
     };
 

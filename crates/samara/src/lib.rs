@@ -164,6 +164,7 @@ pub mod reclaim;
 mod remove;
 mod reservation;
 mod retain;
+mod revise;
 mod search;
 #[cfg(feature = "shared")]
 mod seats;
@@ -222,6 +223,7 @@ pub use map::RangeMap;
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 pub use reservation::Reservation;
 pub use retain::ExtractIf;
+pub use revise::Revision;
 pub use shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use shared::SharedRangeMap;

@@ -7,7 +7,7 @@ use crate::mend::thin;
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
-use crate::tree::{Path, Tree};
+use crate::tree::{Path, Step, Tree};
 use core::ptr;
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
@@ -43,12 +43,28 @@ impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Remove { tree, key } = self;
         let mut path = Path::new();
-        // SAFETY: the path is fresh; the slot is read only if it is an entry's. Its value is moved out before the slot goes.
+        // SAFETY: the path is fresh; the slot is read only if it is an entry's.
         unsafe {
             let (leaf, slot) = tree.seek_by::<F>(key, &mut path)?;
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return None;
             }
+            Some(tree.take_at::<F>(&path))
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Takes the entry of `path` out.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is and leads to an entry, in a leaf that is the tree's own; the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn take_at<F: Search>(&mut self, path: &Path) -> (Span<K>, V) {
+        // SAFETY: the caller's promise. The value is moved out before the slot goes.
+        unsafe {
+            let Step { node, slot } = path.at(0);
+            let leaf = Leaf::<V, K, S>::from_raw(node);
             let len = leaf.len();
             if let Some((high, lasts, firsts)) = leaf.packed()
                 && slot + 1 < len
@@ -58,30 +74,30 @@ impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
                 let start = if slot > 0 {
                     K::join(high, *lasts.add(slot - 1)).wrapping_add(K::ONE)
                 } else {
-                    tree.region_start(&path, 0)
+                    self.region_start(path, 0)
                 };
                 let next = K::join(high, *firsts.add(slot + 1));
                 let value = leaf.remove_words::<F>(slot);
-                tree.len -= 1;
-                tree.tear(&path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
+                self.len -= 1;
+                self.tear(path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
                 if thin(len - 1, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
-                    tree.hole.forget();
-                    tree.mend(&path);
+                    self.hole.forget();
+                    self.mend(path);
                 }
-                return Some((span, value));
+                return (span, value);
             }
             let span = Span::new(leaf.first(slot), leaf.key(slot));
             let value = ptr::read(leaf.value(slot));
             leaf.close(slot, 1);
-            tree.len -= 1;
+            self.len -= 1;
             let len = leaf.len();
             if len > 0 {
-                tree.refresh::<F>(&path);
+                self.refresh::<F>(path);
             }
             if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
-                tree.mend(&path);
+                self.mend(path);
             }
-            Some((span, value))
+            (span, value)
         }
     }
 }

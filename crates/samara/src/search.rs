@@ -15,8 +15,8 @@ use crate::node::Raw;
 use crate::sync::{AtomicU8, Ordering};
 use core::ptr;
 
-/// From so many slots to so many, words are shifted by two vectors of 16 (L5).
-pub(crate) const SHIFTED: (usize, usize) = (17, 32);
+/// From so many slots to so many, words are shifted by one vector of 16, or by two (L5).
+pub(crate) const SHIFTED: (usize, usize) = (13, 32);
 
 /// A way to search.
 pub(crate) trait Search: Copy {

@@ -1,10 +1,12 @@
 //! What a store finds that comes right after a removal: in the whole of the hole, in parts of it, beyond it, and after everything that
 //! could have come between. The validator knows of the hole (G1, G2), and of every gap word (T3).
 use samara::testing::Tiny;
-use samara::{Normal, RangeMap, Shape, Span};
+use samara::{BoundError, Normal, RangeMap, Revision, Shape, Span};
 use samara_testkit::Naive;
 use std::collections::BTreeMap;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 const N: u64 = if cfg!(miri) { 40 } else { 700 };
 const ROUNDS: u64 = if cfg!(miri) { 120 } else { 30_000 };
@@ -51,7 +53,7 @@ impl Both {
     /// Something between the removal and the store.
     fn between(&mut self) -> &'static str {
         let other = self.any();
-        match self.rng.u32(0..24) {
+        match self.rng.u32(0..27) {
             0 => {
                 self.kept.push(self.map.snapshot());
                 "a snapshot that stays"
@@ -149,18 +151,57 @@ impl Both {
                 "cleared and filled"
             }
             17 | 18 => {
-                // Wider on both sides, narrower, or elsewhere between its neighbours.
-                let i = self.naive.entries.iter().position(|(span, _)| *span == other).unwrap();
-                let low = i.checked_sub(1).map_or(other.first - 5, |i| self.naive.entries[i].0.last + 1);
-                let high = self.naive.entries.get(i + 1).map_or(other.last + 5, |(next, _)| next.first - 1);
-                let (first, last) = (self.rng.u64(low..=other.last), self.rng.u64(other.first..=high));
-                let to = Span::new(first.min(last), first.max(last));
+                let (i, to) = self.bounds(other);
                 self.map.resize(other.last, to).unwrap();
                 self.naive.entries[i].0 = to;
                 "both boundaries move"
             }
+            19 | 20 => {
+                let (i, to) = self.bounds(other);
+                self.revise(i, Revision::Resize(to));
+                self.naive.entries[i].0 = to;
+                "both boundaries move after a look"
+            }
+            21 => {
+                let i = self.position(other);
+                self.revise(i, Revision::Remove);
+                self.naive.remove(other.first);
+                "a removal after a look"
+            }
+            22 => {
+                let i = self.position(other);
+                self.revise(i, Revision::Keep);
+                "a look"
+            }
             _ => "nothing",
         }
+    }
+
+    fn position(&self, entry: Span<u64>) -> usize {
+        self.naive.entries.iter().position(|(span, _)| *span == entry).unwrap()
+    }
+
+    /// Where an entry is, and other bounds for it: wider on both sides, narrower, or elsewhere between its neighbours.
+    fn bounds(&mut self, entry: Span<u64>) -> (usize, Span<u64>) {
+        let i = self.position(entry);
+        let low = i.checked_sub(1).map_or(entry.first - 5, |i| self.naive.entries[i].0.last + 1);
+        let high = self.naive.entries.get(i + 1).map_or(entry.last + 5, |(next, _)| next.first - 1);
+        let (first, last) = (self.rng.u64(low..=entry.last), self.rng.u64(entry.first..=high));
+        (i, Span::new(first.min(last), first.max(last)))
+    }
+
+    /// Asks for this revision, by a key of the entry or one of the gap before it; what is shown is this entry and the next one.
+    fn revise(&mut self, i: usize, what: Revision) {
+        let (entry, next) = (self.naive.entries[i], self.naive.entries.get(i + 1).copied());
+        let low = i.checked_sub(1).map_or(entry.0.first - 3, |i| self.naive.entries[i].0.last + 1);
+        let mut asked = false;
+        let key = self.rng.u64(low..=entry.0.last);
+        let done = self.map.revise(key, |(span, value), behind| {
+            assert_eq!(((span, *value), behind.map(|(span, value)| (span, *value))), (entry, next));
+            asked = true;
+            what
+        });
+        assert_eq!((done, asked), (Ok(()), true));
     }
 
     /// What a look from here upwards finds first.
@@ -177,7 +218,13 @@ fn a_store_after_a_removal() {
         let mut both = Both::new(seed);
         for round in 0..ROUNDS / 4 {
             let span = both.any();
-            assert_eq!(both.map.remove(span.first), both.naive.remove(span.first));
+            if round % 3 == 0 {
+                let i = both.position(span);
+                both.revise(i, Revision::Remove);
+                both.naive.remove(span.first);
+            } else {
+                assert_eq!(both.map.remove(span.first), both.naive.remove(span.first));
+            }
             both.map.check().unwrap_or_else(|e| panic!("seed {seed}, round {round}: after the removal: {e}"));
             let ends = [span.first - 1, span.first, span.last, span.last + 1, span.last + 4];
             ends.into_iter().for_each(|key| both.look(key));
@@ -208,6 +255,42 @@ fn a_store_after_a_removal() {
         for kept in &both.kept {
             kept.check().unwrap();
         }
+    }
+}
+
+/// Bounds that cannot be change nothing, and so does a key above all entries.
+#[test]
+fn a_revision_that_is_refused() {
+    let built = RangeMap::<char>::from_sorted([(10..=19, 'a'), (30..=39, 'b')]).unwrap();
+    for shares in [false, true] {
+        let mut map = built.clone();
+        let _kept = shares.then(|| map.snapshot());
+        let mut to = |key, first, last| map.revise(key, |_, _| Revision::Resize(Span::new(first, last)));
+        assert_eq!(to(15, 10, 30), Err(BoundError::Occupied(30)));
+        assert_eq!(to(30, 19, 39), Err(BoundError::Occupied(19)));
+        assert_eq!(to(20, 29, 28), Err(BoundError::EmptyRange(Span::new(29, 28))));
+        let elsewhere = BoundError::Elsewhere { entry: Span::new(10, 19), wanted: Span::new(20, 29) };
+        assert_eq!(to(10, 20, 29), Err(elsewhere));
+        map.revise(40, |_, _| panic!("there is nothing")).unwrap();
+        RangeMap::<char>::new().revise(0, |_, _| panic!("there is nothing")).unwrap();
+        map.check().unwrap();
+        let panics = |map: &mut RangeMap<char>| map.revise(10, |_, _| panic!("while it is decided"));
+        assert!(catch_unwind(AssertUnwindSafe(|| panics(&mut map))).is_err());
+        map.check().unwrap();
+        assert!(map == built);
+    }
+}
+
+#[test]
+fn a_revision_drops_what_it_removes() {
+    for shares in [false, true] {
+        let value = Arc::new(());
+        let mut map = RangeMap::<Arc<()>>::from_sorted((0..3).map(|i| (i..=i, Arc::clone(&value)))).unwrap();
+        let kept = shares.then(|| map.snapshot());
+        map.revise(1, |_, _| Revision::Remove).unwrap();
+        assert!(map.spans().eq([Span::new(0, 0), Span::new(2, 2)]));
+        drop(kept);
+        assert_eq!(Arc::strong_count(&value), 3);
     }
 }
 

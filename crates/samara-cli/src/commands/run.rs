@@ -1,22 +1,25 @@
 //! `samara run -- PROGRAM ARGS...`: the engine decides, the kernel carries out.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::process::ExitCode;
 
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileSink, Written};
-use samara_trace::{Decisions, Engine, Options, Outcome, Sink, SinkError, record};
+use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
 
 use super::files;
 use super::trace::{not_run, shown};
-use crate::cli::Run;
+use crate::cli::{Program, Run};
 use crate::format::{bytes, count, plural};
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 use crate::target::Target;
-use crate::{exit, json, line, summary};
+use crate::{args, exit, json, line, summary};
 
 /// So many differences are printed.
 const SHOWN: usize = 10;
+/// So many calls that were refused are printed.
+const REFUSALS: usize = 5;
 
 /// Records where that is asked for, and keeps the first differences.
 struct Watch {
@@ -34,13 +37,16 @@ impl Sink for Watch {
 }
 
 pub(crate) fn run(args: &Run) -> ExitCode {
-    let (file, json) = match files::open(args.output.as_deref(), args.summary_json.as_deref(), &args.program) {
+    let of = &args.program;
+    let (file, json) = match files::open(of.output.as_deref(), of.summary_json.as_deref(), &of.words) {
         Ok(files) => files,
         Err(code) => return code,
     };
-    let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
+    let Some((program, rest)) = of.words.split_first() else { return exit::USAGE.into() };
     let mut options = Options::new(program).args(rest.iter().cloned());
-    options.engine = Some(engine(args));
+    let engine = engine(args);
+    let seed = engine.seed;
+    options.engine = Some(engine);
     let mut watch = Watch { file, differences: Vec::new() };
     let outcome = match record(&options, &mut watch) {
         Ok(outcome) => outcome,
@@ -51,8 +57,8 @@ pub(crate) fn run(args: &Run) -> ExitCode {
         }
     };
     let written = watch.file.map(FileSink::finish);
-    report(args, &outcome, &watch.differences, written.as_ref());
-    files::write(json, &json::decisions(&outcome));
+    report(args, seed, &outcome, &watch.differences, written.as_ref());
+    files::write(json, &json::decisions(&outcome, seed));
     exit::like(outcome.status)
 }
 
@@ -63,33 +69,48 @@ fn engine(args: &Run) -> Engine {
     engine.limit_data = args.limit_data;
     engine.features = samara_oracle::features().ok();
     engine.policy = args.policy;
-    engine.seed = args.seed;
+    let random = args.fail_rate.is_some() || args.policy == Policy::Random;
+    engine.seed = args.seed.or_else(|| random.then(any_seed));
     engine.faults = args.faults.clone();
     engine.fail_rate = args.fail_rate;
     engine
 }
 
+/// A seed that nobody asked for.
+fn any_seed() -> u64 {
+    // The keys of a hash map are random. As many digits as can be typed.
+    u64::from(RandomState::new().build_hasher().finish() as u32)
+}
+
 /// Tells what happened. Nothing in here changes the exit status, which is the program's.
-fn report(args: &Run, outcome: &Outcome, differences: &[String], written: Option<&Written>) {
+fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[String], written: Option<&Written>) {
     let counters = &outcome.counters;
+    let Program { output, quiet, words, .. } = &args.program;
     let mut out = Vec::new();
     let mut row = |name: &str, text: String| out.push(format!("  {} {text}", styled(DIM, format!("{name:<10}"))));
-    if let Some(done) = counters.decisions.as_ref().filter(|_| !args.quiet) {
+    if let Some(done) = counters.decisions.as_ref().filter(|_| !quiet) {
+        row("processes", format!("{}, {}", count(counters.processes), plural(counters.execs, "program")));
         decided(done, &mut row);
+        let (one, pid) = (count(counters.process_areas_peak), counters.process_areas_peak_pid);
+        let all = count(counters.areas_peak);
+        row("areas", format!("{one} at most in one process ({pid}), {all} in all processes together"));
         row("checks", format!("{} against the kernel", count(counters.checks)));
     }
     match counters.differences {
-        0 if args.quiet => {}
+        0 if *quiet => {}
         0 => row("", styled(GREEN, "no difference")),
         n => row("", styled(RED, plural(n, "difference"))),
     }
     differences.iter().for_each(|text| row("", clean(text)));
-    if !args.quiet {
+    if !quiet {
         counters.notes.iter().for_each(|note| row("note", clean(note)));
+        if let (None, Some(seed)) = (args.seed, seed) {
+            row("seed", format!("{seed}, taken at random: --seed {seed} repeats the run"));
+        }
     }
-    if let (Some(written), Some(path)) = (written, &args.output) {
+    if let (Some(written), Some(path)) = (written, output) {
         let (name, size) = (path.display(), bytes(written.bytes));
-        if !args.quiet {
+        if !quiet {
             row("trace", format!("{name} ({}, {size})", plural(written.events, "event")));
         }
         if let Some(why) = &written.error {
@@ -101,9 +122,17 @@ fn report(args: &Run, outcome: &Outcome, differences: &[String], written: Option
     }
     let how = line::how(outcome.status);
     let lasted = summary::lasted(outcome.program_ns, counters.wall_ns);
-    let title = format!("{} ended {how} {lasted}", shown(&args.program));
+    let title = format!("{} ended {how} {lasted}", shown(words));
     // Where standard error is closed there is nobody to tell.
     let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
+}
+
+/// A call that was refused, in the words that `--fail` takes.
+fn told(refusal: &Refusal) -> String {
+    let error = args::errno(-i64::from(refusal.errno)).map_or_else(String::new, |error| error.0);
+    let Refusal { pid, count, cause, .. } = refusal;
+    let why = if *cause == Cause::Fault { String::new() } else { format!(", by --{}", cause.word()) };
+    format!("{}:{error}@{count} in process {pid}{why}", line::name(refusal.nr))
 }
 
 /// The rows of what the engine did.
@@ -118,8 +147,18 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
     if done.limited > 0 {
         row("limited", format!("{} refused by --max-map-count", plural(done.limited, "call")));
     }
+    if done.over_limit > 0 {
+        row("limited", format!("{} refused by --limit-as or --limit-data", plural(done.over_limit, "call")));
+    }
     if done.failed > 0 {
         row("failed", format!("{} refused by --fail or --fail-rate", plural(done.failed, "call")));
+    }
+    for refusal in done.refusals.iter().take(REFUSALS) {
+        row("", told(refusal));
+    }
+    let more = (done.limited + done.over_limit + done.failed).saturating_sub(REFUSALS as u64);
+    if more > 0 {
+        row("", format!("and {more} more, all of them marked in the trace (-o)"));
     }
     if done.beyond > 0 {
         row(

@@ -9,7 +9,7 @@ use samara_trace::file::Written;
 use samara_trace::{Options, Outcome, RecordError, record};
 
 use super::files;
-use crate::cli::Trace;
+use crate::cli::{Program, Trace};
 use crate::json::{self, Recorded};
 use crate::output::{clean, error, short};
 use crate::target::Target;
@@ -17,9 +17,10 @@ use crate::{exit, line, summary};
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
     // clap asks for at least one word.
-    let Some((program, rest)) = args.program.split_first() else { return exit::USAGE.into() };
+    let args = &args.program;
+    let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     let path = args.output.clone().unwrap_or_else(|| default_path(program));
-    let (sink, json) = match files::open(Some(&path), args.summary_json.as_deref(), &args.program) {
+    let (sink, json) = match files::open(Some(&path), args.summary_json.as_deref(), &args.words) {
         Ok(files) => files,
         Err(code) => return code,
     };
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
 }
 
 /// Tells what happened. Nothing in here changes the exit status, which is the program's.
-fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: Option<Target>) {
+fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json: Option<Target>) {
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
     let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
@@ -71,7 +72,7 @@ fn report(args: &Trace, path: &Path, outcome: &Outcome, written: Written, json: 
     if !args.quiet {
         let title = format!(
             "{} ended {} {}",
-            shown(&args.program),
+            shown(&args.words),
             line::how(outcome.status),
             summary::lasted(outcome.program_ns, counters.wall_ns)
         );

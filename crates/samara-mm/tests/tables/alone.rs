@@ -1,5 +1,5 @@
 //! What only the engine tells, or can be asked: why two areas are not one, and what a call did; five levels of page tables and shadow stacks, which few machines
-//! have; swap space and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
+//! have; names of anonymous memory, which few kernels have; swap space and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
 
 use crate::engine;
 use crate::machine::{BASE, PAGE};
@@ -234,4 +234,38 @@ fn what_is_charged() {
     let mut space = AddressSpace::<FileId>::new(Config { overcommit: Overcommit::Always, ..Config::default() });
     space.map(&rw(0, (1 << 46) / PAGE)).unwrap();
     space.check().unwrap();
+}
+
+/// Names of anonymous memory keep areas apart, by what they say.
+#[test]
+fn names() {
+    let mut space = AddressSpace::<FileId>::new(Config::default());
+    let page = |at: u64| (at - BASE) / PAGE;
+    let name = |space: &mut AddressSpace<FileId>, from: u64, to: u64, name: Option<&str>| {
+        let done = space.set_anon_name(BASE + from * PAGE, (to - from) * PAGE, name.map(Into::into));
+        space.check().unwrap();
+        let bounds: Vec<String> = space.areas().map(|a| format!("{}-{}", page(a.start), page(a.end))).collect();
+        (done.err().map_or(0, |e| e.errno.raw()), bounds.join(" "))
+    };
+    space.map(&MapRequest::anonymous(BASE, 4 * PAGE, Prot::RW)).unwrap();
+    let file = FileId { dev: (0, 1), inode: 1, open: 1, name: "/file".into() };
+    space.map(&MapRequest::file(BASE + 6 * PAGE, PAGE, Prot::RW, MapFlags::PRIVATE, file, 0)).unwrap();
+    let cases = [
+        ((1, 2), Some("a"), 0, "0-1 1-2 2-4 6-7"),
+        ((2, 3), Some("b"), 0, "0-1 1-2 2-3 3-4 6-7"),
+        ((2, 3), Some("a"), 0, "0-1 1-3 3-4 6-7"),
+        ((0, 1), Some("a"), 0, "0-3 3-4 6-7"),
+        ((0, 4), None, 0, "0-4 6-7"),
+        // Holes, as advice has it; files have names of their own.
+        ((3, 5), Some("a"), 12, "0-3 3-4 6-7"),
+        ((3, 7), None, 9, "0-4 6-7"),
+        ((6, 7), Some("a"), 9, "0-4 6-7"),
+    ];
+    for ((from, to), text, errno, areas) in cases {
+        assert_eq!(name(&mut space, from, to, text), (errno, areas.to_owned()), "{from}-{to} {text:?}");
+    }
+    // What is new has none, and joins none that has.
+    name(&mut space, 0, 4, Some("a"));
+    space.map(&MapRequest::anonymous(BASE + 4 * PAGE, PAGE, Prot::RW)).unwrap();
+    assert_eq!(name(&mut space, 4, 5, Some("b")), (0, "0-4 4-5 6-7".to_owned()));
 }

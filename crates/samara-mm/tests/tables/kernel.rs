@@ -67,6 +67,7 @@ impl Fixed {
             "append-only" => mounted[1],
             "zero" => open("/dev/zero", libc::O_RDWR),
             "zero-ro" => open("/dev/zero", libc::O_RDONLY),
+            "secret" => secret(),
             _ => u64::MAX,
         });
         // A wish below the lowest address is raised to it.
@@ -90,6 +91,14 @@ impl Fixed {
             guesses: little && number(&text("/proc/sys/vm/overcommit_memory")) == 0,
         }
     }
+}
+
+/// A memfd of secret memory, if the kernel has such.
+fn secret() -> u64 {
+    const MEMFD_SECRET: i64 = 447;
+    let fd = raw(MEMFD_SECRET, [0; 6]);
+    raw(libc::SYS_ftruncate, [fd as u64, 8 * PAGE, 0, 0, 0, 0]);
+    if fd < 0 { MISSING } else { fd as u64 }
 }
 
 /// Two files of a file system of this test's own, which nothing is executed from: `no-exec`, and `append-only`. For those who may mount.

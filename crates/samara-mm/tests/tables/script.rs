@@ -115,7 +115,7 @@ pub(crate) struct Row<'a> {
 }
 
 /// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and others.
-pub(crate) const FILES: [&str; 16] = [
+pub(crate) const FILES: [&str; 17] = [
     "f",
     "dup",
     "again",
@@ -131,6 +131,7 @@ pub(crate) const FILES: [&str; 16] = [
     "append-only",
     "zero",
     "zero-ro",
+    "secret",
     "nofile",
 ];
 

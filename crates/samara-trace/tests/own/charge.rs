@@ -2,7 +2,7 @@
 
 use libtest_mimic::Failed;
 use samara_trace::event::EventKind;
-use samara_trace::{Decisions, Engine, Fault, Options, Policy, RecordError, record};
+use samara_trace::{Cause, Decisions, Engine, Fault, Options, Policy, RecordError, record};
 
 use crate::raw::*;
 use crate::recorder::Body;
@@ -107,7 +107,20 @@ fn faults() -> Result<(), Failed> {
     expect(&format!("two failed, {}", done.failed), done.failed == 2)?;
     let errors: Vec<i64> =
         r.of(EventKind::Call).filter(|e| e.result < 0 && e.result > -4096).map(|e| e.result).collect();
-    expect(&format!("the program got {errors:?}"), errors.ends_with(&[-5, -13]))
+    expect(&format!("the program got {errors:?}"), errors.ends_with(&[-5, -13]))?;
+    let told: Vec<_> = done.refusals.iter().map(|r| (r.nr, r.count, r.errno, r.cause)).collect();
+    let all = [(libc::SYS_munmap, second, libc::EIO), (libc::SYS_mprotect, third, libc::EACCES)];
+    expect(&format!("{told:x?}"), told == all.map(|(nr, n, errno)| (nr as u32, n, errno, Cause::Fault)))?;
+    let marked: Vec<_> = r.of(EventKind::Call).filter(|e| e.text == "fault").map(|e| (e.pid, e.result)).collect();
+    let pid = done.refusals[0].pid;
+    expect(&format!("marked: {marked:?}"), marked == [(pid, -5), (pid, -13)])
+}
+
+/// The one refusal, and that its event says why.
+fn refused_once(r: &Recording, done: &Decisions, cause: Cause) -> Result<(), Failed> {
+    let marked = r.of(EventKind::Call).filter(|e| e.text == cause.word()).count();
+    let once = done.refusals.len() == 1 && done.refusals[0].cause == cause && done.refusals[0].errno == libc::ENOMEM;
+    expect(&format!("{cause:?} once: {:?}, {marked} marked", done.refusals), once && marked == 1)
 }
 
 fn move_break() {
@@ -169,7 +182,10 @@ fn map_count() -> Result<(), Failed> {
     expect("one was refused", done.limited >= 1)?;
     // Linux counts one more than it says: 101 areas, then no more.
     let most = r.outcome.counters.areas_peak;
-    expect(&format!("{most} areas at most"), most == 101)?;
+    let one = (r.outcome.counters.process_areas_peak, r.outcome.counters.process_areas_peak_pid);
+    expect(&format!("{most} areas at most, {one:?}"), most == 101 && one == (101, r.events[0].pid))?;
+    let by_it = done.refusals.iter().all(|r| r.cause == Cause::MapCount);
+    expect("and said", by_it && done.refusals.len() as u64 == done.limited)?;
     expect("refused before the 200th", r.outcome.status.code().is_some_and(|n| (1..100).contains(&n)))
 }
 
@@ -189,9 +205,11 @@ fn limits() -> Result<(), Failed> {
     let (r, done) = charge("until-refused", with(|e| e.limit_as = Some(bytes - 50 * PAGE)))?;
     let n = r.outcome.status.code().unwrap_or(-1);
     expect(&format!("{n} pages"), (100..=151).contains(&n))?;
-    expect("the kernel confirmed it", done.refused.get("ENOMEM") == Some(&1))?;
-    let (r, _) = charge("until-refused", with(|e| e.limit_data = Some(512 << 10)))?;
-    expect("pages that can be written are data", r.outcome.status.code().is_some_and(|n| n < 200))
+    expect("the kernel confirmed it", done.refused.get("ENOMEM") == Some(&1) && done.over_limit == 1)?;
+    refused_once(&r, &done, Cause::LimitAs)?;
+    let (r, done) = charge("until-refused", with(|e| e.limit_data = Some(512 << 10)))?;
+    expect("pages that can be written are data", r.outcome.status.code().is_some_and(|n| n < 200))?;
+    refused_once(&r, &done, Cause::LimitData)
 }
 
 fn by_seed() -> Result<(), Failed> {

@@ -107,6 +107,7 @@ fn trials() -> Vec<Trial> {
         ("policies", |m| decided(m, "policies", &["mbind"])),
         ("advice", advice),
         ("ring", |m| decided(m, "ring", &[])),
+        ("secret", |m| decided(m, "secret", &["mmap", "mprotect", "mlock", "munlock", "madvise", "mremap"])),
     ];
     let modes = [
         (Mode::Normal, ""),

@@ -17,6 +17,7 @@ pub(crate) fn run(name: &str) -> bool {
         "policies" => policies(),
         "advice" => advice(),
         "ring" => ring(),
+        "secret" => secret(),
         _ => return false,
     }
     true
@@ -181,4 +182,41 @@ fn ring() {
     assert!(moved < 0, "{moved}");
     assert!(mremap(at as u64, PAGE, 2 * PAGE, libc::MREMAP_MAYMOVE, 0) < 0);
     assert_eq!(munmap(to, PAGE), 0);
+}
+
+/// Memory that the kernel itself cannot read. Exit code 7: the kernel has none.
+fn secret() {
+    let fd = call(libc::SYS_memfd_secret, [0; 6]) as i32;
+    if fd < 0 {
+        exit(7);
+    }
+    assert_eq!(call(libc::SYS_ftruncate, [fd as u64, 8 * PAGE, 0, 0, 0, 0]), 0);
+    let w = window(40);
+    let p = |n: u64| w + n * PAGE;
+    assert_eq!(mmap(p(0), 40 * PAGE, RW, FIXED, -1, 0) as u64, p(0));
+    let locked = mmap(p(10), PAGE, RW, SHARED, fd, 0); // EAGAIN where nothing may be locked
+    if locked < 0 {
+        exit(7);
+    }
+    assert_eq!(mmap(p(12), PAGE, RW, SHARED, fd, 2 * PAGE) as u64, p(12));
+    assert_eq!(mmap(p(11), PAGE, RW, SHARED, fd, PAGE) as u64, p(11)); // three of them one
+    assert_eq!(mmap(p(20), PAGE, RW, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, 0), EINVAL);
+    assert_eq!(mmap(p(30), PAGE, RW | libc::PROT_EXEC, SHARED, fd, 0), -i64::from(libc::EPERM));
+    assert_eq!(mprotect(p(10), PAGE, libc::PROT_EXEC), -i64::from(libc::EACCES));
+    let at = mmap(0, 2 * PAGE, RW, libc::MAP_SHARED, fd, 0) as u64;
+    assert_eq!(call(libc::SYS_mlock, [at, PAGE, 0, 0, 0, 0]), -i64::from(libc::ENOMEM));
+    assert_eq!(call(libc::SYS_munlock, [at, PAGE, 0, 0, 0, 0]), 0);
+    assert_eq!(call(libc::SYS_madvise, [at, PAGE, 22, 0, 0, 0]), EINVAL);
+    assert_eq!(mremap(at, PAGE, PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, p(25)) as u64, p(25));
+    let child = fork();
+    if child == 0 {
+        assert_eq!(mmap(p(13), PAGE, RW, SHARED, fd, 3 * PAGE) as u64, p(13)); // locked, beside what is not
+        exit(0);
+    }
+    assert_eq!(wait(child, 0), 0);
+    let old = call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]) as u64;
+    call(libc::SYS_personality, [old | 0x0040_0000, 0, 0, 0, 0, 0]); // READ_IMPLIES_EXEC does not reach it
+    assert_eq!(mmap(p(14), PAGE, R, SHARED, fd, 4 * PAGE) as u64, p(14));
+    assert_eq!(mprotect(p(12), PAGE, R), 0);
+    call(libc::SYS_personality, [old, 0, 0, 0, 0, 0]);
 }

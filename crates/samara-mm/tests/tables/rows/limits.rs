@@ -52,6 +52,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("guess; mmap @10 0x10000000000 r private|anon|fixed; mprotect @10 0x10000000000 rw !ENOMEM; munmap @10 0x10000000000", ""),
     ("guess; mmap @10 0x10000000000 rw private|anon|fixed|noreserve; munmap @10 0x10000000000", ""),
     ("guess; rw 10-12; mmap @10 0x10000000000 rw shared|anon|fixed !ENOMEM", ""),
+    ("guess; mmap @10 0x10000000000 rw shared|anon|fixed|noreserve; munmap @10 0x10000000000", ""),
     ("guess; r 10-12; mmap @11 0x10000000000 rw private|anon|fixed !ENOMEM", "10-11 11-12"),
     ("guess; rw 10-12; mremap @10 2p 0x10000000000 0 !ENOMEM; mremap @10 2p 0x10000000000 1 !ENOMEM", "10-12"),
     ("guess; rw+shared 10-12; mremap @10 2p 0x10000000000 0; munmap @10 0x10000000000", ""),

@@ -68,6 +68,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-13; mbind @10 1p 0", "10-13"),
     ("rw 10-12; local 10-12; rw 12-14", "10-12 12-14"),
     ("rw 10-13; local 12-14 !EFAULT", "10-13"),
+    ("rw 10-13; local 10-13; u 11-12; rw 11-12; local 11-12", "10-13"),
     ("local 10-14 !EFAULT; default 10-14 !EFAULT", ""),
     ("rw 10-11; rw 12-13; default 10-14", "10-11 12-13"),
     ("rw 10-13; mbind @10+1 1p 4 !EINVAL; mbind @10 1p 77 !EINVAL; mbind @10 0 4; mbind @10 -1 4", "10-13"),

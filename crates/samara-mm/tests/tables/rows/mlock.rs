@@ -14,6 +14,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-13; mlock @10 -1; mlock @10 0; munlock @10 -1; mlock @50 0", "10-13{ac}"),
     ("privileged; rw 10-13; mlock @10 max-1p+1 !EINVAL; munlock @10 max-1p+1 !EINVAL; mlock2 @10 max-1p+1 1 !EINVAL", "10-13{ac}"),
     ("nocaps; limit locked +9; rw 10-13; mlock @10 max-1p+1 !ENOMEM; munlock @10 max-1p+1 !EINVAL", "10-13{ac}"),
+    ("rw+locked 10-12; unlock 10-12; rw 13-14; t 13-14; rw 12-13", "10-13 13-14"),
     // Parts.
     ("rw 10-13; lock 11-12", "10-11 11-12{lo ac} 12-13"),
     ("rw 10-13; lock 11-12; unlock 11-12", "10-13"),

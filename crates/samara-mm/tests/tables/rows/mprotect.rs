@@ -10,6 +10,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; mprotect @10 1p 8", "10-11:none 11-12:rw"),
     ("rw 10-12; mprotect @10 1 r", "10-11:r 11-12:rw"),
     ("rw 10-12; mprotect @10 1p+1 r", "10-12:r"),
+    // Nothing else changes.
+    ("rw+noreserve 10-12; random 10-12; dont-dump 10-12; lock 10-12; p-rx 10-12", "10-12:rx{lo rr nr dd}"),
     // Holes: at the start nothing, later what lies before it.
     ("p-r 10-12 !ENOMEM; rw 14-16; p-r 12-16 !ENOMEM", "14-16:rw"),
     ("rw 10-12; rw 14-16; p-r 11-16 !ENOMEM", "10-11:rw 11-12:r 14-16:rw"),
