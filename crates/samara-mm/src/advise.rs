@@ -98,6 +98,19 @@ impl<B: Backing> AddressSpace<B> {
     /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
     /// before it done; ENOMEM for holes, with all that is mapped done;
     /// EAGAIN at the count limit.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW))?;
+    /// let plan = space.advise(0x11000, 0x1000, Advice::DontFork)?;
+    /// assert_eq!(plan.to_string(), "split at 11000, changed 11000-12000");
+    /// assert!(space.area_at(0x11000).unwrap().area.flags.contains(Flags::DONTCOPY));
+    /// // Behind the end there is a hole: what is mapped is done all the same.
+    /// let refused = space.advise(0x10000, 0x3000, Advice::DontDump).unwrap_err();
+    /// assert_eq!((refused.errno, refused.done.is_empty()), (Errno::ENOMEM, false));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
         let guards = matches!(advice, Advice::GuardInstall | Advice::GuardRemove);
         if guards && !self.config.features.contains(Features::GUARD_PAGES) {

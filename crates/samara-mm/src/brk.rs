@@ -16,6 +16,19 @@ impl<B: Backing> AddressSpace<B> {
     /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way, too many areas, or above a limit (ENOMEM; EAGAIN for locked memory),
     /// sealed (EPERM), nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that a
     /// sealed area leaves behind.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Layout, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.set_layout(Layout { start_brk: 0x50_0000, brk: 0x50_0000, ..Layout::default() });
+    /// assert_eq!(space.brk(0x50_1800)?.to_string(), "mapped 500000-502000");
+    /// assert_eq!(space.layout().brk, 0x50_1800);
+    /// // Something is in the way: the system call gives the break as it is.
+    /// space.map(&MapRequest::anonymous(0x50_4000, 0x1000, Prot::RW))?;
+    /// assert!(space.brk(0x50_6000).is_err());
+    /// assert_eq!(space.layout().brk, 0x50_1800);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn brk(&mut self, new: u64) -> Result<Plan, Error> {
         Plan::of(|plan| self.brk_at(new, plan)).map(|((), plan)| plan)
     }

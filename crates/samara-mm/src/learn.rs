@@ -80,6 +80,18 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
+    /// let mut space = AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// space.map(&MapRequest::anonymous(0x12000, 0x1000, Prot::RW)).unwrap();
+    /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
+    /// // One area, for all that the model can see. The kernel shows two: the outer ones had been written.
+    /// assert_eq!(space.len(), 1);
+    /// assert_eq!(space.learn_cut(0x12000), Ok(Reason::AnonymousIdentity));
+    /// assert_eq!(space.len(), 2);
+    /// ```
     pub fn learn_cut(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
         self.sweep_extras();
         let at = self.area_at(addr).filter(|a| a.start < addr).ok_or(NotLearnable::NoSuchPlace)?;

@@ -91,6 +91,31 @@ pub struct OpenFile<B> {
 }
 
 /// What calls ask of the world beside the address space. Each method has an answer for a world that has none of it.
+///
+/// ```
+/// use samara_mm::linux::{self, Host, OpenFile};
+/// use samara_mm::{AddressSpace, Config, Errno, FileId, FileMode, Linux};
+///
+/// /// Descriptor 3 is a file; shared memory is numbered.
+/// struct Files(u64);
+/// impl Host<FileId> for Files {
+///     fn file(&mut self, fd: i32) -> Result<OpenFile<FileId>, Errno> {
+///         let backing = FileId { dev: (8, 1), inode: 42, open: 1, name: "/etc/hosts".into() };
+///         if fd == 3 { Ok(OpenFile { backing, mode: FileMode::READ }) } else { Err(Errno::EBADF) }
+///     }
+///     fn shared_memory(&mut self, _bytes: u64) -> Result<FileId, Errno> {
+///         self.0 += 1;
+///         Ok(FileId { dev: (0, 1), inode: self.0, open: self.0, name: "/dev/zero (deleted)".into() })
+///     }
+/// }
+///
+/// let (mut space, mut files) = (AddressSpace::<FileId>::new(Config::default()), Files(0));
+/// let mut mmap = |args| linux::call(&mut space, &mut files, &mut Linux, linux::MMAP, args).expect("mmap").result;
+/// assert!(mmap([0, 4096, 1, 2, 3, 0]) > 0); // PROT_READ, MAP_PRIVATE
+/// assert_eq!(mmap([0, 4096, 3, 1, 3, 0]), -13); // MAP_SHARED and writable, of a file that is open for reading only: EACCES
+/// assert!(mmap([0, 4096, 3, 0x21, u64::MAX, 0]) > 0); // MAP_SHARED|MAP_ANONYMOUS
+/// assert_eq!(mmap([0, 4096, 1, 2, 4, 0]), -9); // no such descriptor: EBADF
+/// ```
 pub trait Host<B> {
     /// The open file behind a descriptor.
     ///

@@ -31,6 +31,18 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in because an area allows no access
     /// (all is locked then), or above RLIMIT_MEMLOCK; EPERM where nothing may be locked; EINVAL where the range wraps.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Caps, Config, Errno, FileId, Limit, Limits, LockKind, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.set_caps(Caps::empty());
+    /// space.set_limits(Limits { locked: Limit::bytes(0x2000), ..Limits::NONE });
+    /// space.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
+    /// space.lock(0x10000, 0x2000, LockKind::Now)?;
+    /// assert_eq!(space.counters().locked, 0x2000);
+    /// assert_eq!(space.lock(0x12000, 0x1000, LockKind::Now).unwrap_err().errno, Errno::ENOMEM);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn lock(&mut self, start: u64, len: u64, kind: LockKind) -> Result<Plan, Error> {
         if !self.may_lock() {
             return Err(Errno::EPERM.into());

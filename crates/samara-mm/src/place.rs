@@ -110,6 +110,28 @@ pub struct Want {
 /// Who chooses where a map goes.
 ///
 /// What is chosen must be whole pages, free, and within user space, or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Backing, Config, FileId, MapRequest, Placement, Prot, Want};
+///
+/// /// One map behind the other, and nothing ever again where something was.
+/// struct Bump(u64);
+/// impl<B: Backing> Placement<B> for Bump {
+///     fn place(&mut self, _space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+///         let at = self.0;
+///         self.0 = at.checked_add(want.len)?;
+///         Some(at)
+///     }
+/// }
+///
+/// let mut space = AddressSpace::<FileId>::new(Config::default());
+/// let mut bump = Bump(0x10_0000);
+/// let (first, _) = space.mmap(&MapRequest::anonymous(0, 0x3000, Prot::RW), &mut bump)?;
+/// space.unmap(first, 0x3000)?;
+/// let (second, _) = space.mmap(&MapRequest::anonymous(0, 0x1000, Prot::RW), &mut bump)?;
+/// assert_eq!((first, second), (0x10_0000, 0x10_3000));
+/// # Ok::<(), samara_mm::Error>(())
+/// ```
 pub trait Placement<B> {
     /// A place for `want`; `None`: there is none (ENOMEM).
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64>;

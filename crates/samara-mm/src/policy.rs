@@ -38,6 +38,15 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// EINVAL for a bad range; EBADF at a file's area, ENOMEM for holes: what could be named is named.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
+    /// space.set_anon_name(0x10000, 0x1000, Some("arena".into()))?;
+    /// assert!(space.line(0x10000).unwrap().to_string().ends_with("[anon:arena]"));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn set_anon_name(&mut self, start: u64, len: u64, name: Option<Arc<str>>) -> Result<Plan, Error> {
         let end = self.end_of(start, len)?;
         if end == start {

@@ -12,6 +12,16 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// EINVAL for a bad range; ENOMEM where any of it is not mapped (nothing is changed), or at the count limit.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::READ))?;
+    /// space.seal(0x10000, 0x1000)?;
+    /// assert_eq!(space.unmap(0x10000, 0x2000).unwrap_err().errno, Errno::EPERM);
+    /// assert!(space.unmap(0x11000, 0x1000).is_ok());
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn seal(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.end_of(start, len)?;
         if end == start {

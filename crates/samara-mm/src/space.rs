@@ -51,6 +51,19 @@ pub enum Touches {
 }
 
 /// What an address space is like. Does not change during its life.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Bases, Config, Features, FileId, Overcommit};
+/// // A machine with 4 GiB that runs Linux 6.12, and takes no more than 1000 maps.
+/// let space = AddressSpace::<FileId>::new(Config {
+///     features: Features::LINUX_6_12,
+///     overcommit: Overcommit::Guess { total: 4 << 30 },
+///     max_map_count: 1000,
+///     bases: Bases { top_down: 0x7fff_f000_0000, ..Bases::default() },
+///     ..Config::default()
+/// });
+/// assert!(space.is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Page size.
@@ -247,6 +260,17 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// Bad bounds, or something is there; the space is then as it was.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Area, Config, FileId, Flags, Object};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// // A line of smaps: 00400000-00402000 r-xp 00001000 fe:00 42 /bin/true, VmFlags: rd ex mr mw me.
+    /// let file = FileId { dev: (0xfe, 0), inode: 42, open: 0, name: "/bin/true".into() };
+    /// let bias = Area::<FileId>::bias_of(0x400000, 0x1000, 4096);
+    /// space.import(0x400000, 0x402000, Area::new(Flags::from_letters("rd ex mr mw me"), Object::File(file), bias))?;
+    /// assert!(space.to_string().starts_with("00400000-00402000 r-xp 00001000 fe:00 42 "));
+    /// # Ok::<(), samara_mm::ImportError>(())
+    /// ```
     pub fn import(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), ImportError> {
         self.import_with(start, end, area, Extras::default())
     }

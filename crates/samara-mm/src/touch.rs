@@ -17,6 +17,20 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// A private area that was untouched takes the identity of a neighbour that it might later become one with, or a new one.
     /// A read is no touch. Where writes are [`Touches::Unseen`](crate::Touches::Unseen) this does nothing.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// for at in [0x10000, 0x12000] {
+    ///     space.map(&MapRequest::anonymous(at, 0x1000, Prot::RW))?;
+    ///     space.touch(at, at + 0x1000);
+    /// }
+    /// // Written apart from each other: what comes between them joins only one.
+    /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW))?;
+    /// assert_eq!(space.len(), 2);
+    /// assert!(space.why_not_merged(0x12000).unwrap().contains(Reason::AnonymousIdentity));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn touch(&mut self, start: u64, end: u64) {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {

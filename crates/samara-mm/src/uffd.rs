@@ -16,6 +16,16 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment, or minor faults of memory that is not shared; EBUSY: registered elsewhere; EPERM: an area that may never
     /// be written. Nothing is changed then.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, Reason, Uffd};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW))?;
+    /// let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+    /// space.register_uffd(0x11000, 0x1000, uffd, Flags::UFFD_MISSING)?;
+    /// assert!(space.why_not_merged(0x11000).unwrap().contains(Reason::Uffd));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
         if modes.is_empty() || !Flags::UFFD.contains(modes) || self.is_free(start, end) {

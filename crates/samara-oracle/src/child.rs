@@ -12,7 +12,7 @@
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use crate::proc::{during, read};
 use samara_mm::Personality;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Seconds after which a process is killed: long before, it is at its end, or has forked.
@@ -189,6 +189,7 @@ impl Kernel {
         let words = unsafe { std::slice::from_raw_parts_mut(self.arena, WORDS) };
         words[..HEAD].fill(0);
         let parent = std::process::id();
+        let (mut gone, alive) = io::pipe().map_err(during(A_PROCESS))?;
         let from_outside = Blocked::new();
         // SAFETY: fork; the child only makes system calls and writes to the arena before it exits.
         let pid = match unsafe { libc::fork() } {
@@ -200,12 +201,16 @@ impl Kernel {
             -1 => return Err(during(A_PROCESS)(io::Error::last_os_error())),
             pid => i64::from(pid),
         };
-        drop(from_outside);
+        drop((from_outside, alive));
         let status = match wait(pid) {
             // A descendant's end is the run's end.
             0 => words[STATUS] as i32,
             status => status,
         };
+        if libc::WIFSIGNALED(status) {
+            // One that is killed does not wait for its child, which dies of that. The other end goes with the last of them.
+            let _ = gone.read(&mut [0]);
+        }
         if words[TROUBLE] != 0 {
             let what = TROUBLES.get(words[TROUBLE] as usize - 1).unwrap_or(&"");
             return Err(io::Error::other(format!("{A_PROCESS}: {what}")));
