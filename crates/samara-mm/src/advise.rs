@@ -1,6 +1,6 @@
 //! madvise: the advice that changes flags, and of the rest what concerns areas (errors, touches).
 
-use crate::area::{Area, Backing, Object};
+use crate::area::{Anon, Area, Backing, Object};
 use crate::errno::{Errno, Error};
 use crate::features::Features;
 use crate::flags::Flags;
@@ -97,7 +97,7 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
     /// before it done; ENOMEM for holes, with all that is mapped done;
-    /// EAGAIN at the count limit.
+    /// EAGAIN at the count limit. [`Advice::Collapse`] is refused here for what areas say; the pages may refuse it too.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
@@ -116,6 +116,9 @@ impl<B: Backing> AddressSpace<B> {
         if guards && !self.config.features.contains(Features::GUARD_PAGES) {
             return Err(Errno::EINVAL.into());
         }
+        if advice == Advice::Collapse && self.config.bases.huge == 0 {
+            return Err(Errno::EINVAL.into());
+        }
         let end = self.end_of(start, len)?;
         if end == start {
             return Ok(Plan::new());
@@ -124,8 +127,11 @@ impl<B: Backing> AddressSpace<B> {
         let mut plan = self.begin_walk(start, end)?;
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
-        let went = self.walk(start, end, holes, &mut plan, |_, a, _, e| {
+        let went = self.walk(start, end, holes, &mut plan, |space, a, s, e| {
             let new = advised(a, advice, features)?;
+            if advice == Advice::Collapse && !space.may_collapse(s, e) {
+                return Err(Errno::EINVAL);
+            }
             reached = e;
             Ok(new)
         });
@@ -136,6 +142,21 @@ impl<B: Backing> AddressSpace<B> {
             _ => {}
         }
         self.finish(advice_answer(went), plan)
+    }
+
+    /// Whether `[start, end)`, which lies in one area, may be collapsed into huge pages as far as its area has a say: the area has room for one, whose pages lie so in its
+    /// file too, and was written to if it is anonymous; and between the range's ends there is the bound of a huge page. The rest, pages decide.
+    fn may_collapse(&self, start: u64, end: u64) -> bool {
+        let huge = self.config.bases.huge;
+        let bounds = |start: u64, end: u64| Some((start.checked_next_multiple_of(huge)?, end / huge * huge));
+        let Some(at) = self.area_at(start) else { return false };
+        let a = at.area;
+        let fits = bounds(at.start, at.end).is_some_and(|(first, last)| first < last);
+        let meets = bounds(start, end).is_some_and(|(first, last)| first <= last);
+        let placed = a.is_anonymous() || a.bias.is_multiple_of((huge / self.page()).max(1));
+        let written = !a.is_anonymous() || a.anon() != Anon::Untouched;
+        let takes = !a.is_special() && !is_secret(a) && !a.flags.intersects(Flags::NOHUGEPAGE | Flags::HUGETLB);
+        takes && fits && meets && placed && written
     }
 
     /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).

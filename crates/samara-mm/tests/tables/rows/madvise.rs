@@ -66,4 +66,13 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; seal 10-12; dont-need 10-12; free 10-12; dont-fork 10-12; wipe-on-fork 10-12", "10-12{dc ac wf sl}"),
     ("r 10-12 f; seal 10-12; dont-need 10-12; dont-fork 10-12", "10-12{dc sl}"),
     ("rw 10-11; r 11-12; seal 11-12; dont-fork 10-12 !EPERM", "10-11{dc ac} 11-12{sl}"),
+    // Collapsing into huge pages, as far as areas have a say: a range with no whole one in it has their bound in it at least.
+    ("rw 0-1024; t 0-1; collapse 0-1; collapse 1-2 !EINVAL; collapse 1-512; collapse 1-511 !EINVAL; collapse 511-513", "0-1024"),
+    ("rw 0-1024; collapse 0-1 !EINVAL; t 700-701; collapse 0-1; p-none 0-1024; collapse 0-1", "0-1024"),
+    ("rw 1-512; t 1-512; collapse 1-512 !EINVAL; rw 600-1100; t 600-601; collapse 600-1100 !EINVAL", "1-512 600-1100"),
+    ("rw 0-512; t 0-1; no-huge-page 0-512; collapse 0-1 !EINVAL; huge-page 0-512; collapse 0-1", "0-512"),
+    ("rw+stack 0-512; t 0-1; collapse 0-1 !EINVAL; rw+shared+anon 512-1024; collapse 512-513", "0-512 512-1024"),
+    ("rw+shared 0-1024 f 0; collapse 0-1; rw+shared 0-1024 f 1; collapse 0-1 !EINVAL", "0-1024@1"),
+    ("collapse v6-v8 !EINVAL", "v0-v4 v4-v6 v6-v8"),
+    ("rw 0-600; t 0-1; collapse 1-700 !ENOMEM; collapse 700-701 !ENOMEM; madvise @0 0 collapse", "0-600"),
 ];
