@@ -96,7 +96,7 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
     /// before it done; ENOMEM for holes, with all that is mapped done;
-    /// EAGAIN at the count limit.
+    /// EAGAIN at the count limit; EFAULT where huge pages to populate are wanting ([`AddressSpace::set_huge_pages`]).
     pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
         let guards = matches!(advice, Advice::GuardInstall | Advice::GuardRemove);
         if guards && !self.config.features.contains(Features::GUARD_PAGES) {
@@ -110,8 +110,11 @@ impl<B: Backing> AddressSpace<B> {
         let mut plan = self.begin_walk(start, end)?;
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
-        let went = self.walk(start, end, holes, &mut plan, |_, a, _, e| {
+        let went = self.walk(start, end, holes, &mut plan, |space, a, s, e| {
             let new = advised(a, advice, features)?;
+            if a.flags.contains(Flags::HUGETLB) {
+                space.takes_in_huge_pages(a, advice, s)?;
+            }
             reached = e;
             Ok(new)
         });
@@ -122,6 +125,16 @@ impl<B: Backing> AddressSpace<B> {
             _ => {}
         }
         self.finish(advice_answer(went), plan)
+    }
+
+    /// What only areas of huge pages refuse, from `start` on. Pages are thrown away from whole ones on, up to whole ones.
+    fn takes_in_huge_pages(&self, a: &Area<B>, advice: Advice, start: u64) -> Result<(), Errno> {
+        match advice {
+            Advice::DontNeed | Advice::DontNeedLocked if !a.can_split(start) => Err(Errno::EINVAL),
+            Advice::Collapse => Err(Errno::EINVAL),
+            _ if advice.populates() && !self.has_pages(a) => Err(Errno::EFAULT),
+            _ => Ok(()),
+        }
     }
 
     /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
@@ -168,9 +181,8 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         WipeOnFork => has(Flags::SHARED) || matches!(a.object, Object::File(_)),
         KeepOnFork => has(Flags::DROPPABLE),
         DoDump => (a.is_special() && !has(Flags::HUGETLB)) || has(Flags::DROPPABLE),
-        HugePage | NoHugePage => has(Flags::HUGETLB),
-        DontNeed => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
-        DontNeedLocked => has(Flags::PFNMAP | Flags::HUGETLB),
+        DontNeed => has(Flags::LOCKED | Flags::PFNMAP),
+        DontNeedLocked => has(Flags::PFNMAP),
         Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Cold | PageOut => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),

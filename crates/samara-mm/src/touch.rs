@@ -6,7 +6,7 @@ use crate::area::{Anon, Area, Backing};
 use crate::flags::Flags;
 use crate::space::{AddressSpace, Placed};
 
-/// Pages could not be brought in: the area that ends here allows no access.
+/// Pages could not be brought in: the area that ends here allows no access, or there are none of its size.
 pub(crate) struct NoAccess {
     pub(crate) end: u64,
 }
@@ -26,13 +26,13 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Brings pages in, as MAP_POPULATE and mlock do: a touch of the writable private areas. Areas that are locked on fault,
-    /// and device memory, are passed over. Stops at an area that allows no access, and says so.
+    /// and device memory, are passed over. Stops at an area that allows no access, or that no huge pages are free for, and says so.
     pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), NoAccess> {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (key, next, flags) = (a.start, a.end, a.area.flags);
             if !flags.intersects(Flags::LOCKONFAULT | Flags::IO | Flags::PFNMAP) {
-                if !flags.intersects(Flags::ACCESS) {
+                if !flags.intersects(Flags::ACCESS) || (flags.contains(Flags::HUGETLB) && !self.has_pages(a.area)) {
                     return Err(NoAccess { end: next });
                 }
                 if flags.contains(Flags::WRITE) {

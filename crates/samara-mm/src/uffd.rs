@@ -13,19 +13,22 @@ impl<B: Backing> AddressSpace<B> {
     /// Which files can be registered is the caller's to know.
     ///
     /// # Errors
-    /// EINVAL: bad range, no mode, nothing mapped, or a special area; EBUSY: registered elsewhere; EPERM: an area that may never
+    /// EINVAL: bad range, no mode, nothing mapped, a special area, or a part of a huge page; EBUSY: registered elsewhere; EPERM: an area that may never
     /// be written. Nothing is changed then.
     pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.is_free(start, end) {
+        if modes.is_empty() || !Flags::UFFD.contains(modes) || !self.uffd_starts(start, end) {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
-            if a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE) {
+            if !registrable(a.area) {
                 return Err(Errno::EINVAL.into());
             }
             if !a.area.flags.contains(Flags::MAYWRITE) {
                 return Err(Errno::EPERM.into());
+            }
+            if a.area.flags.contains(Flags::HUGETLB) && end < a.end && !a.area.can_split(end) {
+                return Err(Errno::EINVAL.into());
             }
             if a.extras().uffd.is_some_and(|u| u.id != uffd.id) {
                 return Err(Errno::EBUSY.into());
@@ -37,12 +40,11 @@ impl<B: Backing> AddressSpace<B> {
     /// Takes the registration of `[start, start + len)` back.
     ///
     /// # Errors
-    /// EINVAL: bad range, nothing mapped, or a special area. Nothing is changed then.
+    /// EINVAL: bad range, nothing mapped, a special area, or a start within a huge page. Nothing is changed then. EINVAL also at an end within a huge page, with all before it
+    /// done.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        let nothing = self.is_free(start, end);
-        if nothing || self.areas_in(start, end).any(|a| a.area.is_special() || a.area.flags.contains(Flags::DROPPABLE))
-        {
+        if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
             return Err(Errno::EINVAL.into());
         }
         self.set_uffd(start, end, None, Flags::empty())
@@ -68,6 +70,12 @@ impl<B: Backing> AddressSpace<B> {
         if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
     }
 
+    /// Whether something is mapped there; and `start`, which may lie before it, is not within a huge page, if such are the first.
+    fn uffd_starts(&self, start: u64, end: u64) -> bool {
+        let first = self.met(start, end).next();
+        first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))
+    }
+
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
         self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
         let mut plan = self.begin_walk(start, end)?;
@@ -75,6 +83,11 @@ impl<B: Backing> AddressSpace<B> {
             .walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(with(space.with_derived(a), modes))));
         self.finish(went.map(|_| ()), plan)
     }
+}
+
+/// Whether a userfaultfd can be told of its pages: special areas have none, unless it is for being of huge ones.
+fn registrable<B>(a: &Area<B>) -> bool {
+    !a.flags.contains(Flags::DROPPABLE) && (!a.is_special() || a.flags.contains(Flags::HUGETLB))
 }
 
 fn with<B>(mut new: Area<B>, modes: Flags) -> Area<B> {

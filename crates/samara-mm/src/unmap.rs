@@ -99,7 +99,7 @@ impl<B: Backing> AddressSpace<B> {
             Some(Errno::ENOMEM)
         } else if a.area.flags.contains(Flags::SEALED) {
             Some(Errno::EPERM)
-        } else if (head || tail) && !a.area.can_split() {
+        } else if (head && !a.area.can_split(start)) || (tail && !a.area.can_split(end)) {
             Some(Errno::EINVAL)
         } else {
             None
