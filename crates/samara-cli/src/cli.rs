@@ -204,7 +204,7 @@ pub(crate) struct Check {
     /// Other calls for another number; the same for the same
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls or free; may be given several times [default: every mix]
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls, huge or free; may be given several times [default: every mix]
     #[arg(long = "mix", value_name = "NAME")]
     pub(crate) mixes: Vec<Mix>,
     /// Print one JSON object

@@ -165,7 +165,7 @@ impl Kernel {
         }
         let (pipe, _) = io::pipe()?;
         let zero = |write| std::fs::File::options().read(true).write(write).open("/dev/zero").map(Into::into);
-        let files = vec![
+        let mut files = vec![
             (file.into(), fd::FILE),
             (dup.into(), fd::DUP),
             (again.into(), fd::AGAIN),
@@ -177,6 +177,10 @@ impl Kernel {
             (zero(true)?, fd::ZERO),
             (zero(false)?, fd::ZERO_READ_ONLY),
         ];
+        if let Some(huge) = huge_memfd() {
+            let read_only = reopen(&huge, true, false)?;
+            files.extend([(huge.into(), fd::HUGE), (read_only.into(), fd::HUGE_READ_ONLY)]);
+        }
         let (prot, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
         // SAFETY: a new map at a place that the kernel picks.
@@ -258,6 +262,15 @@ fn memfd() -> io::Result<std::fs::File> {
     let file = unsafe { std::fs::File::from_raw_fd(fd) };
     file.set_len(1 << 20)?;
     Ok(file)
+}
+
+/// A memfd in huge pages of 2 MiB; none where the kernel has no such pages.
+fn huge_memfd() -> Option<std::fs::File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
+    // SAFETY: a plain system call; the name is a C string.
+    let fd = unsafe { libc::memfd_create(c"samara-oracle".as_ptr(), flags) };
+    // SAFETY: the descriptor is new and nobody else's.
+    (fd >= 0).then(|| unsafe { std::fs::File::from_raw_fd(fd) })
 }
 
 /// A System V segment that goes when it is detached from where this process has it; none where the kernel has no such things.
