@@ -205,7 +205,7 @@ pub(crate) struct Check {
     /// Other calls for another number; the same for the same
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls or free; may be given several times [default: all]
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls, huge or free; may be given several times [default: all]
     #[arg(long = "mix", value_name = "NAME", value_delimiter = ',', value_parser = mixes)]
     pub(crate) mixes: Vec<Mixes>,
     /// Print one JSON object

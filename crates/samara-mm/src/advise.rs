@@ -97,7 +97,7 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
     /// before it done; ENOMEM for holes, with all that is mapped done;
-    /// EAGAIN at the count limit. [`Advice::Collapse`] is refused here for what areas say; the pages may refuse it too.
+    /// EAGAIN at the count limit; EFAULT where huge pages to populate are wanting ([`AddressSpace::set_huge_pages`]). [`Advice::Collapse`] is refused here for what areas say; the pages may refuse it too.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
@@ -129,6 +129,9 @@ impl<B: Backing> AddressSpace<B> {
         let mut reached = start;
         let went = self.walk(start, end, holes, &mut plan, |space, a, s, e| {
             let new = advised(a, advice, features)?;
+            if a.flags.contains(Flags::HUGETLB) {
+                space.takes_in_huge_pages(a, advice, s)?;
+            }
             if advice == Advice::Collapse && !space.may_collapse(s, e) {
                 return Err(Errno::EINVAL);
             }
@@ -157,6 +160,15 @@ impl<B: Backing> AddressSpace<B> {
         let written = !a.is_anonymous() || a.anon() != Anon::Untouched;
         let takes = !a.is_special() && !is_secret(a) && !a.flags.intersects(Flags::NOHUGEPAGE | Flags::HUGETLB);
         takes && fits && meets && placed && written
+    }
+
+    /// What only areas of huge pages refuse, from `start` on. Pages are thrown away from whole ones on, up to whole ones.
+    fn takes_in_huge_pages(&self, a: &Area<B>, advice: Advice, start: u64) -> Result<(), Errno> {
+        match advice {
+            Advice::DontNeed | Advice::DontNeedLocked if !a.can_split(start) => Err(Errno::EINVAL),
+            _ if advice.populates() && !self.has_pages(a) => Err(Errno::EFAULT),
+            _ => Ok(()),
+        }
     }
 
     /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
@@ -203,9 +215,8 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         WipeOnFork => has(Flags::SHARED) || matches!(a.object, Object::File(_)),
         KeepOnFork => has(Flags::DROPPABLE),
         DoDump => (a.is_special() && !has(Flags::HUGETLB)) || has(Flags::DROPPABLE),
-        HugePage | NoHugePage => has(Flags::HUGETLB),
-        DontNeed => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
-        DontNeedLocked => has(Flags::PFNMAP | Flags::HUGETLB),
+        DontNeed => has(Flags::LOCKED | Flags::PFNMAP),
+        DontNeedLocked => has(Flags::PFNMAP),
         Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Cold | PageOut => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),

@@ -6,6 +6,7 @@
 
 use crate::flags::{Flags, MapFlags};
 use crate::secret::is_secret;
+use crate::space::PageSize;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
@@ -41,9 +42,14 @@ pub trait Backing: Clone + Eq + Debug {
     fn is_secret(&self) -> bool {
         false
     }
+    /// The size of its pages, if they are huge pages of hugetlbfs: its areas consist of whole ones, which are neither cut nor grown.
+    fn huge_page(&self) -> Option<PageSize> {
+        None
+    }
 }
 
-/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`), and a number that tells two `open`s of it apart.
+/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`; of memory in huge pages of
+/// 2 MiB if it begins with `/anon_hugepage`), and a number that tells two `open`s of it apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device, major and minor number.
@@ -74,6 +80,9 @@ impl Backing for FileId {
     }
     fn is_secret(&self) -> bool {
         &*self.name == "/secretmem (deleted)"
+    }
+    fn huge_page(&self) -> Option<PageSize> {
+        self.name.starts_with("/anon_hugepage").then_some(PageSize::M2)
     }
 }
 
@@ -284,11 +293,6 @@ impl<B> Area<B> {
         self.flags.intersects(Flags::SPECIAL) || matches!(self.object, Object::Special(_))
     }
 
-    /// Whether it may be cut in two.
-    pub(crate) fn can_split(&self) -> bool {
-        !matches!(self.object, Object::Special(_))
-    }
-
     /// Whether new anonymous memory with these flags, right behind it, becomes part of it and changes nothing of it.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
         let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;
@@ -306,6 +310,23 @@ impl<B: Backing> Area<B> {
     /// Whether it may hold pages of its own, which have an identity.
     pub(crate) fn has_own_pages(&self) -> bool {
         !self.flags.contains(Flags::SHARED) && (self.is_private() || self.is_anonymous())
+    }
+
+    /// Whether it may be cut in two at `addr`, which lies within it.
+    pub(crate) fn can_split(&self, addr: u64) -> bool {
+        match self.huge_page() {
+            Some(page) => page.holds(addr),
+            None => !matches!(self.object, Object::Special(_)),
+        }
+    }
+
+    /// The size of its pages, if they are those of hugetlbfs.
+    #[inline]
+    pub(crate) fn huge_page(&self) -> Option<PageSize> {
+        match &self.object {
+            Object::File(file) if self.flags.contains(Flags::HUGETLB) => file.huge_page(),
+            _ => None,
+        }
     }
 
     /// Whether nothing but what was written is behind it: it has no file, or `/dev/zero`.
@@ -326,7 +347,6 @@ pub(crate) fn flags_of(map: MapFlags) -> Flags {
         (MapFlags::LOCKED, Flags::LOCKED),
         (MapFlags::SYNC, Flags::SYNC),
         (MapFlags::STACK, Flags::NOHUGEPAGE),
-        (MapFlags::HUGETLB, Flags::HUGETLB),
     ];
     pairs.iter().filter(|(m, _)| map.contains(*m)).fold(Flags::empty(), |f, (_, v)| f | *v)
 }

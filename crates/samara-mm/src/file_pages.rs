@@ -14,7 +14,7 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// EINVAL: no page, a range or offset that wraps; not a shared area of a file open for writing; a range that leaves it, unless areas alike, of the same
-    /// file, come right behind it. Else as [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the limits. (A memfd that was sealed against writing after it
+    /// file, come right behind it; a part of a huge page. Else as [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the limits. (A memfd that was sealed against writing after it
     /// was mapped is not known here.)
     ///
     /// ```
@@ -46,7 +46,12 @@ impl<B: Backing> AddressSpace<B> {
         mode.set(FileMode::WRITE_SEALED, !first.flags.contains(Flags::MAYWRITE));
         let locked = if first.flags.contains(Flags::LOCKED) { MapFlags::LOCKED } else { MapFlags::empty() };
         let offset = page_offset.checked_mul(self.page()).ok_or(Errno::EOVERFLOW)?;
-        let driver_flags = first.flags & (Flags::SPECIAL | Flags::HUGETLB);
+        // Only mmap itself rounds up to huge pages.
+        let part = first.huge_page().is_some_and(|huge| !huge.holds(len));
+        if part && self.areas.len() <= self.config.max_map_count {
+            return Err(Errno::EINVAL.into());
+        }
+        let driver_flags = first.flags & Flags::SPECIAL;
         let file = MapRequest::file(start, len, first.flags.prot(), MapFlags::SHARED | locked, file.clone(), offset);
         self.map(&MapRequest { mode, driver_flags, ..file })
     }

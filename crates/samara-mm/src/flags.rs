@@ -245,7 +245,8 @@ bitflags! {
         const NONBLOCK = 0x1_0000;
         /// For a stack: huge pages are not wanted.
         const STACK = 0x2_0000;
-        /// Huge pages of hugetlbfs.
+        /// Huge pages of hugetlbfs: in [`linux`](crate::linux) calls, anonymous memory in them, of the size whose logarithm stands in the upper six bits (0: the default size).
+        /// [`AddressSpace::map`](crate::AddressSpace::map) goes by the backing ([`Backing::huge_page`](crate::Backing::huge_page)), and only refuses one without.
         const HUGETLB = 0x4_0000;
         /// Synchronous faults.
         const SYNC = 0x8_0000;

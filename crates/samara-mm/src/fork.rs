@@ -50,6 +50,7 @@ impl<B: Backing> AddressSpace<B> {
         (child.areas, child.extras) = (areas, table);
         (child.limits, child.caps, child.personality) = (self.limits, self.caps, self.personality);
         (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
+        child.huge_pages.clone_from(&self.huge_pages);
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
         // Each area is asked for by itself; only the strict mode looks at the sum.
         let strict = matches!(self.config.overcommit, Overcommit::Never { .. });

@@ -96,7 +96,7 @@ impl<B: Backing> AddressSpace<B> {
         self.sweep_extras();
         let at = self.area_at(addr).filter(|a| a.start < addr).ok_or(NotLearnable::NoSuchPlace)?;
         let (start, end, whole) = (at.start, at.end, at.area.clone());
-        if !whole.can_split() || !self.aligned(addr) {
+        if !whole.can_split(addr) || !self.aligned(addr) {
             return Err(NotLearnable::NothingUnknown);
         }
         // Of several joins there (of areas that moved one after the other) only the last one is still in place.

@@ -97,6 +97,7 @@ mod features;
 mod file_pages;
 mod flags;
 mod fork;
+mod huge;
 mod learn;
 mod limits;
 pub mod linux;

@@ -33,7 +33,7 @@ use crate::plan::Plan;
 use crate::process_advise;
 use crate::remap::RemapFlags;
 use crate::shm::{Segment, ShmFlags};
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, PageSize};
 use alloc::vec::Vec;
 
 /// `mmap`.
@@ -131,6 +131,15 @@ pub trait Host<B> {
     /// ENOMEM.
     fn shared_memory(&mut self, _bytes: u64) -> Result<B, Errno> {
         Err(Errno::ENOMEM)
+    }
+
+    /// A new object in huge pages of this size (`None`: the default size) for an anonymous map with MAP_HUGETLB, private or shared: it says so
+    /// ([`Backing::huge_page`]), and equals no other. How many pages are free is the space's to know ([`AddressSpace::set_huge_pages`]).
+    ///
+    /// # Errors
+    /// EINVAL: there are no pages of this size. ENOMEM.
+    fn huge_memory(&mut self, _page: Option<PageSize>) -> Result<B, Errno> {
+        Err(Errno::EINVAL)
     }
 
     /// Reads the program's memory.
@@ -324,6 +333,14 @@ fn prot(raw: u64) -> Prot {
     Prot::from_bits_retain(raw as u32 | unknown)
 }
 
+/// Where the size of huge pages stands in the flags of `mmap` (MAP_HUGE_SHIFT).
+const HUGE_SHIFT: u32 = 26;
+
+/// The size whose logarithm this is; 0: the default one.
+fn huge_size(log: u32) -> Result<Option<PageSize>, Errno> {
+    if log == 0 { Ok(None) } else { PageSize::new(1 << log).map(Some).ok_or(Errno::EINVAL) }
+}
+
 fn map<B: Backing>(
     space: &mut AddressSpace<B>,
     host: &mut impl Host<B>,
@@ -334,28 +351,34 @@ fn map<B: Backing>(
     if !space.aligned(offset) {
         return Err(Errno::EINVAL);
     }
-    let kind = flags as u32 & MapFlags::TYPE;
+    let (kind, huge) = (flags as u32 & MapFlags::TYPE, flags as u32 >> HUGE_SHIFT);
     // Bits above 32 are unknown ones: only SHARED_VALIDATE minds them.
     let unknown = if flags >> 32 == 0 { 0 } else { 1 << 31 };
-    let flags = MapFlags::from_bits_retain(flags as u32 | unknown);
+    let mut flags = MapFlags::from_bits_retain(flags as u32 | unknown);
     let anonymous = flags.contains(MapFlags::ANONYMOUS);
     let (backing, mode) = if !anonymous {
         let file = host.file(fd as u32 as i32)?;
+        if flags.contains(MapFlags::HUGETLB) && space.huge_page(Some(&file.backing)).is_none() {
+            return Err(Errno::EINVAL);
+        }
         let own = kind & MapFlags::SHARED.bits() != 0 && file.mode.contains(FileMode::ZERO | FileMode::WRITE);
         (Some(if own { host.shared_memory(space.page_up(len))? } else { file.backing }), file.mode)
+    } else if flags.contains(MapFlags::HUGETLB) {
+        // From here on it is a file like any other.
+        let memory = host.huge_memory(huge_size(huge)?)?;
+        flags -= MapFlags::ANONYMOUS;
+        (Some(memory), FileMode::RW)
     } else if kind == MapFlags::SHARED.bits() {
         (Some(host.shared_memory(space.page_up(len))?), FileMode::RW)
     } else {
         (None, FileMode::RW)
     };
-    // Huge pages of hugetlbfs have rules of their own, and a pool that is the host's: none here.
-    if flags.contains(MapFlags::HUGETLB) {
-        return Err(Errno::EINVAL);
-    }
     let prot = Prot::from_bits_retain(prot as u32);
     // A fixed address that looks like an error number comes back as one, whatever is wrong with the rest.
     let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
-    let sound = len != 0 && (1..=space.config().task_size).contains(&space.page_up(len));
+    let sound = space.huge_page(backing.as_ref()).is_none()
+        && len != 0
+        && (1..=space.config().task_size).contains(&space.page_up(len));
     if fixed && start > u64::MAX - 4095 && sound && space.len() <= space.config().max_map_count {
         return Ok(start);
     }

@@ -29,7 +29,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Locks the pages that `[start, start + len)` meets. Special, huge and droppable areas are passed over.
     ///
     /// # Errors
-    /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in because an area allows no access
+    /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in because an area allows no access or no huge page is free
     /// (all is locked then), or above RLIMIT_MEMLOCK; EPERM where nothing may be locked; EINVAL where the range wraps.
     ///
     /// ```

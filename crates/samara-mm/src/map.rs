@@ -8,7 +8,7 @@ use crate::learn::Seam;
 use crate::limits::{Caps, Counters, Overcommit};
 use crate::plan::Plan;
 use crate::secret::{self, is_secret};
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, PageSize};
 use alloc::vec::Vec;
 use bitflags::bitflags;
 
@@ -51,7 +51,7 @@ impl FileMode {
 pub struct MapRequest<B> {
     /// First address; a multiple of the page size.
     pub start: u64,
-    /// Length in bytes; rounded up to pages.
+    /// Length in bytes; rounded up to pages of the backing.
     pub len: u64,
     /// Protection. Unknown bits are ignored, as `mmap` ignores them.
     pub prot: Prot,
@@ -60,7 +60,8 @@ pub struct MapRequest<B> {
     /// The file, or the hidden file of shared anonymous memory (each such map has a new one). `None` for private
     /// anonymous memory.
     pub backing: Option<B>,
-    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for anonymous memory.
+    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for anonymous memory (but for that in huge pages, whose backing is a file
+    /// like any other).
     pub offset: u64,
     /// How the file was opened; means nothing for anonymous memory.
     pub mode: FileMode,
@@ -97,7 +98,8 @@ impl<B: Backing> AddressSpace<B> {
     /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, ETXTBSY, EPERM (over a
     /// sealed area: the cut at the start of the range may stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
     /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at both ends of the range; where the memory of a shared
-    /// object is not promised, it leaves the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too much is locked for it.
+    /// object is not promised, it leaves the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too much is locked for it. Memory in huge pages also: EINVAL for a start within a huge page; and, with the range left empty, EINVAL for
+    /// an offset within one, ENOMEM for want of pages ([`AddressSpace::set_huge_pages`]).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -148,11 +150,15 @@ impl<B: Backing> AddressSpace<B> {
         if r.len == 0 || !self.aligned(r.offset) {
             return Err(Errno::EINVAL);
         }
-        let len = self.page_up(r.len);
-        if len == 0 || self.areas.len() > self.config.max_map_count {
+        let huge = self.huge_page(r.backing.as_ref());
+        let len = self.map_len(r.len, huge)?;
+        if self.areas.len() > self.config.max_map_count || len > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
-        if len > self.config.task_size || start > self.config.task_size - len {
+        if huge.is_some_and(|huge| !huge.holds(start)) {
+            return Err(Errno::EINVAL);
+        }
+        if start > self.config.task_size - len {
             return Err(Errno::ENOMEM);
         }
         if !self.aligned(start) {
@@ -177,13 +183,23 @@ impl<B: Backing> AddressSpace<B> {
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
         }
-        let flags = self.map_flags(r, kind, asked)?;
+        let flags = self.map_flags(r, kind, asked, huge.is_some())?;
         self.deny_execution(None, flags)?;
         Ok((end, flags, offset))
     }
 
+    /// The length of a map that is to be `len` bytes: whole pages.
+    #[inline]
+    pub(crate) fn map_len(&self, len: u64, huge: Option<PageSize>) -> Result<u64, Errno> {
+        match (self.page_up(len), huge) {
+            (_, Some(huge)) => Some(huge.up(len)).filter(|len| *len != 0).ok_or(Errno::EINVAL),
+            (0, None) => Err(Errno::ENOMEM),
+            (len, None) => Ok(len),
+        }
+    }
+
     /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not
-    /// promised leaves it empty, because its object is made last.
+    /// promised leaves it empty, because its object is made last, and so do huge pages that there are not.
     fn put_over(
         &mut self,
         (start, end): (u64, u64),
@@ -206,13 +222,18 @@ impl<B: Backing> AddressSpace<B> {
         }
         let zero = r.mode.contains(FileMode::ZERO) && area.flags.contains(Flags::SHARED);
         let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
-        let uncharged = object && !area.flags.contains(Flags::NORESERVE) && self.may_charge(len).is_err();
-        let made = if uncharged { Err(Errno::ENOMEM) } else { self.may_map_secret(&area, len) };
-        if made.is_err() {
+        let late = if object && !area.flags.contains(Flags::NORESERVE) {
+            self.may_charge(len)
+        } else if area.flags.contains(Flags::HUGETLB) {
+            self.may_have_pages(&area, start, end)
+        } else {
+            self.may_map_secret(&area, len)
+        };
+        if let Err(why) = late {
             if self.empty(start, end, &was).is_err() {
                 plan.truncate(0);
             }
-            return made;
+            return Err(why);
         }
         let store = self.mapped((start, end), area, &around, seams, plan);
         let went = store.and_then(|store| self.commit(store));
@@ -223,7 +244,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// The flags of an area, of which `asked` are those that the request's own flags ask for.
-    fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags) -> Result<Flags, Errno> {
+    fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags, huge: bool) -> Result<Flags, Errno> {
         const PRIVATE: u32 = MapFlags::PRIVATE.bits();
         const SHARED: u32 = MapFlags::SHARED.bits();
         const VALIDATE: u32 = MapFlags::SHARED_VALIDATE.bits();
@@ -241,7 +262,7 @@ impl<B: Backing> AddressSpace<B> {
             DROPPABLE => !no_file || !anonymous || r.flags.intersects(never_droppable),
             _ => true,
         };
-        if refused {
+        if refused || (r.flags.contains(MapFlags::HUGETLB) && !huge) {
             return Err(Errno::EINVAL);
         }
         if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
@@ -290,8 +311,13 @@ impl<B: Backing> AddressSpace<B> {
         } else if shared {
             flags = flags.difference(Flags::MAYWRITE) | Flags::MAYSHARE;
         }
-        if r.flags.contains(MapFlags::NORESERVE) && !matches!(self.config.overcommit, Overcommit::Never { .. }) {
+        if r.flags.contains(MapFlags::NORESERVE)
+            && (huge || !matches!(self.config.overcommit, Overcommit::Never { .. }))
+        {
             flags |= Flags::NORESERVE;
+        }
+        if huge {
+            flags |= Flags::HUGETLB | Flags::DONTEXPAND;
         }
         if accountable(flags) {
             flags |= Flags::ACCOUNT;

@@ -10,7 +10,7 @@ use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
 use crate::map::MapRequest;
 use crate::plan::Plan;
-use crate::space::{AddressSpace, Config};
+use crate::space::{AddressSpace, Config, PageSize};
 use samara::{End, GapQuery, Span};
 
 /// Where searches for free address space begin and end, in bytes. Linux fixes them when a program starts.
@@ -94,7 +94,7 @@ impl Bases {
     }
 }
 
-/// Free address space that is sought. All in bytes; lengths are whole pages.
+/// Free address space that is sought. All in bytes; lengths are whole pages (huge ones, if it is to be a place for such).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// Where the caller would like it; 0: no wish.
@@ -105,11 +105,13 @@ pub struct Want {
     pub flags: MapFlags,
     /// Asks for a place that is congruent to this offset modulo [`Bases::huge`], if one is found.
     pub huge: Option<u64>,
+    /// What the place must be a multiple of: more than the page size for memory in huge pages, which goes nowhere else. The wish is one already.
+    pub align: PageSize,
 }
 
 /// Who chooses where a map goes.
 ///
-/// What is chosen must be whole pages, free, and within user space, or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
+/// What is chosen must be whole pages, free, within user space, and a multiple of what `want` says, or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Backing, Config, FileId, MapRequest, Placement, Prot, Want};
@@ -171,23 +173,23 @@ const LOW_END: u64 = 0x8000_0000;
 /// Where MAP_ABOVE4G begins.
 const ABOVE: u64 = 0x1_0000_0000;
 
-/// Linux's search without alignment.
+/// Linux's search without the alignment that is only wished for.
 fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u64> {
     let bases = &space.config().bases;
     let task = bases.end(want.hint, space.config().task_size);
     let above = if want.flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 };
     if want.flags.contains(MapFlags::BIT32) {
-        return space.free_place(len, bases.low, LOW_END, End::Lowest);
+        return space.free_place(len, want.align, bases.low, LOW_END, End::Lowest);
     }
     if !bases.legacy {
         let least = bases.least.max(space.page()).max(above);
         // In all of user space as far below its end as else below the end of the part.
         let top_down = bases.top_down.saturating_add(task.saturating_sub(bases.window));
-        if let Some(at) = space.free_place(len, least, top_down, End::Highest) {
+        if let Some(at) = space.free_place(len, want.align, least, top_down, End::Highest) {
             return Some(at);
         }
     }
-    space.free_place(len, bases.bottom_up.max(above), task, End::Lowest)
+    space.free_place(len, want.align, bases.bottom_up.max(above), task, End::Lowest)
 }
 
 /// Linux's search for whole huge pages: a place with one huge page more, of which the aligned part is taken.
@@ -214,21 +216,22 @@ impl Want {
 impl<B: Backing> Placement<B> for FirstFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
         let (least, end) = want.window(space.config());
-        let place = |end| space.free_place(want.len, least, end, End::Lowest);
+        let place = |end| space.free_place(want.len, want.align, least, end, End::Lowest);
         let high = space.config().bases.top_down.min(end);
         space.hinted(want, (least, end)).or_else(|| place(high)).or_else(|| place(end))
     }
 }
 
-/// The lowest address of the narrowest gap in this window that has room for `len`.
-fn narrowest<B: Backing>(space: &AddressSpace<B>, len: u64, (least, end): (u64, u64)) -> Option<u64> {
+/// The lowest place in the narrowest gap in this window that has room.
+fn narrowest<B: Backing>(space: &AddressSpace<B>, want: &Want, (least, end): (u64, u64)) -> Option<u64> {
     let (mut from, mut best) = (least, None);
     // The window's end ends the last gap.
     let ends = space.areas().filter(|a| a.end > least).map(|a| (space.config.guarded(a.start, a.area.flags), a.end));
     for (gap, next) in ends.chain([(end, end)]) {
         let wide = gap.min(end).saturating_sub(from);
-        if wide >= len && best.is_none_or(|(least, _)| wide < least) {
-            best = Some((wide, from));
+        let at = want.align.up(from);
+        if wide >= want.len.saturating_add(at.wrapping_sub(from)) && best.is_none_or(|(least, _)| wide < least) {
+            best = Some((wide, at));
         }
         from = from.max(next);
     }
@@ -239,7 +242,7 @@ impl<B: Backing> Placement<B> for BestFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
         let (least, task) = want.window(space.config());
         let high = space.config().bases.top_down.min(task);
-        let place = |end| narrowest(space, want.len, (least, end));
+        let place = |end| narrowest(space, want, (least, end));
         space.hinted(want, (least, task)).or_else(|| place(high)).or_else(|| place(task))
     }
 }
@@ -286,18 +289,23 @@ impl<B: Backing> AddressSpace<B> {
         if request.len == 0 || !self.aligned(request.offset) {
             return Err(Errno::EINVAL);
         }
-        let len = self.page_up(request.len);
-        if len == 0 || len > self.config.task_size || self.areas.len() > self.config.max_map_count {
+        let huge_page = self.huge_page(request.backing.as_ref());
+        let len = self.map_len(request.len, huge_page)?;
+        if len > self.config.task_size || self.areas.len() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
         }
         let hint = match self.page_down(request.start) {
             0 => 0,
             hint => hint.max(self.config.bases.least),
         };
+        let (hint, align) = match huge_page {
+            Some(huge) => (huge.up(hint), huge),
+            None => (hint, self.config.page_size),
+        };
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
         let private = !request.flags.contains(MapFlags::SHARED);
         let huge = self.huge_places(request.backing.as_ref(), private, offset, hint, len);
-        let at = placement.place(self, &Want { hint, len, flags: request.flags, huge }).ok_or(Errno::ENOMEM)?;
+        let at = placement.place(self, &Want { hint, len, flags: request.flags, huge, align }).ok_or(Errno::ENOMEM)?;
         // A policy of somebody's own may be wrong: nothing is mapped over for it.
         if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
@@ -341,18 +349,26 @@ impl<B: Backing> AddressSpace<B> {
         (free && next.is_none_or(|next| end <= self.config.guarded(next.start, next.area.flags))).then_some(at)
     }
 
-    /// `len` bytes of free address space in `[low, high)`, at its lowest or its highest place: what is kept free below an area that grows down
-    /// counts as taken. O(log n), and as much again for each such area that is in the way.
-    pub fn free_place(&self, len: u64, low: u64, high: u64, end: End) -> Option<u64> {
+    /// `len` bytes of free address space in `[low, high)`, at a multiple of `align`, at the lowest or the highest place: what is kept free below an area that grows down
+    /// counts as taken. As in Linux, a gap that has room for no more than a place that happens to be a multiple is passed over. O(log n), and as much again for each such
+    /// area that is in the way.
+    pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {
         let page = self.page();
         let (mut low, mut high) = (low.checked_next_multiple_of(page)?, self.page_down(high));
+        // With as much more as any place in the gap is from a multiple at most.
+        let wide = len.checked_add(align.bytes().saturating_sub(page))?;
+        let rest = len.checked_sub(1)?;
         loop {
             let window = (low < high).then(|| Span::new(low, high - 1))?;
-            let gap = self.areas.find_gap(&GapQuery::new(len).within(window).from(end))?;
+            let gap = self.areas.find_gap(&GapQuery::new(wide).within(window).from(end))?;
+            let at = match end {
+                End::Lowest => align.up(gap.first),
+                End::Highest => align.down(gap.last - rest),
+            };
             let next = self.area_at_or_after(gap.first);
             let room = next.map_or(u64::MAX, |next| self.config.guarded(next.start, next.area.flags));
-            if gap.last < room {
-                return Some(gap.first);
+            if at + rest < room {
+                return Some(at);
             }
             match end {
                 // Nothing lower in this gap can end lower.

@@ -176,8 +176,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Bytes of a page of this area.
     pub(crate) fn page_size_of(&self, at: &Placed<'_, B>) -> u64 {
-        let huge = at.area.flags.contains(Flags::HUGETLB) && self.config.bases.huge != 0;
-        if huge { self.config.bases.huge } else { self.page() }
+        at.area.huge_page().map_or(self.page(), |huge| huge.bytes())
     }
 }
 

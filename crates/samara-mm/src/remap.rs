@@ -9,7 +9,7 @@ use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
 use crate::plan::{Plan, StepKind};
 use crate::shm::is_segment;
-use crate::space::{AddressSpace, Placed};
+use crate::space::{AddressSpace, PageSize, Placed};
 use crate::store::{Around, Side};
 use bitflags::bitflags;
 
@@ -59,7 +59,7 @@ impl<B: Backing> AddressSpace<B> {
     /// `Fixed` with equal lengths moves several areas at once, and keeps the holes between them.
     ///
     /// # Errors
-    /// As `mremap(2)`; EAGAIN and ENOMEM above a limit. A target that was emptied, and areas that were moved before one was refused, stay so: see [`Error::done`].
+    /// As `mremap(2)`; EINVAL for a part of a huge page, or more of them than there were; EAGAIN and ENOMEM above a limit. A target that was emptied, and areas that were moved before one was refused, stay so: see [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, RemapMode, RemapRequest};
@@ -84,6 +84,10 @@ impl<B: Backing> AddressSpace<B> {
         if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(&first)) {
             return Err(Errno::EPERM.into());
         }
+        let r = match first.area.huge_page() {
+            Some(huge) if !crosses => &whole(r, huge)?,
+            _ => r,
+        };
         match r.mode {
             RemapMode::InPlace if r.old_len == r.new_len => Ok(Plan::new()),
             RemapMode::InPlace if r.old_len > r.new_len => {
@@ -91,18 +95,19 @@ impl<B: Backing> AddressSpace<B> {
             }
             RemapMode::InPlace => self.grow(r),
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
-                let from = self.met(r.old, r.old.saturating_add(r.old_len)).count();
+                let (from, more) = self.sources(r);
+                let (end, to_end) = (r.old.saturating_add(r.old_len).saturating_add(more), to + r.new_len + more);
                 // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both sides;
                 // and a few cuts at the ends (the areas between them are whole, and their end adds nothing).
-                let inside = self.met(to, to + r.new_len).count();
+                let inside = self.met(to, to_end).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
-                let mut plan = self.begin(to, to + r.new_len, stores, from.saturating_mul(2).saturating_add(2))?;
-                self.set_aside(r.old, r.old.saturating_add(r.old_len), stores)?;
+                let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(2))?;
+                self.set_aside(r.old, end, stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
                 if !self.extras.is_empty() {
                     // What moves, and what it may join, without a registration.
-                    let moved = (r.old, r.old.saturating_add(r.old_len));
-                    self.derive_extras(&[moved, (to.saturating_sub(1), to + r.new_len)], |extras| extras.uffd = None)?;
+                    let around = (to.saturating_sub(1), to_end);
+                    self.derive_extras(&[(r.old, end), around], |extras| extras.uffd = None)?;
                 }
                 let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
                 self.finish(went, plan)
@@ -145,6 +150,9 @@ impl<B: Backing> AddressSpace<B> {
             return Ok((to, self.remap(&request(RemapMode::Fixed(to)))?));
         }
         let hint = if dontunmap { to } else { 0 };
+        if to != 0 && !dontunmap {
+            self.check_unused(&request(RemapMode::InPlace), to)?;
+        }
         if !dontunmap && (!flags.contains(RemapFlags::MAYMOVE) || self.fits_in_place(&request(RemapMode::InPlace))) {
             return Ok((old, self.remap(&request(RemapMode::InPlace))?));
         }
@@ -154,14 +162,28 @@ impl<B: Backing> AddressSpace<B> {
         if at.area.flags.contains(Flags::SEALED) {
             return Err(Errno::EPERM.into());
         }
+        if at.area.huge_page().is_some() && !dontunmap {
+            // It stays where it is, or is refused.
+            return Ok((old, self.remap(&request(RemapMode::InPlace))?));
+        }
         check_source(&request(RemapMode::InPlace), &at)?;
         self.may_grow(&request(RemapMode::InPlace), at.area.flags)?;
         let file = if let Object::File(file) = &at.area.object { Some(file) } else { None };
         let offset = if file.is_some() { at.offset(self.config.page_size).wrapping_add(old - at.start) } else { 0 };
         let huge = self.huge_places(file, at.area.is_private(), offset, hint, new_len);
-        let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge };
+        let align = self.config.page_size;
+        let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge, align };
         let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
         Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
+    }
+
+    /// How many areas are to be moved, and how much more than was asked for, because the last one is of huge pages.
+    fn sources(&self, r: &RemapRequest) -> (usize, u64) {
+        let end = r.old.saturating_add(r.old_len);
+        self.met(r.old, end).fold((0, 0), |(n, _), a| {
+            let rest = end - a.start.min(end);
+            (n + 1, a.area.huge_page().filter(|_| end < a.end).map_or(0, |huge| huge.up(rest) - rest))
+        })
     }
 
     /// Whether nothing must move: the range shrinks or stays, or there is room behind it. (What is refused anyway is refused in place.)
@@ -179,6 +201,14 @@ impl<B: Backing> AddressSpace<B> {
     fn check_lengths(&self, r: &RemapRequest) -> Result<(), Errno> {
         let rounds = self.config.features.contains(Features::ROUNDS_FIRST);
         if r.dontunmap && r.old_len != r.new_len && !rounds { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// What huge pages ask of a new address, even where it means nothing.
+    fn check_unused(&self, r: &RemapRequest, to: u64) -> Result<(), Errno> {
+        self.check_remap(r)?;
+        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        let bad = at.area.huge_page().is_some_and(|huge| !huge.holds(to));
+        if bad && !at.area.flags.contains(Flags::SEALED) { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
     fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {
@@ -284,6 +314,10 @@ impl<B: Backing> AddressSpace<B> {
         let source = at.area.flags;
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
         self.may_grow(r, source)?;
+        // Whole huge pages may be more than there is room for.
+        if to > self.config.task_size - r.new_len {
+            return Err(Errno::EINVAL);
+        }
         if matches!(r.mode, RemapMode::Fixed(_)) && !self.is_free(to, to + r.new_len) {
             self.unmap_range(to, to + r.new_len, plan)?;
         }
@@ -300,7 +334,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         self.may_arrive(source, (len, r.new_len), to, r.dontunmap)?;
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
-        if !at.area.can_split() && (r.old != at.start || r.old + len != at.end) {
+        if !cuts_allowed(&at, r.old, r.old + len) {
             return Err(Errno::EINVAL);
         }
         self.relocate((r.old, len), (to, r.new_len), r.dontunmap, plan)
@@ -315,7 +349,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut at = r.old;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
-            let (s, e) = (a.start.max(at), a.end.min(end));
+            let (s, mut e) = (a.start.max(at), a.end.min(end));
             if moves_alone(&a) {
                 return Err(Errno::EFAULT);
             }
@@ -325,8 +359,14 @@ impl<B: Backing> AddressSpace<B> {
             if r.dontunmap && a.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
                 return Err(Errno::EINVAL);
             }
-            let cut_special = !a.area.can_split() && (s != a.start || e != a.end);
             let (source, target) = (a.area.flags, to + (s - r.old));
+            if let Some(huge) = a.area.huge_page() {
+                e = s + huge.up(e - s);
+                if !huge.holds(s) || !huge.holds(target) || target > self.config.task_size - (e - s) {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            let cut_special = !cuts_allowed(&a, s, e);
             if !self.is_free(target, target + (e - s)) {
                 self.unmap_range(target, target + (e - s), plan)?;
             }
@@ -432,6 +472,23 @@ fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
 fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
     let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
     zero || a.extras().uffd.is_some() || is_segment(a.area)
+}
+
+/// Whether `[start, end)` of the area may be parted from the rest of it.
+fn cuts_allowed<B: Backing>(a: &Placed<'_, B>, start: u64, end: u64) -> bool {
+    let at = |cut: u64| cut <= a.start || cut >= a.end || a.area.can_split(cut);
+    at(start) && at(end)
+}
+
+/// The request as it is for huge pages: of whole ones, none of them new.
+fn whole(r: &RemapRequest, huge: PageSize) -> Result<RemapRequest, Errno> {
+    let r = RemapRequest { old_len: huge.up(r.old_len), new_len: huge.up(r.new_len), ..*r };
+    let to = match r.mode {
+        RemapMode::InPlace => 0,
+        RemapMode::MoveTo(to) | RemapMode::Fixed(to) => to,
+    };
+    let refused = !huge.holds(r.old) || !huge.holds(to) || r.new_len > r.old_len;
+    if refused { Err(Errno::EINVAL) } else { Ok(r) }
 }
 
 /// What growth and moves ask of the area that the old range starts in.

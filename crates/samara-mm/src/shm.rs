@@ -68,7 +68,8 @@ impl<B: Backing> AddressSpace<B> {
         flags: ShmFlags,
         placement: &mut impl Placement<B>,
     ) -> Result<(u64, Plan), Error> {
-        let (start, len) = (self.attach_at(addr, flags)?, segment.bytes);
+        let start = self.attach_at(addr, flags)?;
+        let len = self.segment_len(&segment.backing, segment.bytes);
         let fixed = if start.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
         if let Some(start) = start.filter(|_| !flags.contains(ShmFlags::REMAP)) {
             let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
@@ -80,6 +81,11 @@ impl<B: Backing> AddressSpace<B> {
         let map = MapRequest::file(at, len, flags.prot(), kind, segment.backing, 0);
         let mode = if flags.contains(ShmFlags::RDONLY) { FileMode::READ } else { FileMode::RW };
         self.mmap(&MapRequest { mode, ..map }, placement)
+    }
+
+    /// How long a segment of so many bytes is: whole huge pages, if it has such.
+    fn segment_len(&self, backing: &B, bytes: u64) -> u64 {
+        self.huge_page(Some(backing)).map_or(bytes, |huge| huge.up(bytes))
     }
 
     /// Where `shmat` attaches; `None`: wherever there is room. Looked at before the segment is.
@@ -104,7 +110,7 @@ impl<B: Backing> AddressSpace<B> {
         let first = first.map(|a| (a.start, a.end, a.area.clone(), a.extras().opened));
         let (start, mut at, of, opened) = first.ok_or(Errno::EINVAL)?;
         let Object::File(backing) = &of.object else { return Err(Errno::EINVAL.into()) };
-        let to = addr.saturating_add(self.page_up(bytes(backing)));
+        let to = addr.saturating_add(self.page_up(self.segment_len(backing, bytes(backing))));
         self.begin_store(0)?;
         let mut plan = Plan::new();
         plan.reserve(self.met(start, to).count().saturating_add(1).saturating_mul(2))?;

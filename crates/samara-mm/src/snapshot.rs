@@ -39,6 +39,7 @@ impl<B: Backing + Send + Sync> AddressSpace<B> {
         (copy.stray_locked, copy.elsewhere, copy.next_id) = (self.stray_locked, self.elsewhere, self.next_id);
         (copy.limits, copy.caps, copy.personality) = (self.limits, self.caps, self.personality);
         (copy.mdwe, copy.merges_pages) = (self.mdwe, self.merges_pages);
+        copy.huge_pages.clone_from(&self.huge_pages);
         Ok(copy)
     }
 }

@@ -16,17 +16,22 @@ use crate::merge;
 use crate::personality::Personality;
 use crate::place::Bases;
 use crate::reasons::Reasons;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use samara::{GapQuery, RangeMap, Span};
 
 /// A page size in bytes: a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PageSize(u64);
 
 impl PageSize {
     /// 4 KiB.
     pub const K4: PageSize = PageSize(4096);
+    /// 2 MiB.
+    pub const M2: PageSize = PageSize(1 << 21);
+    /// 1 GiB.
+    pub const G1: PageSize = PageSize(1 << 30);
 
     /// `bytes` as a page size; `None` unless it is a power of two from 256 to 2^40.
     pub const fn new(bytes: u64) -> Option<PageSize> {
@@ -36,6 +41,21 @@ impl PageSize {
     /// In bytes.
     pub const fn bytes(self) -> u64 {
         self.0
+    }
+
+    /// Whether `x` is a multiple of it.
+    pub(crate) fn holds(self, x: u64) -> bool {
+        x & (self.0 - 1) == 0
+    }
+
+    /// `x` rounded down to a multiple of it.
+    pub(crate) fn down(self, x: u64) -> u64 {
+        x & !(self.0 - 1)
+    }
+
+    /// `x` rounded up to a multiple of it, wrapping to 0.
+    pub(crate) fn up(self, x: u64) -> u64 {
+        x.wrapping_add(self.0 - 1) & !(self.0 - 1)
     }
 }
 
@@ -213,6 +233,8 @@ pub struct AddressSpace<B> {
     pub(crate) personality: Personality,
     /// PR_SET_MEMORY_MERGE.
     pub(crate) merges_pages: bool,
+    /// Free huge pages by size.
+    pub(crate) huge_pages: Option<Arc<[(PageSize, u64)]>>,
     pub(crate) next_id: u64,
     /// Joins of the last call, for learning.
     pub(crate) seams: Vec<Seam<B>>,
@@ -235,6 +257,7 @@ impl<B: Backing> AddressSpace<B> {
             mdwe: None,
             personality: Personality::empty(),
             merges_pages: false,
+            huge_pages: None,
             next_id: 1,
             seams: Vec::new(),
         }

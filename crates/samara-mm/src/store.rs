@@ -126,7 +126,9 @@ impl<B: Backing> AddressSpace<B> {
                 continue;
             }
             if let Some(why) = self.keeps(&a, first, start, end) {
-                around.refused = Some((why, !first));
+                // What refuses to be cut at the end was cut at the start.
+                let cut = !first || (why == Errno::EINVAL && a.start < start && a.area.can_split(start));
+                around.refused = Some((why, cut));
                 break;
             }
             if plan.reserve(2).is_err() {
@@ -411,17 +413,18 @@ impl<B: Backing> AddressSpace<B> {
         let around = Around::new(left, right, was);
         let mut joins = Plan::new();
         let store = self.joined((start, end), new, &around, seams, &mut joins);
-        if cuts.iter().any(|c| c.1) && !old.area.can_split() {
-            return Err(Errno::EINVAL);
-        }
-        // Where something joins, at most one side is cut, and the count does not grow: no limit to look at.
-        let room = self.config.max_map_count.saturating_sub(self.areas.len());
         let wanted = || cuts.into_iter().filter(|c| c.1);
-        if joins.is_empty() && wanted().count() > room {
-            for (at, _) in wanted().take(room) {
+        // Where something joins, at most one side is cut, and the count does not grow: no limit to look at.
+        let room = if joins.is_empty() { self.config.max_map_count.saturating_sub(self.areas.len()) } else { 2 };
+        let refused = |(made, (at, _))| match made < room {
+            true => (!old.area.can_split(at)).then_some((made, Errno::EINVAL)),
+            false => Some((made, Errno::ENOMEM)),
+        };
+        if let Some((made, why)) = wanted().enumerate().find_map(refused) {
+            for (at, _) in wanted().take(made) {
                 self.cut(at, plan)?;
             }
-            return Err(Errno::ENOMEM);
+            return Err(why);
         }
         // The store makes the cuts.
         let steps = plan.len();

@@ -7,7 +7,7 @@ use crate::flags::Flags;
 use crate::secret::is_secret;
 use crate::space::{AddressSpace, Placed};
 
-/// Pages could not be brought in: the area that ends here allows no access, or is secret.
+/// Pages could not be brought in: the area that ends here allows no access, is secret, or there are none of its size.
 pub(crate) struct NoAccess {
     pub(crate) end: u64,
 }
@@ -41,13 +41,14 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Brings pages in, as MAP_POPULATE and mlock do: a touch of the writable private areas. Areas that are locked on fault,
-    /// and device memory, are passed over. Stops at an area that allows no access, or is secret, and says so.
+    /// and device memory, are passed over. Stops at an area that allows no access, is secret, or that no huge pages are free for, and says so.
     pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), NoAccess> {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (key, next, flags) = (a.start, a.end, a.area.flags);
             if !flags.intersects(Flags::LOCKONFAULT | Flags::IO | Flags::PFNMAP) {
-                if !flags.intersects(Flags::ACCESS) || is_secret(a.area) {
+                let wanting = flags.contains(Flags::HUGETLB) && !self.has_pages(a.area);
+                if !flags.intersects(Flags::ACCESS) || is_secret(a.area) || wanting {
                     return Err(NoAccess { end: next });
                 }
                 if flags.contains(Flags::WRITE) {

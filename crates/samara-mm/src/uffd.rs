@@ -14,7 +14,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Which files can be registered is the caller's to know.
     ///
     /// # Errors
-    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment, or minor faults of memory that is not shared; EBUSY: registered elsewhere; EPERM: an area that may never
+    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment, minor faults of memory that is not shared, or a part of a huge page; EBUSY: registered elsewhere; EPERM: an area that may never
     /// be written. Nothing is changed then.
     ///
     /// ```
@@ -28,7 +28,7 @@ impl<B: Backing> AddressSpace<B> {
     /// ```
     pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        if modes.is_empty() || !Flags::UFFD.contains(modes) || self.is_free(start, end) {
+        if modes.is_empty() || !Flags::UFFD.contains(modes) || !self.uffd_starts(start, end) {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
@@ -37,6 +37,9 @@ impl<B: Backing> AddressSpace<B> {
             }
             if !a.area.flags.contains(Flags::MAYWRITE) {
                 return Err(Errno::EPERM.into());
+            }
+            if a.area.flags.contains(Flags::HUGETLB) && end < a.end && !a.area.can_split(end) {
+                return Err(Errno::EINVAL.into());
             }
             if a.extras().uffd.is_some_and(|u| u.id != uffd.id) {
                 return Err(Errno::EBUSY.into());
@@ -48,10 +51,11 @@ impl<B: Backing> AddressSpace<B> {
     /// Takes the registration of `[start, start + len)` back.
     ///
     /// # Errors
-    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment. Nothing is changed then.
+    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment, or a start within a huge page. Nothing is changed then. EINVAL also at an end within a huge page, with all before it
+    /// done.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        if self.is_free(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
+        if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
             return Err(Errno::EINVAL.into());
         }
         self.set_uffd(start, end, None, Flags::empty())
@@ -77,6 +81,12 @@ impl<B: Backing> AddressSpace<B> {
         if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
     }
 
+    /// Whether something is mapped there; and `start`, which may lie before it, is not within a huge page, if such are the first.
+    fn uffd_starts(&self, start: u64, end: u64) -> bool {
+        let first = self.met(start, end).next();
+        first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))
+    }
+
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
         self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
         let mut plan = self.begin_walk(start, end)?;
@@ -86,9 +96,10 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// Whether it can be registered at all, as far as areas tell.
+/// Whether it can be registered at all, as far as areas tell: special areas have none, unless it is for being of huge ones.
 fn registrable<B: Backing>(a: &Area<B>) -> bool {
-    !a.is_special() && !a.flags.contains(Flags::DROPPABLE) && !is_segment(a)
+    let huge = a.flags.contains(Flags::HUGETLB);
+    !a.flags.contains(Flags::DROPPABLE) && (huge || !(a.is_special() || is_segment(a)))
 }
 
 fn with<B>(mut new: Area<B>, modes: Flags) -> Area<B> {

@@ -49,7 +49,7 @@ impl<B: Backing> AddressSpace<B> {
             met = at.first < end;
             let (head, tail) = (at.first < start, end <= at.last);
             let alone = end - 1 <= at.last || next.is_none_or(|(next, _)| end <= next.first);
-            if !met || !alone || (head && tail) || sticks(area, head || tail).is_some() {
+            if !met || !alone || (head && tail) || sticks(area, (head, start), (tail, end)).is_some() {
                 return Revision::Keep;
             }
             let (from, to) = (at.first.max(start), at.last.min(end - 1) + 1);
@@ -102,16 +102,16 @@ impl<B: Backing> AddressSpace<B> {
         if first && head && tail && self.areas.len() >= self.config.max_map_count {
             Some(Errno::ENOMEM)
         } else {
-            sticks(a.area, head || tail)
+            sticks(a.area, (head, start), (tail, end))
         }
     }
 }
 
-/// Why an area lets no part of it go, or, where it is cut, not only a part.
-fn sticks<B>(area: &Area<B>, cut: bool) -> Option<Errno> {
+/// Why an area lets no part of it go, or, where it is cut at `start` or at `end`, not only a part.
+fn sticks<B: Backing>(area: &Area<B>, (head, start): (bool, u64), (tail, end): (bool, u64)) -> Option<Errno> {
     if area.flags.contains(Flags::SEALED) {
         Some(Errno::EPERM)
-    } else if cut && !area.can_split() {
+    } else if (head && !area.can_split(start)) || (tail && !area.can_split(end)) {
         Some(Errno::EINVAL)
     } else {
         None

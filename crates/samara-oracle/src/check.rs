@@ -5,7 +5,7 @@ use crate::compare::{Difference, Sides, Told, Twist, Verdict};
 use crate::draw::Shape;
 use crate::mix::Mix;
 use crate::model::SYS_MSEAL;
-use crate::op::{Op, PAGE, at, fd, segment};
+use crate::op::{HUGE_PAGES, Op, PAGE, at, fd, segment};
 use crate::print::{Code, name, returned};
 use crate::proc::read;
 use crate::rng::Rng;
@@ -284,6 +284,7 @@ pub(crate) struct Abilities {
     segments: bool,
     merge_pages: bool,
     files: bool,
+    huge: bool,
     uffd: bool,
 }
 
@@ -299,6 +300,9 @@ impl Abilities {
             Op::call(libc::SYS_shmat, &[segment::ONE, at(30)]),
             // PR_SET_MEMORY_MERGE.
             Op::call(libc::SYS_prctl, &[67, 1]),
+            // Memory in huge pages that asks for none.
+            Op::call(libc::SYS_mmap, &[at(HUGE_PAGES), PAGE, 3, 0x4_4032, fd::NONE, 0]),
+            Op::call(libc::SYS_mmap, &[at(HUGE_PAGES), PAGE, 1, 0x4011, fd::HUGE, 0]),
         ];
         let out = sides.kernel.run(&ops, Scope::Window)?;
         let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
@@ -322,10 +326,11 @@ impl Abilities {
         let register = [Op::Uffd { on: true, at: at(0), len: PAGE }];
         let uffd = sides.kernel.run(&register, Scope::Window).is_ok_and(|out| out.ended == Ended::Done);
         let (heap, segments, merge_pages) = (well(4), well(5), well(6));
+        let huge = well(7) && well(8) && no_huge_pages();
         // Where memfds have huge pages, they seek places for them.
-        let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
-        let files = huge.is_empty() || huge.contains("[never]") || huge.contains("[deny]");
-        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, files, uffd })
+        let shmem = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
+        let files = shmem.is_empty() || shmem.contains("[never]") || shmem.contains("[deny]");
+        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, files, huge, uffd })
     }
 
     /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be run at all.
@@ -341,18 +346,20 @@ impl Abilities {
                 let limit = sides.kernel.max_map_count();
                 Err(format!("vm.max_map_count is {limit}: too many areas to make"))?;
             }
+            Mix::Huge if !self.huge => Err(NO_HUGE)?,
             Mix::Heap if !self.heap => Err("a heap cannot be placed (PR_SET_MM_MAP)")?,
             Mix::Free => foretellable()?,
             _ => {}
         }
         let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
         type Part = fn(&mut Shape) -> &mut bool;
-        let parts: [(bool, Part, &str); 6] = [
+        let parts: [(bool, Part, &str); 7] = [
             (self.seal, |s| &mut s.seal, "mseal: this kernel lacks it, or refuses it"),
             (self.lock_all, |s| &mut s.lock_all, "mlockall: this process may not lock all that it has"),
             (self.heap, |s| &mut s.heap, "brk: a heap cannot be placed (PR_SET_MM_MAP)"),
             (self.segments, |s| &mut s.segments, "shmat: there are no System V segments"),
             (self.files, |s| &mut s.files, "files: memfds seek places that suit huge pages (shmem_enabled)"),
+            (self.huge, |s| &mut s.huge, NO_HUGE),
             (self.merge_pages, |s| &mut s.merge_pages, "PR_SET_MEMORY_MERGE: this kernel lacks it, or refuses it"),
         ];
         for (_, part, why) in parts.iter().filter(|(able, ..)| !able) {
@@ -367,6 +374,16 @@ impl Abilities {
 fn refusal((nr, errno): (i64, i64)) -> String {
     let (name, errno) = (name(nr).unwrap_or("a call"), returned(-errno));
     format!("{name}: this process may not make it, or this kernel lacks it: {errno}")
+}
+
+const NO_HUGE: &str = "huge pages: the default ones are not of 2 MiB, or some are free, which calls would take, or MAP_HUGETLB with MAP_NORESERVE is refused";
+
+/// Whether huge pages are of 2 MiB unless somebody asks for another size, and calls find none of them.
+fn no_huge_pages() -> bool {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let none = |name: &str| read(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}")).trim() == "0";
+    let size = |line: &str| line.strip_prefix("Hugepagesize:").is_some_and(|rest| rest.trim() == "2048 kB");
+    read("/proc/meminfo").lines().any(size) && none("free_hugepages") && none("nr_overcommit_hugepages")
 }
 
 /// Whether places can be foretold in this process's children; if not, why.

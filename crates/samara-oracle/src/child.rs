@@ -251,7 +251,7 @@ fn files() -> io::Result<Vec<(std::os::fd::OwnedFd, u64)>> {
     }
     let (pipe, _) = io::pipe()?;
     let zero = |write| std::fs::File::options().read(true).write(write).open("/dev/zero").map(Into::into);
-    Ok(vec![
+    let mut files = vec![
         (file.into(), fd::FILE),
         (dup.into(), fd::DUP),
         (again.into(), fd::AGAIN),
@@ -262,7 +262,12 @@ fn files() -> io::Result<Vec<(std::os::fd::OwnedFd, u64)>> {
         (pipe.into(), fd::PIPE),
         (zero(true)?, fd::ZERO),
         (zero(false)?, fd::ZERO_READ_ONLY),
-    ])
+    ];
+    if let Some(huge) = huge_memfd() {
+        let read_only = reopen(&huge, true, false)?;
+        files.extend([(huge.into(), fd::HUGE), (read_only.into(), fd::HUGE_READ_ONLY)]);
+    }
+    Ok(files)
 }
 
 /// While it lives, what a terminal or a user sends to a whole group of processes waits. A child that is born meanwhile never gets it: it ends soon, and
@@ -301,6 +306,15 @@ fn memfd() -> io::Result<std::fs::File> {
     let file = unsafe { std::fs::File::from_raw_fd(fd) };
     file.set_len(1 << 20)?;
     Ok(file)
+}
+
+/// A memfd in huge pages of 2 MiB; none where the kernel has no such pages.
+fn huge_memfd() -> Option<std::fs::File> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_HUGETLB | libc::MFD_HUGE_2MB;
+    // SAFETY: a plain system call; the name is a C string.
+    let fd = unsafe { libc::memfd_create(c"samara-oracle".as_ptr(), flags) };
+    // SAFETY: the descriptor is new and nobody else's.
+    (fd >= 0).then(|| unsafe { std::fs::File::from_raw_fd(fd) })
 }
 
 /// A System V segment that goes when it is detached from where this process has it; none where the kernel has no such things.

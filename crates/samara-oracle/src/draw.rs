@@ -1,5 +1,6 @@
 //! How ops are drawn: each mix has its own odds. Knows which calls there are, not what they do.
 
+mod huge;
 mod rare;
 
 use crate::model::{Model, SYS_MSEAL};
@@ -32,6 +33,8 @@ pub(crate) struct Shape {
     pub(crate) heap: bool,
     /// Files, where the kernel chooses the place.
     pub(crate) files: bool,
+    /// Memory in huge pages.
+    pub(crate) huge: bool,
     /// Makes areas first, until so many are left to the limit.
     pub(crate) fill: Option<u64>,
 }
@@ -50,6 +53,7 @@ pub(crate) enum Kind {
     Limited,
     Calls,
     Heap,
+    Huge,
     Free,
 }
 
@@ -78,6 +82,7 @@ pub(crate) fn draw(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
         Kind::Calls if r.one_in(2) => rare::rare(r, shape, model),
         Kind::Calls => general(r, shape),
         Kind::Heap => rare::heap(r, shape, model),
+        Kind::Huge => huge::huge(r, shape, i),
         Kind::Free => free(r, shape, model, i),
     }
 }
@@ -480,6 +485,9 @@ fn free(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
         }
         _ => (MapFlags::empty(), hint),
     };
+    if shape.huge && r.one_in(5) {
+        return huge::anywhere(r, hint, len, extra);
+    }
     if shape.files && r.one_in(6) {
         let kind = r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]) | MapFlags::NORESERVE | extra;
         return mmap(hint, len, r.pick(&[0, 1, 3]), kind, r.pick(&FILES), r.pick(&[0, PAGE, HUGE, 3 * PAGE + HUGE]));

@@ -2,6 +2,7 @@
 
 use crate::child::Scope;
 use crate::draw::{Kind, Shape};
+use crate::op::{HUGE_PAGES, PAGES};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 
@@ -31,13 +32,15 @@ pub enum Mix {
     Heap,
     /// Calls that programs make seldom: System V segments, remap_file_pages, process_madvise, pkey_mprotect, msync, mincore, prctl.
     Calls,
+    /// Memory in huge pages (hugetlbfs), of which none is free: areas, and calls on whole pages and on parts of them.
+    Huge,
     /// Places that the kernel chooses, foretold from the whole address space.
     Free,
 }
 
 impl Mix {
     /// All of them.
-    pub const ALL: [Mix; 12] = [
+    pub const ALL: [Mix; 13] = [
         Mix::Basic,
         Mix::Remap,
         Mix::Forks,
@@ -49,6 +52,7 @@ impl Mix {
         Mix::Limits,
         Mix::Heap,
         Mix::Calls,
+        Mix::Huge,
         Mix::Free,
     ];
 
@@ -66,6 +70,7 @@ impl Mix {
             Mix::Limits => "limits",
             Mix::Heap => "heap",
             Mix::Calls => "calls",
+            Mix::Huge => "huge",
             Mix::Free => "free",
         }
     }
@@ -90,6 +95,7 @@ impl Mix {
             merge_pages: false,
             heap: false,
             files: false,
+            huge: false,
             fill: None,
         };
         let calls = Shape { segments: true, merge_pages: true, heap: true, ..plain };
@@ -142,7 +148,17 @@ impl Mix {
                 let all = Shape { forks: true, lock: true, seal: true, odd: true, ..few };
                 vec![few, all, Shape { pages: 60, len: 100, ..few }]
             }
-            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, files: true, ..plain }],
+            Mix::Huge => {
+                let few = Shape { kind: Kind::Huge, len: 60, pages: 5 * HUGE_PAGES, huge: true, forks: true, ..plain };
+                let all = Shape { pages: PAGES, len: 100, segments: true, ..few };
+                let locks = Shape { seal: true, lock: true, lock_all: true, ..few };
+                // With registrations.
+                let own = Shape { forks: false, seal: true, ..few };
+                let mut shapes = [few, locks, all, own].repeat(16);
+                shapes.push(Shape { len: 300, lock_all: false, forks: false, fill: Some(14), ..locks });
+                shapes
+            }
+            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, files: true, huge: true, ..plain }],
         }
     }
 }

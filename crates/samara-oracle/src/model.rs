@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 /// Above the numbers of open files: hidden files of shared anonymous memory.
 const HIDDEN: u64 = 1 << 16;
+/// Above those: hidden files in huge pages.
+const HUGE: u64 = 1 << 24;
 /// Above those: areas that were there before the first op.
 const FOREIGN: u64 = 1 << 32;
 
@@ -192,6 +194,8 @@ impl linux::Host<FileId> for Files {
             fd::PIPE => (7, FileMode::READ | FileMode::UNMAPPABLE | FileMode::NOEXEC),
             fd::ZERO => (8, FileMode::RW | FileMode::ZERO),
             fd::ZERO_READ_ONLY => (9, FileMode::READ | FileMode::ZERO),
+            fd::HUGE => return Ok(OpenFile { backing: huge(10), mode: FileMode::RW }),
+            fd::HUGE_READ_ONLY => return Ok(OpenFile { backing: huge(11), mode: FileMode::READ }),
             _ => return Err(Errno::EBADF),
         };
         let name = if mode.contains(FileMode::ZERO) { "/dev/zero" } else { "" };
@@ -201,6 +205,11 @@ impl linux::Host<FileId> for Files {
     fn shared_memory(&mut self, _bytes: u64) -> Result<FileId, Errno> {
         self.hidden += 1;
         Ok(id(HIDDEN + self.hidden))
+    }
+
+    fn huge_memory(&mut self, page: Option<PageSize>) -> Result<FileId, Errno> {
+        self.hidden += 1;
+        if page.is_none_or(|page| page == PageSize::M2) { Ok(huge(HUGE + self.hidden)) } else { Err(Errno::EINVAL) }
     }
 
     fn is_self(&mut self, _pidfd: i32) -> Result<bool, Errno> {
@@ -234,6 +243,10 @@ fn id(open: u64) -> FileId {
     FileId { dev: (0, 1), inode: open, open, name: Arc::from("") }
 }
 
+fn huge(open: u64) -> FileId {
+    FileId { name: Arc::from("/anon_hugepage (deleted)"), ..id(open) }
+}
+
 fn seen(a: Placed<'_, FileId>) -> Seen {
     let perms = (a.area.flags & Flags::ACCESS).bits() | (a.area.flags & Flags::MAYSHARE).bits() >> 4;
     let file = matches!(a.area.object, Object::File(_));
@@ -252,11 +265,12 @@ fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
         Op::Call(libc::SYS_madvise, [at, len, 22 | 23, ..]) => (at, len),
         _ => return false,
     };
-    let hidden =
-        |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if (HIDDEN..FOREIGN).contains(&f.open));
+    let hidden = |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if (HIDDEN..HUGE).contains(&f.open));
+    // A write to huge pages that there are not is no fault of the area's.
+    let wanting = |a: &Placed<'_, FileId>| matches!(op, Op::Write(_)) && a.area.flags.contains(Flags::HUGETLB);
     space
         .areas_in(at & !(PAGE - 1), at.saturating_add(len))
-        .any(|a| a.area.flags.contains(Flags::MAYBE_GUARD) || hidden(a))
+        .any(|a| a.area.flags.contains(Flags::MAYBE_GUARD) || wanting(&a) || hidden(a))
 }
 
 /// Whether a call would take away or change what was there before the first op.

@@ -2,10 +2,12 @@
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
+/// Pages of a huge page.
+pub(crate) const HUGE_PAGES: u64 = 512;
 /// The window: far below everything that a position-independent program maps, far above all else.
 pub(crate) const BASE: u64 = 0x10_0000_0000;
-/// Its size in pages: room for a stack, its guard gap, and what lies below.
-pub(crate) const PAGES: u64 = 1024;
+/// Its size in pages: room for a stack, its guard gap, and what lies below; and for a dozen huge pages.
+pub(crate) const PAGES: u64 = 12 * HUGE_PAGES;
 pub(crate) const END: u64 = BASE + PAGES * PAGE;
 
 /// Where calls may write: a page, far below the window.
@@ -38,6 +40,10 @@ pub mod fd {
     pub const ZERO: u64 = 108;
     /// `/dev/zero`, opened for reading only.
     pub const ZERO_READ_ONLY: u64 = 109;
+    /// A memfd in huge pages of 2 MiB, if there are such.
+    pub const HUGE: u64 = 110;
+    /// The same file, opened for reading only.
+    pub const HUGE_READ_ONLY: u64 = 111;
     /// No file.
     pub const NONE: u64 = u64::MAX;
 }

@@ -163,6 +163,8 @@ impl Display for Op {
                             "pipe",
                             "zero",
                             "zero_read_only",
+                            "huge",
+                            "huge_read_only",
                         ];
                         if let Some(file) = a[4].checked_sub(fd::FILE).and_then(|i| file.get(i as usize)) {
                             write!(f, ", {file} from {:#x}", a[5])?;

@@ -112,3 +112,8 @@ fn heap() {
 fn calls() {
     explore(Mix::Calls, 24_000);
 }
+
+#[test]
+fn huge() {
+    explore(Mix::Huge, 24_000);
+}

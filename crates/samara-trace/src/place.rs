@@ -11,7 +11,7 @@ impl<B: Backing> Placement<B> for Anywhere<'_> {
         let (least, most) = want.window(space.config());
         let end = space.config().bases.top_down.min(most);
         let from = if least < end { self.0.u64(least..end) } else { least };
-        let place = |low, high| space.free_place(want.len, low, high, End::Lowest);
+        let place = |low, high| space.free_place(want.len, want.align, low, high, End::Lowest);
         place(from, end).or_else(|| place(least, end)).or_else(|| place(least, most))
     }
 }

@@ -6,21 +6,23 @@ use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::*;
 use std::sync::Arc;
 
-type Space = AddressSpace<FileId>;
+type Space = AddressSpace<Thing>;
 
 const HEAP: u64 = 0x5555_0000_0000;
 const SPECIAL: u64 = 0x7fff_e000_0000;
 const WORD: u64 = 0x7fff_d000_0000;
 const SEGMENT: i32 = 5;
+const HUGE_SEGMENT: i32 = 6;
 /// Memory and swap together.
 const MEMORY: u64 = 1 << 36;
 
 /// The files by descriptor, which is their place in `FILES`; and how many hidden ones there have been.
 struct World(u64);
 
-impl Host<FileId> for World {
-    fn file(&mut self, fd: i32) -> Result<OpenFile<FileId>, Errno> {
+impl Host<Thing> for World {
+    fn file(&mut self, fd: i32) -> Result<OpenFile<Thing>, Errno> {
         let name = usize::try_from(fd).ok().and_then(|i| FILES.get(i)).ok_or(Errno::EBADF)?;
+        let huge = name.starts_with("huge");
         let (open, mode) = match *name {
             "f" | "dup" => (1, FileMode::RW),
             "again" => (2, FileMode::RW),
@@ -35,20 +37,29 @@ impl Host<FileId> for World {
             "zero" => (11, FileMode::RW | FileMode::ZERO),
             "zero-ro" => (12, FileMode::READ | FileMode::ZERO),
             "secret" => (13, FileMode::RW),
+            "huge-file" => (14, FileMode::RW),
+            "huge-ro" => (15, FileMode::READ),
             _ => return Err(Errno::EBADF),
         };
-        if *name == "secret" {
-            return Ok(OpenFile { backing: FileId { name: Arc::from("/secretmem (deleted)"), ..file(open) }, mode });
-        }
-        if mode.contains(FileMode::ZERO) {
-            return Ok(OpenFile { backing: FileId { name: Arc::from("/dev/zero"), ..file(open) }, mode });
-        }
-        Ok(OpenFile { backing: file(open), mode })
+        let name = match *name {
+            "secret" => "/secretmem (deleted)",
+            _ if mode.contains(FileMode::ZERO) => "/dev/zero",
+            _ => "/file",
+        };
+        let huge = huge.then_some(PageSize::M2);
+        Ok(OpenFile { backing: Thing { huge, ..thing(open, name) }, mode })
     }
 
-    fn shared_memory(&mut self, _bytes: u64) -> Result<FileId, Errno> {
+    fn shared_memory(&mut self, _bytes: u64) -> Result<Thing, Errno> {
         self.0 += 1;
-        Ok(file(1000 + self.0))
+        Ok(thing(1000 + self.0, "/file"))
+    }
+
+    fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Thing, Errno> {
+        self.0 += 1;
+        let huge = Some(page.unwrap_or(PageSize::M2));
+        let there = [Some(PageSize::M2), Some(PageSize::G1)].contains(&huge);
+        if there { Ok(Thing { huge, ..thing(1000 + self.0, "/anon_hugepage (deleted)") }) } else { Err(Errno::EINVAL) }
     }
 
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
@@ -60,14 +71,19 @@ impl Host<FileId> for World {
         Ok(())
     }
 
-    fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<FileId>, Errno> {
+    fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Thing>, Errno> {
         self.0 += 1;
-        let backing = FileId { name: Arc::from("/SYSV00000000 (deleted)"), ..file(1000 + self.0) };
-        if id == SEGMENT { Ok(Segment { backing, bytes: 4 * PAGE + 100 }) } else { Err(Errno::EINVAL) }
+        let huge = match id {
+            SEGMENT => None,
+            HUGE_SEGMENT => Some(PageSize::M2),
+            _ => return Err(Errno::EINVAL),
+        };
+        let backing = Thing { huge, ..thing(1000 + self.0, "/SYSV00000000 (deleted)") };
+        Ok(Segment { bytes: self.segment_bytes(&backing), backing })
     }
 
-    fn segment_bytes(&mut self, _segment: &FileId) -> u64 {
-        4 * PAGE + 100
+    fn segment_bytes(&mut self, segment: &Thing) -> u64 {
+        if segment.huge.is_some() { 512 * PAGE + 100 } else { 4 * PAGE + 100 }
     }
 
     fn incore(&mut self, vec: u64, _start: u64, _pages: u64) -> Result<(), Errno> {
@@ -75,8 +91,39 @@ impl Host<FileId> for World {
     }
 }
 
-pub(crate) fn file(open: u64) -> FileId {
-    FileId { dev: (0, 1), inode: open, open, name: Arc::from("/file") }
+/// What lies behind areas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thing {
+    id: FileId,
+    huge: Option<PageSize>,
+}
+
+impl Backing for Thing {
+    fn dev(&self) -> (u32, u32) {
+        self.id.dev
+    }
+    fn inode(&self) -> u64 {
+        self.id.inode
+    }
+    fn name(&self) -> &str {
+        &self.id.name
+    }
+    fn is_zero(&self) -> bool {
+        self.id.is_zero()
+    }
+    fn is_segment(&self) -> bool {
+        self.id.is_segment()
+    }
+    fn is_secret(&self) -> bool {
+        self.id.is_secret()
+    }
+    fn huge_page(&self) -> Option<PageSize> {
+        self.huge
+    }
+}
+
+fn thing(open: u64, name: &str) -> Thing {
+    Thing { id: FileId { dev: (0, 1), inode: open, open, name: Arc::from(name) }, huge: None }
 }
 
 pub(crate) struct Engine {
@@ -229,6 +276,7 @@ impl Machine for Engine {
             Origin::Least => self.space.config().bases.least,
             Origin::Word => WORD,
             Origin::Segment => SEGMENT as u64,
+            Origin::HugeSegment => HUGE_SEGMENT as u64,
             Origin::File(i) => i as u64,
         }
     }
@@ -244,6 +292,10 @@ impl Machine for Engine {
     fn sums(&mut self) -> [u64; SUMS.len()] {
         let counters = self.space.counters();
         [counters.total, counters.data, counters.stack, counters.locked]
+    }
+
+    fn huge_pages(&self) -> bool {
+        true
     }
 
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {

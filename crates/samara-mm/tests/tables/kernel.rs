@@ -13,8 +13,10 @@ struct Fixed {
     least: u64,
     special: u64,
     segment: u64,
+    huge_segment: u64,
     max_map_count: u64,
     guesses: bool,
+    huge_pages: bool,
 }
 
 /// In memory that may be written to.
@@ -49,6 +51,11 @@ impl Fixed {
         let (f, g) = (memfd(0), memfd(0));
         let again = |flags| open(&format!("/proc/self/fd/{f}"), flags);
         let mounted = mounted();
+        // MFD_HUGETLB, MFD_HUGE_2MB.
+        let huge = match raw(libc::SYS_memfd_create, [c"huge".as_ptr() as u64, 4 | 21 << 26, 0, 0, 0, 0]) {
+            fd if fd >= 0 => fd as u64,
+            _ => MISSING,
+        };
         let mut pipe = [0i32; 2];
         assert_eq!(raw(libc::SYS_pipe2, [pipe.as_mut_ptr() as u64, 0, 0, 0, 0, 0]), 0);
         let files = FILES.map(|name| match name {
@@ -65,6 +72,9 @@ impl Fixed {
             "future-sealed" => memfd(libc::F_SEAL_FUTURE_WRITE),
             "no-exec" => mounted[0],
             "append-only" => mounted[1],
+            "huge-file" => huge,
+            "huge-ro" if huge != MISSING => open(&format!("/proc/self/fd/{huge}"), libc::O_RDONLY),
+            "huge-ro" => MISSING,
             "zero" => open("/dev/zero", libc::O_RDWR),
             "zero-ro" => open("/dev/zero", libc::O_RDONLY),
             "secret" => secret(),
@@ -86,8 +96,11 @@ impl Fixed {
             files,
             least,
             special: special(&maps),
-            segment: segment(),
+            segment: segment(4 * PAGE + 100, 0),
+            // SHM_HUGETLB, SHM_NORESERVE.
+            huge_segment: segment(512 * PAGE + 100, 0o1_4000),
             max_map_count: number(&text("/proc/sys/vm/max_map_count")),
+            huge_pages: huge_pages(kib("Hugepagesize:")),
             guesses: little && number(&text("/proc/sys/vm/overcommit_memory")) == 0,
         }
     }
@@ -123,12 +136,21 @@ fn mounted() -> [u64; 2] {
 }
 
 /// A System V segment that goes with this process, which has it attached.
-fn segment() -> u64 {
-    let id = raw(libc::SYS_shmget, [0, 4 * PAGE + 100, 0o1700, 0, 0, 0]);
+fn segment(bytes: u64, flags: u64) -> u64 {
+    let id = raw(libc::SYS_shmget, [0, bytes, flags | 0o1700, 0, 0, 0]);
     let at = raw(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
     // IPC_RMID.
     raw(libc::SYS_shmctl, [id as u64, 0, 0, 0, 0, 0]);
     if at < 0 { MISSING } else { id as u64 }
+}
+
+/// Whether there are huge pages as rows know them, where the default ones have so many kB: two sizes, and none free.
+fn huge_pages(default_kib: u64) -> bool {
+    let none = |kib: u64| {
+        let read = |name: &str| std::fs::read_to_string(format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}"));
+        ["free_hugepages", "nr_overcommit_hugepages"].iter().all(|name| read(name).is_ok_and(|n| n.trim() == "0"))
+    };
+    default_kib == 2048 && none(2048) && none(1 << 20)
 }
 
 /// Where the kernel's own pages begin, if they are those that rows know: 4, 2 and 2 pages, side by side; else 0.
@@ -396,6 +418,7 @@ impl Machine for Kernel<'_> {
             Origin::Least => self.fixed.least,
             Origin::Word => &raw const WORD as u64,
             Origin::Segment => self.fixed.segment,
+            Origin::HugeSegment => self.fixed.huge_segment,
             Origin::File(i) => self.fixed.files[i],
         }
     }
@@ -413,6 +436,10 @@ impl Machine for Kernel<'_> {
 
     fn sums(&mut self) -> [u64; SUMS.len()] {
         SUMS.map(|name| self.sum(name))
+    }
+
+    fn huge_pages(&self) -> bool {
+        self.fixed.huge_pages
     }
 
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize {

@@ -87,6 +87,8 @@ pub(crate) trait Machine {
     fn guesses(&self) -> bool;
     /// What `SUMS` are, in bytes.
     fn sums(&mut self) -> [u64; SUMS.len()];
+    /// Whether there are huge pages of 2 MiB, which are the default ones, and of 1 GiB, but none of them free.
+    fn huge_pages(&self) -> bool;
     /// The areas that meet `[start, end)`: how many, written to `to`.
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize;
     /// Whether all that is inside is in order.
@@ -143,6 +145,10 @@ pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
             }
             Step::Guess => {
                 out.lacks = !m.guesses();
+                0
+            }
+            Step::Huge => {
+                out.lacks = !m.huge_pages();
                 0
             }
             Step::Uffd(start, end, mode) => {

@@ -15,10 +15,11 @@
 //!
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in the window, `2p` two pages, `@h3` and `@v2` as above; numbers;
 //! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; `last` is what the last call
-//! returned, `word` the address of a word that holds 1, `segment` the number of a System V segment of 4 pages and 100 bytes; files, flags and advice go by their names (`private|anon`).
+//! returned, `word` the address of a word that holds 1, `segment` the number of a System V segment of 4 pages and 100 bytes, `huge-segment` of one of 512 pages and 100 bytes in huge pages; files, flags and advice go by their names (`private|anon`).
 //!
 //! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so many pages more than now, or in all), `nocaps`, `privileged` (the row needs
-//! capabilities), `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `room 2` (so many areas until there are too many).
+//! capabilities), `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `huge` (it needs huge pages of 2 MiB, the default, and of 1 GiB, and none of
+//! them free), `room 2` (so many areas until there are too many).
 //!
 //! The areas: `10-12` each, then what the row is about: `:rw` protection (with `s` if shared), `@3` offset in pages, `[..]` all its flags, `{..}` those that are not about
 //! reading, writing, executing and sharing.
@@ -40,6 +41,8 @@ pub(crate) enum Origin {
     Word,
     /// The number of a System V segment of 4 pages and 100 bytes.
     Segment,
+    /// The number of one of 512 pages and 100 bytes, in huge pages.
+    HugeSegment,
     File(usize),
 }
 
@@ -73,6 +76,7 @@ pub(crate) enum Step {
     Room(u64),
     Privileged,
     Guess,
+    Huge,
     Uffd(Arg, Arg, u64),
     Fault(Arg, Access),
     /// PROCMAP_QUERY: address, flags, size of its structure, size and address of the room for a name.
@@ -114,8 +118,8 @@ pub(crate) struct Row<'a> {
     pub(crate) areas: &'a str,
 }
 
-/// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and others.
-pub(crate) const FILES: [&str; 17] = [
+/// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and others. So is `huge-ro` to `huge-file`, which has huge pages of 2 MiB.
+pub(crate) const FILES: [&str; 19] = [
     "f",
     "dup",
     "again",
@@ -132,6 +136,8 @@ pub(crate) const FILES: [&str; 17] = [
     "zero",
     "zero-ro",
     "secret",
+    "huge-file",
+    "huge-ro",
     "nofile",
 ];
 
@@ -161,7 +167,7 @@ const CALLS: [(&str, u64); 22] = [
     ("remap_file_pages", 216),
 ];
 
-const MAP: [(&str, u64); 26] = [
+const MAP: [(&str, u64); 29] = [
     ("shared", 1),
     ("private", 2),
     ("validate", 3),
@@ -179,6 +185,9 @@ const MAP: [(&str, u64); 26] = [
     ("nonblock", 0x1_0000),
     ("stack", 0x2_0000),
     ("hugetlb", 0x4_0000),
+    ("2mb", 21 << 26),
+    ("1gb", 30 << 26),
+    ("4mb", 22 << 26),
     ("unknown", 0x200_0000),
     ("sync", 0x8_0000),
     ("noreplace", 0x10_0000),
@@ -267,8 +276,13 @@ fn term(text: &str) -> Option<Arg> {
     if let Some(i) = FILES.iter().position(|f| *f == text) {
         return Some(Arg { origin: Origin::File(i), add: 0 });
     }
-    let origins =
-        [("least", Origin::Least), ("last", Origin::Last), ("word", Origin::Word), ("segment", Origin::Segment)];
+    let origins = [
+        ("least", Origin::Least),
+        ("last", Origin::Last),
+        ("word", Origin::Word),
+        ("segment", Origin::Segment),
+        ("huge-segment", Origin::HugeSegment),
+    ];
     let origin = find(&origins, text);
     if let Some(origin) = origin {
         return Some(Arg { origin, add: 0 });
@@ -362,6 +376,7 @@ fn step(words: &[&str]) -> Step {
         "nocaps" => Step::DropCaps,
         "privileged" => Step::Privileged,
         "guess" => Step::Guess,
+        "huge" => Step::Huge,
         "room" => Step::Room(words[1].parse().expect("a number")),
         "limit" => {
             let kinds = [

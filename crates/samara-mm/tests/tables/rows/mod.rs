@@ -11,4 +11,4 @@ macro_rules! tables {
     )*};
 }
 
-tables! { merge split mmap place munmap mprotect mremap brk madvise mlock mseal fork limits special stack shm personality zero secret other views wide order crowded together }
+tables! { merge split mmap place munmap mprotect mremap brk madvise mlock mseal fork limits special stack shm personality zero secret other views wide order crowded together huge }
