@@ -4,6 +4,7 @@
 //!   every call leaves them.
 
 use super::*;
+use crate::apply;
 use crate::decide::Asker;
 
 /// So often a place is looked at for what no call put there.
@@ -34,7 +35,7 @@ impl Tracer<'_> {
         if let Some(decision) = self.decide(tid)
             && let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut())
         {
-            flight.decision = Decision { unsure: flight.decision.unsure, ..decision };
+            flight.decision = Decision { unsure: flight.decision.unsure || decision.unsure, ..decision };
             let compat = flight.decoded.compat;
             let offset = |i| if compat { arch::first_argument(arch::AUDIT_COMPAT) } else { arch::argument(i) };
             for (former, change) in flight.former.iter_mut().zip(decision.changes) {
@@ -70,14 +71,8 @@ impl Tracer<'_> {
         let charge = self.charge.as_mut()?;
         let task = self.tasks.get(&tid)?;
         let flight = task.flight.filter(|f| !f.decoded.call.makes_task() && !f.decoded.stays_out())?;
-        let (space, traffic) = self.spaces.get_mut(&task.space?)?;
-        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
+        let id = task.space?;
         let limits = sys::limits(tid);
-        let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
-        space.look_at_stacks(&flight.decoded, who, limited, &mut self.journal);
-        let others = traffic.flying.iter().filter(|t| **t != tid);
-        let taken: Vec<(u64, u64)> =
-            others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
         let mut asker = Asker {
             pid: task.tgid,
             tid,
@@ -87,7 +82,28 @@ impl Tracer<'_> {
             filtered: task.filtered,
             hidden: task.filtered && self.every_call,
             again: task.again,
+            of: task.tgid,
+            foreign: false,
         };
+        if flight.decoded.call == Call::ProcessMadvise
+            && let Ok(Some(pid)) = kernel::process_of(tid, flight.decoded.args[0] as i32)
+            && let Some(other) = self.tasks.get(&pid).and_then(|t| t.space)
+        {
+            (asker.of, asker.foreign) = (pid, other != id);
+            // The other process runs on meanwhile.
+            if asker.foreign && apply::readable(&self.spaces.get(&id)?.0.model, &flight.decoded) {
+                let (space, _) = self.spaces.get(&other)?;
+                let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &[]);
+                return Some(Decision { unsure: true, ..decision });
+            }
+        }
+        let (space, traffic) = self.spaces.get_mut(&id)?;
+        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
+        let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
+        space.look_at_stacks(&flight.decoded, who, limited, &mut self.journal);
+        let others = traffic.flying.iter().filter(|t| **t != tid);
+        let taken: Vec<(u64, u64)> =
+            others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
             // No flag of mremap's spares what is there: nothing may be, whatever the model knows.

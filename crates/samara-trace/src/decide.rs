@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    Area, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Object, Overcommit,
+    Advice, Area, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Object, Overcommit,
     PageSize, Personality, RemapFlags, Touches, linux,
 };
 
@@ -84,6 +84,9 @@ pub(crate) struct Asker {
     pub(crate) hidden: bool,
     /// The call was counted already: it is made anew.
     pub(crate) again: bool,
+    /// The process whose memory the call is about, and whether that is not the caller's.
+    pub(crate) of: Tid,
+    pub(crate) foreign: bool,
 }
 
 /// What a call is tried on.
@@ -201,6 +204,7 @@ impl Charge {
         };
         let Some(limits) = asker.limits.filter(known) else { return self.left(d) };
         let mut host = Program::new(asker.tid);
+        host.of = asker.of;
         let personality = Personality::from_bits_retain(asker.personality);
         let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
@@ -284,8 +288,12 @@ impl Charge {
             // Which keys are allocated nobody tells.
             Call::PkeyMprotect => d.args[3] as i32 == -1,
             // Poisoning depends on hardware, and other advice is newer than the model.
-            Call::Madvise | Call::ProcessMadvise => {
+            Call::Madvise | Call::ProcessMadvise if !asker.foreign => {
                 matches!(advice(d), Some(libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE))
+            }
+            // What others take is a matter of areas alone; whether they take it from this process, the kernel says.
+            Call::ProcessMadvise => {
+                matches!(advice(d).and_then(|a| Advice::from_raw(a as u32)), Some(advice) if advice.for_others())
             }
             Call::Mbind => self.nodes,
             Call::Munmap

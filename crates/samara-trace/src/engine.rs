@@ -222,7 +222,7 @@ pub struct Decisions {
     /// Calls that the engine granted and that something it does not know of refused, or did in part: the driver of a file that was to be mapped, pages that could
     /// not be read in to be locked, filled or collapsed, a security module.
     pub beyond: u64,
-    /// Calls that were in the kernel beside others, and got another answer: which came first nobody can say.
+    /// Calls that were in the kernel beside others, or were about another process, and got another answer: which came first nobody can say.
     pub unsure: u64,
     /// Calls that the engine does not decide, by their names: the kernel did, as without it.
     pub left: BTreeMap<&'static str, u64>,

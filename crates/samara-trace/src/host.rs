@@ -16,6 +16,8 @@ use crate::sys::{self, Tid};
 /// The world of a stopped task.
 pub(crate) struct Program {
     pub(crate) tid: Tid,
+    /// A task of the process whose space is asked: that of `tid`, or one that it advises.
+    pub(crate) of: Tid,
     /// A file was asked for, whose driver may have a word of its own.
     pub(crate) file: bool,
     /// It is one that the model does not know the rules of.
@@ -28,7 +30,7 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
-        Program { tid, file: false, unknown: false, bytes: 0, nodes: OnceCell::new() }
+        Program { tid, of: tid, file: false, unknown: false, bytes: 0, nodes: OnceCell::new() }
     }
 
     /// A file of which the kernel says what may be mapped of it.
@@ -122,7 +124,7 @@ impl Host<Inode> for Program {
             Err(_) | Ok(Some(0)) => self.not_known(Errno::EBADF), // hidden from us, or in another namespace
             Ok(None) => Err(Errno::EBADF),
             Ok(Some(..0)) => Err(Errno::ESRCH),
-            Ok(Some(pid)) => Ok(kernel::thread_group(pid) == kernel::thread_group(self.tid)),
+            Ok(Some(pid)) => Ok(kernel::thread_group(pid) == kernel::thread_group(self.of)),
         }
     }
 

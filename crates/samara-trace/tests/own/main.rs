@@ -209,14 +209,14 @@ fn decided(mode: Mode, name: &str, calls: &[&str]) -> Result<(), Failed> {
     expect(&format!("left to the kernel: {left:?}"), left.is_empty())
 }
 
-/// Another process's memory, and advice that is not known, are the kernel's.
+/// Advice that is not known, or not for others, is the kernel's.
 fn advice(mode: Mode) -> Result<(), Failed> {
     let r = trace(mode, "advice", &[])?;
     exited(&r, 0)?;
     let Some(done) = &r.outcome.counters.decisions else { return expect("recorded only", mode != Mode::InCharge) };
     let left = |name: &str| done.left.get(name).copied().unwrap_or(0);
     let both = (left("madvise"), left("process_madvise"));
-    expect(&format!("{both:?} left to the kernel"), both == (1, 3))
+    expect(&format!("{both:?} left to the kernel"), both == (1, 2))
 }
 
 fn threads(mode: Mode) -> Result<(), Failed> {
