@@ -475,10 +475,6 @@ fn bind<B: Backing>(
     const RELATIVE: u32 = 1 << 14;
     const STATIC: u32 = 1 << 15;
     const MOVE_ALL: u32 = 4;
-    // STRICT, MOVE, MOVE_ALL.
-    if flags as u32 & !7 != 0 {
-        return Err(Errno::EINVAL.into());
-    }
     let modifiers = mode as u32 & (NUMA_BALANCING | RELATIVE | STATIC);
     let kind = mode as u32 & !(NUMA_BALANCING | RELATIVE | STATIC);
     let both = modifiers & (RELATIVE | STATIC) == RELATIVE | STATIC;
@@ -487,6 +483,10 @@ fn bind<B: Backing>(
         return Err(Errno::EINVAL.into());
     }
     let mut nodes = nodes(host, mask, bits)?;
+    // STRICT, MOVE, MOVE_ALL.
+    if flags as u32 & !7 != 0 {
+        return Err(Errno::EINVAL.into());
+    }
     if flags as u32 & MOVE_ALL != 0 && !space.caps().contains(Caps::SYS_NICE) {
         return Err(Errno::EPERM.into());
     }
@@ -525,7 +525,7 @@ fn nodes<B>(host: &mut impl Host<B>, mask: u64, bits: u64) -> Result<[u64; Polic
     // As much as a page holds, as in Linux.
     const MOST: u64 = 4096 * 8;
     let (mut words, bits) = ([0; Policy::WORDS], bits.wrapping_sub(1));
-    if bits == 0 || bits == u64::MAX || mask == 0 {
+    if bits == 0 || mask == 0 {
         return Ok(words);
     }
     if bits > MOST {

@@ -78,6 +78,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-13; mbind @10 1p 2 1 64 !EFAULT; mbind @50 1p 2 0 0 !EINVAL; mbind @10 0 2 0 0; mbind @10+1 1p 2 1 64 !EFAULT", "10-13"),
     ("rw 10-13; mbind @10 1p 4 0 0 8 !EINVAL; mbind @10 1p 7 !EINVAL; mbind @10 1p 0xc002 word 64 !EINVAL; mbind @10 1p 2 word 100000 !EINVAL", "10-13"),
     ("rw 10-13; mbind @10 1p 0x8002 word 64; bind 11-12", "10-11 11-12 12-13"),
+    ("rw 10-12; mbind @10 1p 4 word 0 !EINVAL; mbind @10 1p 4 1 0 !EINVAL; mbind @10 1p 4 word 1", "10-11 11-12"),
+    ("rw 10-12; mbind @10 1p 2 1 64 8 !EFAULT; mbind @10 1p 77 1 64 8 !EINVAL; mbind @10 1p 2 word 64 8 !EINVAL", "10-12"),
     ("privileged; rw 10-12; mbind @10 1p 2 word 64 4", "10-11 11-12"),
     ("nocaps; rw 10-12; mbind @10 1p 2 word 64 4 !EPERM; mbind @10+1 1p 2 word 64 4 !EPERM; mbind @10 1p 77 0 0 4 !EINVAL; mbind @10 1p 2 1 64 4 !EFAULT", "10-12"),
     ("rw 10-12; rw 14-16; local 10-16 !EFAULT; default 8-20; local 10-12; default 8-20", "10-12 14-16"),
