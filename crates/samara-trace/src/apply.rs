@@ -145,8 +145,15 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
             _ => return Some(if failed { refused(result) } else { Ok(Plan::default()) }),
         },
         Call::Personality => return nothing,
-        Call::Mlock => m.lock(a[0], a[1], LockKind::Now),
-        Call::Mlock2 => m.lock(a[0], a[1], lock_kind(a[2], libc::MLOCK_ONFAULT as u64)),
+        Call::Mlock | Call::Mlock2 => {
+            let flags = if d.call == Call::Mlock { 0 } else { a[2] };
+            let done = m.lock(a[0], a[1], lock_kind(flags, libc::MLOCK_ONFAULT as u64));
+            // Too much for the limit, and nothing is locked; or pages that could not be brought in, and all is.
+            if done.is_ok() && result == -i64::from(libc::ENOMEM) {
+                return None;
+            }
+            done
+        }
         Call::Munlock => m.unlock(a[0], a[1]),
         Call::Mlockall if failed => return Some(refused(result)),
         Call::Mlockall => {
@@ -158,10 +165,11 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
         // It may have set the policy, and not have moved the pages.
         Call::Mbind if result == -i64::from(libc::EIO) => return None,
         Call::Mbind if failed => return Some(refused(result)),
-        Call::ProcessMadvise if failed => return nothing,
         Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(tid, d)) => return None,
-        Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages if !failed => return as_it_comes(m, tid, d, result),
+        // What was refused half way leaves the first half.
+        Call::ProcessMadvise => return as_it_comes(m, tid, d, result),
+        Call::Mbind | Call::RemapFilePages if !failed => return as_it_comes(m, tid, d, result),
         Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
         Call::UffdRegister => {
             let (start, len, mode) = uffd_range(tid, a[2])?;
@@ -266,7 +274,7 @@ fn open_mode(tid: Tid, fd: i32) -> FileMode {
     }
 }
 
-/// A call that was granted, with its arguments as they came.
+/// A call with its arguments as they came.
 fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64) -> Did {
     let Some(called) = linux::call(m, &mut Program::new(tid), &mut Linux, d.nr.into(), d.args) else {
         return Some(Ok(Plan::default())); // another process's memory

@@ -245,7 +245,8 @@ impl Charge {
             _ => false,
         };
         let excused = match advice(d) {
-            Some(libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
+            // Pages of one area may refuse before a hole behind it does.
+            Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
             _ if host.file || pages || executable || self.strict => Excuse::Granted,
             _ => Excuse::None,
         };

@@ -10,7 +10,8 @@ pub(crate) type Range = (u64, u64);
 /// The whole of user space.
 pub(crate) const ALL: Range = (0, USER_END);
 
-fn range(start: u64, len: u64, page: u64) -> Range {
+/// The pages of user space that `[start, start + len)` meets.
+pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
     let first = start & !(page - 1);
     let end = start.saturating_add(len).saturating_add(page - 1) & !(page - 1);
     (first.min(USER_END), end.min(USER_END).max(first.min(USER_END)))

@@ -24,6 +24,9 @@ use crate::sys::{self, Tid};
 /// Number of a space, never used again within a recording.
 pub(crate) type SpaceId = u64;
 
+/// Of a call on more ranges than this, what lies between them is looked at too.
+const MANY: usize = 16;
+
 /// A call that has returned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Returned {
@@ -325,8 +328,13 @@ impl Space {
 
     pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call == Call::ProcessMadvise && apply::readable(&self.model, &call.decoded) {
-            let at_most = |(start, end): Range| (start.min(kernel::USER_END), end.min(kernel::USER_END));
-            return apply::spans(call.who.tid, &call.decoded).into_iter().map(at_most).collect();
+            let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
+            let mut ranges: Vec<Range> = apply::spans(call.who.tid, &call.decoded).into_iter().map(pages).collect();
+            if ranges.len() > MANY {
+                let all = ranges.iter().fold((u64::MAX, 0), |all, r| (all.0.min(r.0), all.1.max(r.1)));
+                ranges = vec![all];
+            }
+            return ranges;
         }
         reach::of(&call.decoded, call.result, self.model.layout().brk, sys::page_size())
     }

@@ -74,6 +74,10 @@ fn file_pages() {
     assert_eq!(mmap(p(20), 4 * PAGE, RW, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(20));
     assert_eq!(remap(p(21), PAGE, 0, 3), 0);
     assert_eq!(munmap(p(22), PAGE), 0);
+    // Locked, and behind the end of the file: what cannot be brought in stays locked all the same.
+    assert_eq!(mmap(p(24), 4 * PAGE, RW, SHARED, fd, 6 * PAGE) as u64, p(24));
+    call(libc::SYS_mlock, [p(24), 4 * PAGE, 0, 0, 0, 0]);
+    call(libc::SYS_madvise, [p(25), PAGE, libc::MADV_DONTNEED as u64, 0, 0, 0]); // EINVAL
     let segment = call(libc::SYS_shmget, [0, 5 * PAGE, 0o1600, 0, 0, 0]) as u64;
     let at = call(libc::SYS_shmat, [segment, 0, 0, 0, 0, 0]) as u64;
     assert_eq!(remap(at + PAGE, PAGE, 0, 3), 0);
