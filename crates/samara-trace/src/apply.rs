@@ -124,6 +124,12 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, p
         prot
     };
     Some(match d.call {
+        // For want of pages it empties its place, which is longer than what was asked for.
+        Call::Mmap
+            if failed && a[3] as i32 & (libc::MAP_FIXED | libc::MAP_HUGETLB) == libc::MAP_FIXED | libc::MAP_HUGETLB =>
+        {
+            return None;
+        }
         Call::Mmap if failed => return Some(refused(result)),
         Call::Mmap => return map(m, maps, tid, a, exec(a[2]), result as u64),
         Call::Munmap => m.unmap(a[0], a[1]),
@@ -234,14 +240,16 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
     // What lies behind it, and where in it, the kernel says.
     let k: KernelArea = maps.at(start).ok()??;
     let name = k.name.clone().unwrap_or_default();
-    // Huge pages round the length up, and have rules of their own. No file's area says so but by its bounds.
-    let huge = start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
-    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge || flags.contains(MapFlags::HUGETLB) {
+    // The text of maps does not tell huge pages, but by the bounds of an area.
+    let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
+    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
         return None;
     }
+    // Anonymous memory in huge pages is a file's like any other.
+    let flags = if k.huge().is_some() { flags - MapFlags::ANONYMOUS } else { flags };
     let offset = k.offset + (start - k.start);
     let zero = if private && name == "/dev/zero" { FileMode::ZERO } else { FileMode::empty() };
-    let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false };
+    let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false, huge: k.huge() };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
     let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };
