@@ -7,8 +7,8 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::{
-    Access, AddressSpace, Caps, Config, Errno, FileId, FileMode, Layout, Limit, Limits, Linux, Overcommit, Prot,
-    Segment, Touches,
+    Access, AddressSpace, Caps, Config, Errno, FileId, FileMode, Layout, Limit, Limits, Linux, Overcommit, PageSize,
+    Prot, Segment, Touches,
 };
 
 const PAGE: u64 = 4096;
@@ -47,6 +47,10 @@ impl Host<FileId> for World {
     fn shared_memory(&mut self, _bytes: u64) -> std::result::Result<FileId, Errno> {
         self.0 += 1;
         Ok(FileId { dev: (0, 1), inode: self.0, open: self.0, name: "/dev/zero (deleted)".into() })
+    }
+    fn huge_memory(&mut self, _page: Option<PageSize>) -> std::result::Result<FileId, Errno> {
+        self.0 += 1;
+        Ok(FileId { dev: (0, 1), inode: self.0, open: self.0, name: "/anon_hugepage (deleted)".into() })
     }
     fn read(&mut self, addr: u64, to: &mut [u8]) -> std::result::Result<(), Errno> {
         to.fill((addr >> 3) as u8 & 1);

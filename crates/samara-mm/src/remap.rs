@@ -96,7 +96,10 @@ impl<B: Backing> AddressSpace<B> {
             RemapMode::InPlace => self.grow(r),
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => {
                 let (from, more) = self.sources(r);
-                let (end, to_end) = (r.old.saturating_add(r.old_len).saturating_add(more), to + r.new_len + more);
+                let (end, to_end) = (
+                    r.old.saturating_add(r.old_len).saturating_add(more),
+                    to.saturating_add(r.new_len).saturating_add(more),
+                );
                 // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both sides;
                 // and a few cuts at the ends (the areas between them are whole, and their end adds nothing).
                 let inside = self.met(to, to_end).count();
@@ -177,12 +180,17 @@ impl<B: Backing> AddressSpace<B> {
         Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
     }
 
+    /// Whether so much can lie there at all.
+    fn has_room(&self, to: u64, len: u64) -> bool {
+        to.checked_add(len).is_some_and(|end| end <= self.config.task_size)
+    }
+
     /// How many areas are to be moved, and how much more than was asked for, because the last one is of huge pages.
     fn sources(&self, r: &RemapRequest) -> (usize, u64) {
         let end = r.old.saturating_add(r.old_len);
         self.met(r.old, end).fold((0, 0), |(n, _), a| {
             let rest = end - a.start.min(end);
-            (n + 1, a.area.huge_page().filter(|_| end < a.end).map_or(0, |huge| huge.up(rest) - rest))
+            (n + 1, a.area.huge_page().filter(|_| end < a.end).map_or(0, |huge| huge.up(rest).saturating_sub(rest)))
         })
     }
 
@@ -315,7 +323,7 @@ impl<B: Backing> AddressSpace<B> {
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
         self.may_grow(r, source)?;
         // Whole huge pages may be more than there is room for.
-        if to > self.config.task_size - r.new_len {
+        if !self.has_room(to, r.new_len) {
             return Err(Errno::EINVAL);
         }
         if matches!(r.mode, RemapMode::Fixed(_)) && !self.is_free(to, to + r.new_len) {
@@ -361,8 +369,8 @@ impl<B: Backing> AddressSpace<B> {
             }
             let (source, target) = (a.area.flags, to + (s - r.old));
             if let Some(huge) = a.area.huge_page() {
-                e = s + huge.up(e - s);
-                if !huge.holds(s) || !huge.holds(target) || target > self.config.task_size - (e - s) {
+                e = s.saturating_add(huge.up(e - s)).min(a.end);
+                if !huge.holds(s) || !huge.holds(target) || !self.has_room(target, e - s) {
                     return Err(Errno::EINVAL);
                 }
             }

@@ -23,6 +23,7 @@ fn number(r: &mut Rng) -> u64 {
         0x10000,
         0x20000,
         0x30000,
+        0x20_0000,
     ]);
     match r.below(4) {
         0 => base,
@@ -41,7 +42,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let prot = Prot::from_bits_retain(if r.one_in(4) { bits as u32 } else { r.below(8) as u32 });
             let kinds =
                 [MapFlags::PRIVATE | MapFlags::ANONYMOUS, MapFlags::SHARED, MapFlags::from_bits_retain(bits as u32)];
-            let name = Arc::from(r.pick(&["x\ny", "/dev/zero"]));
+            let name = Arc::from(r.pick(&["x\ny", "/dev/zero", "/anon_hugepage"]));
             let file = FileId { dev: (1, 2), inode: 3, open: r.below(2), name };
             let backing = r.one_in(3).then_some(file);
             let driver_flags = if r.one_in(20) { Flags::from_bits_retain(r.next()) } else { Flags::empty() };
@@ -104,7 +105,13 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
         }
         18 => space.set_anon_name(a, b, Some(Arc::from("n"))),
         _ => {
-            let _ = space.import(a, b, Area::new(Flags::from_bits_retain(bits), Object::Special("[x]".into()), c));
+            let name = Arc::from("/anon_hugepage");
+            let object = if r.one_in(2) {
+                Object::Special("[x]".into())
+            } else {
+                Object::File(FileId { dev: (1, 2), inode: 3, open: 0, name })
+            };
+            let _ = space.import(a, b, Area::new(Flags::from_bits_retain(bits), object, c));
             let _ = space.forget(a, c);
             *before = space.to_string();
             if r.one_in(6) { space.seal(a, b) } else { space.unlock_all() }

@@ -116,6 +116,12 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
     let nothing: Did = Some(Ok(Plan::default()));
     let prot = Prot::from_bits_retain(a[2] as u32);
     Some(match d.call {
+        // For want of pages it empties its place, which is longer than what was asked for.
+        Call::Mmap
+            if failed && a[3] as i32 & (libc::MAP_FIXED | libc::MAP_HUGETLB) == libc::MAP_FIXED | libc::MAP_HUGETLB =>
+        {
+            return None;
+        }
         Call::Mmap if failed => return Some(refused(result)),
         Call::Mmap => return map(m, maps, tid, a, prot, result as u64),
         Call::Munmap => m.unmap(a[0], a[1]),
@@ -239,11 +245,13 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
     // What lies behind it, and where in it, the kernel says.
     let k: KernelArea = maps.at(start).ok()??;
     let name = k.name.clone().unwrap_or_default();
-    // Huge pages round the length up, and have rules of their own. No file's area says so but by its bounds.
-    let huge = start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
-    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge || flags.contains(MapFlags::HUGETLB) {
+    // The text of maps does not tell huge pages, but by the bounds of an area.
+    let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
+    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
         return None;
     }
+    // Anonymous memory in huge pages is a file's like any other.
+    let flags = if k.huge().is_some() { flags - MapFlags::ANONYMOUS } else { flags };
     let offset = k.offset + (start - k.start);
     let mut extra = FileMode::empty();
     let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
@@ -251,7 +259,7 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
     // Where what is read would be executed too, what cannot be executed shows it.
     let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
     extra.set(FileMode::NOEXEC, implied && k.perms & kernel::EXEC == 0);
-    let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false };
+    let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false, huge: k.huge() };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
     let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };
@@ -311,7 +319,7 @@ pub(crate) fn spans(tid: Tid, d: &Decoded) -> Vec<Range> {
     (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
 }
 
-/// Whether something lies there that has rules of its own: huge pages that were asked for, a driver's memory.
+/// Whether something lies there that has rules of its own: huge pages of a size that is not known, a driver's memory.
 pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
     let odd = |a: &Area<Inode>| {
         let driver = match &a.object {
@@ -320,7 +328,8 @@ pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
             }
             _ => false,
         };
-        a.flags.contains(Flags::HUGETLB) || driver
+        let size = matches!(&a.object, Object::File(file) if file.huge.is_some());
+        (a.flags.contains(Flags::HUGETLB) && !size) || driver
     };
     // Not all of a call that goes over very many.
     spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))

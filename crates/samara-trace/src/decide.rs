@@ -284,7 +284,7 @@ impl Charge {
         match d.call {
             Call::Mmap => {
                 let known = [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE];
-                d.args[3] as i32 & libc::MAP_HUGETLB == 0 && known.contains(&(d.args[3] as i32 & 0xf))
+                known.contains(&(d.args[3] as i32 & 0xf))
             }
             // Which keys are allocated nobody tells.
             Call::PkeyMprotect => d.args[3] as i32 == -1,
@@ -331,6 +331,12 @@ impl Charge {
         space.set_limits(trial.limits);
         space.set_caps(trial.caps);
         space.set_personality(trial.personality);
+        // What a file has promised already, and what a call gives back that it asks for, is the kernel's to know.
+        let asks =
+            MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
+        if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
+            space.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, sys::free_huge_pages(size).unwrap_or(0))));
+        }
         let (nr, args) = (u64::from(d.nr), d.args);
         let called = match self.engine.policy {
             Policy::Linux | Policy::BottomUp => linux::call(&mut space, host, &mut Linux, nr, args),
@@ -396,7 +402,7 @@ impl Charge {
 
     /// The place that the engine chose, and what makes the kernel use it.
     fn place(&self, d: &Decoded, host: &Program, at: u64, failed: bool) -> (Option<(u64, u64)>, [Option<Change>; 2]) {
-        let page = self.config.page_size.bytes();
+        let page = host.huge.unwrap_or(self.config.page_size).bytes();
         let whole = |len: u64| Some((at, at.saturating_add(len.max(1)).checked_next_multiple_of(page)?));
         match d.call {
             Call::Mmap if !failed => {

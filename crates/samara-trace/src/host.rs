@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::statfs;
 use samara_mm::linux::{Host, OpenFile};
-use samara_mm::{Errno, FileMode, Prot, Segment};
+use samara_mm::{Errno, FileMode, PageSize, Prot, Segment};
 
 use crate::kernel::{self, Descriptor};
 use crate::model::{self, Inode};
@@ -26,11 +26,13 @@ pub(crate) struct Program {
     pub(crate) bytes: u64,
     /// The nodes that it may use.
     nodes: OnceCell<Vec<u64>>,
+    /// The size of the pages of what was asked for, if they are huge ones of hugetlbfs.
+    pub(crate) huge: Option<PageSize>,
 }
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
-        Program { tid, of: tid, file: false, unknown: false, bytes: 0, nodes: OnceCell::new() }
+        Program { tid, of: tid, file: false, unknown: false, bytes: 0, nodes: OnceCell::new(), huge: None }
     }
 
     /// A file of which the kernel says what may be mapped of it.
@@ -58,12 +60,16 @@ impl Host<Inode> for Program {
         mode.set(FileMode::READ, flags & libc::O_ACCMODE != libc::O_WRONLY);
         mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
         let backing = if name.starts_with("/memfd:") {
-            if file_system(&path) != Some(statfs::TMPFS_MAGIC) {
-                return self.not_known(Errno::EINVAL); // huge pages
-            }
+            self.huge = match statfs::statfs(path.as_str()) {
+                Ok(system) if system.filesystem_type() == statfs::TMPFS_MAGIC => None,
+                Ok(system) if system.filesystem_type() == statfs::HUGETLBFS_MAGIC => {
+                    PageSize::new(system.block_size() as u64)
+                }
+                _ => return self.not_known(Errno::EINVAL),
+            };
             mode.set(FileMode::WRITE_SEALED, write_sealed(&path));
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
-            named(&meta, false)
+            Inode { huge: self.huge, ..named(&meta, false) }
         } else if name == model::SECRET && file_system(&path) == Some(SECRETMEM_MAGIC) {
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             Inode { name: model::SECRET.into(), ..named(&meta, false) }
@@ -90,7 +96,7 @@ impl Host<Inode> for Program {
         // Who may attach it is the kernel's to say.
         self.file = true;
         let inode = u64::from(id as u32);
-        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), seeks_huge: false };
+        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), seeks_huge: false, huge: None };
         match segment_bytes(self.tid, inode) {
             Some(bytes) => {
                 self.bytes = bytes;
@@ -134,7 +140,15 @@ impl Host<Inode> for Program {
 
     fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {
         // No file is like it: nothing merges with it in the trial.
-        Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), seeks_huge: false })
+        Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), seeks_huge: false, huge: None })
+    }
+
+    fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Inode, Errno> {
+        // A limit of a control group on such pages is the kernel's to know.
+        self.file = true;
+        let page = page.or_else(sys::huge_page).filter(|page| sys::free_huge_pages(*page).is_some());
+        self.huge = Some(page.ok_or(Errno::EINVAL)?);
+        Ok(Inode { huge: self.huge, ..self.shared_memory(0)? })
     }
 }
 
@@ -204,5 +218,5 @@ fn find_mount(tid: Tid, id: &str) -> Option<Mount> {
 
 fn named(meta: &Metadata, seeks_huge: bool) -> Inode {
     let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
-    Inode { dev, inode: meta.ino(), name: "".into(), seeks_huge }
+    Inode { dev, inode: meta.ino(), name: "".into(), seeks_huge, huge: None }
 }

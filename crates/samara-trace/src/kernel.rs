@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io::{self, Read, Seek};
 
+use samara_mm::PageSize;
+
 use crate::sys::{self, Tid};
 
 /// Bits of [`KernelArea::perms`], as in [`AreaRecord::perms`](crate::event::AreaRecord::perms).
@@ -27,6 +29,15 @@ pub(crate) struct KernelArea {
     pub(crate) name: Option<String>,
     /// `VmFlags` of smaps, where that was read.
     pub(crate) flags: Option<String>,
+    /// Bytes of a page of it; 0 where only the text of maps was read, which does not say.
+    pub(crate) page: u64,
+}
+
+impl KernelArea {
+    /// The size of its pages, if they are huge ones of hugetlbfs, and that is known.
+    pub(crate) fn huge(&self) -> Option<PageSize> {
+        PageSize::new(self.page).filter(|page| page.bytes() > sys::page_size())
+    }
 }
 
 /// Where the kernel's pseudo-areas begin: `[vsyscall]` is not part of a space.
@@ -63,6 +74,7 @@ fn parse_line(line: &str) -> Option<KernelArea> {
         inode: inode.parse().ok()?,
         name: Some(unescape(rest.trim_start_matches(' '))),
         flags: None,
+        page: 0,
     })
 }
 
@@ -83,6 +95,11 @@ pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
         if let Some(flags) = line.strip_prefix("VmFlags: ") {
             if let Some(last) = areas.last_mut() {
                 last.flags = Some(flags.to_owned());
+            }
+        } else if let Some(kib) = line.strip_prefix("KernelPageSize:") {
+            let kib = kib.trim().strip_suffix(" kB").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+            if let Some(last) = areas.last_mut() {
+                last.page = kib.saturating_mul(1024);
             }
         } else if line.as_bytes().first().is_some_and(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
             areas.extend(parse_line(line));
@@ -266,6 +283,7 @@ impl Maps {
                     String::from_utf8_lossy(&self.name[..end]).into_owned()
                 }),
                 flags: None,
+                page: q.page_size,
             })),
             Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
             Err(e) => Err(e),

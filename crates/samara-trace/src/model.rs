@@ -20,6 +20,8 @@ pub(crate) struct Inode {
     pub(crate) name: Arc<str>,
     /// Its file system seeks places that suit huge pages: known of a file that is about to be mapped only.
     pub(crate) seeks_huge: bool,
+    /// The size of its pages, if they are huge ones of hugetlbfs.
+    pub(crate) huge: Option<PageSize>,
 }
 
 impl PartialEq for Inode {
@@ -52,6 +54,9 @@ impl Backing for Inode {
     fn seeks_huge(&self) -> bool {
         self.seeks_huge
     }
+    fn huge_page(&self) -> Option<PageSize> {
+        self.huge
+    }
 }
 
 /// The name of files that `memfd_secret` made; no device has them.
@@ -63,7 +68,7 @@ pub(crate) type Model = AddressSpace<Inode>;
 pub(crate) fn empty() -> Model {
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<usize>().ok());
     let defaults = Config::default();
-    AddressSpace::new(Config {
+    let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
         // The kernel has decided already what is in reach and how many areas are too many: its results are applied.
         task_size: 1 << 56,
@@ -76,7 +81,9 @@ pub(crate) fn empty() -> Model {
         },
         stack_guard_pages: 0,
         ..defaults
-    })
+    });
+    model.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, u64::MAX)));
+    model
 }
 
 /// An area of the kernel's view as one of the model's.
@@ -84,6 +91,9 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
     let name = k.name.as_deref().unwrap_or_default();
     let flags = match &k.flags {
         Some(letters) => Flags::from_letters(letters),
+        None if k.huge().is_some() => {
+            guess_flags(k.perms).difference(Flags::ACCOUNT) | Flags::HUGETLB | Flags::DONTEXPAND
+        }
         None => guess_flags(k.perms),
     };
     let (object, tag) = object(k, name);
@@ -103,7 +113,7 @@ fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
     if k.inode != 0 || k.dev != (0, 0) {
         let name = tagged("[anon_shmem:").map_or(name, |_| "/dev/zero (deleted)");
         return (
-            Object::File(Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false }),
+            Object::File(Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false, huge: k.huge() }),
             tagged("[anon_shmem:"),
         );
     }

@@ -9,6 +9,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use samara_mm::PageSize;
+
 mod limits;
 mod origin;
 mod signals;
@@ -453,6 +455,26 @@ pub(crate) fn raise_file_limit() {
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
     }
+}
+
+/// The sizes of huge pages that processors know.
+pub(crate) const HUGE_PAGES: [PageSize; 2] = [PageSize::M2, PageSize::G1];
+
+/// The default size of huge pages.
+pub(crate) fn huge_page() -> Option<PageSize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?.trim().strip_suffix(" kB")?;
+    PageSize::new(kib.parse::<u64>().ok()?.checked_mul(1024)?)
+}
+
+/// How many huge pages of this size a map may ask for: the free ones that are not promised, and those that the kernel would make. `None`: there is no such size.
+pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
+    let number = |name: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", size.bytes() >> 10);
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    let free = number("free_hugepages")?.saturating_sub(number("resv_hugepages")?);
+    Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
 }
 
 /// Size of a page in bytes.

@@ -25,6 +25,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("decided_under_a_filter", known_flags),
     ("decided_many_areas", many_areas),
     ("decided_without_execution", mdwe),
+    ("decided_huge_pages", huge_pages),
 ];
 
 /// Runs the program of this name, if it is one of these.
@@ -52,6 +53,21 @@ fn charge(name: &str, engine: Engine) -> Result<(Recording, Decisions), Failed> 
     check(&events, &outcome)?;
     let done = outcome.counters.decisions.clone().ok_or("nothing said of what was decided")?;
     Ok((Recording { outcome, events }, done))
+}
+
+/// Memory in huge pages is the engine's to decide too, by any policy.
+fn huge_pages() -> Result<(), Failed> {
+    for (name, policy) in Policy::ALL {
+        let (r, done) = charge("huge", with(|e| e.policy = policy))?;
+        if r.outcome.status.code() == Some(7) {
+            println!("skipped: decided_huge_pages: this kernel has no huge pages");
+            return Ok(());
+        }
+        exited(&r, 0)?;
+        expect(&format!("{name}: all maps are decided: {:?}", done.left), !done.left.contains_key("mmap"))?;
+        expect(&format!("{name}: nothing is beyond the engine: {}", done.beyond), done.beyond == 0)?;
+    }
+    Ok(())
 }
 
 fn with(set: impl FnOnce(&mut Engine)) -> Engine {

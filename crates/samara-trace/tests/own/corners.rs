@@ -149,6 +149,42 @@ fn huge() {
     assert!(more > 0, "{more}");
     assert_eq!(munmap(more as u64 + (2 << 20), 2 << 20), 0);
     assert_eq!(munmap(at as u64, 2 << 20), 0);
+    huge_anonymous();
+}
+
+/// Memory in huge pages that asks for none: whole pages, parts of them, and places of all kinds.
+fn huge_anonymous() {
+    const HUGE: u64 = 2 << 20;
+    let refused = -i64::from(libc::EINVAL);
+    let kind = ANON | libc::MAP_HUGETLB | libc::MAP_NORESERVE | libc::MAP_HUGE_2MB;
+    let w = window(7 * HUGE / PAGE).next_multiple_of(HUGE);
+    let fixed = kind | libc::MAP_FIXED;
+    for (flags, prot) in [(kind, RW), (kind, R), (kind ^ libc::MAP_PRIVATE | libc::MAP_SHARED, R)] {
+        let at = mmap(0, PAGE, prot, flags, -1, 0);
+        assert!(at > 0 && (at as u64).is_multiple_of(HUGE), "{at:x}");
+        assert_eq!(mprotect(at as u64, PAGE, libc::PROT_NONE), refused);
+        assert_eq!(munmap(at as u64, HUGE), 0);
+    }
+    assert_eq!(mmap(w, 3 * HUGE + 1, RW, fixed, -1, 0) as u64, w);
+    assert_eq!(mmap(w + PAGE, HUGE, RW, fixed, -1, 0), refused);
+    assert_eq!(mmap(w + PAGE, PAGE, RW, FIXED, -1, 0), refused);
+    assert_eq!(munmap(w + HUGE, HUGE + PAGE), refused); // a first cut stays
+    assert_eq!(mprotect(w, HUGE, R), 0);
+    let advise = |at: u64, len: u64, advice: i32| call(libc::SYS_madvise, [at, len, advice as u64, 0, 0, 0]);
+    assert_eq!(advise(w + HUGE, HUGE, libc::MADV_DONTFORK), 0);
+    assert_eq!(advise(w + HUGE, PAGE, libc::MADV_DOFORK), refused);
+    assert_eq!(advise(w + PAGE, PAGE, libc::MADV_DONTNEED), refused);
+    assert_eq!(mremap(w, PAGE, HUGE, libc::MREMAP_MAYMOVE, 0) as u64, w);
+    assert_eq!(mremap(w, HUGE, 2 * HUGE, libc::MREMAP_MAYMOVE, 0), refused);
+    assert_eq!(mremap(w, PAGE, PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, w + 4 * HUGE) as u64, w + 4 * HUGE);
+    assert_eq!(mmap(w, HUGE, RW, FIXED, -1, 0) as u64, w);
+    // What is not an offset of whole pages is refused when its place is empty already.
+    assert_eq!(call(libc::SYS_mmap, [w, HUGE, 3, fixed as u64, u64::MAX, PAGE]), refused);
+    assert_eq!(mmap(w + 5 * HUGE, PAGE, RW, fixed, -1, 0) as u64, w + 5 * HUGE);
+    let there = mmap(w + HUGE + PAGE, PAGE, RW, kind, -1, 0);
+    assert!(there > 0);
+    assert_eq!(munmap(w, 6 * HUGE), 0);
+    assert_eq!(munmap(there as u64, HUGE), 0);
 }
 
 /// Private maps of `/dev/zero`.
