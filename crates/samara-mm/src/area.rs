@@ -48,6 +48,47 @@ pub trait Backing: Clone + Eq + Debug {
     }
 }
 
+/// A backing that is counted, and one word. Areas are moved about: of [`FileId`], which has five words, an area has 80 bytes, of `Arc<FileId>` 48, and calls take less time. Two are
+/// equal where what they point to is.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};
+/// use std::sync::Arc;
+/// let elf = Arc::new(FileId { dev: (8, 1), inode: 42, open: 1, name: "/bin/true".into() });
+/// let mut space = AddressSpace::<Arc<FileId>>::new(Config::default());
+/// for (at, offset) in [(0x400000, 0), (0x402000, 0x2000)] {
+///     space.map(&MapRequest::file(at, 0x2000, Prot::READ, MapFlags::PRIVATE, Arc::clone(&elf), offset))?;
+/// }
+/// assert_eq!(space.len(), 1);
+/// # Ok::<(), samara_mm::Error>(())
+/// ```
+impl<B: Backing> Backing for Arc<B> {
+    fn dev(&self) -> (u32, u32) {
+        (**self).dev()
+    }
+    fn inode(&self) -> u64 {
+        (**self).inode()
+    }
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+    fn seeks_huge(&self) -> bool {
+        (**self).seeks_huge()
+    }
+    fn is_zero(&self) -> bool {
+        (**self).is_zero()
+    }
+    fn is_segment(&self) -> bool {
+        (**self).is_segment()
+    }
+    fn is_secret(&self) -> bool {
+        (**self).is_secret()
+    }
+    fn huge_page(&self) -> Option<PageSize> {
+        (**self).huge_page()
+    }
+}
+
 /// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`; of memory in huge pages of
 /// 2 MiB if it begins with `/anon_hugepage`), and a number that tells two `open`s of it apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -358,6 +399,6 @@ mod tests {
     #[test]
     fn sizes() {
         assert_eq!((size_of::<Area<Arc<u8>>>(), size_of::<Area<u64>>()), (48, 48));
-        assert_eq!(size_of::<Area<FileId>>(), 80);
+        assert_eq!((size_of::<Area<FileId>>(), size_of::<Area<Arc<FileId>>>()), (80, 48));
     }
 }
