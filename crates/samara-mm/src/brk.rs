@@ -6,7 +6,7 @@ use crate::flags::{Flags, Prot};
 use crate::limits::Counters;
 use crate::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
-use crate::store::{Around, Side, side};
+use crate::store::{Around, Side, Store, side};
 use samara::{Revision, Span};
 
 impl<B: Backing> AddressSpace<B> {
@@ -70,7 +70,8 @@ impl<B: Backing> AddressSpace<B> {
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         // Executable or not, PR_SET_MDWE has no say in it.
         let flags = self.implied(Prot::RW, true).access() | may | Flags::ACCOUNT | self.def_flags;
-        let one = self.born(Area::new(flags, Object::Anonymous, 0));
+        let mut one = Area::new(flags, Object::Anonymous, 0);
+        self.born(&mut one);
         let allowed = (|| {
             self.may_lock_more(flags, end - start)?;
             self.may_expand(flags, end - start)?;
@@ -130,7 +131,9 @@ impl<B: Backing> AddressSpace<B> {
         self.with_seams(|space, seams| {
             let left = left.as_ref().map(|(first, area)| Side { start: *first, end: start, area });
             let around = Around::new(left, None, Counters::default());
-            let store = space.mapped((start, end), one, &around, seams, plan)?;
+            plan.reserve(3)?;
+            let mut store = Store::new((start, end), one);
+            space.map_into(&mut store, &around, seams, plan);
             space.commit(store)
         })?;
         if self.def_flags & Flags::LOCK == Flags::LOCKED {

@@ -9,6 +9,7 @@ use crate::limits::{Caps, Counters, Overcommit};
 use crate::plan::Plan;
 use crate::secret::{self, is_secret};
 use crate::space::{AddressSpace, PageSize};
+use crate::store::Store;
 use alloc::vec::Vec;
 use bitflags::bitflags;
 
@@ -120,14 +121,24 @@ impl<B: Backing> AddressSpace<B> {
             Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
             None => (Object::Anonymous, 0),
         };
-        let area = Area::new(flags, object, bias);
+        // Put together where it is stored from: to copy it at once would wait for its parts.
+        let mut store = Store::new((start, end), Area::new(flags, object, bias));
         let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
-        let area = if late { area } else { self.born(area) };
+        if !late {
+            self.born(store.area_mut());
+        }
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
-        let eager = populate || area.flags.contains(Flags::LOCKED);
-        let unlockable = area.flags.contains(Flags::LOCKED) && !area.lockable() && !is_secret(&area);
-        let went = self.with_seams(|space, seams| space.put_over((start, end), area, request, plan, seams));
+        let locked = store.area().flags.contains(Flags::LOCKED);
+        let eager = populate || locked;
+        let unlockable = locked && !store.area().lockable() && !is_secret(store.area());
+        let mut seams = self.lend_seams();
+        let before = seams.len();
+        let went = match self.plan_over((start, end), &mut store, request, plan, &mut seams) {
+            Ok(()) => self.commit(store).inspect_err(|_| plan.truncate(0)),
+            refused => refused,
+        };
+        let went = self.return_seams(seams, before, went);
         if went.is_ok() {
             if unlockable {
                 self.drop_lock(start);
@@ -198,36 +209,38 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Puts the area there, if limits allow. What is refused leaves the range cut off from what lies around it, as in Linux; shared memory that is not
-    /// promised leaves it empty, because its object is made last, and so do huge pages that there are not.
-    fn put_over(
+    /// Looks whether limits allow the store, and joins it with its neighbours. What is refused leaves the range cut off from what lies around it, as in Linux; shared
+    /// memory that is not promised leaves it empty, because its object is made last, and so do huge pages that there are not.
+    #[inline(always)]
+    fn plan_over(
         &mut self,
         (start, end): (u64, u64),
-        area: Area<B>,
+        store: &mut Store<B>,
         r: &MapRequest<B>,
         plan: &mut Plan,
         seams: &mut Vec<Seam<B>>,
     ) -> Result<(), Errno> {
+        let flags = store.area().flags;
         let (len, around) = (end - start, self.around(start, end, plan)?);
         let was = around.was;
         if let Some(refused) = around.refused {
             return self.refuse(start, refused, 0, plan);
         }
-        let charged = if accountable(area.flags) { len - was.committed } else { 0 };
-        if let Err(why) = self.may_expand(area.flags, len - was.total).and_then(|()| self.may_charge(charged)) {
+        let charged = if accountable(flags) { len - was.committed } else { 0 };
+        if let Err(why) = self.may_expand(flags, len - was.total).and_then(|()| self.may_charge(charged)) {
             plan.truncate(0);
             self.cut(start, plan)?;
             self.cut(end, plan)?;
             return Err(why);
         }
-        let zero = r.mode.contains(FileMode::ZERO) && area.flags.contains(Flags::SHARED);
+        let zero = r.mode.contains(FileMode::ZERO) && flags.contains(Flags::SHARED);
         let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
-        let late = if object && !area.flags.contains(Flags::NORESERVE) {
+        let late = if object && !flags.contains(Flags::NORESERVE) {
             self.may_charge(len)
-        } else if area.flags.contains(Flags::HUGETLB) {
-            self.may_have_pages(&area, start, end)
+        } else if flags.contains(Flags::HUGETLB) {
+            self.may_have_pages(store.area(), start, end)
         } else {
-            self.may_map_secret(&area, len)
+            self.may_map_secret(store.area(), len)
         };
         if let Err(why) = late {
             if self.empty(start, end, &was).is_err() {
@@ -235,12 +248,12 @@ impl<B: Backing> AddressSpace<B> {
             }
             return Err(why);
         }
-        let store = self.mapped((start, end), area, &around, seams, plan);
-        let went = store.and_then(|store| self.commit(store));
-        if went.is_err() {
+        if let Err(short) = plan.reserve(3) {
             plan.truncate(0);
+            return Err(short);
         }
-        went
+        self.map_into(store, &around, seams, plan);
+        Ok(())
     }
 
     /// The flags of an area, of which `asked` are those that the request's own flags ask for.

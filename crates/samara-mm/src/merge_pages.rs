@@ -31,11 +31,10 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// New memory as it begins.
-    pub(crate) fn born(&self, mut area: Area<B>) -> Area<B> {
-        if self.merges_pages && mergeable(&area) {
+    pub(crate) fn born(&self, area: &mut Area<B>) {
+        if self.merges_pages && mergeable(area) {
             area.flags |= Flags::MERGEABLE;
         }
-        area
     }
 
     /// As `born`, for what was mapped at `[start, end)` and is marked only then (`/dev/zero`; all maps without

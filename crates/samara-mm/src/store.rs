@@ -79,6 +79,22 @@ pub(crate) struct Store<B> {
     was: Counters,
 }
 
+impl<B> Store<B> {
+    /// This area there, over nothing that is known of.
+    #[inline]
+    pub(crate) fn new((from, to): (u64, u64), one: Area<B>) -> Self {
+        Store { from, to, one, was: Counters::default() }
+    }
+
+    pub(crate) fn area(&self) -> &Area<B> {
+        &self.one
+    }
+
+    pub(crate) fn area_mut(&mut self) -> &mut Area<B> {
+        &mut self.one
+    }
+}
+
 impl<B: Backing> AddressSpace<B> {
     /// Begins a call that does one store, which is whole or not at all by itself; its steps are asked for as they come.
     #[inline]
@@ -154,11 +170,27 @@ impl<B: Backing> AddressSpace<B> {
         &mut self,
         act: impl FnOnce(&mut Self, &mut Vec<Seam<B>>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let unseen = self.config.touches == Touches::Unseen;
-        let mut seams = if unseen { mem::take(&mut self.seams) } else { Vec::new() };
+        let mut seams = self.lend_seams();
         let before = seams.len();
         let went = act(self, &mut seams);
-        if unseen {
+        self.return_seams(seams, before, went)
+    }
+
+    /// The joins of this call, to add to; none where nobody learns from them.
+    #[inline]
+    pub(crate) fn lend_seams(&mut self) -> Vec<Seam<B>> {
+        if self.config.touches == Touches::Unseen { mem::take(&mut self.seams) } else { Vec::new() }
+    }
+
+    /// Takes them back: `before` of them, where what was done failed.
+    #[inline]
+    pub(crate) fn return_seams(
+        &mut self,
+        mut seams: Vec<Seam<B>>,
+        before: usize,
+        went: Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if self.config.touches == Touches::Unseen {
             if went.is_err() {
                 seams.truncate(before);
             }
@@ -171,13 +203,21 @@ impl<B: Backing> AddressSpace<B> {
     #[inline(always)]
     pub(crate) fn joined(
         &self,
-        (start, end): (u64, u64),
+        at: (u64, u64),
         area: Area<B>,
         around: &Around<'_, B>,
         seams: &mut Vec<Seam<B>>,
         plan: &mut Plan,
     ) -> Store<B> {
-        let mut store = Store { from: start, to: end, one: area, was: around.was };
+        let mut store = Store::new(at, area);
+        self.join(&mut store, around, seams, plan);
+        store
+    }
+
+    #[inline(always)]
+    fn join(&self, store: &mut Store<B>, around: &Around<'_, B>, seams: &mut Vec<Seam<B>>, plan: &mut Plan) {
+        let (start, end) = (store.from, store.to);
+        store.was = around.was;
         let unseen = self.config.touches == Touches::Unseen;
         let mut seam = |at, left: &Area<B>, right: &Area<B>| {
             if unseen && seams.len() < seams.capacity() {
@@ -202,24 +242,20 @@ impl<B: Backing> AddressSpace<B> {
             (store.to, store.one) = (r.end, one);
             plan.push(StepKind::Merged, end, end);
         }
-        store
     }
 
-    /// `joined`, for an area that is new.
+    /// Joins a store of a new area with its neighbours, as `joined` does. `plan` has room for three steps.
     #[inline(always)]
-    pub(crate) fn mapped(
+    pub(crate) fn map_into(
         &self,
-        (start, end): (u64, u64),
-        area: Area<B>,
+        store: &mut Store<B>,
         around: &Around<'_, B>,
         seams: &mut Vec<Seam<B>>,
         plan: &mut Plan,
-    ) -> Result<Store<B>, Errno> {
-        plan.reserve(3)?;
-        plan.push(StepKind::Mapped, start, end);
-        let mut store = self.joined((start, end), area, around, seams, plan);
+    ) {
+        plan.push(StepKind::Mapped, store.from, store.to);
+        self.join(store, around, seams, plan);
         self.blur(&mut store.one);
-        Ok(store)
     }
 
     /// Makes the store.
@@ -353,7 +389,9 @@ impl<B: Backing> AddressSpace<B> {
         let steps = plan.len();
         let went = self.with_seams(|space, seams| {
             let around = space.around(start, end, plan)?;
-            let store = space.mapped((start, end), area, &around, seams, plan)?;
+            plan.reserve(3)?;
+            let mut store = Store::new((start, end), area);
+            space.map_into(&mut store, &around, seams, plan);
             space.commit(store)
         });
         if went.is_err() {

@@ -165,7 +165,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     where
         V: Clone,
     {
-        self.tree.store(span.into(), Some(value), unobserved)
+        self.tree.replace(span.into(), value, unobserved)
     }
 
     /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in ascending order, before anything
@@ -185,7 +185,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// assert_eq!(told, [(5, 'a', Remains::Head), (10, 'b', Remains::Nothing)]);
     /// # Ok::<(), samara::StoreError>(())
     /// ```
-    #[inline]
+    #[inline(always)]
     pub fn replace(
         &mut self,
         span: impl Into<Span<K>>,
@@ -195,7 +195,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     where
         V: Clone,
     {
-        self.tree.store(span.into(), Some(value), observe)
+        self.tree.replace(span.into(), value, observe)
     }
 
     /// Clears `span`: [`replace`](Self::replace) by nothing. Entries at the edges are trimmed, an entry that `span` lies

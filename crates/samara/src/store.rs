@@ -122,14 +122,35 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         V: Clone,
         O: FnMut(Displaced<'_, V, K>),
     {
+        match value {
+            Some(value) => self.replace(span, value, observe),
+            None => self.store_elsewhere(span, None, observe),
+        }
+    }
+
+    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made where it is taken from.)
+    #[inline(always)]
+    pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        if !span.is_empty() && self.fills(span) {
+            dispatch::<K, _>(Fill { tree: self, span, value });
+            return Ok(());
+        }
+        self.store_elsewhere(span, Some(value), observe)
+    }
+
+    /// [`Tree::store`] of what does not go into the hole.
+    #[inline]
+    fn store_elsewhere<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
-        }
-        if value.is_some() && self.fills(span) {
-            if let Some(value) = value {
-                dispatch::<K, _>(Fill { tree: self, span, value });
-            }
-            return Ok(());
         }
         if value.is_some() {
             self.own_replaced(span)?;
