@@ -149,6 +149,7 @@ fn advice() {
     process(pidfd, &[[p(200), PAGE], [p(1050), PAGE], [p(202), PAGE]], libc::MADV_DONTDUMP); // a hole after a page
     process(pidfd, &[[p(300), PAGE], [p(301) + 1, PAGE]], libc::MADV_DONTDUMP);
     process(pidfd, &[[p(1050), PAGE]], libc::MADV_DONTDUMP);
+    process(pidfd, &[[p(1038), 4 * PAGE]], libc::MADV_DONTDUMP); // what lies before the hole is done
     process(pidfd, &[], 77);
     assert_eq!(process(-1, &ranges, libc::MADV_COLD), -i64::from(libc::EBADF));
     let file = std::fs::File::open("/proc/self/exe").unwrap();
