@@ -168,7 +168,7 @@ impl Charge {
         let guard = self.config.stack_guard_pages * page;
         let default = (task.saturating_sub(gap)).min(stack.saturating_sub(gap + guard)) / page * page;
         let mut top_down = loader.map(|a| a.end).filter(|end| *end > task / 4 * 3).unwrap_or(default).min(default);
-        let mut bottom_up = task / 3 / page * page;
+        let mut bottom_up = (task / 3).next_multiple_of(page);
         if let Some(seed) = self.engine.seed {
             // As many bits as Linux takes.
             let away = fastrand::Rng::with_seed(seed).u64(..1 << 28) * page;
@@ -176,8 +176,7 @@ impl Charge {
             top_down = top_down.saturating_sub(away);
             bottom_up += away;
         }
-        let unlimited = self.legacy || stack_limit == u64::MAX || personality & ADDR_COMPAT_LAYOUT != 0;
-        let legacy = self.engine.policy == Policy::BottomUp || unlimited;
+        let legacy = self.legacy || personality & ADDR_COMPAT_LAYOUT != 0 || self.engine.policy == Policy::BottomUp;
         Bases { top_down, bottom_up, legacy, ..self.config.bases }
     }
 
@@ -505,7 +504,7 @@ mod tests {
         for seed in 0..50 {
             let engine = Engine { seed: Some(seed), ..Engine::default() };
             let bases = Charge::new(&engine).bases(std::process::id() as Tid, 0, &model);
-            assert!(bases.top_down < 0xfffd_d000 && bases.bottom_up >= 0x2aaa_aaaa_a000, "{bases:?}");
+            assert!(bases.top_down < 0xfffd_d000 && bases.bottom_up >= 0x2aaa_aaaa_b000, "{bases:?}");
         }
     }
 }

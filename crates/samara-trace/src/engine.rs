@@ -40,7 +40,7 @@ pub enum Policy {
     /// As Linux does: from the top down.
     #[default]
     Linux,
-    /// As Linux does for programs with an unlimited stack: from the bottom up.
+    /// As Linux does for programs in the old layout (ADDR_COMPAT_LAYOUT, `vm.legacy_va_layout`): from the bottom up.
     BottomUp,
     /// The lowest place.
     FirstFit,
