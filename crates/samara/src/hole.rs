@@ -10,10 +10,12 @@
 //! Whoever changes anything forgets the hole ([`Tree::own`]). Does not know how to come down to a key, nor how leaves shift.
 
 use crate::check::Violation;
+use crate::displaced::Displaced;
+use crate::error::StoreError;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
-use crate::search::{Job, Search};
+use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::span::Span;
 use crate::tree::{Path, Step, Tree};
@@ -100,6 +102,20 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.hole.holds(span)
             && !self.may_share()
             && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
+    }
+
+    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made where it is taken from.)
+    #[inline(always)]
+    pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        if !span.is_empty() && self.fills(span) {
+            dispatch::<K, _>(Fill { tree: self, span, value });
+            return Ok(());
+        }
+        self.store_elsewhere(span, Some(value), observe)
     }
 
     /// Stores an entry in the hole.
@@ -196,10 +212,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 }
 
 /// [`Tree::fill_by`] with the search in force.
-pub(crate) struct Fill<'a, V, K: Key, S: Shape> {
-    pub(crate) tree: &'a mut Tree<V, K, S>,
-    pub(crate) span: Span<K>,
-    pub(crate) value: V,
+struct Fill<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    span: Span<K>,
+    value: V,
 }
 
 impl<V, K: Key, S: Shape> Job<K> for Fill<'_, V, K, S> {

@@ -11,7 +11,6 @@
 
 use crate::displaced::Displaced;
 use crate::error::{AllocError, StoreError};
-use crate::hole::Fill;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::log::Fate;
@@ -128,23 +127,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made where it is taken from.)
-    #[inline(always)]
-    pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
-    where
-        V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
-    {
-        if !span.is_empty() && self.fills(span) {
-            dispatch::<K, _>(Fill { tree: self, span, value });
-            return Ok(());
-        }
-        self.store_elsewhere(span, Some(value), observe)
-    }
-
     /// [`Tree::store`] of what does not go into the hole.
     #[inline]
-    fn store_elsewhere<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    pub(crate) fn store_elsewhere<O>(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        observe: O,
+    ) -> Result<(), StoreError<K>>
     where
         V: Clone,
         O: FnMut(Displaced<'_, V, K>),
