@@ -128,14 +128,18 @@ impl<B: Backing> AddressSpace<B> {
         let left = left.filter(|l| l.end == start && begun);
         let left = left.map(|l| (l.start, l.area.clone()));
         self.begin_store(1)?;
-        self.with_seams(|space, seams| {
+        let went = self.with_seams(|space, seams| {
             let left = left.as_ref().map(|(first, area)| Side { start: *first, end: start, area });
             let around = Around::new(left, None, Counters::default());
             plan.reserve(3)?;
             let mut store = Store::new((start, end), one);
             space.map_into(&mut store, &around, seams, plan);
             space.commit(store)
-        })?;
+        });
+        if went.is_err() {
+            plan.truncate(0);
+            return went;
+        }
         if self.def_flags & Flags::LOCK == Flags::LOCKED {
             self.populate_all(start, end);
         }

@@ -14,6 +14,8 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// Memory in huge pages ([`Backing::huge_page`]) asks for all of its pages when it is mapped, and is refused with ENOMEM where there are fewer; with
     /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it asks for none, and cannot be locked or populated while none is free.
+    /// What it is mapped over gives back what private areas there asked for. (In Linux those of a forked child have nothing to give back, as their pages are the parent's;
+    /// and pages that were brought in without having been asked for are given back, too. Here neither is known.)
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapFlags, MapRequest, PageSize, Prot};

@@ -229,6 +229,8 @@ impl<B: Backing> AddressSpace<B> {
         let charged = if accountable(flags) { len - was.committed } else { 0 };
         if let Err(why) = self.may_expand(flags, len - was.total).and_then(|()| self.may_charge(charged)) {
             plan.truncate(0);
+            // Both, or none for want of memory.
+            self.set_aside(start, end, 2)?;
             self.cut(start, plan)?;
             self.cut(end, plan)?;
             return Err(why);
@@ -243,9 +245,7 @@ impl<B: Backing> AddressSpace<B> {
             self.may_map_secret(store.area(), len)
         };
         if let Err(why) = late {
-            if self.empty(start, end, &was).is_err() {
-                plan.truncate(0);
-            }
+            self.empty(start, end, &was).inspect_err(|_| plan.truncate(0))?;
             return Err(why);
         }
         if let Err(short) = plan.reserve(3) {

@@ -48,10 +48,42 @@ unsafe impl GlobalAlloc for Failing {
 static ALLOCATOR: Failing = Failing;
 
 const PAGE: u64 = 4096;
+const HUGE: u64 = 2 << 20;
+/// Behind what most calls are about: the heap, and room for huge pages.
+const HEAP: u64 = 1000 * PAGE;
+const ROOM: u64 = 2 * HUGE;
+
+/// What calls need that costs memory to make.
+struct Given {
+    policy: Policy,
+    names: [Arc<str>; 3],
+    /// Secret memory, memory in huge pages, and a segment.
+    files: [FileId; 3],
+}
+
+impl Given {
+    fn new() -> Given {
+        let file = |name: &str| FileId { dev: (0, 1), inode: 1, open: 1, name: name.into() };
+        Given {
+            policy: Policy { mode: 1, nodes: [1; Policy::WORDS] },
+            names: ["a", "b", "c"].map(Arc::from),
+            files: ["/secretmem (deleted)", "/anon_hugepage (deleted)", "/SYSV1 (deleted)"].map(file),
+        }
+    }
+}
+
+/// A map of so much address space that a limit refuses it.
+fn map_above_limit(space: &mut AddressSpace<FileId>, at: u64, len: u64) -> Result<Plan, Error> {
+    let address_space = Limit::bytes(space.counters().total.saturating_sub(len));
+    space.set_limits(Limits { address_space, ..Limits::NONE });
+    let refused = space.map(&MapRequest::anonymous(at, len, Prot::NONE));
+    space.set_limits(Limits::NONE);
+    refused
+}
 
 fn call(
     space: &mut AddressSpace<FileId>,
-    given: &(Policy, [Arc<str>; 3]),
+    given: &Given,
     kind: u64,
     at: u64,
     len: u64,
@@ -87,13 +119,34 @@ fn call(
         13 => space.lock(at, len, LockKind::OnFault),
         14 => return space.fork().map(|child| *space = child).map_err(|e| (e, true)),
         15 => space.unlock_all(),
-        16 | 17 => space.set_anon_name(at, len, given.1.get((to / PAGE % 4) as usize).cloned()),
-        18 => space.set_policy(at, len, (to & PAGE == 0).then_some(given.0)),
+        16 | 17 => space.set_anon_name(at, len, given.names.get((to / PAGE % 4) as usize).cloned()),
+        18 => space.set_policy(at, len, (to & PAGE == 0).then_some(given.policy)),
         19 => {
             let uffd = Uffd { id: 1, fork_events: to & PAGE == 0, remap_events: false };
             space.register_uffd(at, len, uffd, Flags::UFFD_MISSING)
         }
         20 => space.close_uffd(1),
+        21 | 22 => space.brk(HEAP + to % (24 * PAGE)),
+        23 => {
+            let kind = if to & PAGE == 0 { MapFlags::SHARED } else { MapFlags::PRIVATE };
+            space.map(&MapRequest::file(at, len, Prot::RW, kind, given.files[0].clone(), 0))
+        }
+        24 => {
+            let at = ROOM + to % 3 * HUGE;
+            space.map(&MapRequest::file(at, HUGE, Prot::RW, MapFlags::PRIVATE, given.files[1].clone(), to & PAGE))
+        }
+        25 => space.map(&MapRequest::anonymous(ROOM, 3 * HUGE, Prot::READ)),
+        26 => map_above_limit(space, at, len),
+        27 => space.seal(932 * PAGE, PAGE),
+        28 => {
+            let segment = Segment { backing: given.files[2].clone(), bytes: len };
+            space.shmat(segment, at, ShmFlags::REMAP, &mut Linux).map(|(_, plan)| plan)
+        }
+        29 => space.shmdt(at, |_| len),
+        30 => space.remap_file_pages(at, PAGE, to / PAGE),
+        31 => space.unregister_uffd(at, len),
+        32 => space.mremap((at, 0), len, RemapFlags::MAYMOVE, 0, &mut Linux).map(|(_, plan)| plan),
+        33 => space.mremap((at, len), 2 * len, RemapFlags::MAYMOVE, 0, &mut Linux).map(|(_, plan)| plan),
         _ => space.process_advise(&[(at, len)], Advice::DontDump, true).map(|(_, plan)| plan),
     };
     done.map(|_| ()).map_err(whole)
@@ -101,16 +154,23 @@ fn call(
 
 #[test]
 fn whole_or_not_at_all() {
-    let given = (Policy { mode: 1, nodes: [1; Policy::WORDS] }, ["a", "b", "c"].map(Arc::from));
+    let given = Given::new();
     let (mut refused, mut done) = (0, 0);
-    for touches in [Touches::Told, Touches::Unseen] {
+    let (told, unseen) = (Touches::Told, Touches::Unseen);
+    // With a snapshot beside it; near the limit of areas.
+    for (touches, shares, most) in
+        [(told, false, 65530), (unseen, false, 65530), (told, true, 65530), (told, false, 60)]
+    {
         let mut r = Rng(3);
-        let mut space = AddressSpace::<FileId>::new(Config { touches, ..Config::default() });
+        let mut space = AddressSpace::<FileId>::new(Config { touches, max_map_count: most, ..Config::default() });
+        space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
+        space.set_huge_pages([(PageSize::M2, 2)]);
         for i in 0..6000 {
-            let (kind, at, len) = (r.below(22), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
+            let (kind, at, len) = (r.below(35), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
-            let bytes = space.counters();
+            let (bytes, layout) = (space.counters(), space.layout());
+            let kept = shares.then(|| space.snapshot(space.config().clone()).unwrap());
             for allowed in 0.. {
                 LEFT.set(Some(allowed));
                 let answer = call(&mut space, &given, kind, at, len, to);
@@ -122,7 +182,10 @@ fn whole_or_not_at_all() {
                     Err((_, nothing)) if short => {
                         assert!(nothing, "step {i}, call {kind}, {allowed} allocations: {errno:?}");
                         assert_eq!(before, space.to_string(), "step {i}, call {kind}, {allowed} allocations");
-                        assert_eq!(bytes, space.counters());
+                        assert_eq!((bytes, layout), (space.counters(), space.layout()));
+                        // madvise says it otherwise.
+                        let short = matches!(errno, Some(Errno::ENOMEM | Errno::EAGAIN));
+                        assert!(short, "step {i}, call {kind}, {allowed} allocations: {errno:?}");
                         refused += 1;
                     }
                     _ => {
@@ -131,9 +194,12 @@ fn whole_or_not_at_all() {
                     }
                 }
             }
+            if let Some(kept) = kept {
+                assert_eq!(before, kept.to_string(), "step {i}, call {kind}");
+            }
         }
     }
-    assert!(refused > 1000 && done == 12_000, "{refused} calls were refused for want of memory, {done} got through");
+    assert!(refused > 1000 && done == 24_000, "{refused} calls were refused for want of memory, {done} got through");
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let prot = Prot::from_bits_retain(if r.one_in(4) { bits as u32 } else { r.below(8) as u32 });
             let kinds =
                 [MapFlags::PRIVATE | MapFlags::ANONYMOUS, MapFlags::SHARED, MapFlags::from_bits_retain(bits as u32)];
-            let name = Arc::from(r.pick(&["x\ny", "/dev/zero", "/anon_hugepage"]));
+            let name = Arc::from(r.pick(&["x\ny", "/dev/zero", "/anon_hugepage", "/secretmem (deleted)"]));
             let file = FileId { dev: (1, 2), inode: 3, open: r.below(2), name };
             let backing = r.one_in(3).then_some(file);
             let driver_flags = if r.one_in(20) { Flags::from_bits_retain(r.next()) } else { Flags::empty() };
@@ -166,7 +166,9 @@ struct Whatever(Rng);
 
 impl linux::Host<FileId> for Whatever {
     fn file(&mut self, fd: i32) -> Result<linux::OpenFile<FileId>, Errno> {
-        let name = Arc::from(self.0.pick(&["", "/dev/zero", "/SYSV00000000 (deleted)", "\n"]));
+        let names =
+            ["", "/dev/zero", "/SYSV00000000 (deleted)", "\n", "/secretmem (deleted)", "/anon_hugepage (deleted)"];
+        let name = Arc::from(self.0.pick(&names));
         let backing = FileId { dev: (u32::MAX, 0), inode: u64::MAX, open: fd as u64, name };
         let mode = FileMode::from_bits_retain(self.0.next() as u8);
         if self.0.one_in(2) { Ok(linux::OpenFile { backing, mode }) } else { Err(Errno::EBADF) }
@@ -174,6 +176,11 @@ impl linux::Host<FileId> for Whatever {
     fn shared_memory(&mut self, bytes: u64) -> Result<FileId, Errno> {
         let backing = FileId { dev: (0, 1), inode: bytes, open: self.0.next(), name: Arc::from("") };
         if self.0.one_in(2) { Ok(backing) } else { Err(Errno::ENOMEM) }
+    }
+    fn huge_memory(&mut self, page: Option<PageSize>) -> Result<FileId, Errno> {
+        let name = if page.is_none_or(|page| page == PageSize::M2) { "/anon_hugepage (deleted)" } else { "" };
+        let backing = FileId { dev: (0, 1), inode: 0, open: self.0.next(), name: Arc::from(name) };
+        if self.0.one_in(2) { Ok(backing) } else { Err(Errno::EINVAL) }
     }
     fn read(&mut self, _addr: u64, to: &mut [u8]) -> Result<(), Errno> {
         if self.0.one_in(4) {
@@ -221,16 +228,18 @@ fn any_call_with_any_arguments() {
     let (mut known, mut granted, mut refused) = (std::collections::BTreeSet::new(), 0, 0);
     for seed in 0..if cfg!(miri) { 2 } else { 60 } {
         let mut r = Rng(seed + 1000);
-        let config = Config { max_map_count: r.pick(&[1, 65530]), ..Config::default() };
+        let bases = Bases { huge: r.pick(&[0, 4096, 1 << 21, 1 << 63]), ..Bases::default() };
+        let config = Config { max_map_count: r.pick(&[1, 65530]), bases, ..Config::default() };
         let mut space = AddressSpace::<FileId>::new(config);
         space.set_caps(Caps::from_bits_truncate(r.next() as u8));
+        space.set_huge_pages([(PageSize::M2, r.pick(&[0, 3, u64::MAX]))]);
         let mut world = Whatever(Rng(seed));
         for i in 0..4 * 601 {
             // Every number in turn, and those that are known more often.
             let nr = if i % 2 == 0 { i / 2 % 601 } else { r.pick(&NUMBERS) };
             let mut args: [u64; 6] = std::array::from_fn(|_| extreme(&mut r));
             if nr == linux::MMAP && r.one_in(2) {
-                (args[2], args[3]) = (r.below(8), r.pick(&[0x22, 0x32, 0x21, 0x2, 0x12, 0x11]));
+                (args[2], args[3]) = (r.below(8), r.pick(&[0x22, 0x32, 0x21, 0x2, 0x12, 0x11, 0x4_0022, 0x5400_4021]));
             }
             if nr == linux::PRCTL {
                 args[0] = 64 + r.below(6);

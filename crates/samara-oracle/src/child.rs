@@ -231,7 +231,7 @@ const A_PROCESS: &str = "a process in which to make calls";
 
 /// What can go wrong before the first op; numbered from 1 in the arena.
 const TROUBLES: [&str; 7] = [
-    "its files, which have numbers up to 109 (ulimit -n)",
+    "its files, which have numbers up to 111 (ulimit -n)",
     "its window: something is there",
     "/proc/self/maps",
     "a userfaultfd",

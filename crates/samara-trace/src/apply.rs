@@ -298,7 +298,8 @@ fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64) -> Did {
 /// Whether the memory that a call's arguments point to can be read without asking the program for it.
 pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
     let (at, len) = match d.call {
-        Call::Mbind => (d.args[3], d.args[4] / 8),
+        // It is read by words.
+        Call::Mbind => (d.args[3], (d.args[4] / 8).saturating_add(8)),
         Call::ProcessMadvise => (d.args[1], d.args[2].saturating_mul(16)),
         _ => return true,
     };

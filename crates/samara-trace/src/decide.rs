@@ -495,6 +495,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_mask_whose_last_word_is_somebody_elses_is_not_read() {
+        let mut model = crate::model::empty();
+        let plain = Flags::READ | Flags::WRITE;
+        for (start, flags) in [(0x1000, plain), (0x2000, plain | Flags::UFFD_MISSING)] {
+            model.import(start, start + 0x1000, Area::new(flags, Object::Anonymous, 0)).unwrap();
+        }
+        let mbind = |mask, bits| Decoded { call: Call::Mbind, nr: 237, args: [0, 0, 0, mask, bits, 0], compat: false };
+        assert!(readable(&model, &mbind(0x1ff0, 64)));
+        assert!(!readable(&model, &mbind(0x1ffc, 33)));
+        assert!(!readable(&model, &mbind(0x1000, u64::MAX)));
+    }
+
+    #[test]
     fn a_low_stack_leaves_room_for_no_seed() {
         // As a program of 32 bits has it.
         let mut model = crate::model::empty();

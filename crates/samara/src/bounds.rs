@@ -162,14 +162,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// The entry that holds `key`, if it may have the bounds `to`; `path` leads to it.
     pub(crate) fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
-        if to.is_empty() {
-            return Err(BoundError::EmptyRange(to));
-        }
         let (leaf, slot) = self.seek(key, path).ok_or(BoundError::NoEntry(key))?;
         // SAFETY: the path is fresh; slots below `len` are read.
         unsafe {
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return Err(BoundError::NoEntry(key));
+            }
+            if to.is_empty() {
+                return Err(BoundError::EmptyRange(to));
             }
             let was = Span::new(leaf.first(slot), leaf.key(slot));
             if to.first < was.first {

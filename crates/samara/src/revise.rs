@@ -28,7 +28,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// way down instead of two. O(log n).
     ///
     /// # Errors
-    /// [`BoundError`], of bounds that cannot be, or where a map that shares nodes with a snapshot finds no memory to copy them; the map is as before.
+    /// [`BoundError`] of [`resize`](Self::resize), as bounds that cannot be; or where a map that shares nodes with a snapshot finds no memory to copy them. The map is as before.
     ///
     /// # Examples
     /// ```

@@ -2,7 +2,7 @@
 //! store asks for memory.
 
 use samara::testing::Tiny;
-use samara::{AllocError, BuildError, Normal, RangeMap, Shape, Span, StoreError};
+use samara::{AllocError, BoundError, BuildError, Normal, RangeMap, Revision, Shape, Span, StoreError};
 use samara_testkit::{Op, Universe, script};
 use std::collections::VecDeque;
 
@@ -252,6 +252,42 @@ fn reserve_fails_whole<S: Shape>() {
     map.check().unwrap();
 }
 
+/// Revisions of maps whose last leaf is full, or shared: of what becomes of the last entry, bounds for which its leaf has no words need memory, and of shared nodes all.
+fn revisions_fail_whole<S: Shape>() {
+    let mut failures = [0; 2];
+    let counts = (20..50).step_by(if cfg!(miri) { 9 } else { 1 });
+    for (count, shares) in counts.flat_map(|count| [(count, false), (count, true)]) {
+        let last = Span::new((count - 1) * 10, (count - 1) * 10 + 5);
+        for what in [Revision::Remove, Revision::Resize(Span::new(last.first, 1 << 40)), Revision::Keep] {
+            for n in 0.. {
+                let mut map = Map::<S>::default();
+                (0..count).for_each(|i| map.insert(Span::new(i * 10, i * 10 + 5), i).unwrap());
+                let (before, kept) = (entries(&map), shares.then(|| map.snapshot()));
+                let (result, asked) = fail_after(n, || map.revise(last.first, |_, _| what));
+                map.check().unwrap();
+                if let Some(kept) = kept {
+                    assert_eq!(entries(&kept), before);
+                }
+                if result == Err(BoundError::Alloc) {
+                    assert!(entries(&map) == before && asked > n, "{what:?} of {count}, {n} allocations of {asked}");
+                    failures[usize::from(shares)] += 1;
+                    continue;
+                }
+                assert_eq!(result, Ok(()));
+                let mut after = before;
+                match what {
+                    Revision::Remove => after.truncate(count as usize - 1),
+                    Revision::Resize(to) => after[count as usize - 1].0 = to,
+                    Revision::Keep => assert_eq!(asked, 0, "a look asks for no memory"),
+                }
+                assert_eq!(entries(&map), after, "{what:?} of {count}, {n} allocations");
+                break;
+            }
+        }
+    }
+    assert!(failures.iter().all(|n| *n > 0), "failed alone and beside a snapshot: {failures:?}");
+}
+
 macro_rules! allocation {
     ($($module:ident: $shape:ty;)*) => {$(
         mod $module {
@@ -279,6 +315,10 @@ macro_rules! allocation {
             #[test]
             fn reserved_splits_of_full_nodes() {
                 super::reserved_splits_of_full_nodes::<$shape>();
+            }
+            #[test]
+            fn revisions() {
+                revisions_fail_whole::<$shape>();
             }
             #[test]
             fn reserve_itself() {

@@ -271,6 +271,9 @@ fn a_revision_that_is_refused() {
         assert_eq!(to(20, 29, 28), Err(BoundError::EmptyRange(Span::new(29, 28))));
         let elsewhere = BoundError::Elsewhere { entry: Span::new(10, 19), wanted: Span::new(20, 29) };
         assert_eq!(to(10, 20, 29), Err(elsewhere));
+        let nothing = Span::new(29, 28);
+        assert_eq!(map.resize(20, nothing), Err(BoundError::NoEntry(20)));
+        assert_eq!(map.resize(10, nothing), Err(BoundError::EmptyRange(nothing)));
         map.revise(40, |_, _| panic!("there is nothing")).unwrap();
         RangeMap::<char>::new().revise(0, |_, _| panic!("there is nothing")).unwrap();
         map.check().unwrap();

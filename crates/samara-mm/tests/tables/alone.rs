@@ -1,11 +1,11 @@
 //! What only the engine tells, or can be asked: why two areas are not one, and what a call did; five levels of page tables and shadow stacks, which few machines
-//! have; names of anonymous memory, which few kernels have; swap space and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
+//! have; names of anonymous memory, which few kernels have; swap space, free huge pages and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
 
 use crate::engine;
 use crate::machine::{BASE, PAGE};
 use samara_mm::{
-    AddressSpace, Area, Bases, BestFit, Config, Errno, FileId, FileMode, FirstFit, Flags, Linux, MapFlags, MapRequest,
-    Object, Overcommit, Prot, RemapFlags, RemapMode, RemapRequest, Step, StepKind,
+    AddressSpace, Advice, Area, Bases, BestFit, Config, Errno, FileId, FileMode, FirstFit, Flags, Linux, LockKind,
+    MapFlags, MapRequest, Object, Overcommit, PageSize, Prot, RemapFlags, RemapMode, RemapRequest, Step, StepKind,
 };
 
 #[test]
@@ -188,6 +188,45 @@ fn swap_space() {
         assert_eq!(answer(Prot::RW, kind, FileMode::READ).0, Some(Errno::EACCES));
     }
     assert_eq!(answer(Prot::RW, MapFlags::PRIVATE, FileMode::RW), (None, None));
+}
+
+/// Maps where some huge pages are free: seen on 6.18, with three that were made for it.
+#[test]
+fn free_huge_pages() {
+    const HUGE: u64 = 2 << 20;
+    const P: MapFlags = MapFlags::PRIVATE;
+    const S: MapFlags = MapFlags::SHARED;
+    let memory = |open| FileId { dev: (0, 1), inode: open, open, name: "/anon_hugepage (deleted)".into() };
+    let map = |space: &mut AddressSpace<FileId>, kind, at: u64, pages: u64, free| {
+        space.set_huge_pages([(PageSize::M2, free)]);
+        let open = space.len() as u64;
+        let request = MapRequest::file(BASE + at * HUGE, pages * HUGE, Prot::RW, kind, memory(open), 0);
+        let done = space.map(&request);
+        space.check().unwrap();
+        done.map_or_else(|e| e.errno.raw(), |_| 0)
+    };
+    // Two pages of the one kind, and three of the other over them while one is free: what is private gives its own back.
+    for (before, over, answer) in [(P, P, 0), (P, S, 0), (S, P, 12), (S, S, 12), (P | MapFlags::NORESERVE, P, 12)] {
+        let mut space = AddressSpace::new(Config::default());
+        assert_eq!(map(&mut space, before, 0, 2, 3), 0);
+        assert_eq!(map(&mut space, over, 0, 3, 1), answer, "{before:?} {over:?}");
+        assert_eq!(space.len(), usize::from(answer == 0), "what is refused leaves a hole");
+    }
+    let mut space = AddressSpace::new(Config::default());
+    assert_eq!(map(&mut space, P, 0, 4, 3), 12);
+    assert_eq!(map(&mut space, P, 0, 3, 3), 0);
+    assert_eq!(map(&mut space, P, 1, 1, 0), 0);
+    assert_eq!(map(&mut space, P, 3, 1, 0), 12);
+    assert_eq!(map(&mut space, P | MapFlags::NORESERVE, 3, 1, 0), 0);
+    // What has asked for its pages has them.
+    let populate = |space: &mut AddressSpace<FileId>, at: u64| {
+        let advised = space.advise(BASE + at * HUGE, HUGE, Advice::PopulateWrite);
+        advised.map_or_else(|e| e.errno.raw(), |_| 0)
+    };
+    assert_eq!((populate(&mut space, 0), populate(&mut space, 3)), (0, 14));
+    assert_eq!(space.lock(BASE + 3 * HUGE, HUGE, LockKind::Now).unwrap_err().errno, Errno::ENOMEM);
+    space.set_huge_pages([(PageSize::M2, 1)]);
+    assert_eq!(populate(&mut space, 3), 0);
 }
 
 /// Any numbers at all are taken.
