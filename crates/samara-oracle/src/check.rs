@@ -166,7 +166,7 @@ impl Check {
         let (count, mut before) = (self.mixes.len() as u64, 0);
         for (i, mix) in self.mixes.iter().enumerate() {
             let quota = self.ops / count + u64::from((i as u64) < self.ops % count);
-            match abilities.shapes(*mix, &sides) {
+            match abilities.shapes(*mix) {
                 Err(why) => skipped.push((*mix, why)),
                 Ok(_) if quota == 0 => skipped.push((*mix, "no call falls to it: there are more mixes".to_owned())),
                 Ok(_) if stop() => skipped.push((*mix, "the check was stopped before it".to_owned())),
@@ -262,10 +262,13 @@ pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
 pub fn agree(mix: Mix, ops: &[Op]) {
     let mut sides = Sides::new().expect("memory and files");
     let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
-    match abilities.shapes(mix, &sides) {
+    match abilities.shapes(mix) {
         Err(why) => println!("skipped: {why}"),
         Ok(_) if !sides.claimed() => println!("skipped: this kernel is older than Linux 6.17"),
         Ok(_) if let Some(refused) = sides.refusal_of(ops) => println!("skipped: {}", refusal(refused)),
+        Ok(_) if !abilities.fill && ops.iter().any(|op| matches!(op, Op::Fill { .. })) => {
+            println!("skipped: {TOO_MANY}")
+        }
         Ok(_) => {
             if let Some(divergence) = compare(mix, ops).expect("a process in which to make calls") {
                 panic!("model and kernel differ\n{divergence}");
@@ -286,6 +289,8 @@ pub(crate) struct Abilities {
     files: bool,
     huge: bool,
     uffd: bool,
+    /// As many areas as there may be can be made.
+    pub(crate) fill: bool,
 }
 
 impl Abilities {
@@ -330,21 +335,18 @@ impl Abilities {
         // Where memfds have huge pages, they seek places for them.
         let shmem = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
         let files = shmem.is_empty() || shmem.contains("[never]") || shmem.contains("[deny]");
-        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, files, huge, uffd })
+        let fill = sides.kernel.max_map_count() <= 300_000;
+        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, files, huge, uffd, fill })
     }
 
     /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be run at all.
-    pub(crate) fn shapes(&self, mix: Mix, sides: &Sides) -> Result<(Vec<Shape>, Vec<String>), String> {
+    pub(crate) fn shapes(&self, mix: Mix) -> Result<(Vec<Shape>, Vec<String>), String> {
         if let Some(lacks) = &self.lacks {
             return Err(lacks.clone());
         }
         match mix {
             Mix::Uffd if !self.uffd => {
                 Err("no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)")?;
-            }
-            Mix::Limits if sides.kernel.max_map_count() > 300_000 => {
-                let limit = sides.kernel.max_map_count();
-                Err(format!("vm.max_map_count is {limit}: too many areas to make"))?;
             }
             Mix::Huge if !self.huge => Err(NO_HUGE)?,
             Mix::Heap if !self.heap => Err("a heap cannot be placed (PR_SET_MM_MAP)")?,
@@ -366,6 +368,10 @@ impl Abilities {
             let asked = shapes.iter_mut().fold(false, |asked, shape| asked | std::mem::take(part(shape)));
             left_out.extend(asked.then(|| (*why).to_owned()));
         }
+        if !self.fill && shapes.iter().any(|shape| shape.fill.is_some()) {
+            shapes.retain(|shape| shape.fill.is_none());
+            left_out.push(TOO_MANY.to_owned());
+        }
         Ok((shapes, left_out))
     }
 }
@@ -375,6 +381,8 @@ fn refusal((nr, errno): (i64, i64)) -> String {
     let (name, errno) = (name(nr).unwrap_or("a call"), returned(-errno));
     format!("{name}: this process may not make it, or this kernel lacks it: {errno}")
 }
+
+const TOO_MANY: &str = "calls near vm.max_map_count, which is above 300,000: too many areas to make";
 
 const NO_HUGE: &str = "huge pages: the default ones are not of 2 MiB, or some are free, which calls would take, or MAP_HUGETLB with MAP_NORESERVE is refused";
 

@@ -17,7 +17,7 @@ fn setting(name: &str, default: u64) -> u64 {
 fn sides(mix: Mix) -> Option<Sides> {
     let mut sides = Sides::new().expect("memory and files");
     let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
-    match abilities.shapes(mix, &sides) {
+    match abilities.shapes(mix) {
         Ok(_) if !sides.claimed() => {
             println!("skipped: this kernel is older than Linux 6.17");
             None

@@ -1,7 +1,8 @@
 //! What the kernel is asked for, and how long it may take to answer.
 
+use crate::check::Abilities;
 use crate::child::{Ended, Kernel, Scope};
-use crate::compare::Verdict;
+use crate::compare::{Sides, Verdict};
 use crate::features::{WINDOW, calls, crowded, probe};
 use crate::op::Op;
 use crate::{Mix, features};
@@ -26,7 +27,7 @@ fn each_is_told_from_its_lack() {
         assert!(matches!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Differ(_)), "{feature:?}");
     }
     sides.features = has;
-    if super::sides(Mix::Limits).is_some() {
+    if Abilities::of(&mut sides).unwrap().fill {
         assert_eq!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Agree);
         sides.features ^= Features::REMAP_TO_LIMIT;
         assert!(matches!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Differ(_)));
@@ -35,6 +36,25 @@ fn each_is_told_from_its_lack() {
     if super::sides(Mix::Free).is_some() {
         assert_eq!(sides.differ(Scope::Whole, everywhere).unwrap(), Verdict::Agree);
     }
+}
+
+/// Where very many areas may be made, no mix makes them; each has something left to do.
+#[test]
+fn no_mix_makes_too_many_areas() {
+    let mut sides = Sides::new().unwrap();
+    let mut abilities = Abilities::of(&mut sides).unwrap();
+    abilities.fill = false;
+    let mut told = Vec::new();
+    for mix in Mix::ALL {
+        match abilities.shapes(mix) {
+            Err(why) => println!("skipped: {mix}: {why}"),
+            Ok((shapes, left_out)) => {
+                assert!(!shapes.is_empty() && shapes.iter().all(|shape| shape.fill.is_none()), "{mix}");
+                told.extend(left_out.iter().any(|why| why.contains("vm.max_map_count")).then_some(mix));
+            }
+        }
+    }
+    assert!(told.iter().all(|mix| [Mix::Limits, Mix::Huge].contains(mix)) && told.contains(&Mix::Limits), "{told:?}");
 }
 
 /// What is not given to this process is not drawn, and noted; all else is as it was.
