@@ -197,6 +197,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
             let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
             return nothing;
         }
+        // SHM_REMAP makes room, for a segment whose length is the segment's, before it is refused.
+        Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => return None,
         // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel tells it all.
         _ if failed => return nothing,
         _ => return None,

@@ -224,6 +224,16 @@ fn half_way() {
     }
     assert_eq!(mmap(p(512), PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, PAGE), EINVAL);
     assert_eq!(munmap(p(512), 512 * PAGE), 0);
+    // A segment that does not fit: what stands there is cut, or a part of huge pages would have to go.
+    assert_eq!(
+        mmap(p(1024), 512 * PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE, fd, 0) as u64,
+        p(1024)
+    );
+    assert_eq!(mmap(p(1020), 4 * PAGE, RW, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(1020));
+    let segment = call(libc::SYS_shmget, [0, 5 * PAGE, 0o1600, 0, 0, 0]) as u64;
+    assert_eq!(call(libc::SYS_shmat, [segment, p(1021), libc::SHM_REMAP as u64, 0, 0, 0]), EINVAL);
+    assert_eq!(call(libc::SYS_shmctl, [segment, 0, 0, 0, 0, 0]), 0); // IPC_RMID
+    assert_eq!(mprotect(p(1021), PAGE, R), 0);
 }
 
 /// An area that grows down, and did not grow; and one in the middle of what a call is about, which did.
