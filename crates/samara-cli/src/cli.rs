@@ -99,7 +99,7 @@ Examples:
 and brk fail, beside those that a --fail with @ names.
 Which calls failed is told, and marked in the trace (-o). What is chosen at random is chosen by --seed; where none is given, samara takes one and
 tells it.
-Calls that the model does not know (huge pages, protection keys, 32-bit programs) are left to the kernel, and counted.
+Calls that the model does not know (files of drivers, protection keys, 32-bit programs) are left to the kernel, and counted.
 
 The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
 127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."

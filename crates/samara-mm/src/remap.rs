@@ -479,7 +479,7 @@ fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
 /// Whether it is not moved together with others: what is registered, and what has places chosen by a rule of its own.
 fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
     let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
-    zero || a.extras().uffd.is_some() || is_segment(a.area)
+    zero || a.extras().uffd.is_some() || (is_segment(a.area) && a.area.huge_page().is_none())
 }
 
 /// Whether `[start, end)` of the area may be parted from the rest of it.

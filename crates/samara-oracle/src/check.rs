@@ -346,7 +346,7 @@ impl Abilities {
         }
         match mix {
             Mix::Uffd if !self.uffd => {
-                Err("no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)")?;
+                Err(NO_UFFD)?;
             }
             Mix::Huge if !self.huge => Err(NO_HUGE)?,
             Mix::Heap if !self.heap => Err("a heap cannot be placed (PR_SET_MM_MAP)")?,
@@ -355,13 +355,14 @@ impl Abilities {
         }
         let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
         type Part = fn(&mut Shape) -> &mut bool;
-        let parts: [(bool, Part, &str); 7] = [
+        let parts: [(bool, Part, &str); 8] = [
             (self.seal, |s| &mut s.seal, "mseal: this kernel lacks it, or refuses it"),
             (self.lock_all, |s| &mut s.lock_all, "mlockall: this process may not lock all that it has"),
             (self.heap, |s| &mut s.heap, "brk: a heap cannot be placed (PR_SET_MM_MAP)"),
             (self.segments, |s| &mut s.segments, "shmat: there are no System V segments"),
             (self.files, |s| &mut s.files, "files: memfds seek places that suit huge pages (shmem_enabled)"),
             (self.huge, |s| &mut s.huge, NO_HUGE),
+            (self.uffd, |s| &mut s.uffd, NO_UFFD),
             (self.merge_pages, |s| &mut s.merge_pages, "PR_SET_MEMORY_MERGE: this kernel lacks it, or refuses it"),
         ];
         for (_, part, why) in parts.iter().filter(|(able, ..)| !able) {
@@ -384,6 +385,7 @@ fn refusal((nr, errno): (i64, i64)) -> String {
 
 const TOO_MANY: &str = "calls near vm.max_map_count, which is above 300,000: too many areas to make";
 
+const NO_UFFD: &str = "no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)";
 const NO_HUGE: &str = "huge pages: the default ones are not of 2 MiB, or some are free, which calls would take, or MAP_HUGETLB with MAP_NORESERVE is refused";
 
 /// Whether huge pages are of 2 MiB unless somebody asks for another size, and calls find none of them.

@@ -35,6 +35,8 @@ pub(crate) struct Shape {
     pub(crate) files: bool,
     /// Memory in huge pages.
     pub(crate) huge: bool,
+    /// Registrations among other calls: a userfaultfd is the first process's, and not for sequences with forks.
+    pub(crate) uffd: bool,
     /// Makes areas first, until so many are left to the limit.
     pub(crate) fill: Option<u64>,
 }

@@ -96,6 +96,7 @@ impl Mix {
             heap: false,
             files: false,
             huge: false,
+            uffd: false,
             fill: None,
         };
         let calls = Shape { segments: true, merge_pages: true, heap: true, ..plain };
@@ -152,10 +153,9 @@ impl Mix {
                 let few = Shape { kind: Kind::Huge, len: 60, pages: 5 * HUGE_PAGES, huge: true, forks: true, ..plain };
                 let all = Shape { pages: PAGES, len: 100, segments: true, ..few };
                 let locks = Shape { seal: true, lock: true, lock_all: true, ..few };
-                // With registrations.
-                let own = Shape { forks: false, seal: true, ..few };
+                let own = Shape { forks: false, seal: true, uffd: true, ..few };
                 let mut shapes = [few, locks, all, own].repeat(16);
-                shapes.push(Shape { len: 300, lock_all: false, forks: false, fill: Some(14), ..locks });
+                shapes.push(Shape { len: 300, lock_all: false, forks: false, uffd: true, fill: Some(14), ..locks });
                 shapes
             }
             Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, files: true, huge: true, ..plain }],

@@ -23,6 +23,9 @@ use crate::sys::{self, Tid};
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
 
+/// `prctl(2)`.
+pub(crate) const SET_MEMORY_MERGE: u64 = 67;
+
 /// What applying a call came to.
 pub(crate) enum Applied {
     /// The model did it (perhaps nothing); its steps.
@@ -116,12 +119,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
     let nothing: Did = Some(Ok(Plan::default()));
     let prot = Prot::from_bits_retain(a[2] as u32);
     Some(match d.call {
-        // For want of pages it empties its place, which is longer than what was asked for.
-        Call::Mmap
-            if failed && a[3] as i32 & (libc::MAP_FIXED | libc::MAP_HUGETLB) == libc::MAP_FIXED | libc::MAP_HUGETLB =>
-        {
-            return None;
-        }
+        // What is in huge pages, and is refused for want of them, has emptied its place, which is longer than what was asked for.
+        Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => return None,
         Call::Mmap if failed => return Some(refused(result)),
         Call::Mmap => return map(m, maps, tid, a, prot, result as u64),
         Call::Munmap => m.unmap(a[0], a[1]),
@@ -175,7 +174,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(tid, d)) => return None,
         // What was refused half way leaves the first half.
         Call::ProcessMadvise => return as_it_comes(m, tid, d, result),
-        Call::Mbind | Call::RemapFilePages if !failed => return as_it_comes(m, tid, d, result),
+        Call::Mbind if !failed => return as_it_comes(m, tid, d, result),
+        Call::RemapFilePages => return as_it_comes(m, tid, d, result),
         Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
         Call::UffdRegister => {
             let (start, len, mode) = uffd_range(tid, a[2])?;
@@ -188,12 +188,17 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
             m.unregister_uffd(start, len)
         }
         Call::Prctl if failed => return nothing,
-        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => m.set_anon_name(a[2], a[3], c_string(tid, a[4])),
+        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => match c_string(tid, a[4]) {
+            None if a[4] != 0 => return None, // not for us to read
+            name => m.set_anon_name(a[2], a[3], name),
+        },
         Call::Prctl if a[0] == 65 => {
             // It changes no area: what it refuses from now on counts where the engine decides.
             let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
             return nothing;
         }
+        // SHM_REMAP makes room, for a segment whose length is the segment's, before it is refused.
+        Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => return None,
         // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel tells it all.
         _ if failed => return nothing,
         _ => return None,
@@ -295,7 +300,17 @@ fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64) -> Did {
     }
 }
 
-/// Whether the memory that a call's arguments point to can be read without asking the program for it.
+/// Whether what a `mmap` at a fixed place maps may be in huge pages: anonymous memory, or a file of hugetlbfs.
+fn may_be_huge(a: &[u64; 6]) -> bool {
+    match a[3] as i32 & (libc::MAP_ANONYMOUS | libc::MAP_HUGETLB) {
+        libc::MAP_ANONYMOUS => false,
+        0 => a[0].is_multiple_of(HUGE),
+        _ => true,
+    }
+}
+
+/// Whether the memory that a call's arguments point to is read as the kernel reads it, and without asking the program for it: not where a userfaultfd serves it, and not
+/// where the program can read and others cannot: in secret memory, where it may write or execute only, and below a stack.
 pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
     let (at, len) = match d.call {
         // It is read by words.
@@ -303,7 +318,16 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
         Call::ProcessMadvise => (d.args[1], d.args[2].saturating_mul(16)),
         _ => return true,
     };
-    model.areas_in(at, at.saturating_add(len.max(1))).all(|a| !a.area.flags.intersects(Flags::UFFD))
+    let plain = |a: &Area<Inode>| match &a.object {
+        Object::File(file) => !file.is_secret() && !has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)),
+        _ => true,
+    };
+    let open = |flags: Flags| flags.contains(Flags::READ) || !flags.intersects(Flags::WRITE | Flags::EXEC);
+    let odd = |a: &Area<Inode>| a.flags.intersects(Flags::UFFD) || !open(a.flags) || !plain(a);
+    // Reading makes a stack grow.
+    let grows = |a: Placed<'_, Inode>| a.start > at && a.area.flags.contains(Flags::GROWSDOWN);
+    !model.areas_in(at, at.saturating_add(len.max(1))).any(|a| odd(a.area))
+        && !model.area_at_or_after(at).is_some_and(grows)
 }
 
 /// Where a call is about to act, as ranges of start and end; of most calls their first two arguments say it.
@@ -346,11 +370,16 @@ fn uffd_range(tid: Tid, at: u64) -> Option<(u64, u64, u64)> {
     Some((word(0), word(1), word(2)))
 }
 
-/// A short string in the program's memory; `None` for a null pointer or nothing readable.
+/// A short string in the program's memory; `None` for nothing readable, as for a null pointer.
 fn c_string(tid: Tid, at: u64) -> Option<Arc<str>> {
     let mut bytes = [0u8; 80];
-    let n = (0..bytes.len())
-        .take_while(|i| sys::read_memory(tid, at + *i as u64, &mut bytes[*i..=*i]) && bytes[*i] != 0)
-        .count();
-    (at != 0).then(|| String::from_utf8_lossy(&bytes[..n]).into())
+    for i in 0..bytes.len() {
+        if !sys::read_memory(tid, at.checked_add(i as u64)?, &mut bytes[i..=i]) {
+            return None;
+        }
+        if bytes[i] == 0 {
+            return Some(String::from_utf8_lossy(&bytes[..i]).into());
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).into())
 }

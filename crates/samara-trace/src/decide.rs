@@ -246,6 +246,8 @@ impl Charge {
         let excused = match advice(d) {
             // Pages of one area may refuse before a hole behind it does.
             Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
+            // The kernel seeks a place before it looks at the rest, and the one that was chosen by another rule it may not find.
+            _ if failed && self.engine.policy != Policy::Linux && leaves_place_open(d) => Excuse::Any,
             _ if host.file || pages || executable || self.strict => Excuse::Granted,
             _ => Excuse::None,
         };
@@ -472,6 +474,17 @@ fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
 pub(crate) fn kernel_map_count() -> usize {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
     text.trim().parse().unwrap_or(65530)
+}
+
+/// Whether the kernel seeks a place for a call as the program makes it.
+fn leaves_place_open(d: &Decoded) -> bool {
+    let fixed = u64::from((MapFlags::FIXED | MapFlags::FIXED_NOREPLACE).bits());
+    match d.call {
+        Call::Mmap => d.args[3] & fixed == 0,
+        Call::Mremap => d.args[3] & RemapFlags::FIXED.bits() == 0,
+        Call::Shmat => d.args[1] == 0,
+        _ => false,
+    }
 }
 
 /// What the running kernel does, by its release.

@@ -18,31 +18,39 @@ pub(crate) type Learnt = (String, Vec<Step>);
 pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
     let mut learnt = Vec::new();
     for range in ranges {
-        learnt.extend(grown(model, maps, *range));
+        let stacks: Vec<u64> = stacks(model, *range).collect();
+        learnt.extend(stacks.into_iter().filter_map(|stack| grown(model, maps, *range, stack)));
     }
     learnt.extend(closed(model, tid));
     learnt
 }
 
-/// The area that grows down and stands next above `range`, if the kernel shows that it has grown.
+/// Where areas begin that grow down and may have grown into `range`: those that begin in it, and the one next above it.
+pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item = u64> {
+    let next = model.area_at_or_after(end).filter(|a| a.start >= end);
+    let all = model.areas_in(start, end).chain(next);
+    all.filter(move |a| a.start > start && a.area.flags.contains(Flags::GROWSDOWN)).map(|a| a.start)
+}
+
+/// Whether the kernel shows that the area that grows down from `old` has grown.
 ///
 /// The kernel is seen after the call, which may have changed or removed a part of what grew: a place in `range` counts as
 /// grown if anything is mapped below it or in it.
-fn grown(model: &mut Model, maps: &mut Maps, range: Range) -> Option<Learnt> {
-    let stack = model.area_at_or_after(range.0).filter(|a| a.area.flags.contains(Flags::GROWSDOWN))?;
-    let old = stack.start;
-    if old <= range.0 {
-        return None;
-    }
-    let mut start = old;
-    while start > 0 {
+fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<Learnt> {
+    let below = model.areas_in(range.0, old).last().map_or(range.0, |a| a.end);
+    // How far is looked, and the lowest place where something stands.
+    let (mut at, mut start) = (old, old);
+    while at > 0 {
         let mut here: Vec<KernelArea> = Vec::new();
-        maps.between(start - 1, start, &mut here).ok()?;
-        start = match here.first() {
+        maps.between(at - 1, at, &mut here).ok()?;
+        at = match here.first() {
             // What the model knows of is not what grew.
             Some(k) if model.area_at(k.end - 1).is_some_and(|m| m.start < old) => break,
-            Some(k) => k.start,
-            None if range.0 < start && start <= range.1 => range.0,
+            Some(k) => {
+                start = k.start;
+                start
+            }
+            None if below < at && at <= range.1 => below,
             None => break,
         };
     }

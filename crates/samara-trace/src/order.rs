@@ -40,7 +40,7 @@ impl Space {
             self.pending = left;
             return;
         }
-        unsure |= left.iter().any(|call| self.met_before(call, &self.ranges(call)));
+        unsure |= left.iter().any(|call| self.met_before(call, &self.ranges(call)) || call.stopped_half_way());
         let steps = self.adopt(last.who.tid);
         self.find_break(&left);
         for call in &left {

@@ -43,6 +43,11 @@ impl Returned {
     fn failed(&self) -> bool {
         self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
     }
+
+    /// Whether it was refused, and may have cut areas for it, emptied its place, or moved the first of many.
+    pub(crate) fn stopped_half_way(&self) -> bool {
+        self.failed() && matches!(self.decoded.call, Call::Mmap | Call::Mremap | Call::RemapFilePages)
+    }
 }
 
 pub(crate) struct Space {
@@ -84,6 +89,8 @@ pub(crate) struct Attempt {
     pub(crate) grown: Vec<check::Grown>,
     /// Why it does not fit, if it does not.
     pub(crate) misfit: Option<String>,
+    /// Of a call that was refused: what stood there.
+    unchanged: Option<Saved>,
 }
 
 impl Space {
@@ -232,7 +239,7 @@ impl Space {
             // The other call may be why: wait for it.
             Some(_) if others => self.pending.push(call),
             Some(how) => {
-                let unsure = self.met_before(&call, &attempt.reach);
+                let unsure = self.met_before(&call, &attempt.reach) || call.stopped_half_way();
                 let steps = self.adopt(call.who.tid);
                 attempt.steps.extend(steps.iter().flatten());
                 self.tell_call(&call, attempt, journal);
@@ -281,12 +288,9 @@ impl Space {
         }
     }
 
-    /// An area that grows down stands next above what the call reaches: it may have grown without a word.
+    /// An area that grows down begins in what the call reaches, or stands next above it: it may have grown without a word.
     fn below_stack(&self, ranges: &[Range]) -> bool {
-        ranges.iter().any(|r| {
-            let next = self.model.area_at_or_after(r.0);
-            next.is_some_and(|a| a.start > r.0 && a.area.flags.contains(samara_mm::Flags::GROWSDOWN))
-        })
+        ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
     }
 
     fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
@@ -303,8 +307,15 @@ impl Space {
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
+        // What is refused for a limit may have been done in part.
+        let limited = call.result == -i64::from(libc::ENOMEM);
+        let limits = if limited { sys::limits(call.who.tid) } else { None };
+        self.model.set_limits(limits.unwrap_or_default());
+        if limited {
+            self.model.set_caps(sys::capabilities(call.who.tid));
+        }
         match apply::apply(&mut self.model, &mut self.maps, call.who.tid, d, call.result, call.personality) {
-            Applied::Done(steps) => attempt.steps = steps,
+            Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
             Applied::AskKernel => {
                 attempt.steps = self.adopt(call.who.tid).unwrap_or_default();
                 if d.call == Call::Prctl {
@@ -316,6 +327,9 @@ impl Space {
                         start_stack: at.start_stack,
                         data: at.data,
                     });
+                    if d.args[0] == apply::SET_MEMORY_MERGE {
+                        self.model.merge_pages(d.args[1] != 0);
+                    }
                 }
             }
             Applied::Disagrees(how, steps) => match saved {
@@ -356,6 +370,13 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
         }
+        // What was refused half way by the model, for a hole, the kernel may have refused at once, for a limit.
+        let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
+        if let Some(saved) = unchanged {
+            self.put_back(saved);
+            attempt.steps.clear();
+            attempt.misfit = self.compare(&ranges, attempt, journal);
+        }
         // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
         let placed = matches!(call.decoded.call, Call::Mmap | Call::Mremap);
         if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
@@ -367,6 +388,11 @@ impl Space {
                     return self.check(call, attempt, journal);
                 }
             }
+        }
+        // Or it came some way: areas were cut for it, or the first of many moved.
+        if attempt.misfit.is_some() && call.stopped_half_way() && !call.overlapped {
+            attempt.steps.extend(self.adopt(call.who.tid).into_iter().flatten());
+            attempt.misfit = None;
         }
     }
 

@@ -531,6 +531,7 @@ impl Tracer<'_> {
         let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
         let mdwe =
             before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
+        let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
         self.leave(tid, false);
         let id = self.next_space;
         self.next_space += 1;
@@ -538,6 +539,7 @@ impl Tracer<'_> {
         let mut space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
         let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
         let personality = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
+        space.model.merge_pages(merges_pages);
         if let Some(charge) = &self.charge {
             space.bases = charge.bases(tid, personality, &space.model);
             let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none

@@ -54,8 +54,7 @@ pub(super) fn huge(r: &mut Rng, shape: Shape, i: usize) -> Op {
         66 => madvise(from, len, r.pick(&[Remove, Unmergeable])),
         67..=79 => moved(r, shape, from, len),
         80 | 81 => mbind(from, len, r.one_in(2)),
-        // A userfaultfd is the first process's.
-        82..=84 if !shape.forks => Op::Uffd { on: !r.one_in(3), at: from, len: len.next_multiple_of(PAGE) },
+        82..=84 if shape.uffd => Op::Uffd { on: !r.one_in(3), at: from, len: len.next_multiple_of(PAGE) },
         85 => Op::call(libc::SYS_msync, &[from, len, r.pick(&[1, 2, 4])]),
         86 => Op::call(libc::SYS_mincore, &[from, len, ROOM]),
         87 | 88 => {

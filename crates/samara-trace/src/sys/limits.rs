@@ -61,6 +61,13 @@ pub(crate) fn mdwe() -> u64 {
     u64::try_from(unsafe { libc::prctl(GET_MDWE, 0, 0, 0, 0) }).unwrap_or(0)
 }
 
+/// This process's own PR_GET_MEMORY_MERGE, which the program inherits.
+pub(crate) fn merges_pages() -> bool {
+    const GET_MEMORY_MERGE: libc::c_int = 68;
+    // SAFETY: it takes numbers only.
+    unsafe { libc::prctl(GET_MEMORY_MERGE, 0, 0, 0, 0) == 1 }
+}
+
 /// The effective capabilities of a task, those that matter here; none where they cannot be read, or hold in a user namespace of its own only.
 pub(crate) fn capabilities(tid: Tid) -> Caps {
     // The inode of the first one is fixed.

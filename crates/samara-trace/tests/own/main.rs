@@ -107,6 +107,10 @@ fn trials() -> Vec<Trial> {
         ("policies", |m| decided(m, "policies", &["mbind"])),
         ("advice", advice),
         ("ring", |m| decided(m, "ring", &[])),
+        ("half_way", |m| decided(m, "half-way", &["mmap", "mprotect", "mremap", "remap_file_pages"])),
+        ("no_stack", |m| decided(m, "no-stack", &["madvise", "mprotect"])),
+        ("not_to_be_read", |m| decided(m, "not-to-be-read", &[])),
+        ("merged_pages", |m| decided(m, "merged-pages", &["mmap"])),
         ("secret", |m| decided(m, "secret", &["mmap", "mprotect", "mlock", "munlock", "madvise", "mremap"])),
     ];
     let modes = [

@@ -18,6 +18,11 @@ pub(crate) fn run(name: &str) -> bool {
         "advice" => advice(),
         "ring" => ring(),
         "secret" => secret(),
+        "half-way" => half_way(),
+        "no-stack" => no_stack(),
+        "not-to-be-read" => not_to_be_read(),
+        "merged-pages" => merged_pages(false),
+        "merged-child" => merged_pages(true),
         _ => return false,
     }
     true
@@ -187,6 +192,101 @@ fn ring() {
     assert!(moved < 0, "{moved}");
     assert!(mremap(at as u64, PAGE, 2 * PAGE, libc::MREMAP_MAYMOVE, 0) < 0);
     assert_eq!(munmap(to, PAGE), 0);
+}
+
+/// Calls that are refused for a limit, or after their place was made free for them.
+fn half_way() {
+    let w = window(4000).next_multiple_of(512 * PAGE);
+    let p = |n: u64| w + n * PAGE;
+    let limit = |bytes: u64| {
+        let (now, old) = ([bytes, u64::MAX], [0u64; 2]);
+        call(libc::SYS_prlimit64, [0, libc::RLIMIT_DATA.into(), now.as_ptr() as u64, old.as_ptr() as u64, 0, 0])
+    };
+    // What stands before the hole is not changed either.
+    assert_eq!(mmap(p(0), 2 * PAGE, R, FIXED, -1, 0) as u64, p(0));
+    // The shared one is changed, the private one behind it is not.
+    assert_eq!(mmap(p(10), 2 * PAGE, R, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(10));
+    assert_eq!(mmap(p(12), 2 * PAGE, R, FIXED, -1, 0) as u64, p(12));
+    // It is cut for what does not come.
+    assert_eq!(mmap(p(20), 9 * PAGE, R, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(20));
+    assert_eq!(limit(PAGE), 0);
+    assert_eq!(mprotect(p(0), 4 * PAGE, RW), -i64::from(libc::ENOMEM));
+    assert_eq!(mprotect(p(11), 2 * PAGE, RW), -i64::from(libc::ENOMEM));
+    assert_eq!(mmap(p(23), PAGE, RW, FIXED, -1, 0), -i64::from(libc::ENOMEM));
+    assert_eq!(limit(u64::MAX), 0);
+    let fd = call(libc::SYS_memfd_create, [c"huge".as_ptr() as u64, libc::MFD_HUGETLB.into(), 0, 0, 0, 0]) as i32;
+    if fd < 0 {
+        return;
+    }
+    // A file of huge pages has its place emptied, all huge pages of it, before its offset is looked at.
+    for n in [512 + 7, 1024 - 7] {
+        assert_eq!(mmap(p(n), 2 * PAGE, RW, FIXED, -1, 0) as u64, p(n));
+    }
+    assert_eq!(mmap(p(512), PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, PAGE), EINVAL);
+    assert_eq!(munmap(p(512), 512 * PAGE), 0);
+    // A segment that does not fit: what stands there is cut, or a part of huge pages would have to go.
+    assert_eq!(
+        mmap(p(1024), 512 * PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE, fd, 0) as u64,
+        p(1024)
+    );
+    assert_eq!(mmap(p(1020), 4 * PAGE, RW, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(1020));
+    let segment = call(libc::SYS_shmget, [0, 5 * PAGE, 0o1600, 0, 0, 0]) as u64;
+    assert_eq!(call(libc::SYS_shmat, [segment, p(1021), libc::SHM_REMAP as u64, 0, 0, 0]), EINVAL);
+    assert_eq!(call(libc::SYS_shmctl, [segment, 0, 0, 0, 0, 0]), 0); // IPC_RMID
+    assert_eq!(mprotect(p(1021), PAGE, R), 0);
+}
+
+/// An area that grows down, and did not grow; and one in the middle of what a call is about, which did.
+fn no_stack() {
+    let w = window(600);
+    let p = |n: u64| w + n * PAGE;
+    let down = FIXED | libc::MAP_GROWSDOWN;
+    assert_eq!(mmap(p(300), 4 * PAGE, RW, down, -1, 0) as u64, p(300));
+    let advise =
+        |n: u64, pages: u64| call(libc::SYS_madvise, [p(n), pages * PAGE, libc::MADV_DONTDUMP as u64, 0, 0, 0]);
+    assert_eq!(advise(290, 10), -i64::from(libc::ENOMEM));
+    assert_eq!(mmap(p(4), 4 * PAGE, RW, FIXED, -1, 0) as u64, p(4));
+    touch(p(299), PAGE);
+    assert_eq!(advise(6, 300), -i64::from(libc::ENOMEM));
+    assert_eq!(mprotect(p(296), PAGE, R), -i64::from(libc::ENOMEM));
+}
+
+/// A node mask where the program can read and nobody else, for the kernel to look at. Exit code 7: a kernel without memory nodes.
+fn not_to_be_read() {
+    let w = window(800);
+    let p = |n: u64| w + n * PAGE;
+    assert_eq!(mmap(p(0), PAGE, RW, FIXED, -1, 0) as u64, p(0));
+    assert_eq!(mmap(p(10), PAGE, libc::PROT_WRITE, FIXED, -1, 0) as u64, p(10));
+    assert_eq!(mmap(p(700), PAGE, RW, FIXED | libc::MAP_GROWSDOWN, -1, 0) as u64, p(700));
+    for mask in [p(10), p(699)] {
+        // No node is there: EINVAL, and not EFAULT.
+        let got = call(libc::SYS_mbind, [p(0), PAGE, 2, mask, 64, 0]);
+        if got == -i64::from(libc::ENOSYS) {
+            exit(7);
+        }
+        assert_eq!(got, EINVAL);
+    }
+}
+
+/// PR_SET_MEMORY_MERGE marks what is mapped from now on, in programs that are loaded too. Exit code 7: the kernel has none.
+fn merged_pages(loaded: bool) {
+    let merges = |on: u64| call(libc::SYS_prctl, [67, on, 0, 0, 0, 0]);
+    if !loaded && merges(1) != 0 {
+        exit(7);
+    }
+    let w = window(40);
+    let p = |n: u64| w + n * PAGE;
+    assert_eq!(mmap(p(10), PAGE, RW, FIXED, -1, 0) as u64, p(10));
+    assert_eq!(mmap(p(11), PAGE, RW, FIXED, -1, 0) as u64, p(11)); // one with it
+    if !loaded {
+        let child = fork();
+        if child == 0 {
+            exec(&myself(), &[c"own", c"--program", c"merged-child"]);
+        }
+        assert_eq!(wait(child, 0), 0);
+    }
+    assert_eq!(merges(0), 0);
+    assert_eq!(mmap(p(12), PAGE, RW, FIXED, -1, 0) as u64, p(12));
 }
 
 /// Memory that the kernel itself cannot read. Exit code 7: the kernel has none.
