@@ -272,6 +272,7 @@ fn other<B: Backing>(
         }
         // Protection must be 0, and flags are not looked at.
         REMAP_FILE_PAGES => zero(if c == 0 { space.remap_file_pages(a, b, d) } else { Err(Errno::EINVAL.into()) }),
+        PRCTL if a as u32 == SET_VMA => zero(set_name(space, host, args)),
         PRCTL => control(space, args)?.map(|value| (value, Plan::new())).map_err(Error::from),
         PERSONALITY => {
             let old = space.personality();
@@ -304,6 +305,39 @@ fn other<B: Backing>(
         Ok((value, plan)) => Called { result: value as i64, plan },
         Err(e) => Called { result: -i64::from(e.errno.raw()), plan: e.done },
     })
+}
+
+/// PR_SET_VMA, an option of `prctl`.
+const SET_VMA: u32 = 0x5356_4d41;
+
+/// `prctl` with PR_SET_VMA, as PR_SET_VMA(2const) says: kernels that were built without names answer EINVAL. (An `Arc` for the name that cannot be had ends the program.)
+fn set_name<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    [_, attribute, start, len, name, _]: [u64; 6],
+) -> Result<Plan, Error> {
+    const ANON_NAME: u64 = 0;
+    // With the zero at its end.
+    const MOST: usize = 80;
+    if attribute != ANON_NAME {
+        return Err(Errno::EINVAL.into());
+    }
+    if name == 0 {
+        return space.set_anon_name(start, len, None);
+    }
+    let mut text = [0; MOST];
+    for (i, at) in (0..).zip(&mut text) {
+        host.read(name.wrapping_add(i), core::slice::from_mut(at))?;
+        match *at {
+            0 => break,
+            b'[' | b']' | b'\\' | b'$' | b'`' => return Err(Errno::EINVAL.into()),
+            b' '..=b'~' => {}
+            _ => return Err(Errno::EINVAL.into()),
+        }
+    }
+    let end = text.iter().position(|byte| *byte == 0).ok_or(Errno::EINVAL)?;
+    let text = core::str::from_utf8(&text[..end]).map_err(|_| Errno::EINVAL)?;
+    space.set_anon_name(start, len, Some(text.into()))
 }
 
 /// `prctl`, where it concerns memory; `None` for another of its many options.

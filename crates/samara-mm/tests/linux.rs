@@ -163,6 +163,36 @@ fn options_of_prctl() {
     assert_eq!([prctl(&[67, 5]), prctl(&[68])], [0, 1]);
 }
 
+/// As PR_SET_VMA(2const) says: the kernels that the tests meet are built without names.
+#[test]
+fn names() {
+    const SET_VMA: u64 = 0x5356_4d41;
+    struct Text(&'static [u8]);
+    impl Host<FileId> for Text {
+        fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
+            let from = addr.checked_sub(VECTOR).and_then(|from| self.0.get(from as usize..)).ok_or(Errno::EFAULT)?;
+            to.copy_from_slice(from.get(..to.len()).ok_or(Errno::EFAULT)?);
+            Ok(())
+        }
+    }
+    let mut m = Machine::new();
+    let mut name = |text: &'static [u8], args: [u64; 4]| {
+        let [attribute, start, len, at] = args;
+        let args = [SET_VMA, attribute, start, len, at, 0];
+        linux::call(&mut m.0, &mut Text(text), &mut Linux, PRCTL, args).expect("a call of the module").result
+    };
+    let (longest, longer) = ([[b'a'; 79].as_slice(), b"\0"].concat().leak(), [b'a'; 80].to_vec().leak());
+    assert_eq!(name(b"a heap\0", [0, AT, P, VECTOR]), 0);
+    assert_eq!([name(b"a$\0", [0, AT, P, VECTOR]), name(b"a\n\0", [0, AT, P, VECTOR])], [EINVAL; 2]);
+    assert_eq!([name(b"a", [0, AT, P, VECTOR]), name(b"", [0, AT, P, VECTOR])], [EFAULT; 2]);
+    assert_eq!([name(longer, [0, AT, P, VECTOR]), name(b"a\0", [1, AT, P, VECTOR])], [EINVAL; 2]);
+    assert_eq!([name(b"a\0", [0, AT + 1, P, VECTOR]), name(longest, [0, AT + 2 * P, P, VECTOR])], [EINVAL, 0]);
+    assert!(m.0.line(AT).unwrap().to_string().ends_with("[anon:a heap]"));
+    assert_eq!(m.0.len(), 4);
+    assert_eq!(m.call(PRCTL, &[SET_VMA, 0, AT, 4 * P, 0]), 0);
+    assert_eq!(m.0.len(), 1, "without names they are one again");
+}
+
 #[test]
 fn file_pages() {
     let mut m = Machine::new();
