@@ -1,5 +1,5 @@
-//! The shared map against the oracle: the first byte chooses nodes, value, key and reclaimer, and whether nodes are shared with snapshots; the rest is
-//! a script.
+//! The shared map against the oracle: the first byte chooses nodes, value, key and reclaimer, whether nodes are shared with snapshots, and whether they
+//! stay thin then now and then; the rest is a script.
 #![no_main]
 
 use arbitrary::Unstructured;
@@ -38,11 +38,10 @@ fn quiescent() -> Quiescent {
 fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let u = &mut Unstructured::new(rest);
-    // Nodes stay filled where they are not shared.
-    let shares = choice & 0x80 == 0;
-    let fenced = Sharing { reclaim: Membarrier::fenced, holds: true, shares };
-    let epoch = Sharing { reclaim: Epoch::new, holds: true, shares };
-    let quiet = Sharing { reclaim: quiescent, holds: false, shares };
+    let (shares, thins) = (choice & 0x80 == 0, choice & 0x40 != 0);
+    let fenced = Sharing { reclaim: Membarrier::fenced, holds: true, shares, thins };
+    let epoch = Sharing { reclaim: Epoch::new, holds: true, shares, thins };
+    let quiet = Sharing { reclaim: quiescent, holds: false, shares, thins };
     match choice % 8 {
         0..=1 => attempt::<Tracked, u64, _, Tiny>(u, fenced),
         2 => attempt::<Tracked, u64, _, Tiny>(u, quiet),

@@ -15,6 +15,7 @@ use crate::oracle::Naive;
 use crate::value::Value;
 use crate::verbs::{commit_all, cover, ends, insert_merging, merge_at, set_span};
 use samara::{AllocError, RangeMap, Reclaim, Shape, SharedGuard, SharedRangeMap, SharedReader, Span, WriteGuard};
+use std::cell::Cell;
 use std::{mem, thread};
 
 /// Guards that are held at once, each below the one before.
@@ -30,8 +31,28 @@ pub struct Sharing<R> {
     pub reclaim: fn() -> R,
     /// Whether guards are held over stores.
     pub holds: bool,
-    /// Whether snapshots are taken, and `update` is called. Without them every node stays filled, which `check()` sees to.
+    /// Whether snapshots are taken, and `update` is called.
     pub shares: bool,
+    /// Whether mending is now and then refused the copy of a shared neighbour, as where memory runs out: so nodes stay thin.
+    pub thins: bool,
+}
+
+thread_local! { static REFUSES: Cell<bool> = const { Cell::new(false) }; }
+
+/// Refuses mending its copies, in this thread, until it is dropped or told otherwise.
+struct Refusal;
+
+impl Refusal {
+    fn set(refuses: bool) {
+        samara::testing::set_refusal(|| REFUSES.get());
+        REFUSES.set(refuses);
+    }
+}
+
+impl Drop for Refusal {
+    fn drop(&mut self) {
+        REFUSES.set(false);
+    }
 }
 
 impl<R> Clone for Sharing<R> {
@@ -59,11 +80,13 @@ pub fn run_shared<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
         stats: Stats::default(),
         holds: sharing.holds,
         shares: sharing.shares,
+        thins: sharing.thins,
         kept: Vec::new(),
         history: History::none(),
         depth: 0,
         unseen: 0,
     };
+    let _refusal = Refusal;
     let mut script = ops.iter().enumerate();
     while let Some((index, op, inner)) = beside.run(&On::new(&map), &mut script)? {
         let at = |what: String| Difference { index, what: format!("{op:?}: {what}") };
@@ -99,6 +122,7 @@ struct Beside<V, K: TestKey, S: Shape> {
     stats: Stats,
     holds: bool,
     shares: bool,
+    thins: bool,
     /// Snapshots, and what they hold.
     kept: Vec<(RangeMap<V, K, S>, Naive<K>)>,
     /// Of the time since something was pinned, if it is.
@@ -152,6 +176,8 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
         script: &mut Script<'_, K>,
     ) -> Result<(), Difference> {
         let at = |what: String| Difference { index, what: format!("{op:?}: {what}") };
+        // By turns, so that a node stays thin and is met again by stores that may mend it.
+        Refusal::set(self.thins && index % 64 < 40);
         if let Op::Shared(Shared::Pin(window, key)) = op
             && self.holds
             && self.depth < DEEPEST

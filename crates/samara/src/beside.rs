@@ -19,7 +19,7 @@ use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
 use crate::log::Fate;
-use crate::publish::{Bench, Change, Published, copy_leaf, fits, mark, put};
+use crate::publish::{Bench, Change, Published, copy_leaf, fits, last_key, mark, misfit, put};
 use crate::reclaim::Reclaim;
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
@@ -84,7 +84,7 @@ pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(
         let Bench { part, limbo } = bench;
         limbo.log.owed = 0;
         limbo.log.reserve()?;
-        limbo.log.base = tree.region_start(&path, 0);
+        (limbo.log.base, limbo.log.whole) = (tree.region_start(&path, 0), false);
         part.root = Some(copy_leaf(part, leaf)?.raw());
         (part.height, part.len) = (0, leaf.len());
         part.hole.forget();
@@ -112,11 +112,17 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
         point(Point::Worked);
         let Bench { part, limbo } = &mut *self.bench;
         (part.log, part.cloner) = (None, Cloner::none());
+        let root = part.root.take();
         // SAFETY: `store`: the way and its lock; the old leaf stays while the lock is held, and until readers are gone.
         unsafe {
-            if let Some(new) = part.root.take() {
+            let last = self.old.key(self.old.len() - 1);
+            // U6: a leaf that is not empty and ends where the old one does. Nothing has been noted yet.
+            if part.height > 0 || root.and_then(|new| last_key::<V, K, S>(new, 0)) != Some(last) {
+                misfit();
+            }
+            if let Some(new) = root {
                 let gap = Leaf::<V, K, S>::from_raw(new).widest(limbo.log.base);
-                mark::<V, K, S>(new, 0, true);
+                let _not_empty = mark::<V, K, S>(new, 0, true);
                 let locks = &mut self.locks;
                 put::<K, S>(self.height, locks.path, 0, new, gap, |level| locks.take(level));
                 limbo.log.note(self.old.raw(), 0, Fate::GivenUp);

@@ -44,6 +44,22 @@ mod on {
         HOOK.store(hook as *mut (), Ordering::Release);
     }
 
+    static REFUSES: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+    /// From now on, in the whole process, mending asks `refuses` before it copies a shared neighbour,
+    /// and leaves the node thin where the answer is `true`, as it does where memory runs out.
+    pub fn set_refusal(refuses: fn() -> bool) {
+        // Release: pairs with the Acquire in `refused`.
+        REFUSES.store(refuses as *mut (), Ordering::Release);
+    }
+
+    pub(crate) fn refused() -> bool {
+        // Acquire: pairs with the Release in `set_refusal`.
+        let refuses = REFUSES.load(Ordering::Acquire);
+        // SAFETY: `set_refusal` has put it there.
+        !refuses.is_null() && unsafe { core::mem::transmute::<*mut (), fn() -> bool>(refuses)() }
+    }
+
     #[inline]
     pub(crate) fn point(at: Point) {
         // Acquire: pairs with the Release in `set_hook`.
@@ -60,3 +76,9 @@ pub use on::*;
 #[cfg(not(feature = "testing"))]
 #[inline(always)]
 pub(crate) fn point(_: Point) {}
+
+#[cfg(not(feature = "testing"))]
+#[inline(always)]
+pub(crate) fn refused() -> bool {
+    false
+}

@@ -195,6 +195,8 @@ mod whole;
 #[cfg(feature = "shared")]
 mod write;
 
+#[cfg(all(test, feature = "std", not(miri)))]
+mod publish_tests;
 #[cfg(all(test, feature = "shared"))]
 mod reclaim_tests;
 #[cfg(test)]
@@ -244,7 +246,7 @@ pub use write::WriteGuard;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing {
-    pub use crate::fault::{Point, set_hook};
+    pub use crate::fault::{Point, set_hook, set_refusal};
     pub use crate::search::Level;
     pub use crate::shape::{Small, Tiny};
 

@@ -29,7 +29,7 @@ pub(crate) struct Limbo<K, R: Reclaim> {
 impl<K: Key, R: Reclaim> Limbo<K, R> {
     /// For nodes of these sizes: leaf, inner node.
     pub(crate) fn new(leaf: usize, inner: usize) -> Self {
-        let log = Log { base: K::MIN, retired: VecDeque::new(), owed: 0, bytes: 0, sizes: (leaf, inner) };
+        let log = Log { base: K::MIN, whole: false, retired: VecDeque::new(), owed: 0, bytes: 0, sizes: (leaf, inner) };
         Limbo { log, batches: VecDeque::new(), stamped: 0 }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::error::AllocError;
 use crate::node::Raw;
+use crate::tree::SHARED_HEIGHT;
 use alloc::collections::VecDeque;
 
 /// Why a node is not the map's any more.
@@ -22,9 +23,14 @@ pub(crate) struct Retired {
     pub(crate) fate: Fate,
 }
 
+/// Roots that a store may take off at its end, one for each level: there is always room for them.
+pub(crate) const ROOTS: usize = SHARED_HEIGHT;
+
 pub(crate) struct Log<K> {
     /// The first key of the region of the part of the tree that the store is in.
     pub(crate) base: K,
+    /// Whether that part is the whole tree.
+    pub(crate) whole: bool,
     /// Oldest first.
     pub(crate) retired: VecDeque<Retired>,
     /// Nodes that the store under way will note, and has not reserved room for by then.
@@ -36,9 +42,9 @@ pub(crate) struct Log<K> {
 }
 
 impl<K> Log<K> {
-    /// Room for one more.
+    /// Room for one more, beside [`ROOTS`].
     pub(crate) fn reserve(&mut self) -> Result<(), AllocError> {
-        self.retired.try_reserve(self.owed + 1).map_err(|_| AllocError)
+        self.retired.try_reserve(self.owed + 1 + ROOTS).map_err(|_| AllocError)
     }
 
     /// The oldest one.
@@ -46,6 +52,15 @@ impl<K> Log<K> {
         let oldest = self.retired.pop_front()?;
         self.bytes -= if oldest.level == 0 { self.sizes.0 } else { self.sizes.1 };
         Some(oldest)
+    }
+
+    /// Strikes out what was noted last, but for the first `len` nodes: they are leaked.
+    pub(crate) fn strike(&mut self, len: usize) {
+        while self.retired.len() > len {
+            if let Some(node) = self.retired.pop_back() {
+                self.bytes -= if node.level == 0 { self.sizes.0 } else { self.sizes.1 };
+            }
+        }
     }
 
     /// Notes a node, for which there is room.

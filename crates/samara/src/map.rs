@@ -346,7 +346,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// Copies now the shared nodes that changes within `window` would copy. Calls that change nothing else, and return no error for want
     /// of memory ([`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need none
-    /// then, until the next snapshot. O(log n + entries met); O(1) where nothing has been shared.
+    /// then, until the next snapshot. Copies the neighbours of those nodes too: they are what such a change merges with where it leaves a node
+    /// nearly empty. O(log n + entries met); O(1) where nothing has been shared.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.

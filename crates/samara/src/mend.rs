@@ -1,5 +1,8 @@
 //! Mending: nodes that a removal left empty or thin are unlinked, merged with a neighbour, or filled up from it.
-//! No user code runs here, nothing allocates, nothing fails.
+//!
+//! Nothing here fails. In a map that shares nodes, a neighbour that is shared is copied before it is
+//! changed: that asks for memory and clones values. Where it cannot be had, or a clone panics, the
+//! node stays thin and `thinned` says so; nothing else depends on it.
 
 use crate::inner::Inner;
 use crate::key::Key;
@@ -100,7 +103,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) unsafe fn mend(&mut self, path: &Path) {
         // SAFETY: the caller's promise; a node is freed only once it holds nothing.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let mut leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             if self.height == 0 {
                 if leaf.len() == 0 {
                     self.leaves.give(leaf);
@@ -117,7 +120,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
-            let Some(s) = self.neighbours(path, 0) else { return };
+            // `settle` may have had it copied since the path was sought.
+            leaf = Leaf::from_raw(parent.child(slot));
+            let Some(s) = self.neighbours(path, 0, leaf.len() < Leaf::<V, K, S>::MIN) else { return };
             let (left, right) = (Leaf::<V, K, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
             let (low, high) = (left.first(0), right.key(right.len() - 1));
@@ -232,13 +237,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return;
             }
             self.refresh_above_cold(path, level);
-            let thin = thin(inner.len(), Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
-            if !thin || (self.log.is_some() && inner.len() >= Inner::<K, S>::MIN) {
+            let below_min = inner.len() < Inner::<K, S>::MIN;
+            if !thin(inner.len(), Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) || (self.log.is_some() && !below_min) {
                 return;
             }
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
-            let Some(s) = self.neighbours(path, level) else { return };
+            let Some(s) = self.neighbours(path, level, below_min) else { return };
             let (left, right) = (Inner::<K, S>::from_raw(parent.child(s)), Inner::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
             match cure(inner.len(), neighbour, Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
@@ -261,23 +266,25 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Takes roots off that have but one child.
+    /// Takes roots off that have but one child; the next one may be shared.
+    ///
+    /// A part of a shared map keeps its height: its root takes the place of a node of that level (U1),
+    /// which may have one child.
     ///
     /// # Safety
     /// The root is live and not empty.
     pub(crate) unsafe fn lower(&mut self) {
-        while self.height > 0 {
-            let Some(root) = self.root else { return };
-            // SAFETY: T4: an inner node; it is freed once its child has its place.
-            unsafe {
-                let node = Inner::<K, S>::from_raw(root);
-                if node.len() > 1 {
-                    return;
-                }
-                self.root = Some(node.child(0));
-                self.inners.give(node);
+        // SAFETY: Q4: the log is there while the store is. T4: a root above the leaves is an inner node.
+        unsafe {
+            if self.log.is_some_and(|log| !log.as_ref().whole) {
+                return;
             }
-            self.height -= 1;
+            while self.height > 0
+                && let Some(root) = self.root
+                && Inner::<K, S>::from_raw(root).len() == 1
+            {
+                self.replace_root();
+            }
         }
     }
 
@@ -294,6 +301,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             loop {
                 self.lower();
                 if self.seek(key, &mut path).is_none() {
+                    return;
+                }
+                // Where what was behind is gone, the last node of each level is another one, and may be shared. As the last one it may be thin (T5).
+                if !self.owns(&path) {
                     return;
                 }
                 if self.height == 0 {
@@ -323,24 +334,27 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
                 _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
             };
-            thin && self.neighbours(path, level).is_some()
+            thin && self.neighbours(path, level, true).is_some()
         }
     }
 
-    /// The node at `level` of `path` and a neighbour under its parent that it can be mended with, neither of them shared: the slot of the
-    /// left one of the two. The right neighbour, where it will do.
+    /// The node at `level` of `path` and a neighbour under its parent that it can be mended with: the
+    /// slot of the left one of the two. The right neighbour, where it will do. Neighbours that are
+    /// shared are copied if the node is `below_min` (T5), and left alone otherwise.
     ///
     /// # Safety
     /// As for [`Tree::is_thin`].
-    unsafe fn neighbours(&mut self, path: &Path, level: usize) -> Option<usize> {
+    unsafe fn neighbours(&mut self, path: &Path, level: usize, below_min: bool) -> Option<usize> {
         // SAFETY: path nodes are live.
         unsafe {
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);
             let sides = [(slot + 1 < parent.len()).then_some(slot), slot.checked_sub(1)];
-            let own = |s: &usize| self.own_child(parent, *s, level) && self.own_child(parent, *s + 1, level);
+            let own = |s: &usize| {
+                self.own_child(parent, *s, level, below_min) && self.own_child(parent, *s + 1, level, below_min)
+            };
             let found = sides.into_iter().flatten().find(own);
-            self.thinned |= found.is_none() && parent.len() > 1;
+            self.thinned |= below_min && found.is_none() && parent.len() > 1;
             found
         }
     }

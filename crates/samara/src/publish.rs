@@ -18,6 +18,9 @@
 //!   children, before it gives the node up. Hence whoever asks whether a node is the map's alone asks from above, first of the root.
 //! - **U5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
 //!   (`Tree::own`).
+//! - **U6** Before anything is published, [`Publish::assert_fits`] has seen that what a store made fits where it goes: it is of the
+//!   level of what it replaces, ends in the same key, and no new node is empty. A part below the root keeps its height (`Tree::lower`).
+//!   Where the assertion fails, the map stays as it was, and what the store made is leaked.
 //!
 //! **Why no reader comes to freed memory.** A reader pins before it loads the root. By U3 each node that it comes to was, at some moment
 //! after that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from
@@ -71,6 +74,8 @@ pub(crate) struct Tally {
     pub(crate) storing: AtomicBool,
     /// Whether a snapshot has been taken by a reader.
     pub(crate) snapshots: AtomicBool,
+    /// Whether mending has left a node thin (T5).
+    pub(crate) thinned: AtomicBool,
 }
 
 /// Apart from other lines: processors fetch them in pairs.
@@ -97,6 +102,7 @@ impl Published {
                 pending: AtomicUsize::new(0),
                 storing: AtomicBool::new(false),
                 snapshots: AtomicBool::new(false),
+                thinned: AtomicBool::new(false),
             }),
         }
     }
@@ -219,8 +225,12 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         Writer { map, added: 0, bench: Bench::new() }
     }
 
-    /// Tells readers how many entries there are.
+    /// Tells readers how many entries there are, and those who take snapshots whether T5 holds.
     fn tell(&self, shared: &Published) {
+        let Tally { thinned, .. } = &shared.tally.0;
+        if thinned.load(Ordering::Relaxed) != self.map.tree.thinned {
+            thinned.store(self.map.tree.thinned, Ordering::Relaxed);
+        }
         shared.tally.0.len.store(self.map.tree.len.wrapping_sub(self.added), Ordering::Relaxed);
     }
 }
@@ -257,13 +267,15 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             };
             limbo.log.base = if old.is_some() { tree.region_start(&path, level) } else { K::MIN };
         }
+        limbo.log.whole = level == tree.height;
+        let noted = limbo.log.retired.len();
         (part.height, part.len, part.thinned) = (level, tree.len, tree.thinned);
         part.hole.forget();
         if level > 0 {
             part.cloner.set(V::clone);
         }
         point(Point::Chosen);
-        let publish = Publish { writer: self, shared, path: &path, level, old };
+        let publish = Publish { writer: self, shared, path: &path, level, old, noted };
         // Until `publish` is dropped the log is used through the part alone.
         let Bench { part, limbo } = &mut publish.writer.bench;
         part.log = Some(ptr::NonNull::from(&mut limbo.log));
@@ -290,17 +302,16 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             return Ok(()); // `map` is one owner more, and goes
         }
         // SAFETY: T4.
-        unsafe {
-            if let Some(root) = new.root {
-                mark::<V, K, S>(root, new.height, false);
-            }
+        if let Some(root) = new.root
+            && unsafe { !mark::<V, K, S>(root, new.height, false) }
+        {
+            misfit();
         }
         shared.root.0.store(join(new.root, new.height), Ordering::Release);
         if let Some(old) = mem::replace(&mut tree.root, new.root.take()) {
             log.note(old, tree.height, Fate::GivenUp);
         }
-        (tree.height, tree.len, tree.thinned) =
-            (mem::take(&mut new.height), mem::take(&mut new.len), tree.thinned | new.thinned);
+        (tree.height, tree.len, tree.thinned) = (mem::take(&mut new.height), mem::take(&mut new.len), new.thinned);
         self.tell(shared);
         Ok(())
     }
@@ -314,24 +325,88 @@ struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
     level: usize,
     /// The node in whose place the part stands.
     old: Option<Raw>,
+    /// How many nodes were noted before the store.
+    noted: usize,
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
+    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall, fits in the place of the part (U6).
+    ///
+    /// # Panics
+    /// If it does not: a defect of this crate. The map is as it was before the store.
+    ///
+    /// # Safety
+    /// The path is of the tree as it is published; `new` is a node at `height`.
+    #[inline(always)]
+    unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
+        let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+        // SAFETY: the caller's promise; a node below the root has a parent on the path.
+        let fits = unsafe {
+            match new {
+                None => self.level == map.tree.height && height == 0,
+                Some(_) if self.level == map.tree.height => height <= SHARED_HEIGHT,
+                Some(_) if height != self.level => false,
+                Some(new) => {
+                    let Step { node, slot } = self.path.at(self.level + 1);
+                    last_key::<V, K, S>(new, height) == Some(Inner::<K, S>::from_raw(node).key(slot))
+                }
+            }
+        };
+        if !fits {
+            limbo.log.strike(self.noted);
+            misfit();
+        }
+    }
+}
+
+/// The last key of the node at `at`, if it is not empty.
+///
+/// # Safety
+/// A live node at `level`.
+#[inline(always)]
+pub(crate) unsafe fn last_key<V, K: Key, S: Shape>(at: Raw, level: usize) -> Option<K> {
+    // SAFETY: the caller's promise; slots below the length are read.
+    unsafe {
+        if level == 0 {
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            leaf.len().checked_sub(1).map(|last| leaf.key(last))
+        } else {
+            let node = Inner::<K, S>::from_raw(at);
+            node.len().checked_sub(1).map(|last| node.key(last))
+        }
+    }
+}
+
+/// What a store has made must not be published.
+#[cold]
+#[inline(never)]
+pub(crate) fn misfit() -> ! {
+    panic!(
+        "samara: a store made a node that does not fit where it goes (U6); it was not published, and the map is as before: please report this"
+    )
 }
 
 impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
-        let Writer { map, bench: Bench { part, limbo }, .. } = &mut *self.writer;
-        let tree = &mut map.tree;
+        let Bench { part, .. } = &mut self.writer.bench;
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
-        tree.len = mem::take(&mut part.len);
-        tree.thinned |= part.thinned;
-        let base = limbo.log.base;
+        let (len, thinned) = (mem::take(&mut part.len), part.thinned);
         (part.log, part.cloner) = (None, Cloner::none());
         // SAFETY: the path is of the tree as it is published; what the part holds was made by this store, or is marked.
         unsafe {
-            if let Some(new) = new {
-                mark::<V, K, S>(new, height, true);
+            self.assert_fits(new, height);
+            let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+            let tree = &mut map.tree;
+            if let Some(new) = new
+                && !mark::<V, K, S>(new, height, true)
+            {
+                limbo.log.strike(self.noted);
+                misfit();
             }
+            (tree.len, tree.thinned) = (len, tree.thinned | thinned);
+            let base = limbo.log.base;
             if self.level == tree.height {
                 if new != self.old {
                     (tree.root, tree.height) = (new, height);
@@ -339,7 +414,6 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
                     point(Point::Swapped);
                 }
             } else if let Some(new) = new.filter(|new| Some(*new) != self.old) {
-                debug_assert_eq!(height, self.level, "a store went beyond its part");
                 let gap = if height == 0 {
                     Leaf::<V, K, S>::from_raw(new).widest(base)
                 } else {
@@ -405,31 +479,36 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
 }
 
 /// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else snapshots may, and be making themselves owners of
-/// more.
+/// more. Whether none of these nodes is empty (U6).
 ///
 /// # Safety
 /// A live node at `level`; `alone` is true.
-pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) {
+#[must_use]
+pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
     // SAFETY: the caller's promise; children are live.
     unsafe {
         let count = refs::<V, K, S>(at, level);
         // Below a marked node all are (Q5). Relaxed: a mark is seen with the pointer to its node.
         if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
-            return;
+            return true;
         }
         if alone {
             count.store(PUBLISHED, Ordering::Relaxed);
         } else {
             count.fetch_or(PUBLISHED, Ordering::Relaxed);
         }
-        if level > 0 {
+        if level == 0 {
+            Leaf::<V, K, S>::from_raw(at).len() > 0
+        } else {
             let node = Inner::<K, S>::from_raw(at);
             for i in 0..node.len() {
                 crate::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(node.child(i), level - 1)).cast());
             }
+            let mut sound = node.len() > 0;
             for i in 0..node.len() {
-                mark::<V, K, S>(node.child(i), level - 1, alone);
+                sound &= mark::<V, K, S>(node.child(i), level - 1, alone);
             }
+            sound
         }
     }
 }

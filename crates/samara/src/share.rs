@@ -3,7 +3,8 @@
 //! A node counts its owners: parents, or trees whose root it is. Whoever has it alone may change it in place; else a write makes
 //! itself a copy, which then owns the same children. What a write will change it makes its own *before* it plans anything
 //! ([`Tree::own`]), so that neither stores nor mending know of sharing. Copying shows in no entry: a copy that fails leaves the map as
-//! it was. Mending leaves neighbours that are shared alone (T5).
+//! it was. Mending copies the neighbour of a node that has fallen below the minimum, so that T5 holds
+//! beside snapshots too.
 //!
 //! - **Q1** A node's count is the number of its owners beyond the first. It is raised by an owner only, and lowered by an owner that
 //!   gives the node up; whoever lowers it from zero was the last one, and frees.
@@ -21,6 +22,7 @@
 //! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read happened before a last owner writes or frees.
 
 use crate::error::AllocError;
+use crate::fault::refused;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
@@ -32,7 +34,7 @@ use crate::shape::Shape;
 use crate::span::Span;
 use crate::spare::Spare;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering};
-use crate::tree::{Path, Tree};
+use crate::tree::{Path, Step, Tree};
 use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
@@ -179,33 +181,118 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(met)
     }
 
-    /// Makes the child in `slot` of `parent` the tree's own, for mending, if it can be done: by a copy in a shared map only.
+    /// Whether the child in `slot` of `parent` is the tree's own, so that mending may change it. Where
+    /// it is not, and `copies` says so, it is replaced by a copy.
     ///
     /// # Safety
     /// `parent`, at `level + 1`, is the tree's own; the slot is below its length.
-    pub(crate) unsafe fn own_child(&mut self, parent: Inner<K, S>, slot: usize, level: usize) -> bool {
-        // SAFETY: the caller's promise. Q4 for the log.
+    pub(crate) unsafe fn own_child(&mut self, parent: Inner<K, S>, slot: usize, level: usize, copies: bool) -> bool {
+        // SAFETY: the caller's promise: the slot holds a live child, and belongs to a node of the tree's own.
         unsafe {
-            if !self.may_share() || is_own(refs::<V, K, S>(parent.child(slot), level)) {
-                return true;
-            }
-            let (Some(clone), Some(mut log)) = (self.cloner.get(), self.log) else { return false };
-            let mut own = Own {
-                clone,
-                leaves: &mut self.leaves,
-                inners: &mut self.inners,
-                log: Some(log.as_mut()),
-                replaced: false,
-            };
-            // A clone that panics leaves the node thin.
-            let thinned = core::mem::replace(&mut self.thinned, true);
-            let done = own.node(&mut *parent.items().add(slot), level).is_ok();
-            self.thinned = thinned || !done;
-            done
+            let at = &mut *parent.items().add(slot);
+            !self.may_share()
+                || is_own(refs::<V, K, S>(*at, level))
+                || (copies && self.copy_shared(at, level, true).is_ok())
         }
     }
 
-    /// [`Tree::own`], and the leaf behind those that meet `span`: its region begins further down once an entry before it is gone.
+    /// Puts a copy in the place of the node at `at`, for mending (`mends`) or ahead of it.
+    ///
+    /// # Safety
+    /// `at` belongs to a node of the tree's own, and holds a live node at `level`, which is shared.
+    unsafe fn copy_shared(&mut self, at: &mut Raw, level: usize, mends: bool) -> Result<(), AllocError> {
+        let clone = self.cloner.get().filter(|_| !refused()).ok_or(AllocError)?;
+        let mut own = Own {
+            clone,
+            leaves: &mut self.leaves,
+            inners: &mut self.inners,
+            // SAFETY: Q4: the log is there while the store is, and nobody else's.
+            log: self.log.map(|mut log| unsafe { log.as_mut() }),
+            replaced: false,
+            mends,
+        };
+        // A clone that panics leaves the node thin that was to be mended.
+        let thinned = mem::replace(&mut self.thinned, true);
+        // SAFETY: the caller's promise.
+        let copied = unsafe { own.node(at, level) };
+        self.thinned = thinned;
+        copied
+    }
+
+    /// Makes the neighbours of the nodes on the way to `key` the tree's own, which mending would copy
+    /// later (T5).
+    ///
+    /// # Safety
+    /// The inner nodes on that way are the tree's own.
+    unsafe fn own_neighbours(&mut self, key: K) -> Result<(), AllocError> {
+        let mut path = Path::new();
+        if self.seek(key, &mut path).is_none() {
+            return Ok(());
+        }
+        for level in 0..self.height {
+            // SAFETY: path nodes are live; the slots are below the length. The caller's promise for what is written to.
+            unsafe {
+                let Step { node, slot } = path.at(level + 1);
+                let parent = Inner::<K, S>::from_raw(node);
+                for beside in [slot.wrapping_sub(1), slot + 1].into_iter().filter(|beside| *beside < parent.len()) {
+                    let at = &mut *parent.items().add(beside);
+                    if !is_own(refs::<V, K, S>(*at, level)) {
+                        self.copy_shared(at, level, false)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the only child of the root, which is an inner node, in its place. A root that is shared is
+    /// given up: nobody else's view of it changes. Nothing is allocated, and nothing fails.
+    ///
+    /// # Safety
+    /// There is a root, of one child, and `height` is above 0.
+    pub(crate) unsafe fn replace_root(&mut self) {
+        // SAFETY: the caller's promise; T4: the root is live, and so is its child. Q1: a node that nobody else owns is freed; of one that others own
+        // too, the tree becomes an owner of the child before it gives the node up. Q4: where the shared map alone owns a node that readers may see, its
+        // child passes to the tree with it, and the node is noted: `Log::reserve` keeps room for that.
+        unsafe {
+            let root = self.root.unwrap_unchecked();
+            let node = Inner::<K, S>::from_raw(root);
+            let child = node.child(0);
+            self.root = Some(child);
+            let level = self.height;
+            self.height -= 1;
+            if !self.may_share() || is_own(node.refs()) {
+                self.inners.give(node);
+                return;
+            }
+            let log = self.log.map(|mut log| log.as_mut());
+            if let Some(log) = log
+                && !has_others(node.refs())
+            {
+                log.note(root, level, Fate::Moved);
+                return;
+            }
+            // Far from overflow: each owner is a node or a tree.
+            refs::<V, K, S>(child, level - 1).fetch_add(1, Ordering::Relaxed);
+            match self.log {
+                Some(mut log) => log.as_mut().note(root, level, Fate::GivenUp),
+                None => drop(Subtree::<V, K, S>::new(root, level)),
+            }
+        }
+    }
+
+    /// Whether the inner nodes of `path` are the tree's own.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    pub(crate) unsafe fn owns(&self, path: &Path) -> bool {
+        // SAFETY: path nodes are live.
+        !self.may_share()
+            || (1..=self.height).all(|level| unsafe { is_own(refs::<V, K, S>(path.at(level).node, level)) })
+    }
+
+    /// [`Tree::own`], and what changes in `span` may touch besides: the leaf behind those that meet it, whose region begins further down
+    /// once an entry before it is gone, and the neighbours that mending merges with or takes from.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
         if span.is_empty() || !self.may_share() {
@@ -220,7 +307,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 .filter(|(leaf, slot)| *slot < leaf.len())
                 .map(|(leaf, slot)| leaf.first(slot))
         };
-        behind.map_or(Ok(()), |key| self.own(Span::new(key, key)))
+        behind.map_or(Ok(()), |key| self.own(Span::new(key, key)))?;
+        for key in [Some(span.first), Some(span.last), behind].into_iter().flatten() {
+            // SAFETY: made so above.
+            unsafe { self.own_neighbours(key)? };
+        }
+        Ok(())
     }
 
     #[cold]
@@ -235,7 +327,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if let Some(log) = log.as_mut().filter(|_| replaced) {
                 log.owed = 0; // counted anew, where the way down is gone again
             }
-            let mut own = Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced };
+            let mut own =
+                Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced, mends: false };
             // SAFETY: T4; the tree is borrowed mutably, so the root is one of the caller's nodes.
             unsafe { own.below(root, self.height, span, true)? };
         }
@@ -293,6 +386,8 @@ struct Own<'a, V, K: Key, S: Shape> {
     log: Option<&'a mut Log<K>>,
     /// Whether all that meets the span goes: leaves within it need not be the caller's own then.
     replaced: bool,
+    /// Whether the copies are for mending, for which a reservation sets nodes aside.
+    mends: bool,
 }
 
 impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
@@ -364,7 +459,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
             if let Some(log) = &mut self.log {
                 log.reserve()?;
                 if level > 0 && !has_others(refs::<V, K, S>(*at, level)) {
-                    let to = self.inners.fresh()?;
+                    let to = self.inners.fresh_for(self.mends)?;
                     to.init_moved(Inner::from_raw(*at));
                     log.note(mem::replace(at, to.raw()), level, Fate::Moved);
                     return Ok(());
@@ -381,7 +476,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
     }
 
     unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
-        let to = self.leaves.fresh()?;
+        let to = self.leaves.fresh_for(self.mends)?;
         // SAFETY: L2, L3. The copy's length counts what it has got so far, so its guard drops just that if a clone panics.
         unsafe {
             to.init_as(from);
@@ -401,7 +496,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
     /// # Safety
     /// A live inner node at `level`, which the caller owns with others.
     unsafe fn copy_inner(&mut self, at: Raw, level: usize) -> Result<Raw, AllocError> {
-        let to = self.inners.fresh()?;
+        let to = self.inners.fresh_for(self.mends)?;
         // SAFETY: N2, N3; the children live as long as `from`, which the caller owns.
         unsafe {
             let from = Inner::<K, S>::from_raw(at);

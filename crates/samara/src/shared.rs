@@ -307,7 +307,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
             (tree.root, tree.height, tree.len) = (Some(root), height, self.len());
-            (tree.thinned, tree.home) = (true, self.home);
+            (tree.thinned, tree.home) = (self.published.tally.0.thinned.load(Ordering::Relaxed), self.home);
         }
         Ok(RangeMap { tree })
     }

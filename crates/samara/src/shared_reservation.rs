@@ -6,6 +6,7 @@ use crate::epoch::Epoch;
 use crate::error::{AllocError, ReservedError, StoreError};
 use crate::inner::Inner;
 use crate::key::Key;
+use crate::log::ROOTS;
 use crate::node::Raw;
 use crate::publish::Writer;
 use crate::reclaim::Reclaim;
@@ -33,7 +34,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let each_inner = each.checked_mul(levels).ok_or(AllocError)?;
         let all = inners.checked_add(each_inner).ok_or(AllocError)?;
         self.bench.part.ensure(each, all)?;
-        let noted = all.checked_add(each).and_then(|nodes| nodes.checked_add(leaves)).ok_or(AllocError)?;
+        let noted = all.checked_add(each).and_then(|nodes| nodes.checked_add(leaves + 1 + ROOTS)).ok_or(AllocError)?;
         self.bench.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)
     }
 }

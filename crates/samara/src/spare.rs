@@ -31,12 +31,24 @@ pub(crate) struct Spare<N: Unit> {
     keeps: bool,
     /// Up to so many nodes are kept in any case.
     pool: u32,
+    /// How many of the reserved nodes are for mending.
+    mending: usize,
     kind: PhantomData<*const N>,
 }
 
 impl<N: Unit> Spare<N> {
     pub(crate) const fn new() -> Self {
-        Spare { head: None, len: 0, slab: None, left: 0, bulk: None, keeps: false, pool: 0, kind: PhantomData }
+        Spare {
+            head: None,
+            len: 0,
+            slab: None,
+            left: 0,
+            bulk: None,
+            keeps: false,
+            pool: 0,
+            mending: 0,
+            kind: PhantomData,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -76,6 +88,16 @@ impl<N: Unit> Spare<N> {
             return Ok(node);
         }
         self.make()
+    }
+
+    /// [`Spare::fresh`], for mending or not. Mending under a reservation takes what was reserved for
+    /// it, and no more, so that it neither allocates nor takes what stores need.
+    pub(crate) fn fresh_for(&mut self, mends: bool) -> Result<N, AllocError> {
+        if !(mends && self.keeps) {
+            return self.fresh();
+        }
+        self.mending = self.mending.checked_sub(1).ok_or(AllocError)?;
+        self.pop().ok_or(AllocError)
     }
 
     /// From now on many nodes are made, until [`Spare::end_bulk`].
@@ -134,6 +156,7 @@ impl<N: Unit> Spare<N> {
         mem::swap(&mut self.bulk, &mut other.bulk);
         mem::swap(&mut self.keeps, &mut other.keeps);
         mem::swap(&mut self.pool, &mut other.pool);
+        mem::swap(&mut self.mending, &mut other.mending);
     }
 
     /// From now on up to `nodes` nodes that fall free are kept, for what is made next.
@@ -141,9 +164,10 @@ impl<N: Unit> Spare<N> {
         self.pool = nodes;
     }
 
-    /// From now on nodes that fall free are kept.
-    pub(crate) fn keep(&mut self) {
+    /// From now on nodes that fall free are kept. `mending` of those that are there are for mending.
+    pub(crate) fn keep(&mut self, mending: usize) {
         self.keeps = true;
+        self.mending = self.mending.max(mending);
     }
 
     /// Takes over a node that has fallen free: keeps it, or frees it.
@@ -207,6 +231,7 @@ impl<N: Unit> Spare<N> {
     pub(crate) fn release(&mut self) {
         self.shrink(0);
         self.keeps = false;
+        self.mending = 0;
     }
 }
 

@@ -60,6 +60,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// `(c - 1) / 15`). Then nodes plus potentials of a level grow by a fifteenth for each child that arrives: a split turns a
     /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
     /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
+    ///
+    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level of two ways, to mend it (T5).
     pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
 
@@ -79,9 +81,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let there = self.height.checked_sub(level).map_or(1, |up| slots.saturating_pow(up as u32));
             inners = inners.saturating_add(stores.min(there.saturating_add(again).saturating_add(3)));
         }
-        self.ensure(stores, inners.saturating_add(1))?;
-        self.leaves.keep();
-        self.inners.keep();
+        let (mut leaves, mut mending) = (stores, (0, 0));
+        if self.may_share() {
+            let ways = stores.saturating_mul(2);
+            mending = (ways, ways.saturating_mul(self.height));
+            leaves = leaves.saturating_add(mending.0);
+            inners = inners.saturating_add(mending.1);
+        }
+        self.ensure(leaves, inners.saturating_add(1))?;
+        self.leaves.keep(mending.0);
+        self.inners.keep(mending.1);
         Ok(())
     }
 

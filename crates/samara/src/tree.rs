@@ -10,8 +10,8 @@
 //!   entry of the map belongs to no region.
 //! - **T4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
 //!   inner root has two children at least.
-//! - **T5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where its neighbour
-//!   was shared with a snapshot when it grew thin (`thinned`).
+//! - **T5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where memory for the copy
+//!   of a shared neighbour could not be had when it grew thin, or a value's clone panicked then (`thinned`).
 //! - **T6** `len` is the number of entries.
 //!
 //! Does not know which verb is at work: those are in their own files (`store`, `split`, `mend`, ...).
@@ -48,7 +48,7 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) hole: Hole<K>,
     /// Set while nodes may be shared (Q3).
     pub(crate) cloner: Cloner<V>,
-    /// Whether mending has left a thin node beside a shared one (T5).
+    /// Whether mending has left a node thin, as a shared neighbour could not be copied (T5).
     pub(crate) thinned: bool,
     /// Of a part of a shared map, while a store is under way there: what readers may see is copied, and noted here (Q4).
     pub(crate) log: Option<NonNull<Log<K>>>,

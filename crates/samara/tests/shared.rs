@@ -12,7 +12,7 @@
 //!
 //! Other sets are met by the fuzz target.
 //!
-//! Those that `fill` share no nodes: so no node stays thin, which `check()` then sees to.
+//! Those that `fill` share no nodes. In those that `thin`, nodes that share stay thin now and then; in all others none does, which `check()` sees to.
 //!
 //! `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets how many operations each test does.
 
@@ -29,11 +29,12 @@ fn quiescent() -> Quiescent {
     unsafe { Quiescent::new() }
 }
 
-/// Whether guards are held over stores, and whether nodes are shared with snapshots.
-const BOTH: (bool, bool) = (true, true);
-const FILL: (bool, bool) = (true, false);
-const QUIET: (bool, bool) = (false, true);
-const QUIET_FILL: (bool, bool) = (false, false);
+/// Whether guards are held over stores, whether nodes are shared with snapshots, and whether they stay thin then now and then.
+const BOTH: (bool, bool, bool) = (true, true, false);
+const THIN: (bool, bool, bool) = (true, true, true);
+const FILL: (bool, bool, bool) = (true, false, false);
+const QUIET: (bool, bool, bool) = (false, true, false);
+const QUIET_FILL: (bool, bool, bool) = (false, false, false);
 
 /// Keys of a tree of three levels, and more.
 const TALL: Universe = Universe::Pages(8_192);
@@ -42,14 +43,14 @@ const TALL: Universe = Universe::Pages(8_192);
 fn property<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
     name: &'static str,
     reclaim: fn() -> R,
-    (holds, shares): (bool, bool),
+    (holds, shares, thins): (bool, bool, bool),
     universe: Universe,
     (ops, script): (usize, usize),
 ) {
     let ops = ops_wanted(ops);
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
-    let sharing = Sharing { reclaim, holds, shares };
+    let sharing = Sharing { reclaim, holds, shares, thins };
     // So many pages are more than a root of leaves takes.
     let filled = if universe == TALL { if cfg!(miri) { 120 } else { 4_000 } } else { 0 };
     let stats =
@@ -78,6 +79,9 @@ properties! {
     tiny_few_keys: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Low(9), 20_000, 500;
     tiny_pages: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
     tiny_fill: Tiny, Tracked, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
+    small_thin: Small, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
+    real_thin: Normal, Tracked, u64, Membarrier::new, THIN, TALL, 20_000, 1_000;
+    tiny_thin: Tiny, Tracked, u64, Membarrier::fenced, THIN, Universe::Low(255), 100_000, 1_000;
     small_low: Small, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
     small_pages: Small, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
     small_fill: Small, u32, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
