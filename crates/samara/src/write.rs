@@ -312,7 +312,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// `append`, reservations.
     ///
     /// The map that it gets shares all nodes with the published one: each part of it is copied when it is first written to, as after a
-    /// [`snapshot`](RangeMap::snapshot).
+    /// [`snapshot`](RangeMap::snapshot). What is left is compact, however many updates there are: nodes that grow thin are merged.
     ///
     /// # Errors
     /// What `change` returns; [`AllocError`] made into that.
