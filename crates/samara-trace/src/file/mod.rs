@@ -7,7 +7,8 @@
 //! - `encode`, `frame`, [`TraceWriter`]: events to bytes; [`FileSink`] does it on a thread of its own;
 //! - `message`, `decode`, [`TraceReader`]: bytes to events, trusting nothing;
 //! - [`Replay`]: events to address spaces; [`MapsLine`]: an area as `/proc/PID/maps` shows it;
-//! - [`Tally`], [`Summary`]: events to totals.
+//! - [`Tally`], [`Summary`]: events to totals;
+//! - [`name_text`], [`name_bytes`], [`Printable`]: names to the byte, and for a person.
 //!
 //! It knows nothing of ptrace and prints nothing.
 //!
@@ -35,6 +36,7 @@ mod replay;
 mod schema;
 mod sink;
 mod summary;
+mod text;
 mod timeline;
 mod writer;
 
@@ -47,6 +49,7 @@ pub use replay::{Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
 pub use summary::{CallTotals, Summary, Tally};
+pub use text::{Printable, name_bytes, name_text};
 pub use timeline::Timeline;
 pub use writer::{TraceWriter, WriteError};
 
