@@ -31,6 +31,7 @@ mod groups;
 mod maps;
 mod message;
 mod names;
+mod older;
 mod reader;
 mod replay;
 mod schema;
