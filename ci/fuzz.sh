@@ -12,7 +12,7 @@ cargo fuzz --version >/dev/null 2>&1 || cargo install cargo-fuzz --locked --vers
 
 export CARGO_TARGET_DIR=${SAMARA_FUZZ_TARGET_DIR:-$PWD/fuzz/target}
 mkdir -p fuzz/corpus
-for target in range_map shared_map address_space trace_file; do
+for target in range_map shared_map address_space trace_file trace_print; do
     cargo +nightly fuzz build --target x86_64-unknown-linux-gnu "$target"
     mkdir -p "fuzz/corpus/$target"
     log=$(mktemp)

@@ -1,36 +1,80 @@
 //! Events and summaries as JSON. `docs/cli.md` describes every field.
 
+use std::io::{self, Write};
+
 use samara_oracle::{MixReport, Report};
-use samara_trace::event::{AreaRecord, Event};
+use samara_trace::event::{AreaRecord, Event, Step};
 use samara_trace::file::{Summary, kind_name, reasons, step_name};
 use samara_trace::{Outcome, Refusal};
+use serde::Serialize;
+use serde::ser::SerializeMap;
+use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Value, json};
 
 use crate::args::errno;
 use crate::exit;
 use crate::line::name;
+use crate::output::clean_json;
 
-/// An event as one object.
-pub(crate) fn event(e: &Event) -> Value {
-    json!({
-        "seq": e.seq,
-        "kind": kind_name(e.kind),
-        "entry_ns": e.entry_ns,
-        "exit_ns": e.exit_ns,
-        "space": e.space,
-        "pid": e.pid,
-        "tid": e.tid,
-        "call": e.nr.map(name),
-        "nr": e.nr,
-        "args": e.args,
-        "result": e.result,
-        "error": errno(e.result).filter(|_| e.nr.is_some()).map(|error| error.0),
-        "overlapped": e.overlapped,
-        "plan": e.plan.iter().map(|s| json!({"kind": step_name(s.kind), "start": s.start, "end": s.end})).collect::<Vec<_>>(),
-        "window": e.window.map(|(start, end)| [start, end]),
-        "areas": e.areas.iter().map(area).collect::<Vec<_>>(),
-        "text": e.text,
-    })
+/// Writes an event as one object. It may be large: areas and steps are written one by one.
+pub(crate) fn event(out: &mut dyn Write, event: &Event) -> io::Result<()> {
+    Ok(One(event).serialize(&mut Serializer::with_formatter(out, Escaping))?)
+}
+
+/// As compact as can be, with the characters escaped that [`clean_json`] escapes.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
+        // In pieces: a text may be long.
+        let mut rest = fragment;
+        while !rest.is_empty() {
+            let (piece, later) = rest.split_at(rest.floor_char_boundary(4096));
+            out.write_all(clean_json(piece).as_bytes())?;
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
+struct One<'a>(&'a Event);
+
+impl Serialize for One<'_> {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let e = self.0;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("seq", &e.seq)?;
+        map.serialize_entry("kind", kind_name(e.kind))?;
+        map.serialize_entry("entry_ns", &e.entry_ns)?;
+        map.serialize_entry("exit_ns", &e.exit_ns)?;
+        map.serialize_entry("space", &e.space)?;
+        map.serialize_entry("pid", &e.pid)?;
+        map.serialize_entry("tid", &e.tid)?;
+        map.serialize_entry("call", &e.nr.map(name))?;
+        map.serialize_entry("nr", &e.nr)?;
+        map.serialize_entry("args", &e.args)?;
+        map.serialize_entry("result", &e.result)?;
+        map.serialize_entry("error", &errno(e.result).filter(|_| e.nr.is_some()).map(|error| error.0))?;
+        map.serialize_entry("overlapped", &e.overlapped)?;
+        map.serialize_entry("plan", &Each(&e.plan, step))?;
+        map.serialize_entry("window", &e.window.map(|(start, end)| [start, end]))?;
+        map.serialize_entry("areas", &Each(&e.areas, area))?;
+        map.serialize_entry("text", &e.text)?;
+        map.end()
+    }
+}
+
+/// An array of values, each made when it is written.
+struct Each<'a, T>(&'a [T], fn(&T) -> Value);
+
+impl<T> Serialize for Each<'_, T> {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(self.0.iter().map(self.1))
+    }
+}
+
+fn step(s: &Step) -> Value {
+    json!({"kind": step_name(s.kind), "start": s.start, "end": s.end})
 }
 
 fn area(a: &AreaRecord) -> Value {
@@ -128,7 +172,7 @@ pub(crate) struct Recorded<'a> {
     pub(crate) program_ns: u64,
     /// Remarks of the recorder.
     pub(crate) notes: &'a [String],
-    /// The trace file, as far as its name is UTF-8.
+    /// The trace file, its name in the form of [`name_text`](samara_trace::file::name_text).
     pub(crate) file: &'a str,
     /// Events in it.
     pub(crate) events_in_file: u64,

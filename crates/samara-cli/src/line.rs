@@ -1,65 +1,67 @@
 //! An event as a line for people. Knows nothing of files.
 
+use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use samara_trace::event::{Event, EventKind, Step, StepKind};
-use samara_trace::file::call_name;
+use samara_trace::file::{Printable, call_name};
 
 use crate::args;
 use crate::format::{bytes, plural, time};
-use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
+use crate::output::{BOLD, CYAN, DIM, GREEN, RED, styled};
 
-/// The line, without its newline. Control characters in it are escaped.
-pub(crate) fn line(event: &Event) -> String {
+/// Writes the line, without its newline. What a program chose is escaped in it. It may be long: nothing is gathered first.
+pub(crate) fn line(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
     let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };
-    let mut line =
-        format!("{}  {}  ", styled(DIM, format!("{:>6} {seconds:>11}", event.seq)), styled(CYAN, format!("{task:<8}")));
-    line.push_str(&what(event));
-    let steps: Vec<_> = event.plan.iter().map(step).collect();
-    if !steps.is_empty() {
-        line.push_str(&format!(" {} {}", styled(DIM, ";"), steps.join(", ")));
+    let number = styled(DIM, format!("{:>6} {seconds:>11}", event.seq));
+    write!(out, "{number}  {}  ", styled(CYAN, format!("{task:<8}")))?;
+    what(out, event)?;
+    for (i, one) in event.plan.iter().enumerate() {
+        match i {
+            0 => write!(out, " {} {}", styled(DIM, ";"), step(one))?,
+            _ => write!(out, ", {}", step(one))?,
+        }
     }
-    line
+    Ok(())
 }
 
-fn what(event: &Event) -> String {
-    let text = clean(&event.text);
+fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
+    let text = Printable(&event.text);
     let mapped = || bytes(event.areas.iter().map(|a| a.end - a.start).fold(0, u64::wrapping_add));
     let space = || format!("{}, {}", plural(event.areas.len() as u64, "area"), mapped());
-    let described = match event.kind {
-        EventKind::Call => return call(event, &text),
-        EventKind::Exec => format!("{} {text}: {}", styled(BOLD, "exec"), space()),
-        EventKind::Fork => format!("{} process {}: {}", styled(BOLD, "fork"), event.pid, space()),
-        EventKind::Share => format!("{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
-        EventKind::Exit => format!("{} {}", styled(BOLD, "exit"), ended(event.result)),
-        EventKind::Learnt => format!("{} {text}", styled(BOLD, "learnt")),
-        EventKind::Difference => format!("{} {text}", styled(RED, "DIFFERENCE")),
+    match event.kind {
+        EventKind::Call => return call(out, event),
+        EventKind::Exec => write!(out, "{} {text}: {}", styled(BOLD, "exec"), space()),
+        EventKind::Fork => write!(out, "{} process {}: {}", styled(BOLD, "fork"), event.pid, space()),
+        EventKind::Share => write!(out, "{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
+        EventKind::Exit => write!(out, "{} {}", styled(BOLD, "exit"), ended(event.result)),
+        EventKind::Learnt => write!(out, "{} {text}", styled(BOLD, "learnt")),
+        EventKind::Difference => write!(out, "{} {text}", styled(RED, "DIFFERENCE")),
         EventKind::Checked if event.result == 0 => {
-            format!("{} model and /proc/{}/maps are equal", styled(GREEN, "checked"), event.pid)
+            write!(out, "{} model and /proc/{}/maps are equal", styled(GREEN, "checked"), event.pid)
         }
-        EventKind::Checked => format!("{} model and /proc/{}/maps differ {text}", styled(RED, "checked"), event.pid),
-        _ => format!("{:?} {text}", event.kind),
-    };
+        EventKind::Checked => {
+            write!(out, "{} model and /proc/{}/maps differ {text}", styled(RED, "checked"), event.pid)
+        }
+        _ => write!(out, "{:?} {text}", event.kind),
+    }?;
     // Exec and others can be the work of a call too.
-    match event.nr {
-        Some(nr) => format!(
-            "{described} {}",
-            styled(DIM, format!("by {} <{}>", name(nr), time(event.exit_ns.saturating_sub(event.entry_ns))))
-        ),
-        None => described,
-    }
+    let Some(nr) = event.nr else { return Ok(()) };
+    let lasted = time(event.exit_ns.saturating_sub(event.entry_ns));
+    write!(out, " {}", styled(DIM, format!("by {} <{lasted}>", name(nr))))
 }
 
-fn call(event: &Event, text: &str) -> String {
+fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let name = event.nr.map_or_else(|| "call".to_owned(), name);
     let result = args::result(&name, event.result);
     let result = if args::errno(event.result).is_some() { styled(RED, result) } else { result };
     let duration = time(event.exit_ns.saturating_sub(event.entry_ns)).replace(' ', "");
     let overlapped = if event.overlapped { " ~" } else { "" };
-    let text = if text.is_empty() { String::new() } else { format!(" [refused by samara: {text}]") };
-    format!("{} = {result} {}{overlapped}{text}", args::call(&name, &event.args), styled(DIM, format!("<{duration}>")))
+    let duration = styled(DIM, format!("<{duration}>"));
+    write!(out, "{} = {result} {duration}{overlapped}", args::call(&name, &event.args))?;
+    if event.text.is_empty() { Ok(()) } else { write!(out, " [refused by samara: {}]", Printable(&event.text)) }
 }
 
 /// The name of a call, or its number.

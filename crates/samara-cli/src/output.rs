@@ -1,15 +1,25 @@
 //! Standard output and messages. A reader that goes away (`| head`) is no error.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use samara_trace::file::{Printable, name_text};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
+
+/// How long nothing is said of a FIFO that waits.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A style around a text.
 pub(crate) fn styled(style: Style, text: impl Display) -> String {
@@ -58,15 +68,44 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// The text with control characters as octal escapes, as `/proc/PID/maps` shows newlines.
+/// The text as a person can read it without harm, whoever chose it.
 pub(crate) fn clean(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() {
-            out.push_str(&format!("\\{:03o}", u32::from(c)));
-        } else {
+    Printable(text).to_string()
+}
+
+/// A file's name, or another word of the system's, likewise: bytes that are no text are shown too.
+pub(crate) fn shown(name: impl AsRef<OsStr>) -> String {
+    clean(&name_text(name.as_ref().as_bytes()))
+}
+
+/// JSON with the characters that [`clean`] escapes as JSON escapes them: it means the same, and does no harm on a terminal.
+pub(crate) fn clean_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        // Between its strings JSON has spaces and newlines, in them neither newlines nor other control characters of ASCII.
+        if c.is_ascii() && c != '\x7f' || Printable::is_plain(c) {
             out.push(c);
+        } else {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
         }
     }
     out
+}
+
+/// Opens a file. A FIFO waits for somebody at its other end: where that takes long, it is said.
+pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> T {
+    if !path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
+        return open();
+    }
+    let (done, watch) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
+                error(format!("{}: a FIFO: waits for {other}", shown(path)));
+            }
+        });
+        let opened = open();
+        drop(done);
+        opened
+    })
 }

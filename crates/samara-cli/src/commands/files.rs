@@ -2,13 +2,16 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
+use std::fs::{File, Metadata};
+use std::io::IsTerminal;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::ExitCode;
 
 use samara_trace::file::{FileSink, Header};
 
 use crate::exit;
-use crate::output::error;
+use crate::output::{clean_json, error, shown, waiting};
 use crate::target::Target;
 
 /// Opens the trace and the summary, as far as they are asked for. Where one cannot be opened, says why, and leaves everything as it was.
@@ -23,16 +26,24 @@ pub(crate) fn open(
         error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
         return Err(exit::USAGE.into());
     }
+    if let Some(path) = trace.filter(|path| is_output(path)) {
+        let name = shown(path);
+        error(format!("{name} is the program's output: give another file's name (a pipe's reader: -o >(COMMAND))"));
+        return Err(exit::USAGE.into());
+    }
     let cannot_write = |what: &str, path: &Path, why: &dyn Display| {
-        error(format!("cannot write {what} to {}: {why}; the program was not run", path.display()));
+        error(format!("cannot write {what} to {}: {why}; the program was not run", shown(path)));
         ExitCode::from(exit::CANNOT_TRACE)
     };
     let make = |path: &Path| {
-        FileSink::create(path, &Header::now(name, rest)).map_err(|why| cannot_write("the trace", path, &why))
+        let sink = waiting(path, "a reader", || FileSink::create(path, &Header::now(name, rest)));
+        sink.map_err(|why| cannot_write("the trace", path, &why))
     };
     let sink = trace.map(make).transpose()?;
     let discard = |sink: Option<FileSink>| sink.into_iter().for_each(FileSink::discard);
-    let json = match summary.map(|path| Target::open(path).map_err(|why| cannot_write("the summary", path, &why))) {
+    let json = match summary.map(|path| {
+        waiting(path, "a reader", || Target::open(path)).map_err(|why| cannot_write("the summary", path, &why))
+    }) {
         None => None,
         Some(Ok(json)) => Some(json),
         Some(Err(code)) => {
@@ -43,7 +54,7 @@ pub(crate) fn open(
     if let (Some(json), Some(path)) = (&json, trace)
         && json.is(path)
     {
-        let both = format!("{} and {}", path.display(), json.path().display());
+        let both = format!("{} and {}", shown(path), shown(json.path()));
         error(format!("the trace and the summary cannot be written to one file: {both}; the program was not run"));
         discard(sink);
         return Err(exit::USAGE.into());
@@ -55,7 +66,23 @@ pub(crate) fn open(
 pub(crate) fn write(json: Option<Target>, value: &serde_json::Value) {
     let Some(json) = json else { return };
     let path = json.path().to_owned();
-    if let Err(why) = json.write(&format!("{value:#}\n")) {
-        error(format!("cannot write the summary to {}: {why}", path.display()));
+    if let Err(why) = json.write(&clean_json(&format!("{value:#}\n"))) {
+        error(format!("cannot write the summary to {}: {why}", shown(&path)));
+    }
+}
+
+/// Whether a trace would go to where the program writes, or to a terminal.
+fn is_output(path: &Path) -> bool {
+    let Ok(theirs) = path.metadata() else { return false };
+    let same = |ours: std::io::Result<Metadata>| {
+        ours.is_ok_and(|ours| (ours.dev(), ours.ino(), ours.rdev()) == (theirs.dev(), theirs.ino(), theirs.rdev()))
+    };
+    let terminal = || File::options().write(true).open(path).is_ok_and(|file| file.is_terminal());
+    match theirs.file_type() {
+        kind if kind.is_char_device() => terminal(),
+        kind if kind.is_fifo() || kind.is_file() => {
+            ["/dev/fd/1", "/dev/fd/2"].iter().any(|fd| same(std::fs::metadata(fd)))
+        }
+        _ => false,
     }
 }

@@ -6,28 +6,27 @@ mod events;
 mod files;
 mod run;
 mod show;
+pub mod testing;
 mod trace;
 
+use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use samara_trace::file::{Fault, FileError, TraceReader};
+use samara_trace::file::{Fault, FileError, Printable, TraceReader, name_text};
 
 use crate::cli::{Cli, Command};
-use crate::exit;
-use crate::output::error;
+use crate::output::{self, error, shown, waiting};
+use crate::{exit, output::clean};
 
 /// Runs what was typed.
-pub(crate) fn run() -> ExitCode {
+pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(wrong) => {
-            // Help and version come this way too. Where the output is closed there is nobody to tell.
-            let _ = wrong.print();
-            return if wrong.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
-        }
+        Err(wrong) => return told(wrong),
     };
     match cli.command {
         Command::Trace(args) => trace::run(&args),
@@ -39,15 +38,41 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
+/// Prints what the parser of the command line has to say: help, the version, or what is wrong.
+fn told(wrong: clap::Error) -> ExitCode {
+    if !wrong.use_stderr() {
+        let text = wrong.render().ansi().to_string();
+        return match output::styled_stdout(|out| out.write_all(text.as_bytes())) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(format!("standard output: {error}")),
+        };
+    }
+    // It repeats what was typed, which may be a file's name that the shell put there.
+    let typed: Vec<String> = std::env::args_os().map(|arg| name_text(arg.as_bytes())).collect();
+    let harmless = typed.iter().all(|arg| arg.chars().all(Printable::is_plain));
+    let wrong = match harmless {
+        true => wrong,
+        false => match Cli::try_parse_from(typed.iter().map(|arg| OsString::from(clean(arg)))) {
+            Err(same) if same.kind() == wrong.kind() => same,
+            // Only what does harm was wrong.
+            _ => clap::Error::raw(wrong.kind(), "an argument has characters that cannot be shown\n"),
+        },
+    };
+    // Where standard error is closed there is nobody to tell.
+    let _ = wrong.print();
+    exit::USAGE.into()
+}
+
 /// Opens a trace; on failure says why.
 fn open(path: &Path) -> Result<TraceReader<File>, ExitCode> {
-    let file = File::open(path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+    let file = waiting(path, "a writer", || File::open(path));
+    let file = file.map_err(|e| failed(format!("{}: {e}", shown(path))))?;
     TraceReader::new(file).map_err(|e| unreadable(path, &e))
 }
 
 /// Says why a trace cannot be read (further), and gives the exit code for it.
 fn unreadable(path: &Path, why: &FileError) -> ExitCode {
-    error(format!("{}: {why}", path.display()));
+    error(format!("{}: {why}", shown(path)));
     match why.fault {
         Fault::NotATrace(_) | Fault::Format(_) | Fault::Io(_) => exit::FAILED.into(),
         _ => exit::DAMAGED.into(),

@@ -109,11 +109,12 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
         }
     }
     if let (Some(written), Some(path)) = (written, output) {
-        let (name, size) = (path.display(), bytes(written.bytes));
+        let (name, size) = (crate::output::shown(path), bytes(written.bytes));
         if !quiet {
             row("trace", format!("{name} ({}, {size})", plural(written.events, "event")));
         }
         if let Some(why) = &written.error {
+            let why = clean(&why.to_string());
             row("", styled(RED, format!("{name}: the trace ends early: {why}; the program was not disturbed")));
         }
     }

@@ -1,27 +1,72 @@
 //! `samara show FILE`: a process's areas at a moment.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use samara_trace::event::AreaRecord;
-use samara_trace::file::{FileError, MapsLine, Replay, Space, reasons};
+use samara_trace::file::{
+    FileError, MapsLine, Printable, Process, Replay, Space, TraceReader, name_bytes, name_text, reasons,
+};
 
 use crate::cli::Show;
 use crate::format::{plural, time};
 use crate::moment::Moment;
 use crate::output::{self, clean, short};
 
+/// Why there is nothing to show, or not all.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The trace has nothing of what is asked for: what to say.
+    Nothing(String),
+    /// The trace cannot be read further, and what it does not have as far as it could be read.
+    Unreadable(Option<String>, FileError),
+    /// The output takes no more.
+    Output(io::Error),
+}
+
+/// What is asked for: of which process, when, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) pid: Option<u32>,
+    pub(crate) at: Option<Moment>,
+    pub(crate) reasons: bool,
+    /// It goes to a terminal, which text from a file must not command.
+    pub(crate) terminal: bool,
+}
+
 pub(crate) fn run(args: &Show) -> ExitCode {
-    let mut reader = match super::open(&args.file) {
+    let reader = match super::open(&args.file) {
         Ok(reader) => reader,
         Err(code) => return code,
     };
-    let mut pid = args.pid;
+    let wanted = Wanted { pid: args.pid, at: args.at, reasons: args.reasons, terminal: output::to_terminal() };
+    let mut stop = None;
+    let printed = output::stdout(|out| match show(reader, wanted, out) {
+        Err(Stop::Output(error)) => Err(error),
+        other => {
+            stop = other.err();
+            Ok(())
+        }
+    });
+    match (printed, stop) {
+        (Err(error), _) | (_, Some(Stop::Output(error))) => super::failed(format!("standard output: {error}")),
+        (_, Some(Stop::Nothing(why))) => super::failed(format!("{}: {why}", output::shown(&args.file))),
+        (_, Some(Stop::Unreadable(why, damage))) => {
+            why.into_iter().for_each(|why| output::error(format!("{}: {why}", output::shown(&args.file))));
+            super::unreadable(&args.file, &damage)
+        }
+        (Ok(()), None) => ExitCode::SUCCESS,
+    }
+}
+
+/// Prints what is wanted, as far as the trace can be read.
+pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mut dyn Write) -> Result<(), Stop> {
+    let mut pid = wanted.pid;
     let mut replay = Replay::default();
     let mut damage: Option<FileError> = None;
     // When the first event was over, where that is later than the moment.
     let mut before_all = None;
-    let mut reached = args.at.is_none();
+    let mut reached = wanted.at.is_none();
     for event in &mut reader {
         let event = match event {
             Ok(event) => event,
@@ -33,14 +78,14 @@ pub(crate) fn run(args: &Show) -> ExitCode {
         if pid.is_none() || event.seq == 0 {
             replay = replay.keep(*pid.get_or_insert(event.pid));
         }
-        if args.at.is_some_and(|at| !at.includes(&event)) {
+        if wanted.at.is_some_and(|at| !at.includes(&event)) {
             reached = true;
             before_all = (event.seq == 0).then_some(event.exit_ns);
             break;
         }
-        let last = args.at == Some(Moment::Event(event.seq));
+        let last = wanted.at == Some(Moment::Event(event.seq));
         if let Err(error) = replay.apply(&event) {
-            return super::failed(format!("{}: {error}", args.file.display()));
+            return Err(Stop::Nothing(format!("event {}: {error} (--at)", event.seq)));
         }
         if last {
             reached = true;
@@ -49,66 +94,81 @@ pub(crate) fn run(args: &Show) -> ExitCode {
     }
     let events = reader.events();
     if !reached {
-        match (args.at, &damage) {
-            (_, Some(damage)) => return super::unreadable(&args.file, damage),
+        match (wanted.at, damage) {
+            (_, Some(damage)) => return Err(Stop::Unreadable(None, damage)),
             (Some(Moment::Event(_)), None) => {
                 let has = plural(events, "event");
-                return super::failed(format!("{} has only {has}, numbered from 0", args.file.display()));
+                return Err(Stop::Nothing(format!("it has only {has}, numbered from 0")));
             }
             // A time after the end: the end.
-            _ => {}
+            (_, None) => damage = None,
         }
     }
     let Some(space) = pid.and_then(|pid| replay.space_of(pid)) else {
-        if let (Some(damage), true) = (&damage, replay.processes().next().is_none()) {
-            return super::unreadable(&args.file, damage); // not one whole batch
-        }
-        if let Some(ns) = before_all {
-            let first = format!("the first event finished after {} ({ns} ns)", time(ns));
-            return super::failed(format!("{}: {first}: nothing is known before it", args.file.display()));
-        }
-        let none = no_process(&replay, pid);
-        let code = super::failed(format!("{}: {none}", args.file.display()));
-        return damage.map_or(code, |damage| super::unreadable(&args.file, &damage));
+        return Err(match (damage, before_all) {
+            // Not one whole batch.
+            (Some(damage), _) if replay.processes().next().is_none() => Stop::Unreadable(None, damage),
+            (Some(damage), _) => Stop::Unreadable(Some(no_process(&replay, pid)), damage),
+            (None, Some(ns)) => {
+                let first = format!("the first event finished after {} ({ns} ns)", time(ns));
+                Stop::Nothing(format!("{first}: nothing is known before it"))
+            }
+            (None, None) => Stop::Nothing(no_process(&replay, pid)),
+        });
     };
-    match (output::stdout(|out| print(out, space, &reader.header().gate, args.reasons)), damage) {
-        (Err(error), _) => super::failed(format!("standard output: {error}")),
-        (Ok(()), Some(damage)) => super::unreadable(&args.file, &damage),
-        (Ok(()), None) => ExitCode::SUCCESS,
-    }
+    print(out, space, &reader.header().gate, wanted).map_err(Stop::Output)?;
+    damage.map_or(Ok(()), |damage| Err(Stop::Unreadable(None, damage)))
 }
 
-fn print(out: &mut dyn Write, space: &Space, gate: &str, with_reasons: bool) -> io::Result<()> {
-    let terminal = output::to_terminal();
-    // To the byte, except that a file's text does not command a terminal.
-    let mut put = |line: &str| if terminal { writeln!(out, "{}", clean(line)) } else { writeln!(out, "{line}") };
+fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::Result<()> {
+    // A line of the maps file: to the byte, except on a terminal.
+    let maps_line = |out: &mut dyn Write, line: &[u8]| {
+        if wanted.terminal {
+            write!(out, "{}", Printable(&name_text(line)))?;
+        } else {
+            out.write_all(line)?;
+        }
+        out.write_all(b"\n")
+    };
     let mut before: Option<AreaRecord> = None;
     for area in space.areas() {
-        if with_reasons && before.is_some_and(|before| before.end == area.start) {
-            let why: Vec<_> = reasons(&area.apart).collect();
-            let why = match why.as_slice() {
-                [] => "nothing keeps these two apart".to_owned(),
-                why => format!("apart: {}", why.join(", ")),
-            };
-            put(&format!("    | {why}"))?;
+        if wanted.reasons && before.is_some_and(|before| before.end == area.start) {
+            match &*area.apart {
+                "" => writeln!(out, "    | nothing keeps these two apart")?,
+                apart => {
+                    let why: Vec<_> = reasons(apart).collect();
+                    writeln!(out, "    | apart: {}", clean(&why.join(", ")))?;
+                }
+            }
         }
-        put(&MapsLine(&area).to_string())?;
+        maps_line(out, &MapsLine(&area).to_bytes())?;
         before = Some(area);
     }
-    if gate.is_empty() { Ok(()) } else { put(gate) }
+    match name_bytes(gate).split(|byte| *byte == b'\n').next() {
+        None | Some([]) => Ok(()),
+        Some(line) => maps_line(out, line),
+    }
 }
 
 /// What to say when the process has no space at the moment.
 fn no_process(replay: &Replay, pid: Option<u32>) -> String {
-    let mut there: Vec<_> = replay.processes().filter(|(_, p)| p.ended_ns.is_none()).collect();
-    let mut when = "at that moment; there are";
-    if there.is_empty() {
-        there = replay.processes().collect();
-        when = "up to that moment; there were";
+    const NAMED: usize = 8;
+    let lives = |p: &Process| p.ended_ns.is_none();
+    let some = replay.processes().any(|(_, p)| lives(p));
+    let when = if some { "at that moment; there are" } else { "up to that moment; there were" };
+    // The first few; a file may have millions.
+    let (mut first, mut count) = (Vec::new(), 0);
+    for (pid, process) in replay.processes().filter(|(_, p)| lives(p) || !some) {
+        count += 1;
+        first.push((process.first_event, pid, process));
+        if first.len() > NAMED {
+            first.sort_by_key(|(event, ..)| *event);
+            first.truncate(NAMED);
+        }
     }
-    let Some(pid) = pid.filter(|_| !there.is_empty()) else { return "the trace has no events".to_owned() };
-    there.sort_by_key(|(_, process)| process.first_event);
-    let named: Vec<_> = there.iter().take(8).map(|(pid, p)| format!("{pid} ({})", short(&p.program))).collect();
-    let more = if there.len() > 8 { format!(" and {} more", there.len() - 8) } else { String::new() };
+    first.sort_by_key(|(event, ..)| *event);
+    let Some(pid) = pid.filter(|_| count > 0) else { return "the trace has no events".to_owned() };
+    let named: Vec<_> = first.iter().map(|(_, pid, p)| format!("{pid} ({})", short(&clean(&p.program)))).collect();
+    let more = if count > NAMED { format!(" and {} more", count - NAMED) } else { String::new() };
     format!("no process {pid} {when}: {}{more}", named.join(", "))
 }

@@ -2,10 +2,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use samara_trace::file::Written;
+use samara_trace::file::{Written, name_text};
 use samara_trace::{Options, Outcome, RecordError, record};
 
 use super::files;
@@ -43,7 +44,7 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
     let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
-    let name = path.to_string_lossy();
+    let name = name_text(path.as_os_str().as_bytes());
     let mut totals = written.summary;
     totals.differences = totals.differences.max(counters.differences);
     if counters.ended_early {
@@ -88,14 +89,14 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
 
 /// The program's words as a line, cut where it is long.
 pub(super) fn shown(words: &[OsString]) -> String {
-    let line: Vec<_> = words.iter().map(|word| summary::quoted(&clean(&word.to_string_lossy()))).collect();
+    let line: Vec<_> = words.iter().map(|word| clean(&summary::quoted(&name_text(word.as_bytes())))).collect();
     short(&line.join(" "))
 }
 
 /// What to type to run samara again: where it was run by a path, that path.
 fn own_name() -> String {
     match std::env::args_os().next() {
-        Some(name) if name.as_encoded_bytes().contains(&b'/') => summary::quoted(&clean(&name.to_string_lossy())),
+        Some(name) if name.as_bytes().contains(&b'/') => summary::quoted(&name_text(name.as_bytes())),
         _ => "samara".to_owned(),
     }
 }

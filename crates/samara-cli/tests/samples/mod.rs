@@ -159,6 +159,7 @@ pub(crate) fn trace(dir: &Path) -> (PathBuf, Vec<u8>) {
     let header = Header {
         program: "prog".into(),
         args: vec![],
+        args_left_out: 0,
         kernel: "6.1.0".into(),
         arch: "x86_64".into(),
         page_size: 4096,

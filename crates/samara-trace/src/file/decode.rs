@@ -3,16 +3,18 @@
 //! The schema is known, so the batch is read by hand: Arrow lays nodes and buffers out in the order of the columns, depth
 //! first. Arrow's own reader decompresses whatever a buffer claims; here every length is compared with a limit and
 //! with the bytes that are there before it is used (I2 of the module above), and every offset, string and name is checked
-//! once, in `decode`, so that `event` cannot fail.
+//! once, in `decode`, so that `event` cannot fail. A decoded batch takes the bytes of its decompressed buffers and no more: numbers
+//! are read where they lie.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::marker::PhantomData;
 
 use arrow_ipc::{BodyCompressionMethod, Buffer, CompressionType, FieldNode, RecordBatch};
 use lz4_flex::frame::FrameDecoder;
 
 use super::error::shown;
 use super::names::{kind_from, perms_from, step_from};
-use super::{Fault, MAX_BATCH_BYTES};
+use super::{Fault, MAX_AREAS, MAX_BATCH_BYTES, MAX_NAME_BYTES};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 
 /// The columns of a batch, checked.
@@ -22,63 +24,77 @@ pub(crate) struct Batch {
     first_seq: u64,
     kind: Vec<EventKind>,
     /// `entry_ns`, `exit_ns`, `space`.
-    times: [Vec<u64>; 3],
-    pid: Vec<u32>,
-    tid: Vec<u32>,
+    times: [Column<u64>; 3],
+    pid: Column<u32>,
+    tid: Column<u32>,
     nr: Nullable<u32>,
-    args: [Vec<u64>; 6],
-    result: Vec<i64>,
+    args: [Column<u64>; 6],
+    result: Column<i64>,
     overlapped: Vec<u8>,
-    plan_ends: Vec<u32>,
-    plan: Vec<Step>,
+    plan_ends: Column<u32>,
+    steps: Vec<StepKind>,
+    step_bounds: [Column<u64>; 2],
     window: [Nullable<u64>; 2],
-    area_ends: Vec<u32>,
+    area_ends: Column<u32>,
     areas: Areas,
     text: Texts,
 }
 
+/// Numbers in little endian, as they were stored.
+#[derive(Debug, Default)]
+struct Column<T> {
+    bytes: Vec<u8>,
+    number: PhantomData<T>,
+}
+
+impl<T: Number> Column<T> {
+    /// The number in a row that the column was proven to hold.
+    fn get(&self, row: usize) -> T {
+        T::from_le(&self.bytes[row * T::SIZE..][..T::SIZE])
+    }
+}
+
 #[derive(Debug, Default)]
 struct Nullable<T> {
-    values: Vec<T>,
+    values: Column<T>,
     valid: Option<Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
 struct Texts {
-    offsets: Vec<u32>,
+    /// How many there are.
+    len: usize,
+    /// One more than texts.
+    offsets: Column<u32>,
     data: String,
 }
 
 #[derive(Debug, Default)]
 struct Areas {
-    bounds: [Vec<u64>; 2],
+    bounds: [Column<u64>; 2],
     perms: Vec<u8>,
-    offset: Vec<u64>,
-    dev: [Vec<u32>; 2],
-    inode: Vec<u64>,
+    offset: Column<u64>,
+    dev: [Column<u32>; 2],
+    inode: Column<u64>,
     name: Texts,
     apart: Texts,
 }
 
-impl<T: Copy> Nullable<T> {
+impl<T: Number> Nullable<T> {
     fn get(&self, row: usize) -> Option<T> {
         let valid = self.valid.as_ref().is_none_or(|bits| bit(bits, row));
-        if valid { self.values.get(row).copied() } else { None }
+        valid.then(|| self.values.get(row))
     }
 }
 
 impl Texts {
-    fn len(&self) -> usize {
-        self.offsets.len().saturating_sub(1)
-    }
-
     fn get(&self, i: usize) -> &str {
         let (start, end) = span(&self.offsets, i);
         self.data.get(start..end).unwrap_or_default()
     }
 
     fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..self.len()).map(|i| self.get(i))
+        (0..self.len).map(|i| self.get(i))
     }
 }
 
@@ -86,8 +102,8 @@ fn bit(bits: &[u8], i: usize) -> bool {
     bits.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1)
 }
 
-fn span(offsets: &[u32], i: usize) -> (usize, usize) {
-    (offsets[i] as usize, offsets[i + 1] as usize)
+fn span(offsets: &Column<u32>, i: usize) -> (usize, usize) {
+    (offsets.get(i) as usize, offsets.get(i + 1) as usize)
 }
 
 fn damaged<T>(what: impl Into<String>) -> Result<T, Fault> {
@@ -118,28 +134,26 @@ impl Batch {
             Ok(rows) if rows <= MAX_BATCH_BYTES => rows as usize,
             _ => return damaged(format!("a batch of {} events", batch.length())),
         };
-        let seq: Vec<u64> = w.numbers("seq", rows)?;
-        if let Some((i, seq)) = seq.iter().enumerate().find(|(i, seq)| **seq != first_seq + *i as u64) {
-            return damaged(format!("event {} came where event {} is due", seq, first_seq + i as u64));
+        let seq: Column<u64> = w.numbers("seq", rows)?;
+        if let Some(i) = (0..rows).find(|i| seq.get(*i) != first_seq + *i as u64) {
+            return damaged(format!("event {} came where event {} is due", seq.get(i), first_seq + i as u64));
         }
+        drop(seq);
         let kind = w.words("kind", rows, kind_from)?;
         let times = [w.numbers("entry_ns", rows)?, w.numbers("exit_ns", rows)?, w.numbers("space", rows)?];
         let (pid, tid) = (w.numbers("pid", rows)?, w.numbers("tid", rows)?);
         // The name follows from the number; it is there for other tools.
-        w.texts("call", rows, true)?;
+        w.texts("call", rows, true, ANY)?;
         let nr = w.nullable("nr", rows, true)?;
-        let mut args = <[Vec<u64>; 6]>::default();
+        let mut args = <[Column<u64>; 6]>::default();
         for arg in &mut args {
             *arg = w.numbers("arg", rows)?;
         }
         let result = w.numbers("result", rows)?;
         let overlapped = w.bits("overlapped", rows)?;
-        let (plan_ends, steps) = w.list("plan", rows)?;
-        let step_kinds: Vec<StepKind> = w.words("plan.kind", steps, step_from)?;
-        let starts: Vec<u64> = w.numbers("plan.start", steps)?;
-        let ends: Vec<u64> = w.numbers("plan.end", steps)?;
-        let plan = step_kinds.into_iter().zip(starts).zip(ends);
-        let plan = plan.map(|((kind, start), end)| Step { kind, start, end }).collect();
+        let (plan_ends, count) = w.list("plan", rows, (2 * MAX_AREAS, "steps of an event"))?;
+        let steps = w.words("plan.kind", count, step_from)?;
+        let step_bounds = [w.numbers("plan.start", count)?, w.numbers("plan.end", count)?];
         let window = [w.nullable("window_start", rows, true)?, w.nullable("window_end", rows, true)?];
         if let Some(row) = (0..rows).find(|row| match (window[0].get(*row), window[1].get(*row)) {
             (None, None) => false,
@@ -148,9 +162,9 @@ impl Batch {
         }) {
             return damaged(format!("event {}: its window makes no sense", first_seq + row as u64));
         }
-        let (area_ends, count) = w.list("areas", rows)?;
+        let (area_ends, count) = w.list("areas", rows, (MAX_AREAS, "areas of an event"))?;
         let areas = w.areas(count)?;
-        let text = w.texts("text", rows, false)?;
+        let text = w.texts("text", rows, false, ANY)?;
         if w.nodes.next().is_some() || w.buffers.next().is_some() {
             return damaged("a batch with more columns than the header says");
         }
@@ -166,7 +180,8 @@ impl Batch {
             result,
             overlapped,
             plan_ends,
-            plan,
+            steps,
+            step_bounds,
             window,
             area_ends,
             areas,
@@ -181,32 +196,36 @@ impl Batch {
         Event {
             seq: self.first_seq + row as u64,
             kind: self.kind[row],
-            entry_ns: self.times[0][row],
-            exit_ns: self.times[1][row],
-            space: self.times[2][row],
-            pid: self.pid[row],
-            tid: self.tid[row],
+            entry_ns: self.times[0].get(row),
+            exit_ns: self.times[1].get(row),
+            space: self.times[2].get(row),
+            pid: self.pid.get(row),
+            tid: self.tid.get(row),
             nr: self.nr.get(row),
-            args: std::array::from_fn(|i| self.args[i][row]),
-            result: self.result[row],
+            args: std::array::from_fn(|i| self.args[i].get(row)),
+            result: self.result.get(row),
             overlapped: bit(&self.overlapped, row),
-            plan: self.plan[plan_start..plan_end].to_vec(),
+            plan: (plan_start..plan_end).map(|i| self.step(i)).collect(),
             window: self.window[0].get(row).zip(self.window[1].get(row)),
             areas: (areas_start..areas_end).map(|i| self.areas.get(i)).collect(),
             text: self.text.get(row).to_owned(),
         }
+    }
+
+    fn step(&self, i: usize) -> Step {
+        Step { kind: self.steps[i], start: self.step_bounds[0].get(i), end: self.step_bounds[1].get(i) }
     }
 }
 
 impl Areas {
     fn get(&self, i: usize) -> AreaRecord {
         AreaRecord {
-            start: self.bounds[0][i],
-            end: self.bounds[1][i],
+            start: self.bounds[0].get(i),
+            end: self.bounds[1].get(i),
             perms: self.perms[i],
-            offset: self.offset[i],
-            dev: (self.dev[0][i], self.dev[1][i]),
-            inode: self.inode[i],
+            offset: self.offset.get(i),
+            dev: (self.dev[0].get(i), self.dev[1].get(i)),
+            inode: self.inode.get(i),
             name: self.name.get(i).to_owned(),
             apart: self.apart.get(i).to_owned(),
         }
@@ -232,6 +251,12 @@ macro_rules! number {
     )*};
 }
 number!(u32, u64, i64);
+
+/// How long one text or list of a column may be, and what it is.
+type Limit = (usize, &'static str);
+
+/// What a batch can hold is limit enough.
+const ANY: Limit = (MAX_BATCH_BYTES as usize, "bytes of a text");
 
 /// Takes nodes and buffers in the order of the columns.
 struct Walker<'a, N, B> {
@@ -296,9 +321,11 @@ where
                 self.left = left;
                 Ok(())
             }
-            None => {
-                Err(Fault::TooLarge("a batch, decompressed,", MAX_BATCH_BYTES - self.left + bytes, MAX_BATCH_BYTES))
-            }
+            None => Err(Fault::TooLarge(
+                "bytes of a batch, decompressed",
+                MAX_BATCH_BYTES - self.left + bytes,
+                MAX_BATCH_BYTES,
+            )),
         }
     }
 
@@ -318,13 +345,13 @@ where
     fn nullable<T: Number>(&mut self, name: &str, rows: usize, nulls: bool) -> Result<Nullable<T>, Fault> {
         let valid = self.validity(name, rows, nulls)?;
         let bytes = self.buffer(name)?;
-        match bytes.get(..rows * T::SIZE) {
-            Some(bytes) => Ok(Nullable { values: bytes.chunks_exact(T::SIZE).map(T::from_le).collect(), valid }),
-            None => damaged(format!("column {name}: {} bytes for {rows} rows", bytes.len())),
+        if bytes.len() < rows * T::SIZE {
+            return damaged(format!("column {name}: {} bytes for {rows} rows", bytes.len()));
         }
+        Ok(Nullable { values: Column { bytes, number: PhantomData }, valid })
     }
 
-    fn numbers<T: Number>(&mut self, name: &str, rows: usize) -> Result<Vec<T>, Fault> {
+    fn numbers<T: Number>(&mut self, name: &str, rows: usize) -> Result<Column<T>, Fault> {
         Ok(self.nullable(name, rows, false)?.values)
     }
 
@@ -337,57 +364,74 @@ where
         Ok(bits)
     }
 
-    /// Offsets of `rows` rows, ascending from 0 at least; the last is the length of what they point into.
-    fn offsets(&mut self, name: &str, rows: usize) -> Result<Vec<u32>, Fault> {
-        let bytes = self.buffer(name)?;
+    /// Offsets of `rows` rows, ascending from 0 at least, and the last: the length of what they point into. None of them is more
+    /// than `limit` after the one before it.
+    fn offsets(&mut self, name: &'static str, rows: usize, limit: Limit) -> Result<(Column<u32>, usize), Fault> {
+        let mut bytes = self.buffer(name)?;
         if rows == 0 {
-            return Ok(vec![0]);
+            // Some writers leave the one offset out.
+            bytes = vec![0; 4];
         }
-        let Some(bytes) = bytes.get(..(rows + 1) * 4) else {
+        if bytes.len() < (rows + 1) * 4 {
             return damaged(format!("column {name}: {} bytes of offsets for {rows} rows", bytes.len()));
-        };
-        let offsets: Vec<u32> = bytes.chunks_exact(4).map(<u32 as Number>::from_le).collect();
-        if !offsets.is_sorted() || offsets[rows] > i32::MAX as u32 {
-            return damaged(format!("column {name}: its offsets go backwards"));
         }
-        Ok(offsets)
+        let offsets = Column { bytes, number: PhantomData };
+        for row in 0..rows {
+            let (start, end) = span(&offsets, row);
+            match end.checked_sub(start) {
+                Some(length) if length > limit.0 => {
+                    return Err(Fault::TooLarge(limit.1, length as u64, limit.0 as u64));
+                }
+                Some(_) => {}
+                None => return damaged(format!("column {name}: its offsets go backwards")),
+            }
+        }
+        match offsets.get(rows) {
+            end if end > i32::MAX as u32 => damaged(format!("column {name}: its offsets go backwards")),
+            end => Ok((offsets, end as usize)),
+        }
     }
 
-    fn texts(&mut self, name: &str, rows: usize, nulls: bool) -> Result<Texts, Fault> {
+    fn texts(&mut self, name: &'static str, rows: usize, nulls: bool, limit: Limit) -> Result<Texts, Fault> {
         self.validity(name, rows, nulls)?;
-        let offsets = self.offsets(name, rows)?;
+        let (offsets, used) = self.offsets(name, rows, limit)?;
         let mut data = self.buffer(name)?;
-        let used = offsets[rows] as usize;
         if used > data.len() {
             return damaged(format!("column {name}: {} bytes where its offsets reach {used}", data.len()));
         }
         data.truncate(used);
         match String::from_utf8(data) {
-            Ok(data) if offsets.iter().all(|at| data.is_char_boundary(*at as usize)) => Ok(Texts { offsets, data }),
+            Ok(data) if (0..=rows).all(|i| data.is_char_boundary(offsets.get(i) as usize)) => {
+                Ok(Texts { len: rows, offsets, data })
+            }
             _ => damaged(format!("column {name}: text that is not UTF-8")),
         }
     }
 
     /// A column of words out of a fixed list.
-    fn words<T>(&mut self, name: &str, rows: usize, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
-        let texts = self.texts(name, rows, false)?;
+    fn words<T>(&mut self, name: &'static str, rows: usize, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
+        let texts = self.texts(name, rows, false, ANY)?;
         let word =
             |word| parse(word).ok_or_else(|| Fault::Damaged(format!("column {name}: no such word: `{}`", shown(word))));
-        texts.iter().map(word).collect()
+        let mut words = Vec::with_capacity(rows);
+        for text in texts.iter() {
+            words.push(word(text)?);
+        }
+        Ok(words)
     }
 
     /// The offsets of a list column, and how many structs it holds; their fields come next.
-    fn list(&mut self, name: &str, rows: usize) -> Result<(Vec<u32>, usize), Fault> {
+    fn list(&mut self, name: &'static str, rows: usize, limit: Limit) -> Result<(Column<u32>, usize), Fault> {
         self.validity(name, rows, false)?;
-        let offsets = self.offsets(name, rows)?;
-        let count = offsets[rows] as usize;
+        let (offsets, count) = self.offsets(name, rows, limit)?;
         self.validity(name, count, false)?;
         Ok((offsets, count))
     }
 
     fn areas(&mut self, count: usize) -> Result<Areas, Fault> {
-        let bounds: [Vec<u64>; 2] = [self.numbers("areas.start", count)?, self.numbers("areas.end", count)?];
-        if let Some((start, end)) = bounds[0].iter().zip(&bounds[1]).find(|(start, end)| start >= end) {
+        let bounds: [Column<u64>; 2] = [self.numbers("areas.start", count)?, self.numbers("areas.end", count)?];
+        let bound = |i| (bounds[0].get(i), bounds[1].get(i));
+        if let Some((start, end)) = (0..count).map(bound).find(|(start, end)| start >= end) {
             return damaged(format!("an area that starts at {start:#x} and ends at {end:#x}"));
         }
         Ok(Areas {
@@ -396,8 +440,8 @@ where
             offset: self.numbers("areas.offset", count)?,
             dev: [self.numbers("areas.dev_major", count)?, self.numbers("areas.dev_minor", count)?],
             inode: self.numbers("areas.inode", count)?,
-            name: self.texts("areas.name", count, false)?,
-            apart: self.texts("areas.apart", count, false)?,
+            name: self.texts("areas.name", count, false, (MAX_NAME_BYTES, "bytes of an area's name"))?,
+            apart: self.texts("areas.apart", count, false, (MAX_NAME_BYTES, "bytes of an area's reasons"))?,
         })
     }
 }
@@ -406,7 +450,8 @@ where
 fn decompress(name: &str, stored: &[u8], length: u64) -> Result<Vec<u8>, Fault> {
     // LZ4 makes at most 255 bytes of one: no claim reserves more than the stored bytes can become.
     let most = (stored.len() as u64).saturating_mul(255).min(length);
-    let mut bytes = Vec::with_capacity(most as usize + 1);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(most as usize + 1).map_err(|_| Fault::Io(io::ErrorKind::OutOfMemory.into()))?;
     let read = FrameDecoder::new(stored).take(length + 1).read_to_end(&mut bytes);
     match read {
         Ok(got) if got as u64 == length => Ok(bytes),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use super::text::Printable;
+
 /// Reading stopped: where, after how many events, and why. Every event before it has been handed out.
 #[derive(Debug)]
 pub struct FileError {
@@ -26,7 +28,7 @@ pub enum Fault {
     EndsEarly,
     /// Its bytes do not make sense: how.
     Damaged(String),
-    /// It claims more than the limits allow: what, how much, and the limit.
+    /// It asks for more than a reader gives: of what, how much, and the limit.
     TooLarge(&'static str, u64, u64),
     /// The operating system could not read it.
     Io(io::Error),
@@ -35,8 +37,10 @@ pub enum Fault {
 /// Text out of a file, fit to stand in a message: escaped, and cut where it is long.
 pub(crate) fn shown(text: &str) -> String {
     const LIMIT: usize = 60;
-    let short: String = text.chars().take(LIMIT).flat_map(char::escape_debug).collect();
-    if text.chars().nth(LIMIT).is_none() { short } else { format!("{short}... ({} bytes)", text.len()) }
+    match text.char_indices().nth(LIMIT) {
+        None => Printable(text).to_string(),
+        Some((end, _)) => format!("{}... ({} bytes)", Printable(&text[..end]), text.len()),
+    }
 }
 
 impl fmt::Display for FileError {
@@ -61,8 +65,8 @@ impl fmt::Display for FileError {
             }
             Fault::TooLarge(what, size, limit) => write!(
                 f,
-                "the file is damaged at byte {at}: {what} of {size} bytes, where the limit is {limit}; \
-                 the {events} events before it are whole"
+                "the file asks for too much at byte {at}: {size} {what}, where {limit} are the limit; the {events} events before \
+                 it are whole. No trace that samara records goes so far: record anew, or read it with another reader of Arrow"
             ),
             Fault::Io(error) => write!(f, "reading failed at byte {at} after {events} events: {error}"),
         }

@@ -54,9 +54,15 @@ pub(crate) fn groups(pid: u32, areas: impl Iterator<Item = AreaRecord>) -> Vec<G
     found.into_values().collect()
 }
 
+/// Reasons that are told apart. There are far fewer; a file may claim any number.
+const REASONS: usize = 256;
+
 /// Adds a run to its group.
 fn close(found: &mut BTreeMap<String, Group>, run: Option<Group>) {
     let Some(run) = run else { return };
+    if found.len() >= REASONS && !found.contains_key(&run.apart) {
+        return;
+    }
     let group = found.entry(run.apart.clone()).or_insert_with(|| run.clone());
     group.areas += run.longest;
     group.runs += 1;

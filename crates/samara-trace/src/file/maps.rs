@@ -3,9 +3,11 @@
 use std::fmt;
 
 use super::names::perms_name;
+use super::text::{Printable, name_bytes};
 use crate::event::AreaRecord;
 
-/// Displays an area as its line of `/proc/PID/maps`, without the newline.
+/// Displays an area as its line of `/proc/PID/maps`, without the newline, for a person: the name as [`Printable`] shows it. To the
+/// byte: [`to_bytes`](MapsLine::to_bytes).
 ///
 /// ```
 /// # use samara_trace::{event::AreaRecord, file::MapsLine};
@@ -24,8 +26,22 @@ pub struct MapsLine<'a>(pub &'a AreaRecord);
 /// The column that a name starts at, counted from 0.
 const NAME_COLUMN: usize = 73;
 
-impl fmt::Display for MapsLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl MapsLine<'_> {
+    /// The bytes of the line, without the newline at its end: those that the kernel shows.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut line = self.head().into_bytes();
+        // A newline in a name is shown as `\012`, whatever the trace holds: a name is no second line.
+        for (i, part) in name_bytes(&self.0.name).split(|byte| *byte == b'\n').enumerate() {
+            if i > 0 {
+                line.extend_from_slice(b"\\012");
+            }
+            line.extend_from_slice(part);
+        }
+        line
+    }
+
+    /// What stands before the name, padded where there is one.
+    fn head(&self) -> String {
         let a = self.0;
         let line = format!(
             "{:08x}-{:08x} {} {:08x} {:02x}:{:02x} {} ",
@@ -37,9 +53,12 @@ impl fmt::Display for MapsLine<'_> {
             a.dev.1,
             a.inode
         );
-        if a.name.is_empty() {
-            return f.write_str(&line);
-        }
-        write!(f, "{line:NAME_COLUMN$}{}", a.name)
+        if a.name.is_empty() { line } else { format!("{line:NAME_COLUMN$}") }
+    }
+}
+
+impl fmt::Display for MapsLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.head(), Printable(&self.0.name))
     }
 }

@@ -6,7 +6,8 @@
 
 use std::io::{self, Read};
 
-use arrow_ipc::{Message, root_as_message};
+use arrow_ipc::{Message, root_as_message_with_opts};
+use flatbuffers::VerifierOptions;
 
 use super::{Fault, MAX_BATCH_BYTES, MAX_META_BYTES, frame};
 
@@ -53,7 +54,7 @@ impl<R: Read> Messages<R> {
             return Err(Fault::Damaged(format!("a message's description of {length} bytes")));
         }
         if length > MAX_META_BYTES {
-            return Err(Fault::TooLarge("a message's description", length, MAX_META_BYTES));
+            return Err(Fault::TooLarge("bytes of a message's description", length, MAX_META_BYTES));
         }
         let mut meta = std::mem::take(&mut self.meta);
         let read = self.take(length, &mut meta);
@@ -63,7 +64,7 @@ impl<R: Read> Messages<R> {
         let length = u64::try_from(body_length).ok().filter(|length| length % 8 == 0);
         let length = length.ok_or_else(|| Fault::Damaged(format!("a message's body of {body_length} bytes")))?;
         if length > MAX_BATCH_BYTES {
-            return Err(Fault::TooLarge("a batch", length, MAX_BATCH_BYTES));
+            return Err(Fault::TooLarge("bytes of a batch", length, MAX_BATCH_BYTES));
         }
         let mut body = std::mem::take(&mut self.body);
         let read = self.take(length, &mut body);
@@ -97,13 +98,39 @@ impl<R: Read> Messages<R> {
 
     fn take(&mut self, length: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
         into.clear();
-        let got = (&mut self.input).take(length).read_to_end(into).map_err(Fault::Io)? as u64;
-        self.offset += got;
-        if got < length { Err(Fault::EndsEarly) } else { Ok(()) }
+        let length = length as usize; // one of the limits at most
+        while into.len() < length {
+            // Twice as many as have come, no more than are due.
+            let step = into.len().max(STEP).min(length - into.len());
+            into.try_reserve_exact(step).map_err(|_| Fault::Io(io::ErrorKind::OutOfMemory.into()))?;
+            let got = (&mut self.input).take(step as u64).read_to_end(into).map_err(Fault::Io)?;
+            self.offset += got as u64;
+            if got < step {
+                return Err(Fault::EndsEarly);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a large body's memory back: the batch has been decoded, and nothing looks at its bytes any more.
+    pub(crate) fn forget_body(&mut self) {
+        if self.body.capacity() > STEP {
+            self.body = Vec::new();
+        }
     }
 }
 
-/// The flatbuffer is verified: every offset in it lies inside it.
+/// Memory that is set aside before any byte has come.
+const STEP: usize = 1 << 20;
+
+/// The flatbuffer is verified: every offset in it lies inside it, and what it repeats by pointing to one place many times
+/// stays within twice the limit on its bytes.
 fn parse(meta: &[u8]) -> Result<Message<'_>, Fault> {
-    root_as_message(meta).map_err(|error| Fault::Damaged(format!("a message's description makes no sense: {error}")))
+    let limits = VerifierOptions {
+        max_tables: 10_000,
+        max_apparent_size: 2 * MAX_META_BYTES as usize,
+        ..VerifierOptions::default()
+    };
+    root_as_message_with_opts(&limits, meta)
+        .map_err(|error| Fault::Damaged(format!("a message's description makes no sense: {error}")))
 }

@@ -1,8 +1,10 @@
 //! Events out of a trace file, trusting nothing in it. Knows nothing of how columns are packed.
 
 use std::io::Read;
+use std::sync::Arc;
 
-use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::{Field, Type};
+use arrow_schema::DataType;
 
 use super::decode::Batch;
 use super::error::{Fault, FileError, shown};
@@ -15,7 +17,8 @@ use crate::event::Event;
 /// An iterator: the events of every whole batch in order, then the end, or one error that says where and why the file
 /// cannot be read further; after an error it is at its end. A file without its end marker gives
 /// [`Fault::EndsEarly`]. Holds one batch in memory, of at most [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES) compressed and
-/// the same uncompressed. Reads large pieces: the input needs no buffer.
+/// the same uncompressed; with the event that it hands out, [`MAX_READER_MEMORY`](super::MAX_READER_MEMORY) in all. Reads large pieces:
+/// the input needs no buffer.
 ///
 /// ```no_run
 /// # use samara_trace::file::{Replay, TraceReader};
@@ -74,8 +77,10 @@ impl<R: Read> TraceReader<R> {
             let batch = message
                 .header_as_record_batch()
                 .ok_or_else(|| Fault::Damaged("a message that is no batch of events".into()))?;
+            // The batch before it goes first: one is in memory at a time.
+            (self.batch, self.row) = (Batch::default(), 0);
             self.batch = Batch::decode(batch, &self.messages.body, self.events)?;
-            self.row = 0;
+            self.messages.forget_body();
         }
         let event = self.batch.event(self.row);
         self.row += 1;
@@ -111,18 +116,24 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
     if schema.endianness() != arrow_ipc::Endianness::Little {
         return Err(not("its numbers are not little endian"));
     }
-    let schema = try_fb_to_schema(schema).map_err(|error| Fault::NotATrace(shown(&error.to_string())))?;
     // The version first: another version may have other columns.
-    let header = Header::from_schema(&schema)?;
+    let header = Header::read(|key| schema.custom_metadata()?.iter().find(|entry| entry.key() == Some(key))?.value())?;
+    columns_match(schema)?;
+    Ok(header)
+}
+
+/// Whether a schema has this format's columns. Read where they lie: nothing is made of what a file claims.
+fn columns_match(schema: arrow_ipc::Schema<'_>) -> Result<(), Fault> {
     let expected = columns();
+    let found: Vec<_> = schema.fields().into_iter().flatten().take(expected.len() + 1).collect();
     for (i, field) in expected.iter().enumerate() {
-        match schema.fields().get(i) {
-            Some(found) if found.name() == field.name() && found.data_type() == field.data_type() => {}
+        match found.get(i) {
+            Some(found) if found.name() == Some(field.name()) && is(found, field.data_type()) => {}
             Some(found) => {
                 return Err(Fault::NotATrace(format!(
                     "column {i} is `{}` ({}), where `{}` ({}) is due",
-                    shown(found.name()),
-                    shown(&found.data_type().to_string()),
+                    shown(found.name().unwrap_or_default()),
+                    found.type_type().variant_name().unwrap_or("unknown"),
                     field.name(),
                     field.data_type()
                 )));
@@ -130,8 +141,33 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
             None => return Err(Fault::NotATrace(format!("the column `{}` is missing", field.name()))),
         }
     }
-    if schema.fields().len() > expected.len() {
-        return Err(not("it has columns that this format does not have"));
+    if found.len() > expected.len() {
+        return Err(Fault::NotATrace("it has columns that this format does not have".into()));
     }
-    Ok(header)
+    Ok(())
+}
+
+/// Whether a column is of this type, its fields included.
+fn is(found: &Field<'_>, expected: &DataType) -> bool {
+    let number =
+        |bits, signed| found.type_as_int().is_some_and(|int| (int.bitWidth(), int.is_signed()) == (bits, signed));
+    let fields = |expected: &[Arc<arrow_schema::Field>]| {
+        let Some(children) = found.children().filter(|children| children.len() == expected.len()) else { return false };
+        children.iter().zip(expected).all(|(found, expected)| is(&found, expected.data_type()))
+    };
+    let named = |expected: &[Arc<arrow_schema::Field>]| {
+        found.children().into_iter().flatten().zip(expected).all(|(found, e)| found.name() == Some(e.name()))
+    };
+    found.dictionary().is_none()
+        && match expected {
+            DataType::UInt64 => number(64, false),
+            DataType::UInt32 => number(32, false),
+            DataType::Int64 => number(64, true),
+            DataType::Boolean => found.type_type() == Type::Bool,
+            DataType::Utf8 => found.type_type() == Type::Utf8,
+            // Other tools give a list's only field other names.
+            DataType::List(item) => found.type_type() == Type::List && fields(std::slice::from_ref(item)),
+            DataType::Struct(inner) => found.type_type() == Type::Struct_ && fields(inner) && named(inner),
+            _ => false,
+        }
 }

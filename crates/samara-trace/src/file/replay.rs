@@ -2,22 +2,34 @@
 //!
 //! - I1: a space is the union of the areas that events laid, the later over the earlier; what an event's window covers
 //!   and its areas do not is free.
-//! - I2: `areas` and `bytes` are the sums over all spaces that live: that have a user and were not yet checked at their end.
+//! - I2: `weight` is no less than the memory that the spaces and processes take, and no more than [`MAX_REPLAY_MEMORY`]; the
+//!   sum of what each space, each area and each process counts for.
+//! - I3: `areas` and `bytes` are the sums over all spaces that live: that have a user and were not yet checked at their end.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
 use samara::{RangeMap, Span};
 
+use super::MAX_REPLAY_MEMORY;
 use crate::event::{AreaRecord, Event, EventKind};
 
-/// Bytes that the spaces of a replay may take together before it gives up: a file may be hostile.
-const LIMIT: u64 = 1 << 30;
+/// Bytes that an area takes in a space at most, without its texts: its place in a leaf that may be half empty, and two counted texts.
+const AREA: u64 = 320;
 
-/// Bytes that an area takes in a space, about.
-const AREA: u64 = 160;
+/// Bytes that a space takes at most, without its areas.
+const SPACE: u64 = 4096;
+
+/// Bytes that a process takes at most, without its program's path.
+const PROCESS: u64 = 256;
+
+/// Processes that are remembered after their end; those that ended longest ago are forgotten.
+const ENDED: usize = 1 << 16;
+
+/// Bytes of a program's path that are kept. Linux shows 4096 at most, each of which may be stored in four.
+const PATH: usize = 16 << 10;
 
 /// The spaces of all processes, moved on event by event.
 ///
@@ -40,8 +52,10 @@ const AREA: u64 = 160;
 /// ```
 #[derive(Debug, Default)]
 pub struct Replay {
-    spaces: HashMap<u64, Space>,
-    processes: HashMap<u32, Process>,
+    spaces: BTreeMap<u64, Space>,
+    processes: BTreeMap<u32, Process>,
+    /// Processes in the order of their ends; some have been born again since.
+    ended: VecDeque<u32>,
     keep: Option<u32>,
     areas: u64,
     bytes: u64,
@@ -71,6 +85,8 @@ pub struct Space {
     /// It was checked at its end.
     over: bool,
     program: Arc<str>,
+    /// Areas when it was last said to have grown.
+    looked: u64,
 }
 
 /// An area as an event laid it. Later areas may have covered parts of it since.
@@ -102,7 +118,11 @@ pub enum ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplayError::TooLarge(limit) => write!(f, "the spaces of this trace take more than {} MiB", limit >> 20),
+            ReplayError::TooLarge(limit) => write!(
+                f,
+                "the areas, names and processes that live at one moment take more than {} MiB: an earlier moment can be shown",
+                limit >> 20
+            ),
             ReplayError::BadArea(seq) => write!(f, "event {seq} has an area that ends before it starts"),
             ReplayError::Alloc => f.write_str("out of memory"),
         }
@@ -127,7 +147,8 @@ impl Replay {
         self.attach(event);
         if let Some(space) = self.spaces.get_mut(&event.space) {
             let before = (space.map.len() as u64, space.bytes, space.weight);
-            let laid = space.lay(event);
+            let others = self.weight - space.weight;
+            let laid = space.lay(event, MAX_REPLAY_MEMORY.saturating_sub(others));
             self.weight = self.weight - before.2 + space.weight;
             if space.lives() {
                 self.areas = self.areas - before.0 + space.map.len() as u64;
@@ -140,7 +161,7 @@ impl Replay {
             EventKind::Checked => self.over(event.space),
             _ => {}
         }
-        if self.weight > LIMIT { Err(ReplayError::TooLarge(LIMIT)) } else { Ok(()) }
+        if self.weight > MAX_REPLAY_MEMORY { Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY)) } else { Ok(()) }
     }
 
     /// The process's latest space, if it has one (kept by [`keep`](Replay::keep), once it has ended).
@@ -153,12 +174,12 @@ impl Replay {
         self.spaces.get(&space)
     }
 
-    /// A process, alive or ended.
+    /// A process, alive or ended; of those that have ended, the latest 65,536 are remembered.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.get(&pid)
     }
 
-    /// Every process so far, in no order.
+    /// Every process so far, ascending, but for those that ended so long ago that [`process`](Replay::process) has forgotten them.
     pub fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.iter().map(|(pid, process)| (*pid, process))
     }
@@ -179,7 +200,7 @@ impl Replay {
         let now = self.processes.get(&event.pid).map(|p| (p.space, p.ended_ns.is_some()));
         let reborn = now.is_some_and(|(_, ended)| ended && fresh);
         let program = match event.kind {
-            EventKind::Exec => Some(Arc::from(event.text.as_str())),
+            EventKind::Exec => Some(Arc::from(&event.text[..event.text.floor_char_boundary(PATH)])),
             EventKind::Fork => self.spaces.get(&event.args[0]).map(|parent| Arc::clone(&parent.program)),
             EventKind::Share => self.spaces.get(&event.space).map(|parent| Arc::clone(&parent.program)),
             _ => None,
@@ -191,10 +212,10 @@ impl Replay {
             }
             self.join(event.space);
         }
-        if now.is_none() {
-            self.weight += 128;
-        }
-        let process = self.processes.entry(event.pid).or_insert_with(|| Process::new(event));
+        let process = self.processes.entry(event.pid).or_insert_with(|| {
+            self.weight += PROCESS;
+            Process::new(event)
+        });
         if moves {
             process.space = event.space;
             process.ended_ns = None;
@@ -203,8 +224,13 @@ impl Replay {
             process.first_event = event.seq;
         }
         if let Some(program) = program {
+            let len = program.len() as u64;
+            self.weight = self.weight - process.program.len() as u64 + len;
             process.program = Arc::clone(&program);
             if let Some(space) = self.spaces.get_mut(&event.space) {
+                let was = space.program.len() as u64;
+                space.weight = space.weight - was + len;
+                self.weight = self.weight - was + len;
                 space.program = program;
             }
         }
@@ -212,7 +238,10 @@ impl Replay {
 
     /// One user more.
     fn join(&mut self, space: u64) {
-        let space = self.spaces.entry(space).or_default();
+        let space = self.spaces.entry(space).or_insert_with(|| {
+            self.weight += SPACE;
+            Space { weight: SPACE, ..Space::default() }
+        });
         space.users += 1;
         if space.users == 1 && space.lives() {
             self.areas += space.map.len() as u64;
@@ -256,7 +285,29 @@ impl Replay {
             return;
         }
         let space = process.space;
-        if self.keep == Some(event.pid) { self.release(space) } else { self.leave(space, false) }
+        if self.keep == Some(event.pid) {
+            return self.release(space);
+        }
+        self.leave(space, false);
+        self.ended.push_back(event.pid);
+        if self.ended.len() > ENDED
+            && let Some(pid) = self.ended.pop_front()
+            && let Entry::Occupied(entry) = self.processes.entry(pid)
+            && entry.get().ended_ns.is_some()
+        {
+            self.weight -= PROCESS + entry.remove().program.len() as u64;
+        }
+    }
+
+    /// Whether a space has more than 64 areas, and a quarter more than when this was last so.
+    pub(crate) fn has_grown(&mut self, space: u64) -> bool {
+        let Some(space) = self.spaces.get_mut(&space) else { return false };
+        let areas = space.map.len() as u64;
+        let grown = areas > 64 && areas > space.looked + space.looked / 4;
+        if grown {
+            space.looked = areas;
+        }
+        grown
     }
 }
 
@@ -292,7 +343,8 @@ impl Space {
         self.users > 0 && !self.over
     }
 
-    fn lay(&mut self, event: &Event) -> Result<(), ReplayError> {
+    /// Lays an event's areas, as long as the space weighs no more than `most`.
+    fn lay(&mut self, event: &Event, most: u64) -> Result<(), ReplayError> {
         if let Some((start, end)) = event.window
             && start < end
         {
@@ -303,6 +355,9 @@ impl Space {
                 return Err(ReplayError::BadArea(event.seq));
             }
             self.put(Span::new(area.start, area.end - 1), Some(Laid::of(area)))?;
+            if self.weight > most {
+                return Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY));
+            }
         }
         Ok(())
     }
@@ -339,8 +394,8 @@ impl Laid {
             backed: area.inode != 0,
             dev: area.dev,
             inode: area.inode,
-            name: area.name.as_str().into(),
-            apart: area.apart.as_str().into(),
+            name: counted(&area.name),
+            apart: counted(&area.apart),
         }
     }
 
@@ -363,4 +418,9 @@ impl Laid {
             apart: if cut == 0 { self.apart.to_string() } else { String::new() },
         }
     }
+}
+
+/// A text that the parts of an area that is cut share. An empty one takes no memory.
+fn counted(text: &str) -> Arc<str> {
+    if text.is_empty() { Arc::default() } else { Arc::from(text) }
 }

@@ -1,24 +1,35 @@
 //! The columns of a trace file, and its header in the schema's metadata. Knows nothing of bytes.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
-use super::Fault;
 use super::error::shown;
+use super::{Fault, name_text};
 
 /// The version of the format that this crate writes and reads.
 pub const FORMAT: &str = "1";
 
+/// Bytes of JSON that the program's arguments may take.
+const MAX_ARGS_BYTES: usize = 1 << 20;
+
+/// Arguments that a header may claim. Linux lets a program have some 700,000 at most.
+const MAX_ARGS: u64 = 1 << 20;
+
 /// What was recorded, where and when: the metadata of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The program, as it was asked for. Bytes that are not UTF-8 are shown as U+FFFD, here and in `args`.
+    /// The program, as it was asked for, in the form of [`name_text`]; so are `args`.
     pub program: String,
-    /// Its arguments, without its own name.
+    /// Its arguments, without its own name: the first ones, as far as a mebibyte holds them as JSON.
     pub args: Vec<String>,
+    /// How many arguments follow these and were left out.
+    pub args_left_out: u64,
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
     /// Machine: `x86_64`.
@@ -37,9 +48,13 @@ pub struct Header {
 impl Header {
     /// The header of a recording that begins now, on this machine.
     pub fn now(program: &std::ffi::OsStr, args: &[std::ffi::OsString]) -> Self {
+        let mut left = MAX_ARGS_BYTES;
+        let args_in: Vec<String> =
+            args.iter().map(|arg| name_text(arg.as_bytes())).take_while(|arg| fits(arg, &mut left)).collect();
         Header {
-            program: program.to_string_lossy().into_owned(),
-            args: args.iter().map(|a| a.to_string_lossy().into_owned()).collect(),
+            program: name_text(program.as_bytes()),
+            args_left_out: (args.len() - args_in.len()) as u64,
+            args: args_in,
             kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
             arch: std::env::consts::ARCH.to_owned(),
             page_size: page_size().unwrap_or(4096),
@@ -50,11 +65,15 @@ impl Header {
     }
 
     pub(crate) fn to_metadata(&self) -> HashMap<String, String> {
-        let args = serde_json::Value::from(self.args.clone()).to_string();
+        let mut left = MAX_ARGS_BYTES;
+        let args: Vec<&str> = self.args.iter().map(String::as_str).take_while(|arg| fits(arg, &mut left)).collect();
+        let left_out = self.args_left_out.saturating_add((self.args.len() - args.len()) as u64);
+        let args = serde_json::Value::from(args).to_string();
         [
             ("samara.format", FORMAT.to_owned()),
             ("samara.program", self.program.clone()),
             ("samara.args", args),
+            ("samara.args_left_out", left_out.to_string()),
             ("samara.kernel", self.kernel.clone()),
             ("samara.arch", self.arch.clone()),
             ("samara.page_size", self.page_size.to_string()),
@@ -67,25 +86,81 @@ impl Header {
         .collect()
     }
 
-    pub(crate) fn from_schema(schema: &Schema) -> Result<Self, Fault> {
-        let get = |key: &str| {
-            schema.metadata().get(key).cloned().ok_or_else(|| Fault::NotATrace(format!("its metadata has no `{key}`")))
-        };
+    /// Makes a header of the metadata that `find` finds by its key.
+    pub(crate) fn read<'a>(find: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Fault> {
+        let get = |key: &str| find(key).ok_or_else(|| Fault::NotATrace(format!("its metadata has no `{key}`")));
         let format = get("samara.format")?;
         if format != FORMAT {
-            return Err(Fault::Format(shown(&format)));
+            return Err(Fault::Format(shown(format)));
         }
         let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata makes no sense"));
+        let args = get("samara.args")?;
+        let args: Args = serde_json::from_str(args).map_err(|_| wrong("samara.args"))?;
+        if args.count > MAX_ARGS {
+            return Err(Fault::TooLarge("arguments of the program", args.count, MAX_ARGS));
+        }
         Ok(Header {
-            program: get("samara.program")?,
-            args: serde_json::from_str(&get("samara.args")?).map_err(|_| wrong("samara.args"))?,
-            kernel: get("samara.kernel")?,
-            arch: get("samara.arch")?,
+            program: get("samara.program")?.to_owned(),
+            args: args.first,
+            // Traces of before hold them all.
+            args_left_out: match find("samara.args_left_out") {
+                Some(count) => count.parse().map_err(|_| wrong("samara.args_left_out"))?,
+                None => 0,
+            },
+            kernel: get("samara.kernel")?.to_owned(),
+            arch: get("samara.arch")?.to_owned(),
             page_size: get("samara.page_size")?.parse().map_err(|_| wrong("samara.page_size"))?,
-            start_time: get("samara.start_time")?,
-            recorder: get("samara.recorder")?,
-            gate: get("samara.gate")?,
+            start_time: get("samara.start_time")?.to_owned(),
+            recorder: get("samara.recorder")?.to_owned(),
+            gate: get("samara.gate")?.to_owned(),
         })
+    }
+}
+
+/// A JSON array of strings, as long a one as is kept, and its length.
+struct Args {
+    first: Vec<String>,
+    count: u64,
+}
+
+impl<'de> Deserialize<'de> for Args {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reads;
+        impl<'de> Visitor<'de> for Reads {
+            type Value = Args;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of strings")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Args, A::Error> {
+                let mut args = Args { first: Vec::new(), count: 0 };
+                while args.count < MAX_ARGS
+                    && let Some(arg) = seq.next_element()?
+                {
+                    args.first.push(arg);
+                    args.count += 1;
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    args.count += 1;
+                }
+                Ok(args)
+            }
+        }
+        from.deserialize_seq(Reads)
+    }
+}
+
+/// Whether an argument fits into the bytes of JSON that are left, which it takes then.
+fn fits(arg: &str, left: &mut usize) -> bool {
+    let escaped: usize =
+        arg.bytes().map(|byte| if byte < 0x20 { 6 } else { 1 + usize::from(b"\"\\".contains(&byte)) }).sum();
+    match left.checked_sub(escaped + "\"\",".len()) {
+        Some(rest) => {
+            *left = rest;
+            true
+        }
+        None => false,
     }
 }
 

@@ -5,7 +5,9 @@
 //! that is [`QUEUE_WEIGHT`] ahead of the disk waits.
 //!
 //! - I1: events reach the writer in the order in which the sink was given them, each once.
-//! - I2: after a failure the file is cut back to its last whole batch; events that still come are summed up and not written.
+//! - I2: what is under the file's name is an older file only as long as no header has been written there, and never once the
+//!   recorder can have started the program: then it is the new trace, from its header on.
+//! - I3: after a failure the file is cut back to its last whole batch; events that still come are summed up and not written.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -17,6 +19,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 
 use super::encode::weight;
+use super::older::{self, Before};
 use super::{Header, Summary, Tally, TraceWriter, WriteError};
 use crate::event::Event;
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -36,6 +39,10 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// Where the file can take no more (a full disk, a limit) it ends early, and the sink goes on summing up: [`Written::error`] says
 /// why, and [`Written::summary`] is of the whole recording.
 ///
+/// A file that is there already is moved aside, to `.samara-PID-0.old` beside it, before the new one is begun under its name: a recorder
+/// that is killed at any time leaves nothing there, or the beginning of the new trace. With the first event the older file goes;
+/// [`discard`](FileSink::discard) before that puts it back.
+///
 /// After `SIGKILL` of the recorder the file holds every event but those of the last tenth of a second or the last few
 /// thousand, whichever is less.
 ///
@@ -53,10 +60,8 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
-    /// The file was not there before.
-    made: bool,
-    /// An event has come.
-    any: bool,
+    /// What was there before the first event came; then nothing can be put back.
+    before: Before,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Written>>,
 }
@@ -107,56 +112,50 @@ impl Shared {
 }
 
 impl FileSink {
-    /// Opens the file, or creates it and writes its header, and starts the thread. A file that is there already keeps
-    /// what it holds until the first events are written (a tenth of a second after the first one came, at the latest): a program
-    /// that is not found costs nobody an older trace.
+    /// Creates the file, writes its header, and starts the thread. An older file of that name is kept until the first event, for
+    /// [`discard`](FileSink::discard): a program that is not found costs nobody an older trace. Where it cannot be moved aside (a directory
+    /// that may not be written to, a mount on the file itself) it is emptied.
+    ///
+    /// A FIFO waits here for its reader.
     ///
     /// # Errors
-    /// The file cannot be opened or created, or the header of a new one not be written.
+    /// The file cannot be opened or created, or the header not be written.
     pub fn create(path: impl Into<PathBuf>, header: &Header) -> io::Result<Self> {
         let path = path.into();
-        let made = !path.exists();
-        let sink = Self::start(&path, made, header);
-        if sink.is_err() && made {
-            remove(&path);
+        let (file, before) = older::begin(&path)?;
+        match Self::start(file, header) {
+            Ok((shared, thread)) => Ok(FileSink { path, before, shared, thread: Some(thread) }),
+            Err(error) => {
+                before.restore();
+                Err(error)
+            }
         }
-        sink
     }
 
-    fn start(path: &Path, made: bool, header: &Header) -> io::Result<Self> {
-        let file = File::options().write(true).create(true).truncate(false).open(path)?;
-        let keeps = !made && file.metadata()?.is_file();
-        let mut output = Output::Waits(file, header.clone());
-        if !keeps {
-            // On a thread that ends: a signal that it blocked goes with it.
-            std::thread::scope(|scope| {
-                let begin = std::thread::Builder::new().spawn_scoped(scope, || {
-                    block_size_signal();
-                    output.begin()
-                })?;
-                match begin.join() {
-                    Ok(Ok(())) => Ok(()),
-                    Ok(Err(WriteError::Io(error))) => Err(error),
-                    Ok(Err(other)) => Err(io::Error::other(other)),
-                    Err(_) => Err(io::Error::other("the thread that writes the header died")),
-                }
+    fn start(file: File, header: &Header) -> io::Result<(Arc<Shared>, JoinHandle<Written>)> {
+        // On a thread that ends: a signal that it blocked goes with it.
+        let writer = std::thread::scope(|scope| {
+            let begin = std::thread::Builder::new().spawn_scoped(scope, || {
+                block_size_signal();
+                TraceWriter::new(file, header)
             })?;
-        }
+            match begin.join() {
+                Ok(Ok(writer)) => Ok(writer),
+                Ok(Err(WriteError::Io(error))) => Err(error),
+                Ok(Err(other)) => Err(io::Error::other(other)),
+                Err(_) => Err(io::Error::other("the thread that writes the header died")),
+            }
+        })?;
         let shared = Arc::new(Shared::default());
         let theirs = Arc::clone(&shared);
         let thread =
-            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, output))?;
-        Ok(FileSink { path: path.to_owned(), made, any: false, shared, thread: Some(thread) })
+            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer))?;
+        Ok((shared, thread))
     }
 
-    /// Gives the recording up. Where no event has come all is as before: a file that was there holds what it held, one that
+    /// Gives the recording up. Where no event has come all is as before: a file that was there is there again, one that
     /// was not is removed (through a symbolic link, which stays). Else the trace is left without its end marker.
-    pub fn discard(mut self) {
-        self.end(End::Dropped);
-        if self.made && !self.any {
-            remove(&self.path);
-        }
-    }
+    pub fn discard(self) {}
 
     /// Where the file is.
     pub fn path(&self) -> &Path {
@@ -165,7 +164,9 @@ impl FileSink {
 
     /// Writes what is left and the end marker, and tells what became of it all.
     pub fn finish(mut self) -> Written {
-        self.end(End::Finished).unwrap_or_else(|| Written {
+        let written = self.end(End::Finished);
+        std::mem::take(&mut self.before).forget();
+        written.unwrap_or_else(|| Written {
             events: 0,
             bytes: 0,
             summary: Tally::default().summary(),
@@ -182,15 +183,16 @@ impl FileSink {
 }
 
 impl Drop for FileSink {
-    /// Writes what is left, without the end marker.
+    /// Writes what is left, without the end marker; nothing is left where no event has come.
     fn drop(&mut self) {
         self.end(End::Dropped);
+        std::mem::take(&mut self.before).restore();
     }
 }
 
 impl Sink for FileSink {
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
-        self.any = true;
+        std::mem::take(&mut self.before).forget();
         let mut queue = self.shared.lock();
         while queue.weight > QUEUE_WEIGHT && queue.failed.is_none() {
             queue = self.shared.taken.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -210,49 +212,8 @@ impl Sink for FileSink {
     }
 }
 
-/// The file: before its header is written, and after.
-enum Output {
-    Waits(File, Header),
-    Begun(Box<TraceWriter<File>>),
-    /// The header could not be written.
-    Failed,
-}
-
-impl Output {
-    /// Empties the file and writes the header, if that has not been done.
-    fn begin(&mut self) -> Result<(), WriteError> {
-        match std::mem::replace(self, Output::Failed) {
-            Output::Waits(file, header) => {
-                if file.metadata()?.is_file() {
-                    file.set_len(0)?;
-                }
-                *self = Output::Begun(Box::new(TraceWriter::new(file, &header)?));
-            }
-            other => *self = other,
-        }
-        Ok(())
-    }
-
-    /// Has the writer do something, the header before all else.
-    fn with(&mut self, work: impl FnOnce(&mut TraceWriter<File>) -> Result<(), WriteError>) -> Option<WriteError> {
-        let began = self.begin();
-        let Output::Begun(writer) = self else { return began.err() };
-        let error = work(writer).err();
-        if error.is_some() {
-            cut_back(writer);
-        }
-        error
-    }
-}
-
-/// Removes a file that was made: where a symbolic link leads to it, what it leads to.
-fn remove(path: &Path) {
-    // It stays as an empty trace if it cannot be removed.
-    let _ = path.canonicalize().and_then(std::fs::remove_file);
-}
-
 /// The thread: takes batches until the end.
-fn write_all(shared: &Shared, mut output: Output) -> Written {
+fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
     block_size_signal();
     // A panic in here must not leave the recorder waiting for room.
     let guard = Failed(shared);
@@ -262,7 +223,10 @@ fn write_all(shared: &Shared, mut output: Output) -> Written {
     let end = loop {
         let (events, end) = next_batch(shared, std::mem::take(&mut spare));
         if error.is_none() && !events.is_empty() {
-            error = output.with(|writer| writer.write(&events));
+            error = writer.write(&events).err();
+            if error.is_some() {
+                cut_back(&mut writer);
+            }
         }
         for event in &events {
             tally.add(event);
@@ -274,14 +238,13 @@ fn write_all(shared: &Shared, mut output: Output) -> Written {
         }
     };
     if error.is_none() && end == End::Finished {
-        error = output.with(|writer| writer.finish());
+        error = writer.finish().err();
+        if error.is_some() {
+            cut_back(&mut writer);
+        }
     }
     drop(guard);
-    let (events, bytes) = match &output {
-        Output::Begun(writer) => (writer.events(), writer.bytes()),
-        _ => (0, 0),
-    };
-    Written { events, bytes, summary: tally.summary(), error }
+    Written { events: writer.events(), bytes: writer.bytes(), summary: tally.summary(), error }
 }
 
 /// Takes away what a failed write left behind the last whole batch.

@@ -18,8 +18,6 @@ pub struct Tally {
     replay: Replay,
     /// The first process, and whether it has ended.
     first: Option<(u32, bool)>,
-    /// Areas of a space when its groups were last looked at.
-    looked: BTreeMap<u64, u64>,
 }
 
 /// Totals of a trace.
@@ -94,7 +92,6 @@ impl Tally {
         };
         if let Some(space) = ends {
             self.look(space, event.pid);
-            self.looked.remove(&space);
         }
         if first_ends {
             self.settle(event.pid);
@@ -111,10 +108,8 @@ impl Tally {
             areas => self.totals.timeline.add(event.exit_ns, areas),
         }
         // Near a peak, too: each time a space has grown by a quarter.
-        let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
-        if areas > 64 && areas > self.looked.get(&event.space).map_or(0, |then| then + then / 4) {
+        if self.replay.has_grown(event.space) {
             self.look(event.space, event.pid);
-            self.looked.insert(event.space, areas);
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) fn header() -> Header {
     Header {
         program: "prog".into(),
         args: vec!["-c".into(), "a \"b\"\n".into(), String::new()],
+        args_left_out: 0,
         kernel: "6.1.0".into(),
         arch: "x86_64".into(),
         page_size: 4096,

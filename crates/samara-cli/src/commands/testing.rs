@@ -1,0 +1,48 @@
+//! `show` and `events` on any bytes and into any output, for tests of memory and for fuzz targets. No promise to anybody else.
+#![doc(hidden)]
+
+use std::io::{Read, Write};
+
+use samara_trace::file::TraceReader;
+
+use super::show::{Stop, Wanted};
+use super::{events, show};
+use crate::moment::Moment;
+
+/// What `samara show` prints; the error is what it would say.
+///
+/// # Errors
+/// The trace cannot be read, or has nothing of what is asked for.
+pub fn show(
+    input: impl Read,
+    (pid, event): (Option<u32>, Option<u64>),
+    reasons: bool,
+    terminal: bool,
+    out: &mut dyn Write,
+) -> Result<(), String> {
+    let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
+    let wanted = Wanted { pid, at: event.map(Moment::Event), reasons, terminal };
+    show::show(reader, wanted, out).map_err(|stop| match stop {
+        Stop::Nothing(why) => why,
+        Stop::Unreadable(why, error) => format!("{}{error}", why.unwrap_or_default()),
+        Stop::Output(error) => error.to_string(),
+    })
+}
+
+/// What `samara events` prints, or `samara events --json`.
+///
+/// # Errors
+/// The trace cannot be read.
+pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), String> {
+    let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
+    match events::print(reader, json, out) {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The line that `trace` prints for a program's words, and how a file's name stands in its messages.
+pub fn words(words: &[std::ffi::OsString]) -> (String, Vec<String>) {
+    (super::trace::shown(words), words.iter().map(crate::output::shown).collect())
+}

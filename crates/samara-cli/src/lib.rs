@@ -1,0 +1,18 @@
+//! The command `samara`. A file per command; see `docs/cli.md`. A library so that tests and fuzz targets can read a trace in their own
+//! process, as `show` and `events` do.
+#![forbid(unsafe_code)]
+
+mod args;
+mod calls;
+mod cli;
+mod commands;
+mod exit;
+mod format;
+mod json;
+mod line;
+mod moment;
+mod output;
+mod summary;
+mod target;
+
+pub use commands::{run, testing};

@@ -1,0 +1,192 @@
+//! Everything that reads a trace, over hostile files: reader, replay, summary, `show` in its forms, `events` and `events --json`. Never a
+//! panic, no character that does harm where a person reads, and no more memory than a bound that follows from the file's length, by an
+//! allocator that counts.
+//!
+//! A file is made of events that the input describes (many processes, areas, long texts, wild numbers), or is one that is right;
+//! then a few of its bytes are changed, and the checksums made right again.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use arbitrary::{Result, Unstructured};
+use counting::peak;
+use libfuzzer_sys::fuzz_target;
+use samara_cli::testing;
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::file::{
+    Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, Printable, Replay, Tally, TraceReader, TraceWriter,
+};
+
+#[path = "../../crates/samara-trace/tests/counting/mod.rs"]
+mod counting;
+#[path = "../../crates/samara-trace/tests/file_samples/mod.rs"]
+mod file_samples;
+
+static RIGHT: LazyLock<Vec<u8>> = LazyLock::new(|| file_samples::file(3, 9));
+
+/// A text: of the input, or one piece of it very often.
+fn text(u: &mut Unstructured<'_>, most: usize) -> Result<String> {
+    let piece: &str = u.arbitrary()?;
+    let times = if u.ratio(1, 8)? { u.int_in_range(0..=most / piece.len().max(1))? } else { 1 };
+    Ok(piece.repeat(times))
+}
+
+fn number(u: &mut Unstructured<'_>) -> Result<u64> {
+    Ok(u.arbitrary::<u64>()? >> u.int_in_range(0..=63_u32)?)
+}
+
+fn events(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
+    use EventKind as K;
+    let mut events: Vec<Event> = Vec::new();
+    let kinds = [K::Exec, K::Call, K::Learnt, K::Fork, K::Share, K::Difference, K::Checked, K::Exit];
+    // Some mebibytes in all: so many take no time.
+    let mut weight = 0;
+    while !u.is_empty() && weight < 4 << 20 {
+        let kind = *u.choose(&kinds)?;
+        let (pid, space, start) = (u.int_in_range(0..=4_u32)?, u.int_in_range(0..=4_u64)?, number(u)?);
+        let area = AreaRecord {
+            start: start.min(1 << 62),
+            end: start.min(1 << 62) + 1 + (number(u)? >> 2),
+            perms: u.arbitrary()?,
+            offset: number(u)?,
+            dev: u.arbitrary()?,
+            inode: number(u)?,
+            name: text(u, 1 << 16)?,
+            apart: text(u, 1 << 12)?,
+        };
+        let many = if u.ratio(1, 8)? { u.int_in_range(0..=4000_u64)? } else { 1 };
+        let many = many.min((1 << 20) / (1 + area.name.len() + area.apart.len()) as u64);
+        let moved = |i: u64| {
+            let by = i.wrapping_mul(0x1000);
+            AreaRecord {
+                start: area.start.wrapping_add(by) >> 1,
+                end: (area.end.wrapping_add(by) >> 1) + 1,
+                ..area.clone()
+            }
+        };
+        let step = Step { kind: StepKind::Split, start, end: number(u)? };
+        let event = Event {
+            seq: 0,
+            kind,
+            entry_ns: number(u)?,
+            exit_ns: number(u)?,
+            space,
+            pid,
+            tid: pid,
+            nr: u.arbitrary()?,
+            args: [start; 6],
+            result: number(u)? as i64,
+            overlapped: u.arbitrary()?,
+            plan: vec![step; many as usize % 1000],
+            window: Some((start, start.saturating_add(number(u)?))),
+            areas: (0..many).map(moved).filter(|area| area.start < area.end).collect(),
+            text: text(u, 1 << 20)?,
+        };
+        // Many of a kind: processes and spaces that are new each time, or the same ones.
+        let (times, fresh) = if u.ratio(1, 8)? { (u.int_in_range(1..=2000_u64)?, u.arbitrary()?) } else { (1, false) };
+        let names: usize = event.areas.iter().map(|area| 64 + area.name.len() + area.apart.len()).sum();
+        let each = 192 + names + event.text.len() + 32 * event.plan.len();
+        for i in 0..times.min(1 + (1 << 20) / each as u64) {
+            weight += each;
+            let by = if fresh { i } else { 0 };
+            let seq = events.len() as u64;
+            events.push(Event { seq, pid: pid + by as u32, space: space + by, ..event.clone() });
+        }
+    }
+    Ok(events)
+}
+
+fn file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
+    let header = Header { gate: text(u, 1 << 16)?, ..file_samples::header() };
+    let size = u.int_in_range(1..=500_usize)?;
+    let events = events(u)?;
+    let mut file = Vec::new();
+    let Ok(mut writer) = TraceWriter::new(&mut file, &header) else { return Ok(file) };
+    for batch in events.chunks(size) {
+        writer.write(batch).unwrap();
+    }
+    writer.finish().unwrap();
+    Ok(file)
+}
+
+fn changed(u: &mut Unstructured<'_>, mut file: Vec<u8>) -> Result<Vec<u8>> {
+    while !u.is_empty() && file.len() >= 8 {
+        let at = u.int_in_range(0..=file.len() - 1)?;
+        let end = (at / 8 * 8 + 8).min(file.len());
+        match u.int_in_range(0..=3_u8)? {
+            0 => file[at] = u.arbitrary()?,
+            1 => file[end - 8..end].copy_from_slice(&number(u)?.to_le_bytes()),
+            2 => file[end - 4..end].copy_from_slice(&(number(u)? as u32).to_le_bytes()),
+            _ => file.truncate(file.len() - at % 64),
+        }
+    }
+    file_samples::seal(&mut file);
+    Ok(file)
+}
+
+fn harmless(printed: &[u8]) {
+    let text = std::str::from_utf8(printed).expect("what a person reads is text");
+    assert!(text.chars().all(|c| c == '\n' || Printable::is_plain(c)), "{text:?}");
+}
+
+/// Does all that can be done with a file, within its bound.
+fn all(bytes: &[u8]) {
+    let documented = (MAX_READER_MEMORY + MAX_REPLAY_MEMORY + (16 << 20)) as usize;
+    // LZ4 makes 255 bytes of one, and nothing needs more than a few times what it decompresses to. The output counts too.
+    let bound = documented.min((24 << 20) + 4096 * bytes.len());
+    let held =
+        |what: &str, took: usize| assert!(took <= bound, "{what}: {took} bytes of memory for {} of file", bytes.len());
+    let ((), took) = peak(|| drop(file_samples::read(bytes).1));
+    held("reader", took);
+    let ((), took) = peak(|| {
+        let Ok(reader) = TraceReader::new(bytes) else { return };
+        let (mut replay, mut tally) = (Replay::default(), Tally::default());
+        for event in reader.map_while(std::result::Result::ok) {
+            tally.add(&event);
+            if replay.apply(&event).is_err() {
+                break;
+            }
+        }
+        drop(tally.summary());
+    });
+    held("replay and summary", took);
+    for (at, reasons, terminal) in [
+        ((None, None), false, false),
+        ((None, None), true, true),
+        ((Some(3), None), true, false),
+        ((None, Some(2)), false, true),
+    ] {
+        let mut out = Vec::new();
+        let (said, took) = peak(|| testing::show(bytes, at, reasons, terminal, &mut out));
+        held("show", took);
+        if terminal {
+            harmless(&out);
+        }
+        drop(said);
+    }
+    for json in [false, true] {
+        let mut out = Vec::new();
+        let (said, took) = peak(|| testing::events(bytes, json, &mut out));
+        held("events", took);
+        harmless(&anstream::adapter::strip_bytes(&out).into_vec());
+        drop(said);
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, rest)) = bytes.split_first() else { return };
+    let mut u = Unstructured::new(rest);
+    let made = match choice % 4 {
+        0 => file(&mut u),
+        1 => changed(&mut u, RIGHT.clone()),
+        2 => Ok(rest.to_vec()),
+        _ => {
+            // Half of the input makes the file, the other half changes it.
+            let (first, second) = rest.split_at(rest.len() / 2);
+            file(&mut Unstructured::new(first)).and_then(|file| changed(&mut Unstructured::new(second), file))
+        }
+    };
+    if let Ok(file) = made {
+        all(&file);
+    }
+});
