@@ -376,7 +376,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             let cut_special = !cuts_allowed(&a, s, e);
             if !self.is_free(target, target + (e - s)) {
-                self.unmap_range(target, target + (e - s), plan)?;
+                self.unmap_joined(target, target + (e - s), plan)?;
             }
             self.may_arrive(source, (e - s, e - s), target, r.dontunmap)?;
             if cut_special {
@@ -438,7 +438,7 @@ impl<B: Backing> AddressSpace<B> {
                     }
                 }
             } else {
-                self.unmap_range(old, old + len, plan)?;
+                self.unmap_joined(old, old + len, plan)?;
             }
         }
         if eager {
