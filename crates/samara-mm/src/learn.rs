@@ -9,9 +9,9 @@
 //! boundary that can be learnt.
 //!
 //! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its copy (the lock decides, and is
-//! certain by then). And one call of which both is wrong: a new map that the kernel joined with one neighbour, where the model,
-//! by what it had assumed of that neighbour, kept off it and joined the other one: `learn_cut` then says
-//! [`NotLearnable::NothingUnknown`], since a new map alone has no identity to differ by.
+//! certain by then). And a new map that the kernel joined with one neighbour, where the model, by what it had assumed of that
+//! neighbour, joined the other one, is learnt in this order only: `learn_join` first. A new map alone has no identity to
+//! differ by, and `learn_cut` says [`NotLearnable::NothingUnknown`].
 //!
 //! Where moved memory is now (its offset) is known after one move but for whether it was written; after another one it may be
 //! anything, joins anything, and what is learnt apart gets an offset of its own.
@@ -80,7 +80,7 @@ impl<B: Backing> AddressSpace<B> {
     /// the two sides stay apart. Returns the reason.
     ///
     /// Call it right after the call that differed, when the model still knows what it joined; several boundaries in
-    /// ascending order.
+    /// ascending order, after what [`AddressSpace::learn_join`] has to join.
     ///
     /// # Errors
     /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.

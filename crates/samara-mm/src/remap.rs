@@ -7,7 +7,7 @@ use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
 use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
-use crate::plan::{Plan, StepKind};
+use crate::plan::{FlagChange, Plan, StepKind};
 use crate::shm::is_segment;
 use crate::space::{AddressSpace, PageSize, Placed};
 use crate::store::{Around, Side};
@@ -456,7 +456,7 @@ impl<B: Backing> AddressSpace<B> {
         emptied(&mut left, whole, self.config.features.contains(Features::KEEPS_CHARGE));
         self.blur(&mut left);
         if left != *a.area {
-            plan.push(StepKind::Changed, s, e);
+            plan.push(StepKind::Changed(FlagChange::new(a.area.flags, left.flags)), s, e);
             self.store(s, e, left)?;
         }
         Ok(whole)
