@@ -4,8 +4,8 @@
 
 use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::{
-    Access, AddressSpace, Config, Errno, Error, FileId, FileMode, Flags, Layout, Linux, MapFlags, MapRequest, Plan,
-    Prot, Refused, StepKind,
+    Access, AddressSpace, Advice, Config, Errno, Error, FileId, FileMode, Layout, Limit, Limits, Linux, MapFlags,
+    MapRequest, Plan, Prot, Refused, StepKind,
 };
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 const ENOSYS: i64 = -38;
 
 /// What calls ask of the kernel beside the address space. Here: the files.
-struct Kernel;
+pub(crate) struct Kernel;
 
 impl Host<FileId> for Kernel {
     fn file(&mut self, fd: i32) -> Result<OpenFile<FileId>, Errno> {
@@ -22,15 +22,15 @@ impl Host<FileId> for Kernel {
     }
 }
 
-struct Process {
-    space: AddressSpace<FileId>,
+pub(crate) struct Process {
+    pub(crate) space: AddressSpace<FileId>,
     /// What was written, page by page; all else is zero.
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
 }
 
 impl Process {
     /// What `execve` leaves: the program, a heap, a stack.
-    fn exec() -> Result<Process, Error> {
+    pub(crate) fn exec() -> Result<Process, Error> {
         let mut space = AddressSpace::new(Config::default());
         let program = FileId { dev: (8, 1), inode: 42, open: 2, name: "/bin/hello".into() };
         space.map(&MapRequest::file(0x40_0000, 2 * PAGE, Prot::READ | Prot::EXEC, MapFlags::PRIVATE, program, 0))?;
@@ -38,27 +38,26 @@ impl Process {
         stack.flags |= MapFlags::GROWSDOWN;
         space.map(&stack)?;
         space.set_layout(Layout { start_brk: 0x41_0000, brk: 0x41_0000, start_stack: 0x7fff_ffff_d000, data: 0 });
+        space.set_limits(Limits { stack: Limit::bytes(8 << 20), ..Limits::NONE });
         Ok(Process { space, pages: BTreeMap::new() })
     }
 
     /// A system call: a value, or a negative errno.
-    fn syscall(&mut self, kernel: &mut Kernel, nr: u64, args: [u64; 6]) -> i64 {
+    pub(crate) fn syscall(&mut self, kernel: &mut Kernel, nr: u64, args: [u64; 6]) -> i64 {
         let Some(called) = linux::call(&mut self.space, kernel, &mut Linux, nr, args) else { return ENOSYS };
         // Also where it failed: what it did up to there stays, as in Linux.
         self.follow(&called.plan);
-        // Advice that throws pages away changes no area, so no plan tells it (MADV_DONTNEED).
-        if (nr, args[2], called.result) == (linux::MADVISE, 4, 0) {
-            self.take(args[0], args[0] + args[1]);
-        }
         called.result
     }
 
-    /// Pages go where their areas go.
+    /// Pages go where their areas go, and are lost where the plan says so.
     fn follow(&mut self, plan: &Plan) {
         let mut mapped = 0;
         for step in plan {
             match step.kind {
-                StepKind::Unmapped => drop(self.take(step.start, step.end)),
+                // MADV_FREE: only when memory is short, which it never is here.
+                StepKind::Discarded(Advice::Free) => {}
+                StepKind::Unmapped | StepKind::Discarded(_) => drop(self.take(step.start, step.end)),
                 StepKind::Mapped => mapped = step.start,
                 StepKind::Moved => {
                     let pages = self.take(step.start, step.end);
@@ -74,24 +73,23 @@ impl Process {
     }
 
     /// The program writes a byte: a fault first, which may let the stack grow. Refused, it is a SIGSEGV with this `si_code`.
-    fn write(&mut self, addr: u64, byte: u8) -> Result<(), Refused> {
+    pub(crate) fn write(&mut self, addr: u64, byte: u8) -> Result<(), Refused> {
         self.space.fault(addr, Access::Write)?;
         let page = self.pages.entry(addr & !(PAGE - 1)).or_insert_with(|| Box::new([0; PAGE as usize]));
         page[(addr % PAGE) as usize] = byte;
         Ok(())
     }
 
-    fn read(&mut self, addr: u64) -> Result<u8, Refused> {
+    pub(crate) fn read(&mut self, addr: u64) -> Result<u8, Refused> {
         self.space.fault(addr, Access::Read)?;
         Ok(self.pages.get(&(addr & !(PAGE - 1))).map_or(0, |page| page[(addr % PAGE) as usize]))
     }
 
-    /// The child has the pages of the areas that it has, but of those that are wiped.
-    fn fork(&self) -> Result<Process, Errno> {
-        let space = self.space.fork()?;
-        let has = |at| space.area_at(at).is_some_and(|a| !a.area.flags.contains(Flags::WIPEONFORK));
-        let pages = self.pages.iter().filter(|(at, _)| has(**at)).map(|(at, page)| (*at, page.clone())).collect();
-        Ok(Process { space, pages })
+    /// The child has the same pages, but of areas that it does not have, or that are wiped.
+    pub(crate) fn fork(&self) -> Result<Process, Errno> {
+        let mut child = Process { space: self.space.fork()?, pages: self.pages.clone() };
+        child.follow(&self.space.fork_plan()?);
+        Ok(child)
     }
 }
 
@@ -117,6 +115,10 @@ fn main() -> Result<(), Error> {
     let to = child.syscall(&mut kernel, linux::MREMAP, [at + PAGE, PAGE, 2 * PAGE, 1, 0, 0]) as u64;
     assert_eq!((child.read(to), child.read(at + PAGE)), (Ok(7), Err(Refused::NotMapped)));
     assert_eq!(process.read(at + PAGE), Ok(7));
+
+    // madvise(MADV_DONTNEED) over a hole: ENOMEM, and the pages before the hole are zero again.
+    let hole = child.syscall(&mut kernel, linux::MADVISE, [to, 0x10_0000, 4, 0, 0, 0]);
+    assert_eq!((hole, child.read(to)), (-i64::from(Errno::ENOMEM.raw()), Ok(0)));
 
     // munmap of what is not aligned: EINVAL. A call that is no call on areas is the rest of the kernel's.
     assert_eq!(child.syscall(&mut kernel, linux::MUNMAP, [at + 1, PAGE, 0, 0, 0, 0]), -i64::from(Errno::EINVAL.raw()));

@@ -4,7 +4,7 @@ use crate::area::{Anon, Area, Backing, Object};
 use crate::errno::{Errno, Error};
 use crate::features::Features;
 use crate::flags::Flags;
-use crate::plan::{Plan, StepKind};
+use crate::plan::{FlagChange, Plan, StepKind};
 use crate::secret::is_secret;
 use crate::space::AddressSpace;
 use crate::store::Holes;
@@ -92,7 +92,7 @@ impl Advice {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Advises on `[start, start + len)`.
+    /// Advises on `[start, start + len)`. The plan tells what was thrown away ([`StepKind::Discarded`]), also that of an error.
     ///
     /// # Errors
     /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
@@ -144,6 +144,7 @@ impl<B: Backing> AddressSpace<B> {
             Advice::GuardInstall => self.mark_guards(start, reached, &mut plan),
             _ => {}
         }
+        self.tell_discarded(start, reached, advice, &mut plan);
         self.finish(advice_answer(went), plan)
     }
 
@@ -171,6 +172,24 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
+    /// Tells what advice has thrown away from `start` on, up to `reached`. There is room for a step for each area.
+    fn tell_discarded(&self, start: u64, reached: u64, advice: Advice, plan: &mut Plan) {
+        use Advice::*;
+        if !matches!(advice, DontNeed | DontNeedLocked | Free | Remove | GuardInstall) {
+            return;
+        }
+        for a in self.met(start, reached) {
+            let (first, mut end) = (a.start.max(start), a.end.min(reached));
+            // Of huge pages, whole ones.
+            if let Some(huge) = a.area.huge_page().filter(|_| end < a.end) {
+                end = huge.down(end);
+            }
+            if first < end {
+                plan.push(StepKind::Discarded(advice), first, end);
+            }
+        }
+    }
+
     /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
     fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
         let marks = self.config.features.contains(Features::GUARD_MARK);
@@ -183,8 +202,9 @@ impl<B: Backing> AddressSpace<B> {
             if marks
                 && let Some((_, area)) = self.areas.get_mut(key).filter(|(_, a)| !a.flags.contains(Flags::MAYBE_GUARD))
             {
+                let old = area.flags;
                 area.flags |= Flags::MAYBE_GUARD;
-                plan.push(StepKind::Changed, key, next);
+                plan.push(StepKind::Changed(FlagChange::new(old, area.flags)), key, next);
             }
             at = next;
         }

@@ -324,6 +324,23 @@ impl<B> Area<B> {
         self
     }
 
+    /// The same area with the flags that the kernel shows of it (`VmFlags`, by [`Flags::from_letters`]). Its charge is certain then; all that has no letters stays as
+    /// it is: the identity, the offset, the protection key, and what is not known of them.
+    ///
+    /// ```
+    /// use samara_mm::{Anon, Area, FileId, Flags, Object};
+    /// let mut area = Area::<FileId>::new(Flags::from_letters("rd wr mr mw me ac"), Object::Anonymous, 0);
+    /// area.set_anon(Anon::Identity { id: 7, inherited: true });
+    /// let locked = area.clone().with_shown_flags(Flags::from_letters("rd wr mr mw me lo ac"));
+    /// assert_eq!((locked.flags - area.flags, locked.anon()), (Flags::LOCKED, area.anon()));
+    /// ```
+    #[must_use]
+    pub fn with_shown_flags(mut self, shown: Flags) -> Area<B> {
+        self.flags = shown | (self.flags - Flags::lettered());
+        self.unsure.account = false;
+        self
+    }
+
     /// Whether writes stay here (copy on write).
     pub fn is_private(&self) -> bool {
         !self.flags.contains(Flags::SHARED) && !self.flags.contains(Flags::MAYSHARE)

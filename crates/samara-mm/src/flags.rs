@@ -157,6 +157,11 @@ impl Flags {
         Flags::from_bits_retain(text.split_ascii_whitespace().filter_map(bit).fold(0, |a, b| a | b))
     }
 
+    /// All flags that have letters.
+    pub(crate) fn lettered() -> Flags {
+        Flags::from_bits_retain(LETTERS.iter().fold(0, |all, (bit, _)| all | 1 << bit))
+    }
+
     /// The protection part, as `PROT_*`.
     pub fn prot(self) -> Prot {
         Prot::from_bits_truncate((self & Flags::ACCESS).bits() as u32)

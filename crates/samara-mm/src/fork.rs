@@ -1,17 +1,19 @@
 //! fork: the child's space.
 
+use crate::advise::Advice;
 use crate::area::{Anon, Area, Backing};
 use crate::errno::Errno;
 use crate::extras::Table;
 use crate::flags::Flags;
 use crate::limits::{Counters, Overcommit};
+use crate::plan::{FlagChange, Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
 use samara::{BuildError, RangeMap};
 
 impl<B: Backing> AddressSpace<B> {
     /// The space of a forked child: the same areas but those that are not copied, none of them locked; what was written carries
-    /// an inherited identity, which merges with its own kind only. Exec begins with [`AddressSpace::new`], and the same limits and capabilities.
+    /// an inherited identity, which merges with its own kind only. [`AddressSpace::fork_plan`] tells what the child does not have. Exec begins with [`AddressSpace::new`], and the same limits and capabilities.
     ///
     /// O(n).
     ///
@@ -63,13 +65,55 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
+impl<B: Backing> AddressSpace<B> {
+    /// What [`AddressSpace::fork`] makes different in the child: which areas it does not have ([`StepKind::Unmapped`]: MADV_DONTFORK), which it has without what they
+    /// hold ([`StepKind::Discarded`]: MADV_WIPEONFORK), and of which it has not all flags ([`StepKind::Changed`]: locks, registrations). The parent stays as it is.
+    ///
+    /// O(n).
+    ///
+    /// # Errors
+    /// ENOMEM for want of memory.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Advice, Config, FileId, MapRequest, Prot};
+    /// let mut parent = AddressSpace::<FileId>::new(Config::default());
+    /// parent.map(&MapRequest::anonymous(0x10000, 0x3000, Prot::RW))?;
+    /// parent.advise(0x10000, 0x1000, Advice::DontFork)?;
+    /// parent.advise(0x12000, 0x1000, Advice::WipeOnFork)?;
+    /// assert_eq!(parent.fork_plan()?.to_string(), "unmapped 10000-11000, discarded 12000-13000");
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn fork_plan(&self) -> Result<Plan, Errno> {
+        let mut plan = Plan::new();
+        for a in self.areas() {
+            plan.reserve(2)?;
+            let old = a.area.flags;
+            let new = child_flags(a.area, &self.extras);
+            if old.contains(Flags::DONTCOPY) {
+                plan.push(StepKind::Unmapped, a.start, a.end);
+                continue;
+            }
+            if old != new {
+                plan.push(StepKind::Changed(FlagChange::new(old, new)), a.start, a.end);
+            }
+            if old.contains(Flags::WIPEONFORK) {
+                plan.push(StepKind::Discarded(Advice::WipeOnFork), a.start, a.end);
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// An area's flags in a child.
+fn child_flags<B>(a: &Area<B>, table: &Table) -> Flags {
+    let deaf = table.get(a.extra).uffd.is_some_and(|u| !u.fork_events);
+    a.flags - Flags::LOCK - if deaf { Flags::UFFD } else { Flags::empty() }
+}
+
 /// `a` as the child has it. `table` is the parent's.
 fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> Area<B> {
     let mut new = a.clone();
-    new.flags -= Flags::LOCK;
-    if table.get(a.extra).uffd.is_some_and(|u| !u.fork_events) {
-        new.flags -= Flags::UFFD;
-    }
+    new.flags = child_flags(a, table);
     let mut fresh = || {
         *ids = ids.wrapping_add(1);
         ids.wrapping_sub(1)

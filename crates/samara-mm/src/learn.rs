@@ -9,9 +9,9 @@
 //! boundary that can be learnt.
 //!
 //! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its copy (the lock decides, and is
-//! certain by then). And one call of which both is wrong: a new map that the kernel joined with one neighbour, where the model,
-//! by what it had assumed of that neighbour, kept off it and joined the other one: `learn_cut` then says
-//! [`NotLearnable::NothingUnknown`], since a new map alone has no identity to differ by.
+//! certain by then). And a new map that the kernel joined with one neighbour, where the model, by what it had assumed of that
+//! neighbour, joined the other one, is learnt in this order only: `learn_join` first. A new map alone has no identity to
+//! differ by, and `learn_cut` says [`NotLearnable::NothingUnknown`].
 //!
 //! Where moved memory is now (its offset) is known after one move but for whether it was written; after another one it may be
 //! anything, joins anything, and what is learnt apart gets an offset of its own.
@@ -21,11 +21,15 @@
 //!
 //! I1. `seams` holds the joins of the last call in order, each with both sides as they were before it. Whatever else changes an
 //!     area (`import`, `forget`, `grow_down`) empties it; `edit_objects` edits it.
+//! I2. Only `mremap` empties a place that it may have joined before (`unmap_joined`). What is left there can no longer show whether the kernel made those joins: each
+//!     part is then known by its own side of them, and `seams` keeps the joins that can still be seen.
 
 use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::Errno;
+use crate::extras::Table;
 use crate::flags::Flags;
 use crate::merge;
+use crate::plan::Plan;
 use crate::reasons::{Reason, Reasons};
 use crate::space::AddressSpace;
 use core::fmt;
@@ -76,7 +80,7 @@ impl<B: Backing> AddressSpace<B> {
     /// the two sides stay apart. Returns the reason.
     ///
     /// Call it right after the call that differed, when the model still knows what it joined; several boundaries in
-    /// ascending order.
+    /// ascending order, after what [`AddressSpace::learn_join`] has to join.
     ///
     /// # Errors
     /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.
@@ -140,21 +144,61 @@ impl<B: Backing> AddressSpace<B> {
         if !certain.is_empty() {
             return Err(NotLearnable::Certain(certain));
         }
-        let mut one = l.area.clone();
-        one.flags |= r.area.flags & (Flags::STICKY | Flags::ACCOUNT);
-        one.unsure.account |= why.contains(Reason::Accounting);
-        if why.contains(Reason::Offset) {
-            one.unsure.bias = Doubt::Any;
-        }
-        one.set_anon(match (l.area.anon(), r.area.anon()) {
-            (a, b) if merge::common_anon(a, b).is_some() => merge::common_anon(a, b).unwrap_or(a),
-            (a @ Anon::Identity { inherited: false, .. }, _) | (_, a @ Anon::Identity { inherited: false, .. }) => a,
-            _ => Anon::Unknown,
-        });
-        let (start, end) = (l.start, r.end);
+        let one = assumed_one(l.area, r.area, &self.extras);
+        let (start, end, left, right) = (l.start, r.end, l.area.clone(), r.area.clone());
         self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;
         self.store(start, end, one)?;
+        // What this call joined to either is remembered as joined to both: of a new map that joined the wrong neighbour, the other boundary can be learnt now.
+        for s in self.seams.iter_mut().filter(|s| start < s.at && s.at < end) {
+            if s.at > addr {
+                s.left = assumed_one(&left, &s.left, &self.extras);
+            } else {
+                s.right = assumed_one(&s.right, &right, &self.extras);
+            }
+        }
         Ok(why.iter().next().unwrap_or(Reason::AnonymousIdentity))
+    }
+
+    /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an area that stays beside the range may no longer hold the join: it is
+    /// then known as its own side was before, because whether the kernel joined the two cannot be seen any more.
+    pub(crate) fn unmap_joined(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        if self.seams.is_empty() {
+            return self.unmap_range(start, end, plan);
+        }
+        let left = self.area_at(start).map(|a| (a.start, a.end)).filter(|a| a.0 < start);
+        let right = self.area_at(end - 1).map(|a| (a.start, a.end)).filter(|a| a.1 > end);
+        self.unmap_range(start, end, plan)?;
+        for (whole, part) in [left.map(|a| (a, (a.0, start))), right.map(|a| (a, (end, a.1)))].into_iter().flatten() {
+            if let Some(mut alone) = self.known_alone(whole, part) {
+                self.blur(&mut alone);
+                // It takes the place of one whole entry, for which no memory is needed.
+                self.store(part.0, part.1, alone)?;
+            }
+        }
+        let gone = self.seams.partition_point(|s| s.at < start)..self.seams.partition_point(|s| s.at <= end);
+        self.seams.drain(gone);
+        Ok(())
+    }
+
+    /// What `[start, end)`, a part of what was one area, is without the joins outside of it; `None` if this call joined nothing there. The sides of the joins inside follow.
+    ///
+    /// A move goes upwards, so joins are in ascending order, and the first join of what lies between two of them is the lower one.
+    fn known_alone(&mut self, whole: (u64, u64), (start, end): (u64, u64)) -> Option<Area<B>> {
+        let at = |seams: &[Seam<B>], limit| seams.partition_point(|s| s.at < limit);
+        let (first, last) = (at(&self.seams, whole.0 + 1), at(&self.seams, whole.1));
+        let within = self.seams.get_mut(first..last).filter(|within| !within.is_empty())?;
+        let below = at(within, start + 1);
+        let (lower, upper) = within.split_at_mut(below);
+        let mut one = match (lower.last(), upper.first()) {
+            (Some(s), _) => s.right.clone(),
+            (None, Some(s)) => s.left.clone(),
+            (None, None) => return None,
+        };
+        for s in upper.iter_mut().take_while(|s| s.at < end) {
+            s.left = one.clone();
+            one = merge::join(&one, &s.right, &self.extras).unwrap_or(one);
+        }
+        Some(one)
     }
 
     /// Makes two sides that could be one differ in something that is not known of them.
@@ -251,4 +295,21 @@ impl<B: Backing> AddressSpace<B> {
             Anon::Unknown | Anon::Untouched => Anon::Identity { id: self.fresh_id(), inherited: false },
         }
     }
+}
+
+/// The one area that two are, of which only assumptions differ.
+fn assumed_one<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Area<B> {
+    let why = merge::reasons(l, r, table);
+    let mut one = l.clone();
+    one.flags |= r.flags & (Flags::STICKY | Flags::ACCOUNT);
+    one.unsure.account |= why.contains(Reason::Accounting);
+    if why.contains(Reason::Offset) {
+        one.unsure.bias = Doubt::Any;
+    }
+    one.set_anon(match (l.anon(), r.anon()) {
+        (a, b) if merge::common_anon(a, b).is_some() => merge::common_anon(a, b).unwrap_or(a),
+        (a @ Anon::Identity { inherited: false, .. }, _) | (_, a @ Anon::Identity { inherited: false, .. }) => a,
+        _ => Anon::Unknown,
+    });
+    one
 }

@@ -149,7 +149,7 @@ pub use msync::SyncFlags;
 pub use name::Name;
 pub use personality::Personality;
 pub use place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
-pub use plan::{Plan, Step, StepKind};
+pub use plan::{FlagChange, Plan, Step, StepKind};
 pub use query::{Answer, Query, QueryFlags};
 pub use reasons::{Reason, Reasons};
 pub use remap::{RemapFlags, RemapMode, RemapRequest};

@@ -2,7 +2,7 @@
 //!
 //! I1. `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
 
-use crate::area::{Anon, Area, Doubt, Unsure};
+use crate::area::{Anon, Area, Doubt};
 use crate::extras::Table;
 use crate::flags::Flags;
 use crate::reasons::{Reason, Reasons};
@@ -56,9 +56,14 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Re
         // The rest of what they have is equal.
         one.extra = r.extra;
     }
-    // A join settles no doubt about the offset: what was joined may go again within the same call.
-    one.bias = if r.unsure.bias > l.unsure.bias { r.bias } else { l.bias };
-    one.unsure = Unsure { account: l.unsure.account && r.unsure.account, bias: l.unsure.bias.max(r.unsure.bias) };
+    one.unsure.account &= r.unsure.account;
+    // The bias that both can have. Where one side is in doubt and the other is not, the join settles it.
+    (one.bias, one.unsure.bias) = match (l.unsure.bias, r.unsure.bias) {
+        (a, b) if a < b => (l.bias, a),
+        (a, b) if a > b => (r.bias, b),
+        (Doubt::OrZero, _) if l.bias != r.bias => (0, Doubt::Known),
+        (a, _) => (l.bias, a),
+    };
     Ok(one)
 }
 

@@ -7,7 +7,7 @@ use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
 use crate::limits::{Caps, Counters};
 use crate::place::{Placement, Want};
-use crate::plan::{Plan, StepKind};
+use crate::plan::{FlagChange, Plan, StepKind};
 use crate::shm::is_segment;
 use crate::space::{AddressSpace, PageSize, Placed};
 use crate::store::{Around, Side};
@@ -376,7 +376,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             let cut_special = !cuts_allowed(&a, s, e);
             if !self.is_free(target, target + (e - s)) {
-                self.unmap_range(target, target + (e - s), plan)?;
+                self.unmap_joined(target, target + (e - s), plan)?;
             }
             self.may_arrive(source, (e - s, e - s), target, r.dontunmap)?;
             if cut_special {
@@ -438,7 +438,7 @@ impl<B: Backing> AddressSpace<B> {
                     }
                 }
             } else {
-                self.unmap_range(old, old + len, plan)?;
+                self.unmap_joined(old, old + len, plan)?;
             }
         }
         if eager {
@@ -456,7 +456,7 @@ impl<B: Backing> AddressSpace<B> {
         emptied(&mut left, whole, self.config.features.contains(Features::KEEPS_CHARGE));
         self.blur(&mut left);
         if left != *a.area {
-            plan.push(StepKind::Changed, s, e);
+            plan.push(StepKind::Changed(FlagChange::new(a.area.flags, left.flags)), s, e);
             self.store(s, e, left)?;
         }
         Ok(whole)

@@ -14,7 +14,7 @@ use crate::flags::Flags;
 use crate::learn::Seam;
 use crate::limits::Counters;
 use crate::merge;
-use crate::plan::{Plan, StepKind};
+use crate::plan::{FlagChange, Plan, StepKind};
 use crate::shm::is_segment;
 use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
@@ -448,6 +448,7 @@ impl<B: Backing> AddressSpace<B> {
             (left, right) = (None, None);
         }
         let was = Counters::of(old.area.flags, end - start);
+        let changed = StepKind::Changed(FlagChange::new(old.area.flags, new.flags));
         let around = Around::new(left, right, was);
         let mut joins = Plan::new();
         let store = self.joined((start, end), new, &around, seams, &mut joins);
@@ -467,7 +468,7 @@ impl<B: Backing> AddressSpace<B> {
         // The store makes the cuts.
         let steps = plan.len();
         wanted().for_each(|(at, _)| plan.push(StepKind::Split, at, at));
-        plan.push(StepKind::Changed, start, end);
+        plan.push(changed, start, end);
         joins.iter().for_each(|step| plan.push(step.kind, step.start, step.end));
         if let Err(short) = self.commit(store) {
             plan.truncate(steps);

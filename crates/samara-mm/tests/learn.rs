@@ -166,3 +166,59 @@ fn memory_that_moved_twice_may_be_anywhere() {
     rw(&mut space, 0, 6);
     assert_eq!(areas(&space), [(0, 6), (6, 7)], "it has the offset of no place that it was at before");
 }
+
+#[test]
+fn what_a_move_joined_and_then_overwrote_is_as_it_was() {
+    let mut space = unseen();
+    rw(&mut space, 24, 34);
+    space.map(&MapRequest::anonymous(34 * PAGE, PAGE, Prot::NONE)).unwrap();
+    rw(&mut space, 15, 23);
+    // The first copy may join what begins at 15, and the second one comes over that: whether it did can be seen nowhere.
+    let mode = RemapMode::Fixed(8 * PAGE);
+    let request = RemapRequest { old: 27 * PAGE, old_len: 8 * PAGE, new_len: 8 * PAGE, mode, dontunmap: false };
+    space.remap(&request).unwrap();
+    assert_eq!(areas(&space), [(8, 15), (15, 16), (16, 23), (24, 27)]);
+    let bias = |space: &Space, page: u64| space.area_at(page * PAGE).unwrap().area.bias;
+    assert_eq!((bias(&space, 8), bias(&space, 16)), (19, 0), "what did not move is where it was");
+    // New memory between the two joins the lower one; the upper one was written.
+    rw(&mut space, 23, 24);
+    assert_eq!(areas(&space), [(8, 15), (15, 16), (16, 27)]);
+    assert_eq!(space.learn_cut(24 * PAGE), Ok(Reason::AnonymousIdentity));
+    rw(&mut space, 7, 8);
+    rw(&mut space, 27, 28);
+    assert_eq!(areas(&space), [(7, 15), (15, 16), (16, 24), (24, 28)]);
+}
+
+#[test]
+fn a_move_that_joins_its_own_source_settles_nothing_of_the_rest() {
+    let mut space = unseen();
+    rw(&mut space, 10, 14);
+    let mode = RemapMode::Fixed(14 * PAGE);
+    let request = RemapRequest { old: 12 * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: false };
+    space.remap(&request).unwrap();
+    assert_eq!(areas(&space), [(10, 12), (14, 16)]);
+    rw(&mut space, 12, 14);
+    // Either the copy kept its offset, having been written, or the two had been written apart.
+    assert_eq!(areas(&space), [(10, 16)]);
+    assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::Offset));
+    rw(&mut space, 16, 18);
+    assert_eq!(areas(&space), [(10, 14), (14, 16), (16, 18)]);
+}
+
+#[test]
+fn a_new_map_that_joined_the_wrong_neighbour() {
+    let mut parent = unseen();
+    rw(&mut parent, 8, 13);
+    let mut child = parent.fork().unwrap();
+    rw(&mut child, 13, 14);
+    assert_eq!(child.learn_cut(13 * PAGE), Ok(Reason::AnonymousIdentity));
+    child.unmap(13 * PAGE, PAGE).unwrap();
+    rw(&mut child, 15, 25);
+    rw(&mut child, 13, 15);
+    assert_eq!(areas(&child), [(8, 13), (13, 25)], "what was inherited keeps off");
+    // The kernel joined it to the lower one, and not to the upper one.
+    assert_eq!(child.learn_cut(15 * PAGE), Err(NotLearnable::NothingUnknown));
+    assert_eq!(child.learn_join(13 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(child.learn_cut(15 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(areas(&child), [(8, 15), (15, 25)]);
+}

@@ -47,6 +47,7 @@ pub(crate) enum Kind {
     General,
     Remap,
     Hot,
+    Moves,
     Files,
     Locks,
     Uffd,
@@ -65,10 +66,13 @@ pub(crate) fn draw(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
         return Op::Fill { left };
     }
     match shape.kind {
+        Kind::General if r.one_in(24) => several(r, shape, model),
         Kind::General => general(r, shape),
+        Kind::Remap if r.one_in(4) => several(r, shape, model),
         Kind::Remap if r.one_in(2) => remap(r, shape),
         Kind::Remap => general(r, shape),
         Kind::Hot => hot(r, shape),
+        Kind::Moves => moves(r, shape, model),
         Kind::Files => files(r, shape),
         Kind::Locks if r.one_in(3) => lock(r, shape),
         Kind::Locks => general(r, shape),
@@ -246,6 +250,38 @@ fn remap(r: &mut Rng, shape: Shape) -> Op {
     }
 }
 
+/// Moves several areas at once, so that one of them comes to touch another area, which the next one may overwrite: the target begins where one of the areas ends
+/// at, or shortly behind, the start of an area that is alike. By chance where there are not two areas.
+fn several(r: &mut Rng, shape: Shape, model: &Model) -> Op {
+    let areas: Vec<_> = model.space.areas_in(at(0), at(shape.pages)).collect();
+    if areas.len() < 2 {
+        return remap(r, shape);
+    }
+    let first = r.below(areas.len() as u64 - 1) as usize;
+    let count = 2 + r.below(3).min(areas.len() as u64 - 2 - first as u64) as usize;
+    let sources = &areas[first..first + count];
+    let old = sources[0].start + r.below((sources[0].end - sources[0].start) / PAGE) * PAGE;
+    let last = sources[count - 1];
+    let len = last.start + (1 + r.below((last.end - last.start) / PAGE)) * PAGE - old;
+    // What is to touch another area, and whether that lies above or below it.
+    let (which, above) = (r.below(count as u64) as usize, !r.one_in(4));
+    let touching = sources[which];
+    let alike = |a: &&Placed<'_, FileId>| a.area.flags == touching.area.flags && a.area.object == touching.area.object;
+    let apart: Vec<_> = areas.iter().filter(|a| a.end <= old || a.start >= old + len).collect();
+    let alike: Vec<_> = apart.iter().copied().filter(alike).collect();
+    let Some(beside) = (!apart.is_empty()).then(|| if alike.is_empty() { r.pick(&apart) } else { r.pick(&alike) })
+    else {
+        return moved(r, shape, old, len, len);
+    };
+    let (edge, of) = if above { (beside.start, touching.end) } else { (beside.end, touching.start.max(old)) };
+    let into = if r.one_in(4) { r.below(2) * PAGE } else { 0 };
+    let to = (edge + into).wrapping_sub(of.min(old + len) - old);
+    if to < at(0) || to.saturating_add(len) > at(PAGES) {
+        return moved(r, shape, old, len, len);
+    }
+    mremap(old, len, len, Some(to), shape.dontunmap && r.one_in(8))
+}
+
 fn moved(r: &mut Rng, shape: Shape, old: u64, old_len: u64, new_len: u64) -> Op {
     let (to, _) = range(r, shape);
     mremap(old, old_len, new_len, Some(to), shape.dontunmap && r.one_in(4))
@@ -266,6 +302,20 @@ fn hot(r: &mut Rng, shape: Shape) -> Op {
             use Advice::*;
             madvise(at, len, r.pick(&[WipeOnFork, KeepOnFork, DontFork, DoFork]))
         }
+        _ => Op::Write(at & !(PAGE - 1)),
+    }
+}
+
+/// Anonymous memory, most of it alike, that is written to and moves, several areas at once: what a move joined is overwritten by the next one of the same call.
+fn moves(r: &mut Rng, shape: Shape, model: &Model) -> Op {
+    let (at, len) = range(r, shape);
+    let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::FIXED;
+    match r.below(20) {
+        0..=4 => mmap(at, len, r.pick(&[0, 3, 3, 3, 3]), kind, fd::NONE, 0),
+        5 => mprotect(at, len, r.pick(&[0, 3, 3, 3])),
+        6..=9 => several(r, shape, model),
+        10..=12 => moved(r, shape, at, len, len),
+        13 if shape.forks && r.one_in(3) => Op::Fork,
         _ => Op::Write(at & !(PAGE - 1)),
     }
 }

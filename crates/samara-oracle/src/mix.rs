@@ -112,7 +112,8 @@ impl Mix {
             Mix::Forks => {
                 let hot = Shape { kind: Kind::Hot, len: 120, pages: 8, forks: true, ..plain };
                 let general = Shape { kind: Kind::General, len: 60, pages: 24, ..hot };
-                vec![hot, Shape { len: 300, pages: 16, ..hot }, general]
+                let moves = Shape { kind: Kind::Moves, len: 60, pages: 30, ..hot };
+                vec![hot, Shape { len: 300, pages: 16, ..hot }, general, moves]
             }
             Mix::Locks => {
                 let few = Shape { kind: Kind::Locks, len: 60, pages: 12, ..locks };

@@ -26,12 +26,16 @@ const HUGE: u64 = 2 << 20;
 /// `prctl(2)`.
 pub(crate) const SET_MEMORY_MERGE: u64 = 67;
 
+/// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`.
+const EVENT_FORK: u64 = 1 << 1;
+const EVENT_REMAP: u64 = 1 << 2;
+
 /// What applying a call came to.
 pub(crate) enum Applied {
     /// The model did it (perhaps nothing); its steps.
     Done(Vec<Step>),
-    /// What this call does is not modelled: take the kernel's word.
-    AskKernel,
+    /// What this call does, or whether it did it, is not modelled: take the kernel's word, after these steps of the model.
+    AskKernel(Vec<Step>),
     /// The model says otherwise: it would have refused, or done what was refused. Its reason, and what it has done.
     Disagrees(String, Vec<Step>),
 }
@@ -50,8 +54,9 @@ pub(crate) fn apply(
     if d.call == Call::Brk {
         return brk(model, d.args[0], result as u64, d.compat);
     }
-    match (errno, do_call(model, maps, tid, d, result)) {
-        (_, None) => Applied::AskKernel,
+    let mut guessed = Plan::default();
+    match (errno, do_call(model, maps, tid, d, result, &mut guessed)) {
+        (_, None) => Applied::AskKernel(model::steps(guessed.steps())),
         (None, Some(Ok(plan))) => Applied::Done(model::steps(plan.steps())),
         (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
         (Some(kernel), Some(own)) => {
@@ -113,7 +118,8 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
 
 type Did = Option<Result<Plan, Error>>;
 
-fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -> Did {
+/// `None`: the kernel tells it. `guessed` is what the model has done nevertheless.
+fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
@@ -129,11 +135,9 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
             let key = if a[3] as i32 == -1 { None } else { Some(a[3] as u8) };
             m.protect(a[0], a[1], prot, key)
         }
-        // Where a private map of /dev/zero is shown to begin after a move depends on whether it was written.
-        Call::Mremap if !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a)) => {
-            return None;
-        }
         Call::Mremap => {
+            // Where a private map of /dev/zero is shown to begin after a move depends on whether it was written.
+            let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
             let flags = a[3] as i32;
             let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
             let mode = if flags & libc::MREMAP_FIXED != 0 {
@@ -143,7 +147,12 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
             } else {
                 RemapMode::MoveTo(result as u64)
             };
-            m.remap(&RemapRequest { old: a[0], old_len: a[1], new_len: a[2], mode, dontunmap })
+            let done = m.remap(&RemapRequest { old: a[0], old_len: a[1], new_len: a[2], mode, dontunmap });
+            if zero {
+                *guessed = done.unwrap_or_else(|refused| refused.done);
+                return None;
+            }
+            done
         }
         Call::Madvise => match Advice::from_raw(a[2] as u32) {
             Some(advice) if changes_areas(a[2] as i32) => m.advise(a[0], a[1], advice),
@@ -154,10 +163,13 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
             let flags = if d.call == Call::Mlock { 0 } else { a[2] };
             let done = m.lock(a[0], a[1], lock_kind(flags, libc::MLOCK_ONFAULT as u64));
             // Too much for the limit, and nothing is locked; or pages that could not be brought in, and all is.
-            if done.is_ok() && result == -i64::from(libc::ENOMEM) {
-                return None;
+            match done {
+                Ok(plan) if result == -i64::from(libc::ENOMEM) => {
+                    *guessed = plan;
+                    return None;
+                }
+                done => done,
             }
-            done
         }
         Call::Munlock => m.unlock(a[0], a[1]),
         Call::Mlockall if failed => return Some(refused(result)),
@@ -173,15 +185,17 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64) -
         Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(tid, d)) => return None,
         // What was refused half way leaves the first half.
-        Call::ProcessMadvise => return as_it_comes(m, tid, d, result),
-        Call::Mbind if !failed => return as_it_comes(m, tid, d, result),
-        Call::RemapFilePages => return as_it_comes(m, tid, d, result),
+        Call::ProcessMadvise => return as_it_comes(m, tid, d, result, guessed),
+        Call::Mbind if !failed => return as_it_comes(m, tid, d, result, guessed),
+        Call::RemapFilePages => return as_it_comes(m, tid, d, result, guessed),
         Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
         Call::UffdRegister => {
             let (start, len, mode) = uffd_range(tid, a[2])?;
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
-            m.register_uffd(start, len, Uffd { id: a[0], fork_events: false, remap_events: false }, modes)
+            let (id, features) = kernel::userfaultfd(tid, a[0] as i32).unwrap_or((a[0], 0));
+            let uffd = Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 };
+            m.register_uffd(start, len, uffd, modes)
         }
         Call::UffdUnregister => {
             let (start, len, _) = uffd_range(tid, a[2])?;
@@ -288,14 +302,17 @@ fn open_mode(tid: Tid, fd: i32) -> FileMode {
 }
 
 /// A call with its arguments as they came.
-fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64) -> Did {
+fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let Some(called) = linux::call(m, &mut Program::new(tid), &mut Linux, d.nr.into(), d.args) else {
         return Some(Ok(Plan::default())); // another process's memory
     };
     match refused(called.result) {
         Err(why) => Some(Err(Error { done: called.plan, ..why })),
         // Advice that came not as far as areas let it: pages had a say.
-        Ok(_) if called.result != result => None,
+        Ok(_) if called.result != result => {
+            *guessed = called.plan;
+            None
+        }
         Ok(_) => Some(Ok(called.plan)),
     }
 }
@@ -360,7 +377,8 @@ pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
     spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
 }
 
-fn uffd_range(tid: Tid, at: u64) -> Option<(u64, u64, u64)> {
+/// The range of a userfaultfd registration, and its mode.
+pub(crate) fn uffd_range(tid: Tid, at: u64) -> Option<(u64, u64, u64)> {
     let mut bytes = [0u8; 24];
     if !sys::read_memory(tid, at, &mut bytes[..16]) {
         return None;

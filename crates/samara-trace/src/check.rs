@@ -2,7 +2,7 @@
 //!
 //! - I1: learning settles only what the model holds to be unknown; whatever else differs is left as it is and reported.
 
-use samara_mm::Flags;
+use samara_mm::{Flags, NotLearnable};
 
 use crate::event::{Step, StepKind};
 use crate::kernel::KernelArea;
@@ -36,6 +36,13 @@ pub(crate) fn compare(
             None => return Found::Equal,
             Some(Mend::Cut(at)) => match model.learn_cut(at) {
                 Ok(_) => note_cut(steps, at),
+                // A new map that joined one neighbour, and in the kernel the other: that join first.
+                Err(NotLearnable::NothingUnknown)
+                    if let Some(other) = kernel_joins(model, kernel, at)
+                        && model.learn_join(other).is_ok() =>
+                {
+                    note_join(steps, other);
+                }
                 Err(why) => return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
             },
             Some(Mend::Join(at)) => match model.learn_join(at) {
@@ -50,6 +57,14 @@ pub(crate) fn compare(
         }
     }
     Found::Differs("boundaries keep differing".into())
+}
+
+/// A bound of the model's area at `at` where the kernel has no boundary.
+fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
+    let one = model.area_at(at)?;
+    let bounds = [(one.end, one.end), (one.start, one.start.checked_sub(1)?)];
+    let touches = bounds.into_iter().filter(|(_, next)| model.area_at(*next).is_some());
+    touches.map(|(bound, _)| bound).find(|x| kernel.iter().any(|k| k.start < *x && *x < k.end))
 }
 
 enum Mend {

@@ -1,8 +1,6 @@
 //! Changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed. Looked for only when a call does
 //! not fit, before the call is applied anew.
 
-use std::collections::BTreeSet;
-
 use samara_mm::Flags;
 
 use crate::event::{Step, StepKind};
@@ -21,7 +19,7 @@ pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid:
         let stacks: Vec<u64> = stacks(model, *range).collect();
         learnt.extend(stacks.into_iter().filter_map(|stack| grown(model, maps, *range, stack)));
     }
-    learnt.extend(closed(model, tid));
+    learnt.extend(closed(model, ranges, tid));
     learnt
 }
 
@@ -61,25 +59,34 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
     Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
 }
 
-/// Registrations that the kernel has no longer: their userfaultfd was closed.
-fn closed(model: &mut Model, tid: Tid) -> Vec<Learnt> {
-    let registered: Vec<(u64, u64)> = model.areas().filter_map(|a| Some((a.start, a.extras().uffd?.id))).collect();
+/// Registrations that the kernel has no longer: their userfaultfd was closed. What touches there is one area only where the kernel shows one, unless the call that is to
+/// be applied next, in `ranges`, may have changed that.
+fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
+    let registered: Vec<Range> =
+        model.areas().filter(|a| a.extras().uffd.is_some()).map(|a| (a.start, a.end)).collect();
     if registered.is_empty() {
         return Vec::new();
     }
     let Ok(areas) = kernel::smaps(tid) else { return Vec::new() };
     let still = |at: u64| {
-        areas
-            .iter()
-            .find(|k| k.start <= at && at < k.end)
-            .and_then(|k| k.flags.as_deref())
-            .is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
+        let there = areas.iter().find(|k| k.start <= at && at < k.end).and_then(|k| k.flags.as_deref());
+        there.is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
     };
-    let gone: BTreeSet<u64> = registered.iter().filter(|(at, _)| !still(*at)).map(|(_, id)| *id).collect();
-    gone.into_iter()
-        .filter_map(|id| {
-            let plan = model.close_uffd(id).ok()?;
-            Some(("a userfaultfd was closed, and its registrations went with it".into(), model::steps(plan.steps())))
-        })
-        .collect()
+    let parted = |at: u64| {
+        !ranges.iter().any(|r| r.0 <= at && at <= r.1)
+            && areas.iter().any(|k| k.start == at)
+            && areas.iter().any(|k| k.end == at)
+    };
+    let mut steps = Vec::new();
+    for (start, end) in registered.into_iter().filter(|(start, _)| !still(*start)) {
+        let Ok(plan) = model.unregister_uffd(start, end - start) else { continue };
+        for step in model::steps(plan.steps()) {
+            if step.kind == StepKind::Merged && parted(step.start) && model.learn_cut(step.start).is_ok() {
+                continue;
+            }
+            steps.push(step);
+        }
+    }
+    let text = "a userfaultfd was closed, and its registrations went with it";
+    if steps.is_empty() { Vec::new() } else { vec![(text.into(), steps)] }
 }

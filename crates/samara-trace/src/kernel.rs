@@ -151,6 +151,15 @@ pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
     Ok(Descriptor { flags: i32::from_str_radix(field("flags:"), 8).unwrap_or(0), mount: field("mnt_id:").to_owned() })
 }
 
+/// The number of the userfaultfd behind a descriptor, which no other one has at the same time, and the features that the program asked for.
+pub(crate) fn userfaultfd(tid: Tid, fd: i32) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+    // The interface's version, the features that are in use (with a bit of the kernel's own), all that there are.
+    let features = field("API:").and_then(|api| api.split(':').nth(1)).and_then(|f| u64::from_str_radix(f, 16).ok());
+    Some((field("ino:")?.parse().ok()?, features.unwrap_or(0)))
+}
+
 /// The process that a task's descriptor stands for: `None` if it stands for none, less than 0 if it has ended.
 pub(crate) fn process_of(tid: Tid, fd: i32) -> io::Result<Option<Tid>> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;

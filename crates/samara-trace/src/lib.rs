@@ -30,6 +30,7 @@
 pub mod event;
 pub mod file;
 
+mod adopt;
 mod api;
 mod apply;
 mod arch;

@@ -186,23 +186,24 @@ pub(crate) fn records(model: &Model, start: u64, end: u64) -> Vec<AreaRecord> {
     model.areas_in(start, end).map(|at| record(model, &at)).collect()
 }
 
-/// The steps of a plan, as events have them.
+/// The steps of a plan, as events have them: of areas, not of what pages hold.
 pub(crate) fn steps(plan: &[samara_mm::Step]) -> Vec<Step> {
-    plan.iter().map(|s| Step { kind: kind(s.kind), start: s.start, end: s.end }).collect()
+    plan.iter().filter_map(|s| Some(Step { kind: kind(s.kind)?, start: s.start, end: s.end })).collect()
 }
 
-fn kind(kind: samara_mm::StepKind) -> StepKind {
-    match kind {
+fn kind(kind: samara_mm::StepKind) -> Option<StepKind> {
+    Some(match kind {
+        samara_mm::StepKind::Discarded(_) => return None,
         samara_mm::StepKind::Unmapped => StepKind::Unmapped,
         samara_mm::StepKind::Mapped => StepKind::Mapped,
         samara_mm::StepKind::Split => StepKind::Split,
         samara_mm::StepKind::Merged => StepKind::Merged,
         samara_mm::StepKind::Moved => StepKind::Moved,
-        samara_mm::StepKind::Changed => StepKind::Changed,
+        samara_mm::StepKind::Changed(_) => StepKind::Changed,
         // `samara_mm::StepKind` may grow: its tests against a trace fail then, rather than its users.
         other => {
             debug_assert!(false, "a kind of step that traces have no word for: {other:?}");
             StepKind::Changed
         }
-    }
+    })
 }

@@ -51,10 +51,20 @@ pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Ran
         Call::MapShadowStack => vec![range(value, a[1], page)],
         Call::IoSetup => vec![],
         Call::Shmdt | Call::IoDestroy => vec![range(a[0], page, page)],
-        // The range of a userfaultfd registration stands in memory; the space looks it up.
+        // The range of a userfaultfd registration stands in the program's memory: the space reads it.
         Call::UffdRegister | Call::UffdUnregister => vec![],
         Call::Madvise => vec![range(a[0], a[1], page)],
         _ => vec![range(a[0], a[1], page)],
+    }
+}
+
+/// Where a call that returned `result` has made memory anew, whose effect is the kernel's to tell. (Segments do not join what they touch: a page tells an area.)
+pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
+    match decoded.call {
+        _ if (-4095..0).contains(&result) => vec![],
+        Call::Mmap | Call::MapShadowStack => vec![range(result as u64, decoded.args[1], page)],
+        Call::Shmat => vec![range(result as u64, 1, page)],
+        _ => vec![],
     }
 }
 

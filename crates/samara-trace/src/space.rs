@@ -318,8 +318,11 @@ impl Space {
         }
         match apply::apply(&mut self.model, &mut self.maps, call.who.tid, d, call.result, call.personality) {
             Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
-            Applied::AskKernel => {
-                attempt.steps = self.adopt(call.who.tid).unwrap_or_default();
+            Applied::AskKernel(done) => {
+                attempt.steps = done;
+                attempt.steps.extend(
+                    self.adopt_with(call.who.tid, &reach::made(d, call.result, sys::page_size())).into_iter().flatten(),
+                );
                 if d.call == Call::Prctl {
                     let at = kernel::layout(call.who.tid);
                     let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
@@ -351,6 +354,10 @@ impl Space {
                 ranges = vec![all];
             }
             return ranges;
+        }
+        if matches!(call.decoded.call, Call::UffdRegister | Call::UffdUnregister) {
+            let range = apply::uffd_range(call.who.tid, call.decoded.args[2]);
+            return range.map(|(start, len, _)| reach::range(start, len, sys::page_size())).into_iter().collect();
         }
         reach::of(&call.decoded, call.result, self.model.layout().brk, sys::page_size())
     }
@@ -482,55 +489,6 @@ impl Space {
             self.tell_call(&call, Attempt::default(), journal);
         }
         journal.resized(&mut self.size, Size::default());
-    }
-
-    /// Takes the kernel's view wherever the model's differs. `None` where the kernel has none any more.
-    pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
-        let areas = kernel::smaps(tid).ok().filter(|a| !a.is_empty())?;
-        let page = sys::page_size();
-        let mut steps = Vec::new();
-        let same = |model: &Model, k: &KernelArea| {
-            model.area_at(k.start).is_some_and(|m| {
-                let (new, extras) = model::import(k, page);
-                let ignored = samara_mm::Flags::ACCOUNT | samara_mm::Flags::STICKY;
-                m.start == k.start
-                    && m.end == k.end
-                    && model::backing(model, &m) == (k.offset, k.dev, k.inode)
-                    && m.area.flags - ignored == new.flags - ignored
-                    && m.extras().name == extras.name
-            })
-        };
-        let news: Vec<&KernelArea> = areas.iter().filter(|k| !same(&self.model, k)).collect();
-        let starts: std::collections::HashSet<u64> = areas.iter().map(|k| k.start).collect();
-        let replaced: std::collections::HashSet<u64> = news.iter().map(|k| k.start).collect();
-        let olds: Vec<(u64, u64)> = self
-            .model
-            .areas()
-            .filter(|m| !starts.contains(&m.start) || replaced.contains(&m.start))
-            .map(|m| (m.start, m.end))
-            .collect();
-        for (start, end) in &olds {
-            let _ = self.model.forget(*start, *end);
-            if !news.iter().any(|k| k.start == *start && k.end == *end) {
-                steps.push(Step { kind: StepKind::Unmapped, start: *start, end: *end });
-            }
-        }
-        for k in news {
-            let (area, extras) = model::import(k, page);
-            let _ = self.model.import_with(k.start, k.end, area, extras);
-            let kind = if olds.contains(&(k.start, k.end)) { StepKind::Changed } else { StepKind::Mapped };
-            steps.push(Step { kind, start: k.start, end: k.end });
-        }
-        // Calls that were not applied may have moved the break.
-        let heap = areas.iter().rev().find(|a| a.name.as_deref() == Some("[heap]"));
-        let mut layout = self.model.layout();
-        match heap {
-            Some(heap) if !(heap.start < layout.brk && layout.brk <= heap.end) => layout.brk = heap.end,
-            None if layout.brk > layout.start_brk => layout.brk = layout.start_brk,
-            _ => {}
-        }
-        self.model.set_layout(layout);
-        Some(steps)
     }
 
     /// Takes over names that the kernel shows differently now.

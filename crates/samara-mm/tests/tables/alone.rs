@@ -55,8 +55,8 @@ fn plans() {
         ("rw 10-14", "p-rw 10-14", ""),
         ("rw 10-12", "mv 10-12 20", "mapped 20-22, moved 10-12, unmapped 10-12"),
         ("rw 10-12", "size 10-12 4", "mapped 12-14, merged at 12"),
-        ("rw 10-14", "guard-install 11-12", "changed 10-14"),
-        ("rw 10-14; guard-install 11-12", "guard-install 10-14", ""),
+        ("rw 10-14", "guard-install 11-12", "changed 10-14, discarded 11-12"),
+        ("rw 10-14; guard-install 11-12", "guard-install 10-14", "discarded 10-14"),
     ];
     for (before, call, expected) in cases {
         let plan = engine::after(&format!("{before};{call}")).plan;
@@ -64,6 +64,8 @@ fn plans() {
         let step = |s: &Step| match s.kind {
             StepKind::Split => format!("split at {}", page(s.start)),
             StepKind::Merged => format!("merged at {}", page(s.start)),
+            StepKind::Changed(_) => format!("changed {}-{}", page(s.start), page(s.end)),
+            StepKind::Discarded(_) => format!("discarded {}-{}", page(s.start), page(s.end)),
             kind => format!("{kind:?} {}-{}", page(s.start), page(s.end)).to_lowercase(),
         };
         let told: Vec<String> = plan.iter().map(step).collect();

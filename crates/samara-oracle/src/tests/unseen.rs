@@ -74,14 +74,15 @@ fn mask(model: &Model, seen: &mut Seen) {
 
 fn learn(model: &mut Model, kernel: &[Seen]) -> Result<(), NotLearnable> {
     let inside = |k: &[Seen], x: u64| k.iter().any(|a| a.start < x && x < a.end);
-    for pair in kernel.windows(2).filter(|p| p[0].end == p[1].start) {
-        if inside(&seen(model), pair[1].start) {
-            model.space.learn_cut(pair[1].start)?;
-        }
-    }
+    // Joins come first: a new map may have joined the other neighbour, and by it alone no boundary can be learnt.
     for a in seen(model) {
         if inside(kernel, a.start) {
             model.space.learn_join(a.start)?;
+        }
+    }
+    for pair in kernel.windows(2).filter(|p| p[0].end == p[1].start) {
+        if inside(&seen(model), pair[1].start) {
+            model.space.learn_cut(pair[1].start)?;
         }
     }
     Ok(())
@@ -112,6 +113,12 @@ fn chosen_sequences() {
 }
 
 #[test]
+fn moves_unseen() {
+    let plain = Mix::Basic.shapes()[0];
+    explore("moves, writes unseen", Shape { kind: Kind::Moves, pages: 30, len: 60, forks: true, ..plain }, 400);
+}
+
+#[test]
 fn writes_unseen() {
     let plain = Mix::Basic.shapes()[0];
     let mix = Shape { seal: true, forks: true, len: 60, ..plain };
@@ -119,5 +126,6 @@ fn writes_unseen() {
     explore("writes unseen, few pages", Shape { pages: 7, ..mix }, 300);
     // Whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt: not both.
     explore("writes unseen, locks", Shape { lock: true, lock_all: true, dontunmap: false, ..mix }, 300);
-    explore("hot, writes unseen", Shape { kind: Kind::Hot, seal: false, pages: 8, ..mix }, 100);
+    let hot = Shape { kind: Kind::Hot, seal: false, pages: 8, ..mix };
+    explore("hot, writes unseen", hot, 100);
 }

@@ -7,6 +7,7 @@
 mod busy;
 mod charge;
 mod corners;
+mod known;
 mod programs;
 mod rare;
 mod raw;
@@ -102,6 +103,9 @@ fn trials() -> Vec<Trial> {
         ("zeros", zeros),
         ("crowd", crowd),
         ("filtered_thread", filtered_thread),
+        ("kept", |m| simple(m, "kept")),
+        ("registered", |m| decided(m, "registered", &[])),
+        ("many_moved", |m| decided(m, "many-moved", &["mmap", "mremap"])),
         ("reads_execute", |m| decided(m, "reads-execute", &["mmap", "mprotect", "mremap", "brk"])),
         ("file_pages", |m| decided(m, "file-pages", &["remap_file_pages"])),
         ("policies", |m| decided(m, "policies", &["mbind"])),

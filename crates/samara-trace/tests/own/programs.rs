@@ -66,7 +66,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         }
         other => {
             let known = crate::corners::run(other, args) || crate::charge::run(other) || crate::rare::run(other);
-            assert!(known, "no program {other}");
+            assert!(known || crate::known::run(other), "no program {other}");
         }
     }
 }
