@@ -25,7 +25,7 @@ of_samara() {
 
 # Miri runs on one processor: the tests in two halves, side by side. Of the random ones, a few of the shapes that the usual tests run.
 first() {
-    of_samara allocation cursor_loops hole linear reserve serde verbs_alloc &&
+    of_samara allocation cursor_loops cursor_now hole linear reserve serde verbs_alloc &&
         of_samara crashes verbs_crash -- tiny unfinished &&
         of_samara properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low &&
         miri --package samara-mm --test tables --test learn
@@ -33,10 +33,10 @@ first() {
 second() {
     miri --package samara --lib || return
     of_samara shared -- tiny_whole tiny_fill small_pages real_low real_tall_fill wide_fill || return
-    of_samara shared_allocation shared_owners shared_threads sharing slabs sleepers snapshot tall thinned traits worst writers || return
+    of_samara processes reentry shared_allocation shared_memory shared_owners shared_threads sharing slabs sleepers snapshot tall thinned traits worst writers || return
     # What goes through crossbeam-epoch: it does not keep to Stacked Borrows, and hides in integers what it has, which looks like a leak.
     SAMARA_TREE_BORROWS=1 MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance" \
-        miri --package samara --lib --test shared_threads --test linear --test writers -- reclaim epoch order || return
+        miri --package samara --lib --test shared_threads --test linear --test writers --test reentry -- reclaim epoch order destructors || return
     miri --package samara-testkit --lib --tests
 }
 

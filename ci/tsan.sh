@@ -8,4 +8,4 @@ rustup component list --toolchain nightly --installed | grep -q '^rust-src' || r
 # ThreadSanitizer does not see fences; with this cfg crossbeam-epoch uses accesses that it sees.
 export RUSTFLAGS="-Zsanitizer=thread --cfg crossbeam_sanitize_thread --cfg samara_few" RUST_BACKTRACE=0 RUST_TEST_THREADS=2
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/tsan
-cargo +nightly test -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --package samara --test shared_threads --test linear --test sleepers --test writers
+cargo +nightly test -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --package samara --test shared_threads --test linear --test sleepers --test writers --test reentry

@@ -30,6 +30,10 @@ mod fences;
 #[cfg(all(loom, test))]
 mod publish;
 #[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara/src/reentry.rs"]
+mod reentry;
+#[cfg(all(loom, test))]
 mod retire;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]

@@ -1,8 +1,11 @@
 //! Reclamation by crossbeam-epoch: a stamp is a function that it runs once all guards of that moment are gone. Knows nothing of how it
 //! finds that out.
 //!
-//! With `std` there is one collector for the process, which other users of crossbeam-epoch share, and a registration for each thread; without, a
-//! collector for each [`Epoch`], and stamps and questions register anew each time.
+//! With `std` there is one collector for the process, and a registration for each thread; without, a collector for each [`Epoch`], and
+//! stamps and questions register anew each time. It is never crossbeam-epoch's default collector, which other code shares:
+//!
+//! - **Y1** The functions deferred to a collector here set a flag, and do nothing else. A pin or a flush runs deferred functions, and
+//!   both happen within stores: so no foreign code runs there.
 //!
 //! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards of that moment go, and `has_passed`
 //! loads it with Acquire. That the guards' drops happen before the function, and that later guards see what happened before it was
@@ -16,11 +19,23 @@ use alloc::sync::Arc;
 use core::fmt;
 use crossbeam_epoch::{Collector, Guard, LocalHandle};
 
+/// The collector for all (Y1).
+#[cfg(feature = "std")]
+static COLLECTOR: crate::sync::LazyLock<Collector> = crate::sync::LazyLock::new(Collector::new);
+
+#[cfg(feature = "std")]
+std::thread_local! {
+    static HERE: LocalHandle = COLLECTOR.register();
+}
+
 /// Reclaims by epochs, with crossbeam-epoch.
 ///
 /// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the program where there is none). A guard holds
 /// up what is taken out after it was made, and what was taken out shortly before it, too; with [`Membarrier`](crate::reclaim::Membarrier) the
-/// former alone. With `std`, guards that other code of the process holds by `crossbeam_epoch::pin` count as well.
+/// former alone.
+///
+/// The collector is this crate's own. Guards that other code holds by `crossbeam_epoch::pin` hold nothing up here, and functions that other
+/// code defers there never run in a call of this crate.
 ///
 /// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. After many threads have come and gone it
 /// takes many calls of [`has_passed`](Reclaim::has_passed) until a stamp has passed: what they left to be done is done a few pieces at a time.
@@ -42,17 +57,19 @@ pub struct EpochGuard(#[expect(dead_code, reason = "for its drop")] Guard);
 pub struct EpochStamp(Arc<AtomicBool>);
 
 impl Epoch {
-    /// With `std` every one stands for the same collector, crossbeam-epoch's default; without, for one of its own.
+    /// With `std` every one stands for the same collector, which is this crate's; without, for one of its own.
     pub fn new() -> Self {
         #[cfg(feature = "std")]
-        return Epoch { collector: crossbeam_epoch::default_collector().clone() };
+        return Epoch { collector: COLLECTOR.clone() };
         #[cfg(not(feature = "std"))]
         return Epoch { collector: Collector::new() };
     }
 
+    #[inline]
     fn guard(&self) -> Guard {
+        // A thread that is ending, and has no registration any more: one for this guard.
         #[cfg(feature = "std")]
-        return crossbeam_epoch::pin();
+        return HERE.try_with(LocalHandle::pin).unwrap_or_else(|_| COLLECTOR.register().pin());
         // The guard keeps its registration when the handle goes.
         #[cfg(not(feature = "std"))]
         return self.collector.register().pin();
@@ -73,7 +90,7 @@ impl fmt::Debug for Epoch {
 
 // SAFETY: a deferred function runs once every guard of its collector that was pinned when it was deferred has been dropped, and not before;
 // who pins later comes behind a fence that the writer's came before. All registrations and guards of an `Epoch` are of one collector: with
-// `std` it is the default one, which `crossbeam_epoch::pin` is for, else its own. Head: orderings.
+// `std` it is `COLLECTOR`, which `HERE` is registered with too, else its own. Head: orderings.
 unsafe impl Reclaim for Epoch {
     type Reader = EpochReader;
     type Guard = EpochGuard;
@@ -92,7 +109,7 @@ unsafe impl Reclaim for Epoch {
         let passed = Arc::new(AtomicBool::new(false));
         let guard = self.guard();
         let flag = passed.clone();
-        // Release: pairs with the Acquire of `has_passed`.
+        // Y1. Release: pairs with the Acquire of `has_passed`.
         guard.defer(move || flag.store(true, Ordering::Release));
         // Out of this thread's bag, so that others can run it.
         guard.flush();
@@ -114,6 +131,6 @@ unsafe impl Reclaim for Epoch {
 impl PinHere for Epoch {
     #[inline]
     fn pin_here(&self) -> EpochGuard {
-        EpochGuard(crossbeam_epoch::pin())
+        EpochGuard(self.guard())
     }
 }

@@ -7,7 +7,7 @@
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
 //!
 //! - **N1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
-//!   moment that it is given out to [`Unit::free`].
+//!   moment that it is given out to [`Unit::free`]. Gap words are aligned to [`Key::ALIGN`], to be loaded and stored at once.
 //! - **N2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
 //! - **N3** Exactly the first `len` children are initialised.
 //! - **N4** The header is the word that search S1 allows to be read behind the pivots.
@@ -46,11 +46,11 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) const MIN: usize = max(2, S::INNER.div_ceil(4));
 
     const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
-    const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), align_of::<K>());
+    const ONE: usize = up(Self::HEADER + max(size_of::<Header>(), size_of::<K>()), max(align_of::<K>(), K::ALIGN));
     const REFS: usize = up(Self::ONE + Self::SLOTS * size_of::<K>(), align_of::<AtomicU32>());
     const LOCK: usize = Self::REFS + size_of::<AtomicU32>() + size_of::<u16>();
     const ITEMS: usize = up(Self::LOCK + size_of::<AtomicU8>(), align_of::<Raw>());
-    const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<Raw>()));
+    const ALIGN: usize = max(ALIGN, max(max(align_of::<K>(), K::ALIGN), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
 
     /// The handle for `at`, an inner node. It does nothing by itself: whoever reads through it vouches that the node is live.
@@ -365,7 +365,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Inner::publish`]; the key is one that is stored at once, or nobody looks at gap words.
     #[inline(always)]
     pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
-        // SAFETY: the caller's promise; N2.
+        // SAFETY: the caller's promise; N1 for the alignment, N2.
         unsafe { K::store(self.gaps().add(i), gap) }
     }
 
@@ -406,7 +406,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps_now<F: Search>(self, least: K) -> u64 {
         let mut words = [K::ZERO; 63];
-        // SAFETY: N2; as many words as there are slots, which are 63 at most.
+        // SAFETY: N1 for the alignment; N2; as many words as there are slots, which are 63 at most.
         unsafe {
             for (i, word) in words.iter_mut().enumerate().take(Self::SLOTS) {
                 *word = K::load(self.gaps().add(i));
@@ -438,6 +438,9 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::SLOTS && Self::SLOTS <= 63);
+        // N1.
+        assert!(Self::ALIGN.is_multiple_of(K::ALIGN) && Self::ONE.is_multiple_of(K::ALIGN));
+        assert!(size_of::<K>().is_multiple_of(K::ALIGN));
         Self::ALIGN
     };
 

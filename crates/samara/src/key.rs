@@ -56,16 +56,20 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// `true` where a key is loaded and stored at once, also beside other threads.
     #[doc(hidden)]
     const ATOMIC: bool;
+    /// What the address of a key has to be a multiple of for [`load`](Self::load) and [`store`](Self::store). It may be more than the
+    /// type's own alignment: on 32-bit x86 a `u64` is aligned to 4 bytes, and an atomic one to 8.
+    #[doc(hidden)]
+    const ALIGN: usize;
     /// The key at `at`, by a load with Acquire where [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// A key is there; where it is not loaded at once, nobody stores there.
+    /// A key is there, and `at` is aligned to [`ALIGN`](Self::ALIGN); where it is not loaded at once, nobody stores there.
     #[doc(hidden)]
     unsafe fn load(at: *const Self) -> Self;
     /// Puts a key at `at`, by a store with Release where [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// A key is there, and nobody else stores; where it is not stored at once, nobody loads.
+    /// A key is there, `at` is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores; where it is not stored at once, nobody loads.
     #[doc(hidden)]
     unsafe fn store(at: *mut Self, key: Self);
 
@@ -147,19 +151,26 @@ macro_rules! key {
     )*};
     (@ at_once $atomic:tt) => {
         const ATOMIC: bool = true;
+        const ALIGN: usize = {
+            assert!(size_of::<crate::sync::$atomic>() == size_of::<Self>());
+            align_of::<crate::sync::$atomic>()
+        };
         #[inline(always)]
         unsafe fn load(at: *const Self) -> Self {
-            // SAFETY: the caller's promise; a key is aligned like its atomic one.
+            debug_assert!(at.cast::<crate::sync::$atomic>().is_aligned());
+            // SAFETY: the caller's promise: a key, which has the size of the atomic one, and is aligned as that wants.
             unsafe { (*at.cast::<crate::sync::$atomic>()).load(crate::sync::Ordering::Acquire) }
         }
         #[inline(always)]
         unsafe fn store(at: *mut Self, key: Self) {
+            debug_assert!(at.cast::<crate::sync::$atomic>().is_aligned());
             // SAFETY: as above.
             unsafe { (*at.cast::<crate::sync::$atomic>()).store(key, crate::sync::Ordering::Release) }
         }
     };
     (@ in_parts $atomic:tt) => {
         const ATOMIC: bool = false;
+        const ALIGN: usize = align_of::<Self>();
         #[inline(always)]
         unsafe fn load(at: *const Self) -> Self {
             // SAFETY: the caller's promise.

@@ -3,7 +3,7 @@
 //! [`RangeMap`] maps disjoint, inclusive ranges of integers to values. It finds, replaces, erases and splits ranges
 //! atomically, finds free gaps by width in O(log n) from either end, walks with cursors, and reserves memory first so that
 //! a store cannot fail. [`SharedRangeMap`] is the same for many threads: readers that take no lock and wait for nobody, beside writers
-//! at a time, each of whose stores is one instant for them. Without its default features it needs `alloc` and nothing else of `std`.
+//! at a time, each of whose stores is one instant for them. (There a thread lets the handle go before it asks for it again.) Without its default features it needs `alloc` and nothing else of `std`.
 //!
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
@@ -130,6 +130,8 @@ mod epoch;
 mod error;
 mod fault;
 mod find_gap;
+#[cfg(feature = "shared")]
+mod freed;
 mod from;
 mod gap;
 mod gaps;
@@ -161,6 +163,8 @@ mod quiescent;
 mod reap;
 #[cfg(feature = "shared")]
 pub mod reclaim;
+#[cfg(feature = "shared")]
+mod reentry;
 mod remove;
 mod reservation;
 mod retain;

@@ -5,8 +5,9 @@
 //!
 //! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. For one that was given up the owner
 //! count is lowered by the map's share; if that was the last owner, its values are dropped and what is below it is given up in turn. The
-//! mark stays (Q5).
+//! mark stays (Q5). Values that have a drop are dropped by others (`freed`).
 
+use crate::freed::Freed;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
@@ -17,7 +18,7 @@ use crate::shape::Shape;
 use crate::share::let_go;
 use crate::spare::Spare;
 use alloc::collections::VecDeque;
-use core::mem;
+use core::mem::{self, needs_drop};
 
 pub(crate) struct Limbo<K, R: Reclaim> {
     pub(crate) log: Log<K>,
@@ -39,7 +40,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         self.log.retired.len() - self.stamped >= R::BATCH
     }
 
-    /// Frees what no reader sees any more. Unless `now`, only if much has been taken out since it was last looked at.
+    /// Frees what no reader sees any more, or hands it over to `freed`, where what was there before goes. Unless `now`, only if much has been
+    /// taken out since it was last looked at.
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
         &mut self,
@@ -47,11 +49,21 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         now: bool,
         leaves: &mut Spare<Leaf<V, K, S>>,
         inners: &mut Spare<Inner<K, S>>,
+        freed: &mut Freed<V, K, S>,
     ) {
         if now || self.is_due() {
+            freed.clear();
             self.stamp(reclaim);
-            self.free(reclaim, leaves, inners);
+            self.free(reclaim, leaves, inners, freed);
+            self.tidy(NOTES);
         }
+    }
+
+    /// Gives back memory of notes beyond what `least` of them need, and four times what there are.
+    #[cold]
+    pub(crate) fn tidy(&mut self, least: usize) {
+        shrink(&mut self.log.retired, least);
+        shrink(&mut self.batches, least);
     }
 
     #[cold]
@@ -65,18 +77,33 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     }
 
     #[cold]
-    fn free<V, S: Shape>(&mut self, reclaim: &R, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
+    fn free<V, S: Shape>(
+        &mut self,
+        reclaim: &R,
+        leaves: &mut Spare<Leaf<V, K, S>>,
+        inners: &mut Spare<Inner<K, S>>,
+        freed: &mut Freed<V, K, S>,
+    ) {
         while let Some((stamp, nodes)) = self.batches.front_mut() {
             if !reclaim.has_passed(stamp) {
                 return;
             }
-            // One after the other, for a value's drop may panic.
             while *nodes > 0 {
+                // Without memory for it, the next call tries again.
+                if needs_drop::<V>() && freed.reserve().is_err() {
+                    return;
+                }
                 *nodes -= 1;
                 self.stamped -= 1;
                 if let Some(node) = self.log.pop() {
                     // SAFETY: X1: it was taken out before the stamp, which has passed.
-                    unsafe { free(node, leaves, inners) };
+                    unsafe {
+                        if Freed::<V, K, S>::takes(node.fate) {
+                            freed.take(node);
+                        } else {
+                            free(node, leaves, inners);
+                        }
+                    }
                 }
             }
             self.batches.pop_front();
@@ -95,6 +122,20 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         self.batches.clear();
         self.stamped = 0;
         drop(Rest { log: &mut self.log, leaves, inners });
+    }
+}
+
+/// So many notes' memory is kept in any case.
+const NOTES: usize = 4096;
+
+/// Gives back memory beyond what `least` items need, and four times those that are there. Where there is no memory to move them to, they stay.
+fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
+    if items.capacity() > least.max(4 * items.len()) {
+        let mut fewer = VecDeque::new();
+        if fewer.try_reserve_exact(items.len()).is_ok() {
+            fewer.append(items);
+            *items = fewer;
+        }
     }
 }
 

@@ -12,13 +12,13 @@
 //! - **M1** Which of the two a domain has is decided before anybody can register with it, and stays.
 //! - **M2** A registration of the domain for all is made only after the process is registered for the expedited command, where it is expedited.
 //! - **M3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be
-//!   installed later than M1).
+//!   installed later than M1). `refused` says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`] tells.
 
 use crate::domain::{Barriers, Domain, Pin, Registration, Stamp};
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
 use crate::reclaim::Reclaim;
-use crate::sync::{Ordering, compiler_fence, fence};
+use crate::sync::{AtomicBool, Ordering, compiler_fence, fence};
 use core::fmt;
 
 /// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2), else with fences.
@@ -29,8 +29,12 @@ use core::fmt;
 /// with it. All values made by [`new`](Self::new) share one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
 /// each thread, used again when it ends.
 ///
-/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. Where the call is refused later on,
-/// having been granted first, nothing passes any more.
+/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever.
+///
+/// A filter of system calls that is installed later may refuse the call to the threads that it is for, after it was granted first. Then no
+/// stamp passes that such a thread asks about: what it takes out stays (a map's [`pending`](crate::SharedRangeMap::pending) tells how much), until
+/// a thread asks that may make the call. Readers that go without a fence cannot be made to make one afterwards. [`is_expedited`](Self::is_expedited)
+/// tells `false` then. A program that installs such a filter takes [`fenced`](Self::fenced) from the start.
 #[derive(Clone, Copy)]
 pub struct Membarrier {
     domain: &'static Domain<Kind>,
@@ -49,6 +53,14 @@ pub struct MembarrierStamp(Stamp);
 /// Which barriers: M1.
 struct Kind {
     expedited: bool,
+    /// Whether the last heavy barrier was refused (M3).
+    refused: AtomicBool,
+}
+
+impl Kind {
+    const fn new(expedited: bool) -> Self {
+        Kind { expedited, refused: AtomicBool::new(false) }
+    }
 }
 
 // SAFETY: head: both forms order each light barrier with each heavy one. M2, M3.
@@ -60,19 +72,24 @@ unsafe impl Barriers for Kind {
 
     fn heavy(&self) -> bool {
         if self.expedited {
-            return system::barrier();
+            let made = system::barrier();
+            // Relaxed: it says nothing of other memory. Stored to where it changes only: readers load from the same line.
+            if self.refused.load(Ordering::Relaxed) == made {
+                self.refused.store(!made, Ordering::Relaxed);
+            }
+            return made;
         }
         fence(Ordering::SeqCst);
         true
     }
 }
 
-static FENCED: Domain<Kind> = Domain::new(Kind { expedited: false });
+static FENCED: Domain<Kind> = Domain::new(Kind::new(false));
 
 /// The domain for all.
 #[cfg(feature = "std")]
 static DEFAULT: crate::sync::LazyLock<Domain<Kind>> =
-    crate::sync::LazyLock::new(|| Domain::new(Kind { expedited: system::register() }));
+    crate::sync::LazyLock::new(|| Domain::new(Kind::new(system::register())));
 
 #[cfg(feature = "std")]
 std::thread_local! {
@@ -94,9 +111,11 @@ impl Membarrier {
         Membarrier { domain: &FENCED }
     }
 
-    /// Whether its readers go without a fence.
+    /// Whether its readers go without a fence, and the kernel makes the writers' barrier. `false` from the moment on at which it has
+    /// refused that to a thread, until one is granted it again.
     pub fn is_expedited(&self) -> bool {
-        self.domain.barriers().expedited
+        let kind = self.domain.barriers();
+        kind.expedited && !kind.refused.load(Ordering::Relaxed)
     }
 }
 

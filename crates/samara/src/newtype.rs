@@ -89,6 +89,7 @@ macro_rules! key_newtype {
                 $name(<$raw as $crate::Key>::wrapping_sub(self.0, n.0))
             }
             const ATOMIC: bool = <$raw as $crate::Key>::ATOMIC;
+            const ALIGN: usize = <$raw as $crate::Key>::ALIGN;
             #[inline(always)]
             unsafe fn load(at: *const Self) -> Self {
                 // SAFETY: the caller's promise; a transparent wrapper.

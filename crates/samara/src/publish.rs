@@ -41,6 +41,7 @@
 use crate::displaced::unobserved;
 use crate::error::AllocError;
 use crate::fault::{Point, point};
+use crate::freed::Freed;
 use crate::inner::Inner;
 use crate::key::Key;
 use crate::leaf::Leaf;
@@ -50,11 +51,12 @@ use crate::map::RangeMap;
 use crate::node::Raw;
 use crate::reap::Subtree;
 use crate::reclaim::Reclaim;
+use crate::reentry::Reentry;
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::share::{Cloner, PUBLISHED, has_others, refs};
 use crate::span::Span;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, spin};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, here, is_here, spin};
 use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};
 use core::mem::{self, needs_drop};
 use core::ptr;
@@ -70,8 +72,8 @@ pub(crate) struct Tally {
     pub(crate) len: AtomicUsize,
     /// Bytes that are taken out and not yet free.
     pub(crate) pending: AtomicUsize,
-    /// Held by a store while it plans and publishes, and by a snapshot (U4).
-    pub(crate) storing: AtomicBool,
+    /// Held by a store while it plans and publishes, and by a snapshot (U4): the thread's word, or 0.
+    pub(crate) storing: AtomicUsize,
     /// Whether a snapshot has been taken by a reader.
     pub(crate) snapshots: AtomicBool,
     /// Whether mending has left a node thin (T5).
@@ -100,7 +102,7 @@ impl Published {
             tally: Padded(Tally {
                 len: AtomicUsize::new(0),
                 pending: AtomicUsize::new(0),
-                storing: AtomicBool::new(false),
+                storing: AtomicUsize::new(0),
                 snapshots: AtomicBool::new(false),
                 thinned: AtomicBool::new(false),
             }),
@@ -114,12 +116,18 @@ impl Published {
     }
 
     /// Waits for the store or the snapshot that is under way, and keeps others out.
+    ///
+    /// # Panics
+    /// If it is the calling thread's.
     pub(crate) fn enter(&self) -> Storing<'_> {
-        let storing = &self.tally.0.storing;
+        let (storing, here) = (&self.tally.0.storing, here());
         // Acquire: pairs with the Release at the end of the last one.
-        while storing.swap(true, Ordering::Acquire) {
+        while let Err(who) = storing.compare_exchange(0, here, Ordering::Acquire, Ordering::Relaxed) {
+            if is_here(who) {
+                Reentry::Store.panic();
+            }
             let mut spins = 0;
-            while storing.load(Ordering::Relaxed) {
+            while storing.load(Ordering::Relaxed) != 0 {
                 spin(&mut spins);
             }
         }
@@ -128,12 +136,12 @@ impl Published {
 }
 
 /// `storing` is held (U4).
-pub(crate) struct Storing<'a>(&'a AtomicBool);
+pub(crate) struct Storing<'a>(&'a AtomicUsize);
 
 impl Drop for Storing<'_> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `enter`.
-        self.0.store(false, Ordering::Release);
+        self.0.store(0, Ordering::Release);
     }
 }
 
@@ -202,12 +210,19 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
         unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
     }
 
-    /// Frees what no reader can see any more, if it is time to ask for it, or `now`. Tells how many bytes still wait.
-    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool) {
+    /// Frees what no reader can see any more, if it is time to ask for it, or `now`; what has values to be dropped goes to `freed`. Tells how
+    /// many bytes still wait.
+    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<V, K, S>) {
         let Bench { part, limbo } = self;
         point(Point::Collecting);
-        limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners);
+        limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
         pending.store(limbo.log.bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back what is kept for the next stores.
+    pub(crate) fn release(&mut self) {
+        self.part.release();
+        self.limbo.tidy(0);
     }
 }
 

@@ -10,7 +10,8 @@
 //! Orderings: who goes out, or opens again, stores with Release; who looks for that loads with Acquire. So what was done inside happened before
 //! what is done alone, and the other way about.
 
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, spin};
+use crate::reentry::Reentry;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, here, is_here, spin};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -21,7 +22,8 @@ use core::ptr;
 /// One storing thread's, on lines of its own: processors fetch them in pairs.
 #[repr(align(128))]
 pub(crate) struct Seat<T> {
-    inside: AtomicBool,
+    /// Which thread is in by it; 0: none.
+    inside: AtomicUsize,
     taken: AtomicBool,
     /// Written before the seat is in the list, never after.
     next: Cell<*const Seat<T>>,
@@ -87,7 +89,7 @@ impl<T> Seats<T> {
         let mut fresh = Vec::new();
         fresh.try_reserve_exact(1).ok()?;
         fresh.push(Seat {
-            inside: AtomicBool::new(false),
+            inside: AtomicUsize::new(0),
             taken: AtomicBool::new(true),
             next: Cell::new(self.head.load(Ordering::Relaxed)),
             len: AtomicUsize::new(0),
@@ -105,7 +107,7 @@ impl<T> Seats<T> {
     /// Goes in, unless somebody has closed the seats. The caller has taken `seat`.
     #[inline]
     pub(crate) fn enter<'s>(&self, seat: &'s Seat<T>) -> Option<Inside<'s, T>> {
-        seat.inside.store(true, Ordering::Relaxed);
+        seat.inside.store(here(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let inside = Inside(seat);
         // Acquire: pairs with the Release of who opened them again.
@@ -124,13 +126,24 @@ impl<T> Seats<T> {
         closed
     }
 
-    /// Keeps others out, and waits until nobody is in, until what is returned is dropped. The caller is not in, and nobody takes a seat
-    /// meanwhile.
+    /// Whether the calling thread is in.
+    pub(crate) fn is_inside(&self) -> bool {
+        // Relaxed: who is in by this thread has stored it here.
+        self.iter().any(|seat| is_here(seat.inside.load(Ordering::Relaxed)))
+    }
+
+    /// Keeps others out, and waits until nobody is in, until what is returned is dropped. Nobody takes a seat meanwhile.
+    ///
+    /// # Panics
+    /// If the calling thread is in.
     pub(crate) fn close(&self) -> Closed<'_, T> {
         let closed = self.shut();
         for seat in self.iter() {
             let mut spins = 0;
             while seat.is_in() {
+                if is_here(seat.inside.load(Ordering::Relaxed)) {
+                    Reentry::Store.panic();
+                }
                 spin(&mut spins);
             }
         }
@@ -157,7 +170,7 @@ impl<T> Seats<T> {
 impl<T> Seat<T> {
     fn is_in(&self) -> bool {
         // Acquire: pairs with the Release of who goes out.
-        self.inside.load(Ordering::Acquire)
+        self.inside.load(Ordering::Acquire) != 0
     }
 
     /// For the next one who takes a seat.
@@ -194,7 +207,7 @@ impl<T> Drop for Inside<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `close`.
-        self.0.inside.store(false, Ordering::Release);
+        self.0.inside.store(0, Ordering::Release);
     }
 }
 

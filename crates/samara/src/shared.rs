@@ -28,6 +28,13 @@ use core::mem;
 /// it is one instant for all readers, however many entries it replaces. Where several threads store at the same time, each has a
 /// [`SharedWriter`](Self::writer).
 ///
+/// **Let the handle go before you ask for it again.** A thread that has the handle and calls [`write`](Self::write) or
+/// [`writer`](Self::writer), or stores by a [`SharedWriter`], waits for itself. So does one that asks for the handle or for a snapshot, or
+/// stores, from within a store: in an observer, a predicate, a closure of a store, a value's `clone`. With `std` it panics and says so, and the
+/// map is as it was (but in a `SharedWriter`'s store for another one of the same thread: that is told where debug assertions are on).
+/// Without `std` threads cannot be told apart: it waits for ever. The temporary of `match map.write().get(key) { .. }`, and that of
+/// `if let`, live as long as the arms: bind the result first.
+///
 /// # Consistency
 /// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it returns was in the map at some moment between
 ///   its beginning and its end, bounds and value together. So beside a store that replaces entries it sees the old ones or the new one,
@@ -36,7 +43,8 @@ use core::mem;
 ///   fails leaves the map as it was.
 /// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows entries in strictly ascending (from the
 ///   back: descending) order that do not overlap. What is there throughout is shown; each entry that is shown was there at some moment of
-///   the walk.
+///   the walk. That need not be the moment of the step that shows it: a walk shows a leaf as it was when it came to it.
+/// - **A cursor's step** ([`cursor`](SharedGuard::cursor)) shows an entry that is there at a moment of the step itself.
 /// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some moment of the search; one that was free
 ///   throughout, and lies nearer to the end where the search begins, is not passed over.
 /// - **A snapshot** ([`snapshot`](Self::snapshot)) is one instant of all of it: a `RangeMap` of its own.
@@ -47,6 +55,19 @@ use core::mem;
 /// snapshot does wait, for the stores or the other snapshot that are under way. A writer waits for other writers and for snapshots being taken,
 /// never for readers: at the handle for all that store, as a [`SharedWriter`] mostly for those alone that change a leaf below the same node.
 ///
+/// *Progress.* Readers go on whatever writers do, also where a thread is stopped in the midst of a store or ends there. Writers wait for
+/// one another, in no promised order: whoever is let run comes to its turn where the others let go now and then, but nobody is
+/// promised to be next. Who takes the handle keeps new stores by `SharedWriter`s out, and waits for those under way alone, so many of them
+/// do not keep it waiting; they wait for a handle that is kept.
+///
+/// *Priorities.* No lock here lends its holder the priority of who waits. Who waits for the handle sleeps (with `std`); who waits for a
+/// `SharedWriter`'s store or for a snapshot spins, and yields to threads of its own priority alone. So where threads of real-time priorities
+/// share a processor with others, those should read, or store by [`try_write`](Self::try_write).
+///
+/// *`fork`.* The child has the one thread that called it. It reads as before. Where another thread was in the midst of a store, or had the
+/// handle, that stays so in the child: `try_write` is refused, and `write`, `writer`, `snapshot` and a `SharedWriter`'s store wait for ever. Where none was,
+/// the child may do everything; what it stores is its own. What other threads of the parent looked at counts as looked at for ever.
+///
 /// The map is `Send` and `Sync` where its values are both. Guards, a reader's registration and the handle stay in their thread (but guards and
 /// registrations of [`Quiescent`](crate::Quiescent)).
 ///
@@ -54,24 +75,38 @@ use core::mem;
 /// A store copies the leaves that it changes, one nearly always, and so clones the values there (29 at most in each; 13 of values over 32 bytes,
 /// 5 over 256): they should be `Copy`, or pointers that are cheap to clone, as `Arc` is. Clones and originals are each dropped once, when no
 /// reader can see them any more: by a writer, by who drops the last snapshot that has them, or with the map. A value with interior mutability is
-/// cloned as it is at that moment: share such a value by `Arc`. A value's `clone` and `drop` may run within a store: they
-/// must not store, nor ask for the handle.
+/// cloned as it is at that moment: share such a value by `Arc`.
+///
+/// A value's `clone` runs within a store, and so does the `drop` of a clone that the store has made and that was not needed: they must not store
+/// in the same map, nor ask for the handle or a snapshot. Values that were taken out and that no reader sees any more are dropped
+/// outside of stores, when the handle has been let go, or the `SharedWriter`'s store is over: so what the last clone of an `Arc` drops may store. A handle
+/// that is kept for many stores drops in one of them what an earlier one has found free: there it may not. A reclaimer is asked within a store.
 ///
 /// # Reclamation
 /// What a store takes out (a leaf, 512 bytes with 8-byte values, now and then inner nodes of 760) waits until the readers that may have seen it
-/// are gone, and is used again by the writer, which keeps 1,024 nodes of each kind for that, and a megabyte, at most.
-/// (Each [`SharedWriter`] does so, too.) How that is known is the
+/// are gone, and is used again by the writer. How that is known is the
 /// [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by stores, once in [128](Reclaim::BATCH) nodes taken out, and by
 /// [`reclaim`](WriteGuard::reclaim): so if no store follows, what was taken out last stays, values and all, until that is called or the map is
 /// dropped.
 ///
-/// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`]: with `std` the whole
+/// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`]: with `std` all of the
 /// process, else the maps made with clones of one; [`Membarrier`](crate::Membarrier): the process, apart for `new` and `fenced`), as do guards
 /// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how much is kept.
 ///
+/// # Memory
+/// Beside the nodes of its entries, and what [`pending`](Self::pending) tells, a map keeps for its next stores:
+/// - for the handle 1,024 leaves and 1,024 inner nodes, and a megabyte of each, at most, and some 100 KiB of notes;
+/// - as much for each [`SharedWriter`] that there ever was at once;
+/// - as many leaves again, where values have a `drop`;
+/// - the slabs of bulk builds ([`from_map`](Self::from_map) and [`set`](WriteGuard::set) of a map that was copied, packed, or built
+///   from entries that ascend): a slab is 64 KiB at most, and stays as long as one of its nodes is in the map or in a snapshot.
+///
+/// [`WriteGuard::release`] gives back all but the slabs, [`WriteGuard::shrink_to_fit`] those too. What a reservation has set aside beyond it goes
+/// when that is dropped.
+///
 /// # Complexity
 /// Lookups and steps of walks are those of [`RangeMap`], and so are gap searches, but for keys that the processor does not load at once
-/// ([`find_gap`](SharedGuard::find_gap)); a walk comes down from the root again once in 31 leaves. A store within one leaf copies that leaf, and
+/// ([`find_gap`](SharedGuard::find_gap)); a walk comes down from the root again once in 31 leaves. A cursor's step looks at a node of each level. A store within one leaf copies that leaf, and
 /// else the nodes from the lowest one on that takes all of it in itself: O(log n + entries met). [`snapshot`](Self::snapshot) is O(1). The first
 /// store after a snapshot in each part of the tree copies the way there.
 ///
@@ -226,8 +261,11 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     }
 
     /// The handle to write by: waits while it is taken (without `std`: spins). Each call may come from another thread; who waits goes in no
-    /// promised order. Then waits, spinning, for [`SharedWriter`]s in the midst of a store. A thread that has it already waits for ever, or panics: also in the arms of `match map.write().remove(key)? { .. }`
-    /// and of `if let`, whose temporaries live that long. Bind the result first.
+    /// promised order. Then waits, spinning, for [`SharedWriter`]s in the midst of a store.
+    ///
+    /// # Panics
+    /// With `std`, where the calling thread has the handle already, or is in the midst of a store: also in the arms of
+    /// `match map.write().remove(key)? { .. }` and of `if let`, whose temporaries live that long. Without, it waits for ever.
     pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
         let held = self.lock.lock();
         // SAFETY: the lock is held, and nobody stores beside.
@@ -245,12 +283,14 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         Ok(unsafe { WriteGuard::new(self, held, closed) })
     }
 
-    /// One of several writers that store at the same time. Waits for who has the handle: a thread that has it itself waits for
-    /// ever. Takes some 500 bytes, which stay until the map goes, and are used again once it is dropped; each that there ever was at once is
+    /// One of several writers that store at the same time. Waits for who has the handle. Takes some 500 bytes, which stay until the map goes, and are used again once it is dropped; each that there ever was at once is
     /// looked at when the handle is taken, and by snapshots, [`len`](Self::len) and [`pending`](Self::pending).
     ///
     /// # Errors
     /// [`AllocError`].
+    ///
+    /// # Panics
+    /// With `std`, where the calling thread has the handle. Without, it waits for ever.
     pub fn writer(&self) -> Result<SharedWriter<'_, V, K, R, S>, AllocError> {
         let _held = self.lock.lock();
         let _storing = self.published.enter();
@@ -293,6 +333,9 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     ///
     /// # Errors
     /// As for [`RangeMap::try_snapshot`].
+    ///
+    /// # Panics
+    /// With `std`, where it is called within a store of the same map. Without, it waits for ever.
     pub fn try_snapshot(&self) -> Result<RangeMap<V, K, S>, AllocError>
     where
         V: Clone + Send + Sync,

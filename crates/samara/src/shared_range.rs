@@ -51,24 +51,30 @@ impl<V, K: Key, S: Shape> Spot<V, K, S> {
 }
 
 /// Comes down from the root as it is now to the first entry that does not end before `key`, or behind the last one. `None`: the map is empty.
-pub(crate) fn descend<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<Spot<V, K, S>> {
+/// `told` is told the slot by which the way leaves each inner node, by its level.
+pub(crate) fn descend<V, K: Key, S: Shape>(
+    published: &Published,
+    key: K,
+    told: impl FnMut(usize, usize),
+) -> Option<Spot<V, K, S>> {
     let (root, height) = published.load()?;
-    Some(dispatch::<K, _>(Descend { root, height, key, kind: PhantomData::<(V, S)> }))
+    Some(dispatch::<K, _>(Descend { root, height, key, told, kind: PhantomData::<(V, S)> }))
 }
 
 /// Comes down to the first entry that does not end before `key`, or behind the last one.
-struct Descend<V, K, S> {
+struct Descend<V, K, S, T> {
     root: Raw,
     height: usize,
     key: K,
+    told: T,
     kind: PhantomData<(V, S)>,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Descend<V, K, S> {
+impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T> {
     type Out = Spot<V, K, S>;
 
     #[inline(always)]
-    unsafe fn run<F: Search>(self) -> Spot<V, K, S> {
+    unsafe fn run<F: Search>(mut self) -> Spot<V, K, S> {
         let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
         // SAFETY: the caller has pinned; inner nodes above level 0, none of them empty.
         unsafe {
@@ -78,6 +84,7 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<V, K, S> {
                 if slot > 0 && level > 1 {
                     start = node.key(slot - 1).wrapping_add(K::ONE);
                 }
+                (self.told)(level, slot);
                 parent = Some((node, slot));
                 at = node.child(slot);
                 point(Point::Descended);
@@ -89,6 +96,10 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<V, K, S> {
 }
 
 /// The entries that meet a window, beside a writer: see [`SharedGuard::range`](crate::SharedGuard::range).
+///
+/// It goes from leaf to leaf (29 entries at most), and shows each leaf as it was at the moment when the walk came to it. So what is stored
+/// there later is not shown, also where it was stored before the step was asked for, by the same thread. A
+/// [`SharedCursor`](crate::SharedCursor)'s step shows what is there when it is asked for.
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
     published: &'g Published,
@@ -120,29 +131,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
         }
     }
 
-    /// Goes on between `from` and `to`, from spots that a walk or a cursor has come to; nothing that lies beyond is shown.
-    pub(crate) fn resume(
-        published: &'g Published,
-        from: K,
-        to: K,
-        front: Option<Spot<V, K, S>>,
-        back: Option<Spot<V, K, S>>,
-    ) -> Self {
-        SharedRange { published, from, to, shown: (true, true), front, back, done: from > to, borrow: PhantomData }
-    }
-
-    /// The slot behind the entry that was shown last from the front.
-    pub(crate) fn front(&self) -> Option<Spot<V, K, S>> {
-        self.front
-    }
-
-    /// The slot of the entry that was shown last from the back.
-    pub(crate) fn back(&self) -> Option<Spot<V, K, S>> {
-        self.back
-    }
-
     fn descend(&self, key: K) -> Option<Spot<V, K, S>> {
-        descend(self.published, key)
+        descend(self.published, key, |_, _| ())
     }
 
     /// Whether an entry may be shown: it overlaps nothing that has been.

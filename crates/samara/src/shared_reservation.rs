@@ -33,9 +33,16 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let each = stores.checked_mul(12).ok_or(AllocError)?;
         let each_inner = each.checked_mul(levels).ok_or(AllocError)?;
         let all = inners.checked_add(each_inner).ok_or(AllocError)?;
-        self.bench.part.ensure(each, all)?;
         let noted = all.checked_add(each).and_then(|nodes| nodes.checked_add(leaves + 1 + ROOTS)).ok_or(AllocError)?;
-        self.bench.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)
+        self.bench.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)?;
+        self.bench.part.ensure(each, all)
+    }
+
+    /// Gives back what was set aside and not used, beyond what is kept in any case.
+    fn give_back(&mut self) {
+        let part = &mut self.bench.part;
+        part.leaves.trim();
+        part.inners.trim();
     }
 }
 
@@ -64,7 +71,8 @@ unsafe fn count<K: Key, S: Shape>(at: Raw, level: usize, inners: &mut usize, lea
 
 impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// Sets memory aside for `stores` stores, wherever they go. Through what is returned these then neither allocate nor fail for lack of
-    /// memory, whatever snapshots are taken meanwhile. (What the value's own `clone` does is its affair.) What is not used serves later stores.
+    /// memory, whatever snapshots are taken meanwhile. (What the value's own `clone` does is its affair.) What is not used is given back when what
+    /// is returned is dropped, but for the 1,024 nodes of each kind that serve later stores.
     ///
     /// # Complexity
     /// O(inner nodes), which is O(n / 600), and as many allocations at most as a dozen for each store and level, and those nodes.
@@ -205,10 +213,11 @@ fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
     }
 }
 
-/// After a panic in a store, which has not come so far.
+/// Also after a panic in a store.
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> Drop for SharedReservation<'_, '_, V, K, R, S> {
     fn drop(&mut self) {
         self.write.collects = true;
+        self.write.writer().0.give_back();
     }
 }
 

@@ -5,9 +5,11 @@ use crate::beside::{self, Beside};
 use crate::displaced::{Displaced, unobserved};
 use crate::epoch::Epoch;
 use crate::error::{AllocError, StoreError};
+use crate::freed::Freed;
 use crate::key::Key;
 use crate::publish::{Bench, Change};
 use crate::reclaim::Reclaim;
+use crate::reentry::Reentry;
 use crate::seats::Seat;
 use crate::shape::{Normal, Shape};
 use crate::shared::SharedRangeMap;
@@ -25,12 +27,14 @@ use core::fmt;
 /// the map's last entry) takes the handle for itself, and so waits for it; so do all while the map is one leaf (29 entries at most). After a panic the
 /// store has happened as a whole or not at all, as [`WriteGuard`](crate::WriteGuard) says.
 ///
-/// What runs in a store (observers, a value's `clone` and `drop`) may look at the map through guards, but must not store, nor take the handle, a
-/// snapshot or another `SharedWriter`: that may wait for ever. For verbs that are not here, take the [handle](SharedRangeMap::write); a thread must not call a `SharedWriter`
-/// while it holds it.
+/// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must not store, nor take the handle, a
+/// snapshot or another `SharedWriter`: it would wait for itself, and panics (but a store by another `SharedWriter` of the same thread, which is told where
+/// debug assertions are on, and else may wait for ever; and all of it without `std`). Values that no reader sees any more are dropped when the store
+/// is over. For verbs that are not here, take the [handle](SharedRangeMap::write); a thread must not call a `SharedWriter`
+/// while it holds it, which panics too.
 ///
 /// # Memory
-/// Each has a limbo of its own, and keeps up to 1,024 leaves for its next stores, as the handle does. What it took out waits, once it is
+/// Each has a limbo of its own, and keeps up to 1,024 leaves for its next stores, as the handle does ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits, once it is
 /// dropped, for the next `SharedWriter` of the map, for [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or the map's end.
 ///
 /// # Examples
@@ -87,14 +91,19 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
         let SharedRangeMap { published, seats, writer, reclaim, .. } = self.map;
+        if cfg!(debug_assertions) && seats.is_inside() {
+            Reentry::Store.panic();
+        }
         let (mut verb, mut spins) = (verb, 0);
+        // Dropped once the thread is out again: values' drops may store.
+        let mut freed = Freed::new();
         while spins < PATIENCE {
-            if let Some(_inside) = seats.enter(self.seat) {
+            if let Some(inside) = seats.enter(self.seat) {
                 // SAFETY: A1, A3: nobody is alone, so nobody has the writer or its map mutably, and the seat's bench is this one's.
                 let (tree, bench) = unsafe { (&(*writer.get()).map.tree, &mut *self.seat.work.get()) };
                 // After stores that have panicked.
                 if bench.limbo.is_due() {
-                    bench.collect(&self.seat.pending, reclaim, false);
+                    bench.collect(&self.seat.pending, reclaim, false, &mut freed);
                 }
                 // SAFETY: as above.
                 let done = unsafe { beside::store(tree, published, bench, &self.seat.len, change, verb)? };
@@ -102,7 +111,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
                     Beside::Nothing => return Ok(None),
                     Beside::Alone(verb) => verb,
                     Beside::Done(done) => {
-                        bench.collect(&self.seat.pending, reclaim, false);
+                        bench.collect(&self.seat.pending, reclaim, false, &mut freed);
+                        drop(inside);
+                        drop(freed);
                         return Ok(Some(done));
                     }
                 };

@@ -2,7 +2,8 @@
 //!
 //! Nodes have memory of their own, but where many are made at once, for a copy or a build: these come in slabs, each an eighth of what
 //! has been made so far, up to [`MOST`] bytes. Nodes of slabs that fall free are kept for later stores: to let one go frees nothing as long
-//! as another one of its slab lives. Only what was made at once can be held so, and no more of it than was made.
+//! as another one of its slab lives. Only what was made at once can be held so, and no more of it than was made. Not so in a pool, a shared
+//! map's: one node there would hold a whole slab, so nodes of slabs are let go, and a pool holds what it has and nothing else.
 //!
 //! - **P1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
 //! - **P2** The last `left` places of `slab` have not been given out.
@@ -178,7 +179,8 @@ impl<N: Unit> Spare<N> {
         // SAFETY: the caller's promise.
         unsafe {
             let in_slab = node.number().read() != 0;
-            if self.keeps || in_slab || self.len < self.pool as usize { self.put(node) } else { node.free() }
+            let kept = if self.pool > 0 { !in_slab && self.len < self.pool as usize } else { in_slab };
+            if self.keeps || kept { self.put(node) } else { node.free() }
         }
     }
 
@@ -218,6 +220,11 @@ impl<N: Unit> Spare<N> {
             // SAFETY: P1: live, and nobody else has it.
             unsafe { node.free() };
         }
+    }
+
+    /// Gives back what is there beyond what is kept in any case.
+    pub(crate) fn trim(&mut self) {
+        self.shrink(self.pool as usize);
     }
 
     /// Gives all of them back but where they are reserved.

@@ -3,7 +3,8 @@
 
 use crate::displaced::{Displaced, unobserved};
 use crate::epoch::Epoch;
-use crate::error::{AllocError, BoundError, StoreError};
+use crate::error::{AllocError, BoundError, BuildError, StoreError};
+use crate::freed::Freed;
 use crate::key::Key;
 use crate::lock::Held;
 use crate::map::RangeMap;
@@ -27,8 +28,12 @@ use core::ptr::NonNull;
 /// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. After a panic
 /// the store has happened as a whole or not at all. Not, where an observer or a predicate panics, or a value's `clone` while the store is
 /// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or a value's `drop` (which may be that of a value
-/// that an earlier call took out). Those closures, that of [`modify`](Self::modify), and values' `clone` and `drop`, run while the store is under way: they may look at the
-/// map through guards, but must not take a snapshot of it or write to it, which would wait for ever.
+/// that an earlier call took out). Those closures, that of [`modify`](Self::modify), and values' `clone`, run while the store is under way: they may look at the
+/// map through guards, but must not take a snapshot of it or write to it. That panics, or waits for ever without `std`: as on the first page of
+/// [`SharedRangeMap`]. The closure of [`update`](Self::update) may take snapshots, and must not write to the map but by what it is given.
+///
+/// The drops of values that no reader sees any more run once the handle has been let go, those that one call has found free also in a later
+/// call of the same handle.
 ///
 /// # Errors
 /// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
@@ -58,6 +63,8 @@ pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     /// Nobody stores beside this handle. Opened before the lock is let go of.
     _closed: Closed<'m, Bench<V, K, S, R>>,
     _held: Held<'m>,
+    /// What the last call has found free. Dropped after the lock has been let go of: fields go in this order, and values' drops may store.
+    freed: Freed<V, K, S>,
 }
 
 impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
@@ -88,6 +95,7 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
             seats,
             _closed: closed,
             _held: held,
+            freed: Freed::new(),
         }
     }
 
@@ -105,18 +113,41 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
 
-    /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it.
+    /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it. Values
+    /// that it finds free are dropped when the handle is let go, or by the next call.
     ///
     /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many times, where many threads have come and
     /// gone); while a guard is held that may see it, nothing helps.
     pub fn reclaim(&mut self) -> usize {
-        let (writer, published, reclaim) = self.writer();
-        writer.bench.collect(&published.tally.0.pending, reclaim, true);
+        self.freed.clear();
+        self.collect(true);
+        let reclaim = self.reclaim;
+        for seat in self.seats.iter() {
+            let mut freed = Freed::new();
+            // SAFETY: A3: the seats are closed.
+            unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true, &mut freed) };
+            self.freed.append(freed);
+        }
+        self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
+    }
+
+    /// Gives back the nodes that are kept for the next stores, by this handle and by each [`SharedWriter`](crate::SharedWriter) that there
+    /// ever was. The map is as it is: nodes that a bulk build made stay where they are, for which there is
+    /// [`shrink_to_fit`](Self::shrink_to_fit). O(nodes given back).
+    pub fn release(&mut self) {
+        self.writer().0.bench.release();
         for seat in self.seats.iter() {
             // SAFETY: A3: the seats are closed.
-            unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true) };
+            unsafe { (*seat.work.get()).release() };
         }
-        published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
+    }
+
+    /// Looks at what was taken out, if it is time for it, or `now`.
+    fn collect(&mut self, now: bool) {
+        let (published, reclaim) = (self.published, self.reclaim);
+        // SAFETY: as in `writer`.
+        let writer = unsafe { self.writer.as_mut() };
+        writer.bench.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
     }
 }
 
@@ -128,14 +159,14 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
     ) -> Result<T, AllocError> {
         let collects = self.collects;
-        let (writer, published, reclaim) = self.writer();
         // After stores that have panicked.
-        if collects && writer.bench.limbo.is_due() {
-            writer.bench.collect(&published.tally.0.pending, reclaim, false);
+        if collects && self.writer().0.bench.limbo.is_due() {
+            self.collect(false);
         }
+        let (writer, published, _) = self.writer();
         let done = writer.change(published, change, verb)?;
         if collects {
-            writer.bench.collect(&published.tally.0.pending, reclaim, false);
+            self.collect(false);
         }
         Ok(done)
     }
@@ -348,10 +379,39 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// # Errors
     /// [`AllocError`]; the map is as before.
     pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
-        let (writer, published, reclaim) = self.writer();
+        let (writer, published, _) = self.writer();
         writer.set(published, map)?;
         // What was there before may be large, and is one node here.
-        writer.bench.collect(&published.tally.0.pending, reclaim, true);
+        self.collect(true);
+        Ok(())
+    }
+
+    /// Packs the entries into as few nodes as they need, as one instant, and gives the rest of the memory back: the nodes that are kept for
+    /// the next stores ([`release`](Self::release)), and slabs of bulk builds of which little is used. Needs memory for all nodes first;
+    /// clones each value once; what is replaced goes when no reader and no snapshot sees it any more ([`reclaim`](Self::reclaim)). O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::SharedRangeMap;
+    /// let map: SharedRangeMap<u64> = (0..10_000).map(|i| (10 * i..=10 * i + 4, i)).collect();
+    /// map.write().update(|map| {
+    ///     map.retain(|span, _| span.first % 1000 == 0);
+    ///     Ok::<_, samara::AllocError>(())
+    /// })?;
+    /// map.write().shrink_to_fit()?;
+    /// assert_eq!(map.len(), 100);
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
+        let packed = RangeMap::from_sorted(self.iter().map(|(span, value)| (span, value.clone())));
+        self.set(packed.map_err(|error: BuildError<K>| {
+            debug_assert!(matches!(error, BuildError::Alloc), "the entries of a map are sorted");
+            AllocError
+        })?)?;
+        self.release();
         Ok(())
     }
 

@@ -1,0 +1,209 @@
+//! What a shared map keeps: no more than its page says, whatever was done to it, by each reclaimer; and less after it was told to give it
+//! back. All bytes are counted.
+
+use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, SharedRangeMap, Span};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+/// Bytes given out to the test's threads: the test runner's are others.
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static COUNTS: Cell<bool> = const { Cell::new(false) };
+}
+
+fn counted(layout: Layout) -> usize {
+    if COUNTS.try_with(Cell::get).unwrap_or(false) { layout.size() } else { 0 }
+}
+
+struct Counting;
+
+// SAFETY: every answer is the system allocator's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE.fetch_add(counted(layout), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(counted(layout), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const N: u64 = 150_000;
+const KIB: usize = 1024;
+
+/// What the handle, or one `SharedWriter`, keeps for its next stores: 1,024 leaves and inner nodes, and its notes.
+const BENCH: usize = 1024 * (512 + 768) + 128 * KIB;
+/// A slab.
+const SLAB: usize = 64 * KIB;
+/// Of the reclaimers' own, and the map itself.
+const REST: usize = 256 * KIB;
+
+trait Made: Clone + Send + Sync {
+    fn make(i: u64) -> Self;
+    fn bytes() -> usize;
+}
+impl Made for u64 {
+    fn make(i: u64) -> Self {
+        i
+    }
+    fn bytes() -> usize {
+        0
+    }
+}
+impl Made for Arc<u64> {
+    fn make(i: u64) -> Self {
+        Arc::new(i)
+    }
+    fn bytes() -> usize {
+        24
+    }
+}
+
+type Map<V, R> = SharedRangeMap<V, u64, R>;
+
+fn span(i: u64) -> Span {
+    Span::new(10 * i, 10 * i + 4)
+}
+
+fn built<V: Made>() -> RangeMap<V> {
+    RangeMap::from_sorted((0..N).map(|i| (span(i), V::make(i)))).unwrap()
+}
+
+fn inserted<V: Made>() -> RangeMap<V> {
+    let mut map = RangeMap::new();
+    (0..N).for_each(|i| map.insert(span(i), V::make(i)).unwrap());
+    map
+}
+
+/// Frees what nobody sees.
+fn settle<V: Made, R: Reclaim>(map: &Map<V, R>) {
+    while map.write().reclaim() > 0 {
+        thread::yield_now();
+    }
+}
+
+/// What is live is what the page says, with so many `SharedWriter`s; then what is left when it is given back, and when it is packed.
+fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, writers: usize) {
+    let live = || LIVE.load(Relaxed) - start;
+    settle(map);
+    let stats = map.write().stats().unwrap();
+    let needs = stats.bytes + stats.bytes / 8 + stats.entries * V::bytes();
+    // Each leaf and each inner node of a bulk build may hold the rest of its slab; but no more than was built.
+    let slabs = (SLAB * (stats.leaves + stats.inners)).min(N as usize * 24);
+    let kept = live();
+    println!("{what}: {} entries in {} bytes; {kept} live", stats.entries, stats.bytes);
+    assert!(kept <= needs + slabs + (1 + writers) * BENCH + REST, "{what}: {kept} bytes for {stats:?}");
+    map.write().release();
+    assert!(live() <= needs + slabs + REST, "{what}: {} bytes for {stats:?} after release", live());
+    map.write().shrink_to_fit().unwrap();
+    settle(map);
+    map.write().check().unwrap();
+    assert!(live() <= needs + REST, "{what}: {} bytes for {stats:?} after shrink_to_fit", live());
+}
+
+/// A map's life, and what it holds at the end.
+fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: impl Fn() -> R, holds: bool) {
+    type From<V> = fn() -> RangeMap<V>;
+    let plain: [(&str, From<V>); 3] =
+        [("built", built), ("inserted", inserted), ("cloned", || inserted().try_clone().unwrap())];
+    for (how, plain) in plain {
+        let start = LIVE.load(Relaxed);
+        let fresh = || Map::from_map(plain(), reclaim()).unwrap();
+
+        let map = fresh();
+        map.write().clear_range(Span::new(1_000, u64::MAX), |_| ()).unwrap();
+        bounded(&format!("{name} {how}, cleared"), &map, start, 0);
+        drop(map);
+
+        // Leaves here and there are left, each in a slab of its own.
+        let map = fresh();
+        for i in (0..N).step_by(4_000) {
+            map.write().clear_range(Span::new(10 * i + 100, 10 * (i + 4_000) - 1), |_| ()).unwrap();
+        }
+        bounded(&format!("{name} {how}, thinned"), &map, start, 0);
+        drop(map);
+
+        // Snapshots that are written to, and put back; an update.
+        let map = fresh();
+        for round in 0..5 {
+            let mut snapshot = map.snapshot();
+            for i in (0..N).step_by(97) {
+                map.write().insert(span(i), V::make(round)).unwrap();
+                snapshot.insert(span(i), V::make(i)).unwrap();
+            }
+            map.write().set(snapshot).unwrap();
+        }
+        let kept = map.write().update(|map| {
+            map.retain(|span, _| span.first % 5_000 == 0);
+            Ok::<_, AllocError>(())
+        });
+        kept.unwrap();
+        bounded(&format!("{name} {how}, snapshots"), &map, start, 0);
+        drop(map);
+
+        // A reservation of which nothing is used; a guard that holds much up, and a handle that stores on meanwhile.
+        let map = fresh();
+        drop(map.write().reserve(2_000).unwrap());
+        if holds {
+            let reader = map.reader();
+            let guard = reader.pin();
+            let mut write = map.write();
+            for i in 0..N / 3 {
+                write.insert(span(i * 7 % N), V::make(i)).unwrap();
+            }
+            drop(write);
+            assert!(map.pending() > 1_000 * KIB);
+            drop(guard);
+        }
+        settle(&map);
+        map.write().clear_range(Span::new(1_000, u64::MAX), |_| ()).unwrap();
+        bounded(&format!("{name} {how}, held up"), &map, start, 0);
+        drop(map);
+        assert_eq!(LIVE.load(Relaxed).saturating_sub(start) / REST, 0, "{name} {how}: something stays");
+    }
+
+    // Writers with seats, which come and go.
+    let start = LIVE.load(Relaxed);
+    let map = Map::from_map(built::<V>(), reclaim()).unwrap();
+    for _ in 0..3 {
+        thread::scope(|scope| {
+            for who in 0..3 {
+                let map = &map;
+                scope.spawn(move || {
+                    COUNTS.set(true);
+                    let mut writer = map.writer().unwrap();
+                    for i in (who..N).step_by(11) {
+                        writer.insert(span(i), V::make(i)).unwrap();
+                    }
+                });
+            }
+        });
+    }
+    settle(&map);
+    map.write().clear_range(Span::new(1_000, u64::MAX), |_| ()).unwrap();
+    bounded(&format!("{name}, writers"), &map, start, 3);
+}
+
+/// One test, so that nothing else is counted.
+#[test]
+#[cfg_attr(miri, ignore = "it counts bytes of large maps")]
+fn what_a_shared_map_keeps() {
+    COUNTS.set(true);
+    // SAFETY: one thread for each map but where writers store, and no guard lives while one does.
+    let quiescent = || unsafe { Quiescent::new() };
+    lives::<u64, _>("quiescent", quiescent, false);
+    lives::<Arc<u64>, _>("quiescent, with drops", quiescent, false);
+    lives::<u64, _>("fenced", Membarrier::fenced, true);
+    lives::<Arc<u64>, _>("membarrier, with drops", Membarrier::new, true);
+    lives::<u64, _>("epoch", Epoch::new, true);
+}
