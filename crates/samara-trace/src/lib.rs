@@ -40,6 +40,7 @@ mod engine;
 mod explain;
 mod filter;
 mod host;
+mod huge_pages;
 mod job;
 mod journal;
 mod kernel;

@@ -85,8 +85,10 @@ impl Space {
 
     /// Writes an event that shows the whole space.
     pub(crate) fn tell_all(&mut self, mut event: Event, journal: &mut Journal<'_>) {
-        event.window = Some(reach::ALL);
-        event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);
+        if !self.hidden() {
+            event.window = Some(reach::ALL);
+            event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);
+        }
         self.write(event, journal);
     }
 
@@ -104,7 +106,7 @@ impl Space {
         event.plan = steps;
     }
 
-    fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
+    pub(crate) fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
         let size = Size { areas: self.model.len() as u64, bytes: self.model.counters().total };
         journal.resized(&mut self.size, size);
         journal.crowded(event.pid, size.areas);
