@@ -46,7 +46,7 @@ impl Lack {
             Lack::Unreadable => (
                 "program is",
                 "programs are",
-                "not to be read by this user: nothing is known of the areas, and the kernel decides the calls",
+                "not to be read by this user: the areas are not known, so that nothing is compared or decided",
             ),
             Lack::SetId => (
                 "program is",

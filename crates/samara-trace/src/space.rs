@@ -123,13 +123,6 @@ impl Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
         child.bases = self.bases;
         child.hidden = self.hidden;
-        if child.hidden {
-            let mut event = journal.blank(EventKind::Fork, id, who);
-            event.args[0] = self.id;
-            event.overlapped = !quiet;
-            child.write(event, journal);
-            return child;
-        }
         let quiet = quiet && self.pending.is_empty();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -138,7 +131,9 @@ impl Space {
         let mut steps = Vec::new();
         let mut grown = Vec::new();
         let mut misfit = None;
-        if let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t)) {
+        if !child.hidden
+            && let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t))
+        {
             journal.counters.checks += 1;
             if let Found::Differs(how) = check::compare(&mut child.model, &areas, reach::ALL, &mut steps, &mut grown) {
                 misfit = Some(how);

@@ -106,7 +106,7 @@ impl Space {
         event.plan = steps;
     }
 
-    pub(crate) fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
+    fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
         let size = Size { areas: self.model.len() as u64, bytes: self.model.counters().total };
         journal.resized(&mut self.size, size);
         journal.crowded(event.pid, size.areas);

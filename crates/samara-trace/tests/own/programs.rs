@@ -66,6 +66,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         }
         other => {
             let known = crate::corners::run(other, args) || crate::charge::run(other) || crate::rare::run(other);
+            let known = known || crate::places::run(other, args);
             assert!(known, "no program {other}");
         }
     }
