@@ -5,6 +5,7 @@
 //! I2. An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
 
 use crate::flags::{Flags, MapFlags};
+use crate::huge_places::HugePlaces;
 use crate::secret::is_secret;
 use crate::space::PageSize;
 use alloc::boxed::Box;
@@ -25,9 +26,9 @@ pub trait Backing: Clone + Eq + Debug {
     fn inode(&self) -> u64;
     /// The name as `/proc/PID/maps` shows it, newlines not yet escaped.
     fn name(&self) -> &str;
-    /// Whether its file system seeks places that suit huge pages, as ext4, xfs and btrfs do, and tmpfs where it has been told to.
-    fn seeks_huge(&self) -> bool {
-        false
+    /// Which places its file system seeks for maps of it.
+    fn huge_places(&self) -> HugePlaces {
+        HugePlaces::Plain
     }
     /// Whether it is `/dev/zero`: a private map of it is anonymous memory that has a place in a file. (A shared one that may be written has an object of its
     /// own, as shared anonymous memory has: [`FileMode::ZERO`](crate::FileMode::ZERO).)
@@ -72,8 +73,8 @@ impl<B: Backing> Backing for Arc<B> {
     fn name(&self) -> &str {
         (**self).name()
     }
-    fn seeks_huge(&self) -> bool {
-        (**self).seeks_huge()
+    fn huge_places(&self) -> HugePlaces {
+        (**self).huge_places()
     }
     fn is_zero(&self) -> bool {
         (**self).is_zero()

@@ -22,6 +22,7 @@ use crate::advise::Advice;
 use crate::area::{Backing, Policy};
 use crate::errno::{Errno, Error};
 use crate::flags::{MapFlags, Prot};
+use crate::huge_places::HugePlaces;
 use crate::limits::Caps;
 use crate::lock::LockKind;
 use crate::map::{FileMode, MapRequest};
@@ -176,6 +177,14 @@ pub trait Host<B> {
         0
     }
 
+    /// Which places are sought for a map of this object: a new one, or one that moves (`moved`).
+    fn huge_places(&mut self, backing: &B, _moved: bool) -> HugePlaces
+    where
+        B: Backing,
+    {
+        backing.huge_places()
+    }
+
     /// Writes to the vector of `mincore` at `vec`, a byte for each of so many `pages` from the one at `start` on: whether it is in memory.
     ///
     /// # Errors
@@ -253,7 +262,10 @@ fn other<B: Backing>(
             let key = if d as i32 == -1 { None } else { Some(u8::try_from(d as u32).unwrap_or(u8::MAX)) };
             zero(space.protect(a, b, prot(c), key.map(|k| if host.pkey(k.into()) { k } else { u8::MAX })))
         }
-        MREMAP => space.mremap((a, b), c, RemapFlags::from_bits_retain(d), e, placement),
+        MREMAP => {
+            let places = |file: &B| host.huge_places(file, true);
+            space.mremap_for((a, b), c, RemapFlags::from_bits_retain(d), e, places, placement)
+        }
         MADVISE => zero(match Advice::from_raw(c as u32) {
             Some(advice) => space.advise(a, b, advice),
             None => Err(Errno::EINVAL.into()),
@@ -417,7 +429,7 @@ fn map<B: Backing>(
         return Ok(start);
     }
     let request = MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) };
-    space.mmap_at(&request, placement, plan)
+    space.mmap_at(&request, |file| host.huge_places(file, false), placement, plan)
 }
 
 /// `process_madvise`; `None` where it is another process's memory that it is about.
@@ -490,7 +502,7 @@ fn attach<B: Backing>(
     }
     space.attach_at(addr, flags)?;
     let segment = host.segment(id as u32 as i32, flags.prot())?;
-    space.shmat(segment, addr, flags, placement)
+    space.shmat_for(segment, addr, flags, |segment| host.huge_places(segment, false), placement)
 }
 
 /// `mbind`. Which pages move is not the model's.

@@ -8,6 +8,7 @@ use crate::area::Backing;
 use crate::errno::{Errno, Error};
 use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
+use crate::huge_places::HugePlaces;
 use crate::map::MapRequest;
 use crate::plan::Plan;
 use crate::space::{AddressSpace, Config, PageSize};
@@ -105,6 +106,8 @@ pub struct Want {
     pub flags: MapFlags,
     /// Asks for a place that is congruent to this offset modulo [`Bases::huge`], if one is found.
     pub huge: Option<u64>,
+    /// With `huge`: not modulo that size but this one, and as Linux seeks for shared memory ([`HugePlaces::Shared`]).
+    pub shared: Option<PageSize>,
     /// What the place must be a multiple of: more than the page size for memory in huge pages, which goes nowhere else. The wish is one already.
     pub align: PageSize,
 }
@@ -159,6 +162,10 @@ impl<B: Backing> Placement<B> for Linux {
         let end =
             if want.flags.contains(MapFlags::BIT32) { LOW_END } else { bases.end(want.hint, space.config().task_size) };
         let hinted = |len| space.hinted(&Want { len, ..*want }, (0, end));
+        if let (Some(offset), Some(size)) = (want.huge, want.shared) {
+            let wish = hinted(want.len);
+            return wish.or_else(|| shared(space, want, offset, size));
+        }
         // Where huge pages are sought, a wish must have room for one more.
         let huge = want.huge.filter(|_| bases.huge != 0).and_then(|offset| {
             let len = want.len.checked_add(bases.huge)?;
@@ -172,6 +179,18 @@ impl<B: Backing> Placement<B> for Linux {
 const LOW_END: u64 = 0x8000_0000;
 /// Where MAP_ABOVE4G begins.
 const ABOVE: u64 = 0x1_0000_0000;
+
+/// Whether a whole huge page of the file lies in this range, and the place with one more does not wrap.
+fn holds_huge(offset: u64, len: u64, size: u64) -> bool {
+    let whole = |first: u64| offset.checked_add(len)?.checked_sub(first).filter(|rest| *rest >= size);
+    let room = offset.checked_add(len).and_then(|end| end.checked_add(size));
+    room.is_some() && offset.checked_next_multiple_of(size).and_then(whole).is_some()
+}
+
+/// The places of a private map of `/dev/zero`, which is anonymous memory.
+pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool) -> Option<HugePlaces> {
+    backing.filter(|file| private && file.is_zero()).map(|_| HugePlaces::FileSystem)
+}
 
 /// Linux's search without the alignment that is only wished for.
 fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u64> {
@@ -199,6 +218,17 @@ fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Opt
     let up = offset.wrapping_sub(at) & (bases.huge - 1);
     // The upper part, also of what MAP_32BIT seeks upwards.
     Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
+}
+
+/// Linux's search for shared memory: the place that is found first, unless it does not suit and one more page less than a huge one is free elsewhere.
+fn shared<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64, size: PageSize) -> Option<u64> {
+    let first = plain(space, want, want.len)?;
+    let up = |at: u64| offset.wrapping_sub(at) & (size.bytes() - 1);
+    if up(first) == 0 {
+        return Some(first);
+    }
+    let wide = want.len.checked_add(size.bytes() - space.page()).and_then(|len| plain(space, want, len));
+    wide.map(|at| at + up(at)).or(Some(first))
 }
 
 impl Want {
@@ -264,19 +294,20 @@ impl<B: Backing> AddressSpace<B> {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
-        Plan::of(|plan| self.mmap_at(request, placement, plan))
+        Plan::of(|plan| self.mmap_at(request, Backing::huge_places, placement, plan))
     }
 
-    /// `mmap`, with its steps in `plan`, which is empty.
+    /// `mmap`, with its steps in `plan`, which is empty. A file goes to the `places` that it is asked for.
     #[inline]
     pub(crate) fn mmap_at(
         &mut self,
         request: &MapRequest<B>,
+        places: impl FnOnce(&B) -> HugePlaces,
         placement: &mut impl Placement<B>,
         plan: &mut Plan,
     ) -> Result<u64, Errno> {
         let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
-        let start = if fixed { request.start } else { self.choose(request, placement)? };
+        let start = if fixed { request.start } else { self.choose_for(request, places, placement)? };
         self.map_at(start, request, plan)?;
         Ok(start)
     }
@@ -286,6 +317,16 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a place that is taken.
     pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<u64, Errno> {
+        self.choose_for(request, Backing::huge_places, placement)
+    }
+
+    /// `choose`, where a file goes to the `places` that it is asked for.
+    pub(crate) fn choose_for(
+        &self,
+        request: &MapRequest<B>,
+        places: impl FnOnce(&B) -> HugePlaces,
+        placement: &mut impl Placement<B>,
+    ) -> Result<u64, Errno> {
         if request.len == 0 || !self.aligned(request.offset) {
             return Err(Errno::EINVAL);
         }
@@ -304,38 +345,40 @@ impl<B: Backing> AddressSpace<B> {
         };
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
         let private = !request.flags.contains(MapFlags::SHARED);
-        let huge = self.huge_places(request.backing.as_ref(), private, offset, hint, len);
-        let at = placement.place(self, &Want { hint, len, flags: request.flags, huge, align }).ok_or(Errno::ENOMEM)?;
+        let file = request.backing.as_ref();
+        let places = of_zeros(file, private).or_else(|| file.map(places));
+        let (huge, shared) = self.suitable(places, offset, hint, len);
+        let want = Want { hint, len, flags: request.flags, huge, shared, align };
+        let at = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
         // A policy of somebody's own may be wrong: nothing is mapped over for it.
         if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
 
-    /// What the place is to be congruent to, if it is to suit huge pages: private anonymous memory without a wish that is whole huge pages, or a file that
-    /// seeks such places (a private map of `/dev/zero` does) and has a whole huge page in this range.
-    pub(crate) fn huge_places(
+    /// What the place is to be congruent to, if it is to suit huge pages, and of which size if they are shared memory's. `places`: those of the file
+    /// behind it; `None`: it is private anonymous memory, which suits them where it is whole huge pages and without a wish.
+    pub(crate) fn suitable(
         &self,
-        backing: Option<&B>,
-        private: bool,
+        places: Option<HugePlaces>,
         offset: u64,
         hint: u64,
         len: u64,
-    ) -> Option<u64> {
+    ) -> (Option<u64>, Option<PageSize>) {
         let size = self.config.bases.huge;
         if size == 0 {
-            return None;
+            return (None, None);
         }
-        match backing {
-            None if self.config.features.contains(Features::HUGE_MULTIPLES) => {
-                (hint == 0 && len.is_multiple_of(size)).then_some(0)
+        let whole_multiples = self.config.features.contains(Features::HUGE_MULTIPLES);
+        match places {
+            None => {
+                let whole = if whole_multiples { len.is_multiple_of(size) } else { len >= size };
+                ((hint == 0 && whole).then_some(0), None)
             }
-            None => (hint == 0 && len >= size).then_some(0),
-            Some(file) => {
-                let first = offset.checked_next_multiple_of(size)?;
-                let whole = offset.checked_add(len)?.checked_sub(first).is_some_and(|rest| rest >= size);
-                // Nor does the place with one more wrap.
-                let room = offset.checked_add(len)?.checked_add(size).is_some();
-                let seeks = file.seeks_huge() || (private && file.is_zero());
-                (seeks && whole && room).then_some(offset)
+            Some(HugePlaces::Plain) => (None, None),
+            Some(HugePlaces::FileSystem) => (holds_huge(offset, len, size).then_some(offset), None),
+            Some(HugePlaces::Shared(size)) => {
+                let within = offset & (size.bytes() - 1);
+                let least = if within == 0 { size.bytes() } else { 2 * size.bytes() - within };
+                if len >= least { (Some(offset), Some(size)) } else { (None, None) }
             }
         }
     }

@@ -5,8 +5,9 @@ use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::{Errno, Error};
 use crate::features::Features;
 use crate::flags::{Flags, MapFlags};
+use crate::huge_places::HugePlaces;
 use crate::limits::{Caps, Counters};
-use crate::place::{Placement, Want};
+use crate::place::{Placement, Want, of_zeros};
 use crate::plan::{FlagChange, Plan, StepKind};
 use crate::shm::is_segment;
 use crate::space::{AddressSpace, PageSize, Placed};
@@ -141,6 +142,19 @@ impl<B: Backing> AddressSpace<B> {
         to: u64,
         placement: &mut impl Placement<B>,
     ) -> Result<(u64, Plan), Error> {
+        self.mremap_for((old, old_len), new_len, flags, to, Backing::huge_places, placement)
+    }
+
+    /// `mremap`, where a file that moves goes to the `places` that it is asked for.
+    pub(crate) fn mremap_for(
+        &mut self,
+        (old, old_len): (u64, u64),
+        new_len: u64,
+        flags: RemapFlags,
+        to: u64,
+        places: impl FnOnce(&B) -> HugePlaces,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
         let (dontunmap, fixed) = (flags.contains(RemapFlags::DONTUNMAP), flags.contains(RemapFlags::FIXED));
         let known = RemapFlags::MAYMOVE | RemapFlags::FIXED | RemapFlags::DONTUNMAP;
         if !known.contains(flags) || ((fixed || dontunmap) && !flags.contains(RemapFlags::MAYMOVE)) {
@@ -173,9 +187,10 @@ impl<B: Backing> AddressSpace<B> {
         self.may_grow(&request(RemapMode::InPlace), at.area.flags)?;
         let file = if let Object::File(file) = &at.area.object { Some(file) } else { None };
         let offset = if file.is_some() { at.offset(self.config.page_size).wrapping_add(old - at.start) } else { 0 };
-        let huge = self.huge_places(file, at.area.is_private(), offset, hint, new_len);
+        let places = of_zeros(file, at.area.is_private()).or_else(|| file.map(places));
+        let (huge, shared) = self.suitable(places, offset, hint, new_len);
         let align = self.config.page_size;
-        let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge, align };
+        let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge, shared, align };
         let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
         Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
     }

@@ -3,6 +3,7 @@
 use crate::area::{Area, Backing, Object};
 use crate::errno::{Errno, Error};
 use crate::flags::{MapFlags, Prot};
+use crate::huge_places::HugePlaces;
 use crate::map::{FileMode, MapRequest};
 use crate::place::Placement;
 use crate::plan::Plan;
@@ -68,6 +69,18 @@ impl<B: Backing> AddressSpace<B> {
         flags: ShmFlags,
         placement: &mut impl Placement<B>,
     ) -> Result<(u64, Plan), Error> {
+        self.shmat_for(segment, addr, flags, Backing::huge_places, placement)
+    }
+
+    /// `shmat`, where the segment goes to the `places` that it is asked for.
+    pub(crate) fn shmat_for(
+        &mut self,
+        segment: Segment<B>,
+        addr: u64,
+        flags: ShmFlags,
+        places: impl FnOnce(&B) -> HugePlaces,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
         let start = self.attach_at(addr, flags)?;
         let len = self.segment_len(&segment.backing, segment.bytes);
         let fixed = if start.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
@@ -80,7 +93,8 @@ impl<B: Backing> AddressSpace<B> {
         let (at, kind) = (start.unwrap_or(0), MapFlags::SHARED | fixed);
         let map = MapRequest::file(at, len, flags.prot(), kind, segment.backing, 0);
         let mode = if flags.contains(ShmFlags::RDONLY) { FileMode::READ } else { FileMode::RW };
-        self.mmap(&MapRequest { mode, ..map }, placement)
+        let request = MapRequest { mode, ..map };
+        Plan::of(|plan| self.mmap_at(&request, places, placement, plan))
     }
 
     /// How long a segment of so many bytes is: whole huge pages, if it has such.

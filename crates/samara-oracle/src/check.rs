@@ -286,7 +286,6 @@ pub(crate) struct Abilities {
     heap: bool,
     segments: bool,
     merge_pages: bool,
-    files: bool,
     huge: bool,
     uffd: bool,
     /// As many areas as there may be can be made.
@@ -332,11 +331,8 @@ impl Abilities {
         let uffd = sides.kernel.run(&register, Scope::Window).is_ok_and(|out| out.ended == Ended::Done);
         let (heap, segments, merge_pages) = (well(4), well(5), well(6));
         let huge = well(7) && well(8) && no_huge_pages();
-        // Where memfds have huge pages, they seek places for them.
-        let shmem = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
-        let files = shmem.is_empty() || shmem.contains("[never]") || shmem.contains("[deny]");
         let fill = sides.kernel.max_map_count() <= 300_000;
-        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, files, huge, uffd, fill })
+        Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, huge, uffd, fill })
     }
 
     /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be run at all.
@@ -355,12 +351,11 @@ impl Abilities {
         }
         let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
         type Part = fn(&mut Shape) -> &mut bool;
-        let parts: [(bool, Part, &str); 8] = [
+        let parts: [(bool, Part, &str); 7] = [
             (self.seal, |s| &mut s.seal, "mseal: this kernel lacks it, or refuses it"),
             (self.lock_all, |s| &mut s.lock_all, "mlockall: this process may not lock all that it has"),
             (self.heap, |s| &mut s.heap, "brk: a heap cannot be placed (PR_SET_MM_MAP)"),
             (self.segments, |s| &mut s.segments, "shmat: there are no System V segments"),
-            (self.files, |s| &mut s.files, "files: memfds seek places that suit huge pages (shmem_enabled)"),
             (self.huge, |s| &mut s.huge, NO_HUGE),
             (self.uffd, |s| &mut s.uffd, NO_UFFD),
             (self.merge_pages, |s| &mut s.merge_pages, "PR_SET_MEMORY_MERGE: this kernel lacks it, or refuses it"),

@@ -8,7 +8,7 @@ use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
 use crate::proc::read;
 use crate::rng::Rng;
-use samara_mm::{Bases, Caps, Config, Features, Flags, Limit, Limits, Overcommit, Touches};
+use samara_mm::{Bases, Caps, Config, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -137,8 +137,10 @@ impl Sides {
     }
 
     pub(crate) fn start(&mut self, scope: Scope) -> io::Result<Start> {
+        // The settings may have changed since the last one.
+        let shared = shared_huge();
         if let (Scope::Whole, Some(start)) = (scope, &self.whole) {
-            return Ok(start.clone());
+            return Ok(Start { shared, ..start.clone() });
         }
         let (mut areas, mut least, mut stack) = (Vec::new(), 0, 0);
         if scope == Scope::Whole {
@@ -155,7 +157,7 @@ impl Sides {
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
         let bases = Bases { least, huge, ..Bases::at_exec(Config::default().task_size, stack_limit, None) };
-        let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features };
+        let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features, shared };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }
@@ -271,6 +273,20 @@ pub(crate) fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
         }
     }
     out
+}
+
+/// What the machine's settings say of huge pages for shared memory now.
+fn shared_huge() -> SharedHuge {
+    const DIR: &str = "/sys/kernel/mm/transparent_hugepage";
+    let text = |name: &str| std::fs::read_to_string(format!("{DIR}/{name}")).unwrap_or_default();
+    let huge = text("hpage_pmd_size").trim().parse().ok().and_then(PageSize::new);
+    let folders = std::fs::read_dir(DIR).into_iter().flatten().flatten();
+    let sizes = folders.filter_map(|folder| {
+        let name = folder.file_name().into_string().ok()?;
+        let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+        Some((PageSize::new(kib.checked_mul(1024)?)?, text(&format!("{name}/shmem_enabled"))))
+    });
+    SharedHuge::new(&text("shmem_enabled"), sizes, huge)
 }
 
 /// Where the stack of this process ends.

@@ -31,8 +31,6 @@ pub(crate) struct Shape {
     pub(crate) merge_pages: bool,
     /// A heap.
     pub(crate) heap: bool,
-    /// Files, where the kernel chooses the place.
-    pub(crate) files: bool,
     /// Memory in huge pages.
     pub(crate) huge: bool,
     /// Registrations among other calls: a userfaultfd is the first process's, and not for sequences with forks.
@@ -540,7 +538,7 @@ fn free(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
     if shape.huge && r.one_in(5) {
         return huge::anywhere(r, hint, len, extra);
     }
-    if shape.files && r.one_in(6) {
+    if r.one_in(6) {
         let kind = r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]) | MapFlags::NORESERVE | extra;
         return mmap(hint, len, r.pick(&[0, 1, 3]), kind, r.pick(&FILES), r.pick(&[0, PAGE, HUGE, 3 * PAGE + HUGE]));
     }

@@ -94,7 +94,6 @@ impl Mix {
             segments: false,
             merge_pages: false,
             heap: false,
-            files: false,
             huge: false,
             uffd: false,
             fill: None,
@@ -159,7 +158,7 @@ impl Mix {
                 shapes.push(Shape { len: 300, lock_all: false, forks: false, uffd: true, fill: Some(14), ..locks });
                 shapes
             }
-            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, files: true, huge: true, ..plain }],
+            Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, huge: true, ..plain }],
         }
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Start {
     pub(crate) limits: Limits,
     pub(crate) overcommit: Overcommit,
     pub(crate) features: Features,
+    /// What the settings say of huge pages for shared memory.
+    pub(crate) shared: SharedHuge,
 }
 
 /// The model of a run.
@@ -74,7 +76,13 @@ impl Model {
             // What the kernel shows does not overlap.
             let _ = space.import(a.start, a.end, Area::new(flags, object, bias));
         }
-        Model { space, files: Files::default(), scope: start.scope, limits: start.limits, results: Vec::new() }
+        Model {
+            space,
+            files: Files { shared: start.shared, ..Files::default() },
+            scope: start.scope,
+            limits: start.limits,
+            results: Vec::new(),
+        }
     }
 
     /// What the model answers: a value, or a negative errno. `None`, and no change, where the answer is not the model's to know (it depends on what single
@@ -178,6 +186,7 @@ fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
 #[derive(Debug, Default)]
 struct Files {
     hidden: u64,
+    shared: SharedHuge,
     /// What process_madvise reads.
     ranges: [(u64, u64); 3],
 }
@@ -232,6 +241,17 @@ impl linux::Host<FileId> for Files {
         self.hidden += 1;
         let attached = id(HIDDEN + self.hidden);
         Ok(Segment { backing: FileId { inode: number as u64, name: Arc::from("/SYSV"), ..attached }, bytes })
+    }
+
+    fn huge_places(&mut self, file: &FileId, moved: bool) -> HugePlaces {
+        match file.open {
+            HUGE.. => HugePlaces::Plain,
+            // A new object of shared anonymous memory; a segment has a name.
+            HIDDEN.. if !moved && file.name.is_empty() => self.shared.anonymous,
+            // A shared map that is never written to stays one of `/dev/zero`.
+            _ if file.is_zero() => self.shared.anonymous,
+            _ => self.shared.files,
+        }
     }
 
     fn segment_bytes(&mut self, attached: &FileId) -> u64 {

@@ -72,7 +72,9 @@ impl Tracer<'_> {
         let task = self.tasks.get(&tid)?;
         let flight = task.flight.filter(|f| !f.decoded.call.makes_task() && !f.decoded.stays_out())?;
         let id = task.space?;
-        let limits = sys::limits(tid);
+        // Nothing is decided of a space of which nothing is known.
+        let hidden = self.spaces.get(&id).is_none_or(|(space, _)| space.hidden());
+        let limits = sys::limits(tid).filter(|_| !hidden);
         let mut asker = Asker {
             pid: task.tgid,
             tid,

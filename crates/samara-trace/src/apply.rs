@@ -278,7 +278,8 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
     // Where what is read would be executed too, what cannot be executed shows it.
     let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
     extra.set(FileMode::NOEXEC, implied && k.perms & kernel::EXEC == 0);
-    let file = Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false, huge: k.huge() };
+    let file =
+        Inode { dev: k.dev, inode: k.inode, name: name.into(), places: samara_mm::HugePlaces::Plain, huge: k.huge() };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
     let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };

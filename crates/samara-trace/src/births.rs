@@ -133,8 +133,8 @@ impl Tracer<'_> {
             let mut id = None;
             if tgid == tid {
                 let mut space = Space::orphan(self.next_space, who, self.query, &mut self.journal);
-                if let Some(charge) = &self.charge {
-                    space.bases = charge.bases(tid, 0, &space.model);
+                if let Some(charge) = &mut self.charge {
+                    space.bases = charge.bases(tid, kernel::personality(tid), &space.model);
                 }
                 self.spaces.insert(self.next_space, (space, Traffic { users: 1, ..Traffic::default() }));
                 id = Some(self.next_space);

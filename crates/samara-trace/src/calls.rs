@@ -29,6 +29,8 @@ pub(crate) enum Call {
     Personality,
     /// Not about spaces: the recorder must let go of the task's processors first (see `pair`).
     Affinity,
+    /// Not about spaces: it is refused, as we trace the process.
+    Ptrace,
     /// Not about spaces: the program's own filters see what its calls are made with.
     Filter,
     IoSetup,
@@ -67,7 +69,7 @@ impl Call {
 
     /// Stops for other reasons than the space: it neither waits for others nor keeps them waiting.
     pub(crate) fn stays_out(self) -> bool {
-        self.execs() || matches!(self, Call::Personality | Call::Vfork | Call::Affinity | Call::Filter)
+        self.execs() || matches!(self, Call::Personality | Call::Vfork | Call::Affinity | Call::Filter | Call::Ptrace)
     }
 
     /// Loads a program.

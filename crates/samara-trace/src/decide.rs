@@ -5,10 +5,11 @@
 //!   must refuse it too.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use samara_mm::{
-    Advice, Area, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Object, Overcommit,
-    PageSize, Personality, RemapFlags, Touches, linux,
+    Advice, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Overcommit, PageSize,
+    Personality, RemapFlags, Touches, linux,
 };
 
 use crate::apply::{on_a_driver, readable, spans};
@@ -17,14 +18,18 @@ use crate::calls::Call;
 use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::file::call_name;
 use crate::host::Program;
-use crate::model::{Inode, Model};
+use crate::huge_pages::Settings;
+use crate::model::Model;
 use crate::place::Anywhere;
 use crate::reach::Range;
 use crate::space::Returned;
 use crate::sys::{self, Tid};
 
 /// `personality(2)`.
+const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
+/// By more than this Linux shifts no base: 2^32 pages, the largest `vm.mmap_rnd_bits`.
+const MOST_RANDOM: u64 = 1 << 44;
 /// `madvise(2)`.
 const GUARD_INSTALL: i32 = 102;
 const GUARD_REMOVE: i32 = 103;
@@ -110,8 +115,12 @@ pub(crate) struct Charge {
     /// `vm.max_map_count`.
     kernel_most: usize,
     config: Config,
+    /// Of huge pages.
+    settings: Rc<Settings>,
     /// `vm.legacy_va_layout`.
     legacy: bool,
+    /// `kernel.randomize_va_space`.
+    random: bool,
     /// The kernel has memory nodes.
     nodes: bool,
     /// What is promised is the kernel's to say (strict overcommit).
@@ -124,9 +133,9 @@ impl Charge {
         let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
         let kernel_most = kernel_map_count();
         let least = number("/proc/sys/vm/mmap_min_addr").unwrap_or(0);
-        let huge = number("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size").unwrap_or(0);
+        let settings = Rc::new(Settings::open());
         let overcommit = number("/proc/sys/vm/overcommit_memory");
-        let bases = Bases { least, fixed_least: least, huge, ..Bases::default() };
+        let bases = Bases { least, fixed_least: least, huge: settings.huge(), ..Bases::default() };
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
@@ -147,36 +156,46 @@ impl Charge {
             made: HashMap::new(),
             kernel_most,
             config,
+            settings,
             legacy: number("/proc/sys/vm/legacy_va_layout").is_some_and(|on| on != 0),
+            random: number("/proc/sys/kernel/randomize_va_space") != Some(0),
             nodes: std::path::Path::new("/proc/self/numa_maps").exists(),
             strict: overcommit == Some(2),
             done: Decisions::default(),
         }
     }
 
-    /// Where places are sought in a space that a task has just been given by `execve`.
-    pub(crate) fn bases(&self, tid: Tid, personality: u32, model: &Model) -> Bases {
+    /// Where places are sought in a space that a task has just been given by `execve`: where the kernel would.
+    ///
+    /// Without randomisation the stack's limit says where that is. With it, the kernel's own maps do: what it placed first (the loader, a
+    /// program that is position-independent and needs none, `[vdso]`) ends at the base. Where it placed none, one is drawn.
+    pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
         let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();
-        let start_stack = model.layout().start_stack;
-        let stack = model.area_at(start_stack).map_or(task, |a| a.start);
-        // The kernel put the loader right below where it would have gone on.
-        let special = |area: &Area<Inode>| matches!(area.object, Object::Special(_));
-        let loader = model.areas().rev().find(|a| a.end <= stack && !special(a.area));
-        let gap = stack_limit.clamp(128 << 20, task / 6 * 5);
-        // Random numbers may have put the stack far below the end.
-        let guard = self.config.stack_guard_pages * page;
-        let default = (task.saturating_sub(gap)).min(stack.saturating_sub(gap + guard)) / page * page;
-        let mut top_down = loader.map(|a| a.end).filter(|end| *end > task / 4 * 3).unwrap_or(default).min(default);
-        let mut bottom_up = (task / 3).next_multiple_of(page);
-        if let Some(seed) = self.engine.seed {
+        let compat = self.legacy || personality & ADDR_COMPAT_LAYOUT != 0;
+        let random = self.random && personality & ADDR_NO_RANDOMIZE == 0;
+        let highest = Bases::at_exec(task, stack_limit, random.then_some(0));
+        let shift = random.then(|| {
+            let shift = if compat {
+                model
+                    .areas()
+                    .map(|a| a.start)
+                    .find(|start| *start >= highest.bottom_up)
+                    .map(|at| at - highest.bottom_up)
+            } else {
+                model.areas().map(|a| a.end).rfind(|end| *end <= highest.top_down).map(|end| highest.top_down - end)
+            };
             // As many bits as Linux takes.
+            shift.filter(|shift| *shift < MOST_RANDOM).unwrap_or_else(|| self.rng.u64(..1 << 28) * page)
+        });
+        let found = Bases::at_exec(task, stack_limit, shift);
+        let (mut top_down, mut bottom_up) = (found.top_down, found.bottom_up);
+        if let Some(seed) = self.engine.seed {
             let away = fastrand::Rng::with_seed(seed).u64(..1 << 28) * page;
-            // A program of 32 bits has no such room, and is not decided.
             top_down = top_down.saturating_sub(away);
             bottom_up += away;
         }
-        let legacy = self.legacy || personality & ADDR_COMPAT_LAYOUT != 0 || self.engine.policy == Policy::BottomUp;
+        let legacy = compat || self.engine.policy == Policy::BottomUp;
         Bases { top_down, bottom_up, legacy, ..self.config.bases }
     }
 
@@ -199,11 +218,13 @@ impl Charge {
             return refuse(d.call, errno, Cause::Fault);
         }
         let known = |_: &Limits| {
-            !asker.hidden && self.knows(d, asker) && readable(model, d) && !on_a_driver(model, &acts_on(asker.tid, d))
+            let knows = !asker.hidden && !is_32_bit(model) && self.knows(d, asker);
+            knows && readable(model, d) && !on_a_driver(model, &acts_on(asker.tid, d))
         };
         let Some(limits) = asker.limits.filter(known) else { return self.left(d) };
         let mut host = Program::new(asker.tid);
         host.of = asker.of;
+        host.settings = Some(Rc::clone(&self.settings));
         let personality = Personality::from_bits_retain(asker.personality);
         let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
@@ -470,6 +491,11 @@ fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
     }
 }
 
+/// Whether a program of 32 bits was loaded: its calls of 64 bits find places elsewhere than others'.
+fn is_32_bit(model: &Model) -> bool {
+    (1..1 << 32).contains(&model.layout().start_stack)
+}
+
 /// `vm.max_map_count`.
 pub(crate) fn kernel_map_count() -> usize {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
@@ -503,7 +529,7 @@ fn features() -> Features {
 
 #[cfg(test)]
 mod tests {
-    use samara_mm::Flags;
+    use samara_mm::{Area, Flags, Object};
 
     use super::*;
 
@@ -521,16 +547,17 @@ mod tests {
     }
 
     #[test]
-    fn a_low_stack_leaves_room_for_no_seed() {
-        // As a program of 32 bits has it.
+    fn bases_are_in_reach() {
+        // As a program of 32 bits has it, whose maps tell nothing of where others' begin.
         let mut model = crate::model::empty();
         let stack = Area::new(Flags::READ | Flags::WRITE | Flags::GROWSDOWN, Object::Anonymous, 0);
         model.import(0xfffd_d000, 0xffff_e000, stack).unwrap();
         model.set_layout(samara_mm::Layout { start_stack: 0xffff_d000, ..model.layout() });
-        for seed in 0..50 {
-            let engine = Engine { seed: Some(seed), ..Engine::default() };
+        for seed in (0..50).map(Some).chain([None]) {
+            let engine = Engine { seed, ..Engine::default() };
             let bases = Charge::new(&engine).bases(std::process::id() as Tid, 0, &model);
-            assert!(bases.top_down < 0xfffd_d000 && bases.bottom_up >= 0x2aaa_aaaa_b000, "{bases:?}");
+            assert!(bases.top_down < 0x7fff_f7ff_f000 && bases.bottom_up >= 0x2aaa_aaaa_b000, "{bases:?}");
         }
+        assert!(is_32_bit(&model) && !is_32_bit(&crate::model::empty()));
     }
 }

@@ -29,7 +29,7 @@ fn run(arch: u32, nr: u32, args: [u64; 6]) -> u32 {
 
 #[test]
 fn agrees_with_decode_for_every_number() {
-    let interesting = [0u64, 21, 22, 35, 65, 67, 0x5356_4d41, 0x2003, 0xc020_aa00, 0x8010_aa01];
+    let interesting = [0u64, 16, 21, 22, 35, 65, 67, 0x5356_4d41, 0x2003, 0x4206, 0xc020_aa00, 0x8010_aa01];
     let mut stops = 0;
     for arch in [arch::AUDIT_NATIVE, arch::AUDIT_COMPAT] {
         for nr in (0..700).chain(0x4000_0000..0x4000_02bc) {

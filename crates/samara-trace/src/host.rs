@@ -3,12 +3,14 @@
 use std::cell::OnceCell;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::rc::Rc;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
 use nix::sys::statfs;
 use samara_mm::linux::{Host, OpenFile};
-use samara_mm::{Errno, FileMode, PageSize, Prot, Segment};
+use samara_mm::{Errno, FileMode, HugePlaces, PageSize, Prot, Segment, SharedHuge};
 
+use crate::huge_pages::Settings;
 use crate::kernel::{self, Descriptor};
 use crate::model::{self, Inode};
 use crate::sys::{self, Tid};
@@ -28,11 +30,27 @@ pub(crate) struct Program {
     nodes: OnceCell<Vec<u64>>,
     /// The size of the pages of what was asked for, if they are huge ones of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
+    /// What decides which places suit huge pages; `None`: no places are sought.
+    pub(crate) settings: Option<Rc<Settings>>,
 }
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
-        Program { tid, of: tid, file: false, unknown: false, bytes: 0, nodes: OnceCell::new(), huge: None }
+        Program {
+            tid,
+            of: tid,
+            file: false,
+            unknown: false,
+            bytes: 0,
+            nodes: OnceCell::new(),
+            huge: None,
+            settings: None,
+        }
+    }
+
+    /// What the settings say of shared memory.
+    fn shared(&self) -> SharedHuge {
+        self.settings.as_ref().map(|settings| settings.shared()).unwrap_or_default()
     }
 
     /// A file of which the kernel says what may be mapped of it.
@@ -69,13 +87,13 @@ impl Host<Inode> for Program {
             };
             mode.set(FileMode::WRITE_SEALED, write_sealed(&path));
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
-            Inode { huge: self.huge, ..named(&meta, false) }
+            Inode { huge: self.huge, ..named(&meta, self.shared().files) }
         } else if name == model::SECRET && file_system(&path) == Some(SECRETMEM_MAGIC) {
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
-            Inode { name: model::SECRET.into(), ..named(&meta, false) }
+            Inode { name: model::SECRET.into(), ..named(&meta, HugePlaces::Plain) }
         } else {
             // Nothing is asked of a file system that may have to ask somebody else, who may be waiting for us.
-            let mount = find_mount(self.tid, &mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
+            let mount = find_mount(self.tid, |m| m.id == mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
             let Some(mount) = mount else {
                 return self.not_known(Errno::EINVAL);
             };
@@ -87,7 +105,7 @@ impl Host<Inode> for Program {
             mode.set(FileMode::UNMAPPABLE, !kind.is_file());
             mode.set(FileMode::NOEXEC, mount.noexec);
             mode.set(FileMode::SWAP_FILE, is_swap_file(&meta));
-            named(&meta, kind.is_file() && HUGE.contains(&mount.kind.as_str()))
+            named(&meta, mount.places(self))
         };
         Ok(OpenFile { backing, mode })
     }
@@ -96,7 +114,8 @@ impl Host<Inode> for Program {
         // Who may attach it is the kernel's to say.
         self.file = true;
         let inode = u64::from(id as u32);
-        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), seeks_huge: false, huge: None };
+        let places = self.shared().files;
+        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge: None };
         match segment_bytes(self.tid, inode) {
             Some(bytes) => {
                 self.bytes = bytes;
@@ -140,7 +159,8 @@ impl Host<Inode> for Program {
 
     fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {
         // No file is like it: nothing merges with it in the trial.
-        Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), seeks_huge: false, huge: None })
+        let places = self.shared().anonymous;
+        Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), places, huge: None })
     }
 
     fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Inode, Errno> {
@@ -149,6 +169,21 @@ impl Host<Inode> for Program {
         let page = page.or_else(sys::huge_page).filter(|page| sys::free_huge_pages(*page).is_some());
         self.huge = Some(page.ok_or(Errno::EINVAL)?);
         Ok(Inode { huge: self.huge, ..self.shared_memory(0)? })
+    }
+
+    fn huge_places(&mut self, file: &Inode, moved: bool) -> HugePlaces {
+        if !moved {
+            return file.places;
+        }
+        match find_mount(self.tid, |mount| mount.dev == file.dev) {
+            // What overlayfs maps is a file of another file system.
+            Some(mount) if LOCAL.contains(&mount.kind.as_str()) && mount.kind != "overlay" => mount.places(self),
+            None if SHARED_MEMORY.iter().any(|name| file.name.starts_with(name)) => self.shared().files,
+            _ => {
+                self.unknown = true;
+                HugePlaces::Plain
+            }
+        }
     }
 }
 
@@ -200,23 +235,55 @@ const LOCAL: &[&str] = &[
 /// Those of them that seek places that suit huge pages.
 const HUGE: &[&str] = &["ext4", "xfs", "btrfs"];
 
+/// How the names of shared memory begin that lies on no mount: memfds, System V segments, shared anonymous memory.
+const SHARED_MEMORY: &[&str] = &["/memfd:", "/SYSV", "/dev/zero"];
+
 /// A mounted file system, as far as maps ask.
 struct Mount {
+    /// Its number.
+    id: String,
+    dev: (u32, u32),
     kind: String,
     noexec: bool,
+    /// The option `huge`, if it has one.
+    huge: Option<String>,
 }
 
-/// The mount with this number, as a task sees it. `None`: one that nobody sees, as those of pipes, sockets and drivers.
-fn find_mount(tid: Tid, id: &str) -> Option<Mount> {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/mountinfo")).ok()?;
-    let line = text.lines().find(|l| l.split(' ').next() == Some(id))?;
-    // id parent dev root place options [tags...] - kind source options
-    let (own, system) = line.split_once(" - ")?;
-    let noexec = own.split(' ').nth(5)?.split(',').any(|option| option == "noexec");
-    Some(Mount { kind: system.split(' ').next()?.to_owned(), noexec })
+impl Mount {
+    fn read(line: &str) -> Option<Mount> {
+        // id parent dev root place options [tags...] - kind source options
+        let (own, system) = line.split_once(" - ")?;
+        let (own, system): (Vec<&str>, Vec<&str>) = (own.split(' ').collect(), system.split(' ').collect());
+        let (major, minor) = own.get(2)?.split_once(':')?;
+        Some(Mount {
+            id: (*own.first()?).to_owned(),
+            dev: (major.parse().ok()?, minor.parse().ok()?),
+            kind: (*system.first()?).to_owned(),
+            noexec: own.get(5)?.split(',').any(|option| option == "noexec"),
+            huge: system.get(2)?.split(',').find_map(|option| Some(option.strip_prefix("huge=")?.to_owned())),
+        })
+    }
+
+    /// Which places are sought for its files.
+    fn places(&self, host: &Program) -> HugePlaces {
+        match self.kind.as_str() {
+            "tmpfs" => host.shared().mounted(self.huge.as_deref()),
+            kind if HUGE.contains(&kind) => HugePlaces::FileSystem,
+            _ => HugePlaces::Plain,
+        }
+    }
 }
 
-fn named(meta: &Metadata, seeks_huge: bool) -> Inode {
+/// A mount as a task sees it, or if it sees none, as we do. `None`: one that nobody sees, as those of pipes, sockets and drivers.
+fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
+    let find = |of: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{of}/mountinfo")).ok()?;
+        text.lines().filter_map(Mount::read).find(&is)
+    };
+    find(&tid.to_string()).or_else(|| find("self"))
+}
+
+fn named(meta: &Metadata, places: HugePlaces) -> Inode {
     let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
-    Inode { dev, inode: meta.ino(), name: "".into(), seeks_huge, huge: None }
+    Inode { dev, inode: meta.ino(), name: "".into(), places, huge: None }
 }

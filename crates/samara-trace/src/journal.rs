@@ -24,6 +24,53 @@ pub(crate) struct Size {
     pub(crate) bytes: u64,
 }
 
+/// So many programs are named where a note is about several.
+const NAMED: usize = 3;
+
+/// What a program lacks under a recorder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lack {
+    /// The recorder may not read its memory.
+    Unreadable,
+    /// The user or group that its file gives it.
+    SetId,
+    /// The capabilities that its file gives it.
+    FileCaps,
+    /// Leave to trace one of the recorded processes, which have a tracer.
+    Tracing,
+}
+
+impl Lack {
+    fn text(self, count: u64, names: &[String]) -> String {
+        let (one, many, rest) = match self {
+            Lack::Unreadable => (
+                "program is",
+                "programs are",
+                "not to be read by this user: the areas are not known, so that nothing is compared or decided",
+            ),
+            Lack::SetId => (
+                "program is",
+                "programs are",
+                "set-user-ID or set-group-ID and ran without those privileges: only programs recorded by root have them",
+            ),
+            Lack::FileCaps => (
+                "program has",
+                "programs have",
+                "file capabilities and ran without them: only programs recorded by root have them",
+            ),
+            Lack::Tracing => (
+                "request to trace was",
+                "requests to trace were",
+                "refused, as a process has one tracer: debuggers, strace and LeakSanitizer do not work under samara",
+            ),
+        };
+        let subject = if count == 1 { one } else { many };
+        let more = if names.len() == NAMED && count > NAMED as u64 { ", ..." } else { "" };
+        let named = if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
+        format!("{count} {subject} {rest}{named}")
+    }
+}
+
 pub(crate) struct Journal<'a> {
     sink: &'a mut dyn Sink,
     failed: bool,
@@ -31,6 +78,8 @@ pub(crate) struct Journal<'a> {
     live: Size,
     /// Spaces that could not be compared, by the reason.
     unchecked: BTreeMap<String, u64>,
+    /// What several programs share: how many there were, and the first of their names.
+    shared: BTreeMap<Lack, (u64, Vec<String>)>,
     pub(crate) counters: Counters,
 }
 
@@ -42,6 +91,7 @@ impl<'a> Journal<'a> {
             start_ns,
             live: Size::default(),
             unchecked: BTreeMap::new(),
+            shared: BTreeMap::new(),
             counters: Counters::default(),
         }
     }
@@ -100,6 +150,15 @@ impl<'a> Journal<'a> {
         }
     }
 
+    /// A program runs otherwise than without a recorder, or is recorded otherwise. Told once for all of them.
+    pub(crate) fn lacks(&mut self, lack: Lack, program: String) {
+        let (count, names) = self.shared.entry(lack).or_default();
+        *count += 1;
+        if names.len() < NAMED && !program.is_empty() && !names.contains(&program) {
+            names.push(program);
+        }
+    }
+
     /// A space could not be compared with the kernel's maps.
     pub(crate) fn unchecked(&mut self, why: impl ToString) {
         *self.unchecked.entry(why.to_string()).or_default() += 1;
@@ -107,6 +166,9 @@ impl<'a> Journal<'a> {
 
     /// The totals, when all is over.
     pub(crate) fn finish(mut self) -> Counters {
+        for (lack, (count, names)) in std::mem::take(&mut self.shared) {
+            self.note(lack.text(count, &names));
+        }
         for (error, n) in std::mem::take(&mut self.unchecked) {
             let spaces = if n == 1 { "space" } else { "spaces" };
             self.note(format!("{n} {spaces} could not be compared with /proc/PID/maps: {error}"));

@@ -136,6 +136,18 @@ pub(crate) fn layout(tid: Tid) -> Layout {
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
+/// The name of a task, as its program or the task itself has given it.
+pub(crate) fn name(tid: Tid) -> String {
+    let bytes = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+}
+
+/// The personality of a task; 0 where it cannot be read.
+pub(crate) fn personality(tid: Tid) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
+    u32::from_str_radix(text.trim(), 16).unwrap_or(0)
+}
+
 /// What `/proc/TID/fdinfo` tells of a descriptor.
 pub(crate) struct Descriptor {
     /// As `open` was told.
@@ -251,6 +263,11 @@ impl Maps {
     pub(crate) fn open(tid: Tid, query: bool) -> Maps {
         let file = File::open(format!("/proc/{tid}/maps")).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT));
         Maps { file, query, name: Vec::new() }
+    }
+
+    /// Whether the recorder may not look at the space.
+    pub(crate) fn refused(&self) -> bool {
+        matches!(self.file, Err(libc::EACCES | libc::EPERM))
     }
 
     /// Whether single areas can be asked for.

@@ -187,6 +187,25 @@ pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     missed.then(|| std::fs::read_link(exe).unwrap_or_default())
 }
 
+/// The program that a process has just loaded, if its file would give it capabilities and it has them not.
+pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
+    let exe = format!("/proc/{tid}/exe");
+    let given = permitted(&sys::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;
+    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let set = |name: &str| u64::from_str_radix(status.lines().find_map(|l| l.strip_prefix(name))?.trim(), 16).ok();
+    // What the bounding set forbids, nobody gets.
+    let missed = given & set("CapBnd:")? & !set("CapPrm:")? != 0;
+    missed.then(|| std::fs::read_link(exe).unwrap_or_default())
+}
+
+/// The capabilities that a file permits: of struct vfs_cap_data, a word of version and flags, then twice {permitted, inheritable}.
+fn permitted(attribute: &[u8]) -> Option<u64> {
+    let (words, _) = attribute.as_chunks::<4>();
+    let word = |i: usize| words.get(i).map(|word| u64::from(u32::from_le_bytes(*word)));
+    Some(word(1)? | word(3).unwrap_or(0) << 32)
+}
+
 /// Errors of `ptrace` that mean no more than: the task has gone.
 pub(crate) fn gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH)

@@ -11,6 +11,15 @@ fn path_is_searched_as_execvp_does() {
 }
 
 #[test]
+fn capabilities_of_a_file_are_read() {
+    // Version 2, effective; CAP_NET_RAW and CAP_PERFMON.
+    let words: [u32; 5] = [0x0200_0001, 1 << 13, 0, 1 << 6, 0];
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    assert_eq!(permitted(&bytes), Some(1 << 13 | 1 << 38));
+    assert_eq!((permitted(&bytes[..7]), permitted(&[])), (None, None));
+}
+
+#[test]
 fn refusal_names_the_setting() {
     assert!(explain("2", "").contains("ptrace_scope is 2"));
     assert!(explain("3", "").contains("reboot"));

@@ -41,6 +41,7 @@ mod engine;
 mod explain;
 mod filter;
 mod host;
+mod huge_pages;
 mod job;
 mod journal;
 mod kernel;
@@ -69,7 +70,7 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 /// are reaped and not waited for.
 ///
 /// What a traced program may notice: nobody else can trace it or its children (a debugger in it is refused); set-user-ID programs
-/// run without their privileges unless the recorder is root (a note says so). While the
+/// and those with file capabilities run without their privileges unless the recorder is root (notes say so). While the
 /// program is a single task that makes calls in quick succession, it and the calling thread are bound to one processor, which saves
 /// waking the other one at every stop; the binding ends before the program could ask for it, and when it pauses.
 ///

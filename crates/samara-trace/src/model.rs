@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, Object, Overcommit, PageSize, Placed, Touches,
+    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, HugePlaces, Object, Overcommit, PageSize, Placed, Touches,
 };
 
 use crate::event::{AreaRecord, Step, StepKind};
@@ -18,8 +18,8 @@ pub(crate) struct Inode {
     pub(crate) inode: u64,
     /// As it was when it was mapped; a later rename does not make it another file.
     pub(crate) name: Arc<str>,
-    /// Its file system seeks places that suit huge pages: known of a file that is about to be mapped only.
-    pub(crate) seeks_huge: bool,
+    /// Which places are sought for it: known of what is about to be mapped only.
+    pub(crate) places: HugePlaces,
     /// The size of its pages, if they are huge ones of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
 }
@@ -51,8 +51,8 @@ impl Backing for Inode {
     fn is_secret(&self) -> bool {
         self.dev.0 == 0 && &*self.name == SECRET
     }
-    fn seeks_huge(&self) -> bool {
-        self.seeks_huge
+    fn huge_places(&self) -> HugePlaces {
+        self.places
     }
     fn huge_page(&self) -> Option<PageSize> {
         self.huge
@@ -113,7 +113,13 @@ fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
     if k.inode != 0 || k.dev != (0, 0) {
         let name = tagged("[anon_shmem:").map_or(name, |_| "/dev/zero (deleted)");
         return (
-            Object::File(Inode { dev: k.dev, inode: k.inode, name: name.into(), seeks_huge: false, huge: k.huge() }),
+            Object::File(Inode {
+                dev: k.dev,
+                inode: k.inode,
+                name: name.into(),
+                places: HugePlaces::Plain,
+                huge: k.huge(),
+            }),
             tagged("[anon_shmem:"),
         );
     }

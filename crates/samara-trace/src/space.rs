@@ -17,7 +17,7 @@ use crate::engine::Cause;
 use crate::event::{EventKind, Step, StepKind};
 use crate::explain;
 use crate::file::name_text;
-use crate::journal::{Journal, Size, Who};
+use crate::journal::{Journal, Lack, Size, Who};
 use crate::kernel::{self, KernelArea, Maps};
 use crate::model::{self, Inode, Model};
 use crate::reach::{self, Range};
@@ -71,6 +71,8 @@ pub(crate) struct Space {
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
     /// It has been compared for the last time, or it was told why not.
     finished: bool,
+    /// The recorder may not look at it: the model is empty, and stays so.
+    hidden: bool,
 }
 
 /// A part of the model, kept so that it can be put back: each range with all that stood in it.
@@ -122,6 +124,7 @@ impl Space {
     pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
         child.bases = self.bases;
+        child.hidden = self.hidden;
         let quiet = quiet && self.pending.is_empty();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -130,7 +133,9 @@ impl Space {
         let mut steps = Vec::new();
         let mut grown = Vec::new();
         let mut misfit = None;
-        if let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t)) {
+        if !child.hidden
+            && let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t))
+        {
             journal.counters.checks += 1;
             if let Found::Differs(how) = check::compare(&mut child.model, &areas, reach::ALL, &mut steps, &mut grown) {
                 misfit = Some(how);
@@ -170,6 +175,7 @@ impl Space {
             window: Vec::new(),
             recent: VecDeque::new(),
             finished: false,
+            hidden: false,
         }
     }
 
@@ -180,8 +186,17 @@ impl Space {
         }
     }
 
+    /// Whether nothing can be known of it, as its program may not be read.
+    pub(crate) fn hidden(&self) -> bool {
+        self.hidden
+    }
+
     /// Takes the whole of the kernel's view.
     fn fill(&mut self, tid: Tid, journal: &mut Journal<'_>) {
+        if self.maps.refused() {
+            self.hidden = true;
+            return journal.lacks(Lack::Unreadable, kernel::name(tid));
+        }
         let areas = kernel::smaps(tid).or_else(|error| {
             journal.note(format!("/proc/PID/smaps cannot be read ({error}): the flags of areas are guessed"));
             self.maps.text().map(|t| kernel::parse(&t))
@@ -207,6 +222,9 @@ impl Space {
 
     /// A call returned. `others`: calls of other tasks in this space are in flight.
     pub(crate) fn returned(&mut self, call: Returned, others: bool, journal: &mut Journal<'_>) {
+        if self.hidden {
+            return self.tell_call(&call, Attempt::default(), journal);
+        }
         if !self.pending.is_empty() {
             self.pending.push(call);
             return self.settle_pending(others, journal);
@@ -426,6 +444,10 @@ impl Space {
 
     /// The last task of the space is about to end: compares everything, to the byte.
     pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
+        if self.hidden {
+            self.finished = true;
+            return;
+        }
         if !self.pending.is_empty() {
             self.settle_pending(false, journal);
         }
@@ -481,7 +503,7 @@ impl Space {
 
     /// The space is no more; `ends`: because its last task has ended.
     pub(crate) fn close(mut self, ends: bool, journal: &mut Journal<'_>) {
-        if ends && !self.finished {
+        if ends && !self.finished && !self.hidden {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
         // Calls of which the end was never seen to fit: their tasks are gone, and nobody can say any more.

@@ -14,7 +14,7 @@ use samara_mm::PageSize;
 mod limits;
 mod origin;
 mod signals;
-pub(crate) use limits::{capabilities, limits, mdwe, memory, merges_pages, set_limit};
+pub(crate) use limits::{attribute, capabilities, limits, mdwe, memory, merges_pages, set_limit};
 pub(crate) use signals::{Signals, stop_self};
 
 /// A process or thread id.

@@ -85,8 +85,10 @@ impl Space {
 
     /// Writes an event that shows the whole space.
     pub(crate) fn tell_all(&mut self, mut event: Event, journal: &mut Journal<'_>) {
-        event.window = Some(reach::ALL);
-        event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);
+        if !self.hidden() {
+            event.window = Some(reach::ALL);
+            event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);
+        }
         self.write(event, journal);
     }
 

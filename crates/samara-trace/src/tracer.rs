@@ -23,7 +23,7 @@ use crate::decide::{Charge, Decision};
 use crate::event::EventKind;
 use crate::filter;
 use crate::job::{Due, Job};
-use crate::journal::{Journal, Who};
+use crate::journal::{Journal, Lack, Who};
 use crate::kernel;
 use crate::launch::{self, Report, Started};
 use crate::pair::{IDLE_NS, Pair};
@@ -453,6 +453,14 @@ impl Tracer<'_> {
         if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
             task.personality = flight.decoded.args[0] as u32;
         }
+        if flight.decoded.call == Call::Ptrace && result == -i64::from(libc::EPERM) {
+            // PTRACE_TRACEME is about the caller, which we trace.
+            let of = if flight.decoded.args[0] == 0 { tid } else { flight.decoded.args[1] as Tid };
+            if self.tasks.contains_key(&of) {
+                self.journal.lacks(Lack::Tracing, kernel::name(tid));
+            }
+        }
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
         // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
         if flight.decoded.call == Call::Filter
             && result >= 0
@@ -522,10 +530,9 @@ impl Tracer<'_> {
             self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
         }
         if let Some(path) = launch::set_id(tid) {
-            self.journal.note(format!(
-                "{} is set-user-ID or set-group-ID and ran without those privileges: only programs recorded by root have them",
-                path.display()
-            ));
+            self.journal.lacks(Lack::SetId, path.display().to_string());
+        } else if let Some(path) = launch::file_caps(tid) {
+            self.journal.lacks(Lack::FileCaps, path.display().to_string());
         }
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
         let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
@@ -537,10 +544,9 @@ impl Tracer<'_> {
         self.next_space += 1;
         let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
         let mut space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
-        let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
-        let personality = u32::from_str_radix(text.trim(), 16).unwrap_or(0);
+        let personality = kernel::personality(tid);
         space.model.merge_pages(merges_pages);
-        if let Some(charge) = &self.charge {
+        if let Some(charge) = &mut self.charge {
             space.bases = charge.bases(tid, personality, &space.model);
             let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none
         }

@@ -58,6 +58,8 @@ const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 const PRCTLS: &[u32] = &[0x5356_4d41, 35, 65, 67];
 /// PR_SET_SECCOMP.
 const PRCTL_FILTER: &[u32] = &[22];
+/// PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_SEIZE.
+const PTRACE_BEGINS: &[u32] = &[0, 16, 0x4206];
 /// ARCH_MAP_VDSO_X32, _32, _64, ARCH_SHSTK_ENABLE, _DISABLE.
 const ARCH_PRCTLS: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 
@@ -94,6 +96,7 @@ pub(crate) const NATIVE: &[Row] = &[
     row_if(libc::SYS_ioctl, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
     row_if(libc::SYS_prctl, Call::Prctl, 0, PRCTLS),
     row_if(libc::SYS_arch_prctl, Call::ArchPrctl, 0, ARCH_PRCTLS),
+    row_if(libc::SYS_ptrace, Call::Ptrace, 0, PTRACE_BEGINS),
     row(libc::SYS_seccomp, Call::Filter),
     row_if(libc::SYS_prctl, Call::Filter, 0, PRCTL_FILTER),
     row(libc::SYS_personality, Call::Personality),
@@ -168,6 +171,7 @@ pub(crate) const COMPAT: &[Row] = &[
     row_if(54, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
     row_if(172, Call::Prctl, 0, PRCTLS),
     row_if(384, Call::ArchPrctl, 0, ARCH_PRCTLS),
+    row_if(26, Call::Ptrace, 0, PTRACE_BEGINS),
     row(354, Call::Filter),
     row_if(172, Call::Filter, 0, PRCTL_FILTER),
     row(136, Call::Personality),

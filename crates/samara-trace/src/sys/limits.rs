@@ -1,5 +1,6 @@
 //! What a task may have: its resource limits and capabilities.
 
+use std::ffi::CStr;
 use std::io;
 use std::ptr;
 
@@ -92,4 +93,12 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     caps.set(Caps::SYS_ADMIN, has(ADMIN));
     caps.set(Caps::SYS_NICE, has(NICE));
     caps
+}
+
+/// An extended attribute of a file, through links; `None` where it has none, or a longer one than the recorder knows.
+pub(crate) fn attribute(path: &CStr, name: &CStr) -> Option<Vec<u8>> {
+    let mut value = [0; 64];
+    // SAFETY: both are strings that end; it writes no more than `value`, which is live, has room for.
+    let len = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    Some(value.get(..usize::try_from(len).ok()?)?.to_vec())
 }

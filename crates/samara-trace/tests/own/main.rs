@@ -8,6 +8,7 @@ mod busy;
 mod charge;
 mod corners;
 mod known;
+mod places;
 mod programs;
 mod rare;
 mod raw;
@@ -130,7 +131,7 @@ fn trials() -> Vec<Trial> {
     trials.push(Trial::test("not_found", not_found));
     trials.push(Trial::test("not_executable", not_executable));
     trials.push(Trial::test("script_without_interpreter_line", script));
-    for (name, body) in charge::TRIALS.iter().chain(recorder::TRIALS) {
+    for (name, body) in charge::TRIALS.iter().chain(places::TRIALS).chain(recorder::TRIALS) {
         trials.push(Trial::test(*name, body));
     }
     trials.push(Trial::test("sink_fails", sink_fails));

@@ -22,6 +22,9 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("inherited", inherited),
     ("too_few_files", too_few_files),
     ("set_user_id", set_user_id),
+    ("not_to_be_read_by_this_user", unreadable),
+    ("file_capabilities", file_capabilities),
+    ("tracers_are_refused", tracers),
 ];
 
 /// Is a recorder, if the arguments say so: its exit code.
@@ -44,6 +47,17 @@ pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
     if args.get(1).is_some_and(|a| a == "--record-any") {
         let outcome = record(&Options::new(&args[2]).args(&args[3..]), &mut Vec::new());
         return Some(std::process::ExitCode::from(u8::from(outcome.is_err())));
+    }
+    if args.get(1).is_some_and(|a| a == "--record-notes") {
+        let mut options = Options::new(&args[3]).args(&args[4..]);
+        options.engine = (args[2] == "decided").then(Default::default);
+        let mut events = Vec::new();
+        let Ok(outcome) = record(&options, &mut events) else { return Some(std::process::ExitCode::from(2)) };
+        println!("differences {}", outcome.counters.differences);
+        println!("areas {}", events.iter().map(|e| e.areas.len()).sum::<usize>());
+        println!("decided {}", outcome.counters.decisions.map_or(0, |d| d.decided));
+        outcome.counters.notes.iter().for_each(|note| println!("note {note}"));
+        return Some(std::process::ExitCode::from(u8::from(!outcome.status.success())));
     }
     if args.get(1).is_some_and(|a| a == "--record-files") {
         let outcome = record(&Options::new(&args[0]).args(["--program", "siblings"]), &mut Vec::new());
@@ -258,4 +272,78 @@ fn set_user_id() -> Result<(), Failed> {
     }
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o2755))?;
     expect("a note", note(&file)?)
+}
+
+/// A copy of this binary that others may run, and a program of ours, in a folder that they may search.
+fn for_others(dir: &std::path::Path) -> Result<Option<[std::path::PathBuf; 2]>, Failed> {
+    use std::os::unix::fs::PermissionsExt;
+    let (own, mode) = (dir.join("own"), |mode| std::fs::Permissions::from_mode(mode));
+    std::fs::set_permissions(dir, mode(0o755))?;
+    std::fs::copy(std::env::current_exe()?, &own)?;
+    std::fs::set_permissions(&own, mode(0o755))?;
+    let Some(program) = crate::places::build(dir, "program", &["-static", "-fno-pie"]) else { return Ok(None) };
+    std::fs::set_permissions(&program, mode(0o111))?;
+    Ok(Some([own, program]))
+}
+
+/// What a recorder without privileges says of a program that it runs; `None`: no such recorder runs here.
+fn noted_by_others(own: &std::path::Path, args: &[&str]) -> Result<Option<String>, Failed> {
+    use std::os::unix::process::CommandExt;
+    const NOBODY: u32 = 65534;
+    let mut command = std::process::Command::new(own);
+    if raw::call(libc::SYS_geteuid, [0; 6]) == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    match command.arg("--record-notes").args(args).output() {
+        Ok(out) if out.status.success() => Ok(Some(String::from_utf8_lossy(&out.stdout).into_owned())),
+        Ok(out) => Err(format!("{args:?}: {}: {}", out.status, String::from_utf8_lossy(&out.stderr)).into()),
+        Err(why) => {
+            println!("skipped: another user may not run what is in the folder for temporary files: {why}");
+            Ok(None)
+        }
+    }
+}
+
+/// A program that its user may run and not read: nothing is made up, and that is told once for all its loads.
+fn unreadable() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let Some([own, program]) = for_others(dir.path())? else { return Ok(()) };
+    let script = format!("for i in 1 2 3; do {} deep || exit 1; done", program.display());
+    for how in ["recorded", "decided"] {
+        let Some(one) = noted_by_others(&own, &[how, &program.to_string_lossy(), "deep"])? else { return Ok(()) };
+        let lines: Vec<&str> = one.lines().collect();
+        expect(&format!("{how}: {one}"), lines[..3] == ["differences 0", "areas 0", "decided 0"])?;
+        let told = lines[3..].iter().filter(|l| l.contains("1 program is not to be read")).count();
+        expect(&format!("{how}: told once, and nothing else: {one}"), told == 1 && lines.len() == 4)?;
+        let Some(three) = noted_by_others(&own, &[how, "sh", "-c", &script])? else { return Ok(()) };
+        let told: Vec<&str> = three.lines().filter(|l| l.starts_with("note")).collect();
+        let once = told.len() == 1 && told[0].contains("3 programs are not to be read");
+        expect(&format!("{how}: {three}"), once && three.starts_with("differences 0\n"))?;
+    }
+    Ok(())
+}
+
+/// Capabilities that a program's file gives it are lost under a recorder without privileges, and that is told.
+fn file_capabilities() -> Result<(), Failed> {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir()?;
+    let Some([own, program]) = for_others(dir.path())? else { return Ok(()) };
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    let set = std::process::Command::new("setcap").arg("cap_net_raw+ep").arg(&program).status();
+    if !set.is_ok_and(|status| status.success()) {
+        println!("skipped: file_capabilities: no setcap, or no leave to use it");
+        return Ok(());
+    }
+    let script = format!("{0} deep && {0} deep", program.display());
+    let Some(text) = noted_by_others(&own, &["decided", "sh", "-c", &script])? else { return Ok(()) };
+    let told: Vec<&str> = text.lines().filter(|l| l.contains("file capabilities")).collect();
+    expect(&text, told.len() == 1 && told[0].contains("2 programs have") && text.starts_with("differences 0\n"))
+}
+
+/// Processes that ask to be traced, as a debugger's do, are refused, and that is told once.
+fn tracers() -> Result<(), Failed> {
+    let outcome =
+        record(&Options::new(std::env::current_exe()?).args(["--program", "asks-to-trace"]), &mut Vec::new())?;
+    let told: Vec<&String> = outcome.counters.notes.iter().filter(|n| n.contains("to trace")).collect();
+    expect(&format!("{told:?}"), outcome.status.success() && told.len() == 1 && told[0].starts_with("3 requests"))
 }

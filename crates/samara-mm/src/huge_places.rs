@@ -1,0 +1,83 @@
+//! Which places suit the huge pages of what is mapped, and what Linux's settings say of shared memory. Knows neither areas nor where
+//! there is room.
+//!
+//! The rules for shared memory are from the running kernel (6.18), setting by setting; tests/place.rs compares them with it.
+
+use crate::space::PageSize;
+use alloc::string::String;
+
+/// Which places an object's maps are sought at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HugePlaces {
+    /// Any.
+    #[default]
+    Plain,
+    /// Those that suit the machine's huge pages ([`Bases::huge`](crate::Bases::huge)), as of a file of ext4, xfs or btrfs.
+    FileSystem,
+    /// Those that suit huge pages of this size, as of shared memory: a memfd, a System V segment, shared anonymous memory, a file of a tmpfs. Where the place
+    /// that is found first does not suit, another one is sought.
+    Shared(PageSize),
+}
+
+/// What Linux's settings say of huge pages for shared memory.
+///
+/// ```
+/// use samara_mm::{HugePlaces, PageSize, SharedHuge};
+/// let of_64k = [(PageSize::new(65536).unwrap(), "[always] inherit within_size advise never".to_string())];
+/// let huge = SharedHuge::new("always within_size advise [never] deny force", of_64k, Some(PageSize::M2));
+/// assert_eq!(huge.anonymous, HugePlaces::Shared(PageSize::new(65536).unwrap()));
+/// assert_eq!(huge.files, HugePlaces::Plain);
+/// assert_eq!(huge.mounted(Some("within_size")), HugePlaces::Shared(PageSize::M2));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SharedHuge {
+    /// For maps of memfds and System V segments, and for shared anonymous memory that moves.
+    pub files: HugePlaces,
+    /// For new shared anonymous memory.
+    pub anonymous: HugePlaces,
+    /// For files of a tmpfs that was mounted with huge pages.
+    with_option: HugePlaces,
+    /// For files of one that was not.
+    without_option: HugePlaces,
+}
+
+impl SharedHuge {
+    /// Reads the texts of `shmem_enabled` in `/sys/kernel/mm/transparent_hugepage` (empty where there is none) and in its folders for one size of
+    /// pages each. `huge`: the machine's huge pages (`hpage_pmd_size`); `None`: it has none. `sizes` is asked only where it matters.
+    pub fn new(
+        enabled: &str,
+        sizes: impl IntoIterator<Item = (PageSize, String)>,
+        huge: Option<PageSize>,
+    ) -> SharedHuge {
+        let plain = SharedHuge::default();
+        let Some(huge) = huge.map(HugePlaces::Shared) else { return plain };
+        match chosen(enabled) {
+            Some("force") => SharedHuge { files: huge, anonymous: huge, with_option: huge, without_option: huge },
+            Some("always" | "within_size" | "advise") => {
+                SharedHuge { files: huge, anonymous: huge, with_option: huge, ..plain }
+            }
+            Some("never") => {
+                // What one size inherits is `never`.
+                let on = |text: &str| matches!(chosen(text), Some("always" | "within_size" | "advise"));
+                let sizes = sizes.into_iter().filter(|(_, text)| on(text)).map(|(size, _)| size);
+                let largest = sizes.max_by_key(|size| size.bytes());
+                let anonymous = largest.map_or(HugePlaces::Plain, HugePlaces::Shared);
+                SharedHuge { anonymous, with_option: huge, ..plain }
+            }
+            _ => plain,
+        }
+    }
+
+    /// For files of a tmpfs that was mounted with this option `huge=`.
+    pub fn mounted(&self, option: Option<&str>) -> HugePlaces {
+        match option {
+            Some("always" | "within_size" | "advise") => self.with_option,
+            _ => self.without_option,
+        }
+    }
+}
+
+/// The word of a setting that is in force: the one in brackets.
+fn chosen(text: &str) -> Option<&str> {
+    text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
+}

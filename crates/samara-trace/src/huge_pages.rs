@@ -1,0 +1,52 @@
+//! The machine's settings of huge pages, as they are at each call: those of shared memory may change at any time. Knows no files but its own.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use samara_mm::{PageSize, SharedHuge};
+
+const DIR: &str = "/sys/kernel/mm/transparent_hugepage";
+
+/// The settings' files, kept open.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// The machine's huge pages.
+    huge: Option<PageSize>,
+    /// `shmem_enabled`; `None`: this kernel has none.
+    shared: Option<File>,
+    /// The same for pages of one size.
+    sizes: Vec<(PageSize, File)>,
+}
+
+impl Settings {
+    pub(crate) fn open() -> Settings {
+        let huge = std::fs::read_to_string(format!("{DIR}/hpage_pmd_size")).ok();
+        let huge = huge.and_then(|text| PageSize::new(text.trim().parse().ok()?));
+        let folders = std::fs::read_dir(DIR).into_iter().flatten().flatten();
+        let sizes = folders.filter_map(|folder| {
+            let name = folder.file_name();
+            let kib: u64 = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            let file = File::open(folder.path().join("shmem_enabled")).ok()?;
+            Some((PageSize::new(kib.checked_mul(1024)?)?, file))
+        });
+        Settings { huge, shared: File::open(format!("{DIR}/shmem_enabled")).ok(), sizes: sizes.collect() }
+    }
+
+    /// The size of the machine's huge pages in bytes; 0 where it has none.
+    pub(crate) fn huge(&self) -> u64 {
+        self.huge.map_or(0, PageSize::bytes)
+    }
+
+    /// What they say of shared memory now.
+    pub(crate) fn shared(&self) -> SharedHuge {
+        let enabled = self.shared.as_ref().map(text).unwrap_or_default();
+        SharedHuge::new(&enabled, self.sizes.iter().map(|(size, file)| (*size, text(file))), self.huge)
+    }
+}
+
+/// The file's text, which is short.
+fn text(file: &File) -> String {
+    let mut bytes = [0; 128];
+    let len = file.read_at(&mut bytes, 0).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..len]).into_owned()
+}
