@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The long campaigns, with seeds that nobody has tried; not a part of CI. Takes an hour and more. Each prints what repeats it; the last line has
+# the counts of all. SAMARA_SEED=N repeats a run. Campaigns can be named: `ci/long.sh races calls`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+seed=${SAMARA_SEED:-$(date +%s)}
+export SAMARA_SEED=$seed
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+done=()
+
+# Runs a campaign, shows its end where it fails, and leaves its output in the log.
+campaign() { "$@" >"$log" 2>&1 || { tail -n 200 "$log"; echo "long: SAMARA_SEED=$seed fails in: $*"; exit 1; }; }
+
+# Random operations on the tree, against the oracle.
+tree() {
+    campaign ci/properties.sh
+    done+=("$(grep -oE '[0-9]+ random operations' "$log" | tail -n 1) on the tree")
+}
+
+# Random calls on the model, beside the running kernel.
+calls() {
+    local n=0 at
+    for at in 0 1 2; do
+        campaign cargo run --quiet --release --package samara-cli -- check --ops 1000000 --seed "$((seed + at))"
+        n=$((n + 1000000))
+    done
+    done+=("$n calls beside the kernel")
+}
+
+# Programs whose threads race for the same pages, under `trace` and under `run`.
+races() {
+    SAMARA_RACES=${SAMARA_RACES:-738} campaign cargo test --package samara-trace --test own -- --exact races --nocapture
+    grep -oE 'races: [0-9].*' "$log" || true
+    done+=("$(grep -oE 'races: [0-9]+ programs' "$log" | grep -oE '[0-9]+') racing programs")
+}
+
+# What threads do to a shared tree, with more preemptions than in CI.
+models() {
+    LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} campaign ci/models.sh
+    done+=("$(grep -c ' ways' "$log") models")
+}
+
+# The fuzz targets, ten minutes each.
+fuzz() {
+    campaign ci/fuzz.sh "${SAMARA_FUZZ_SECONDS:-600}"
+    done+=("$(grep -c 'without a failure' "$log") fuzz targets of ${SAMARA_FUZZ_SECONDS:-600} s")
+}
+
+for name in "${@:-tree calls races models fuzz}"; do
+    for one in $name; do
+        start=$SECONDS
+        "$one"
+        echo "long: $one: $((SECONDS - start)) s"
+    done
+done
+printf 'long: no failure, seed %s: %s\n' "$seed" "$(printf '%s; ' "${done[@]}" | sed 's/; $//')"
