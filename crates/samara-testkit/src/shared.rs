@@ -263,7 +263,11 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
             Op::Reserve(stores) => {
                 on.map.write().reserve(usize::from(*stores)).map(drop).map_err(|error| error.to_string())
             }
-            Op::Release => self.reclaim(on),
+            Op::Release => {
+                self.reclaim(on)?;
+                on.map.write().release();
+                Ok(())
+            }
             Op::TryClone { .. } | Op::FromSorted { .. } | Op::Rebuild | Op::Clear => self.whole(on, op),
             Op::Verb(verb) => self.verb(on, verb),
             Op::Shared(shared) => self.shared(on, shared),
@@ -379,8 +383,10 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
 
     /// Operations that put another map in the place of all.
     fn whole<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, op: &Op<K>) -> Outcome {
+        let packs = self.next_id().is_multiple_of(2);
         let mut write = on.map.write();
         let done = match op {
+            Op::Rebuild if packs => write.shrink_to_fit(),
             Op::TryClone { keep_copy } => match write.try_clone() {
                 Ok(copy) if *keep_copy => write.set(copy),
                 copy => copy.map(drop),

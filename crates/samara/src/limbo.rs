@@ -40,7 +40,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         self.log.retired.len() - self.stamped >= R::BATCH
     }
 
-    /// Frees what no reader sees any more, or hands it over to `freed`, where what was there before goes. Unless `now`, only if much has been
+    /// Frees what no reader sees any more, or hands it over to `freed`. Unless `now`, only if much has been
     /// taken out since it was last looked at.
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
@@ -49,10 +49,10 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         now: bool,
         leaves: &mut Spare<Leaf<V, K, S>>,
         inners: &mut Spare<Inner<K, S>>,
-        freed: &mut Freed<V, K, S>,
+        freed: &mut Freed<'_, V, K, S>,
     ) {
         if now || self.is_due() {
-            freed.clear();
+            freed.returned().take(leaves);
             self.stamp(reclaim);
             self.free(reclaim, leaves, inners, freed);
             self.tidy(NOTES);
@@ -82,7 +82,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         reclaim: &R,
         leaves: &mut Spare<Leaf<V, K, S>>,
         inners: &mut Spare<Inner<K, S>>,
-        freed: &mut Freed<V, K, S>,
+        freed: &mut Freed<'_, V, K, S>,
     ) {
         while let Some((stamp, nodes)) = self.batches.front_mut() {
             if !reclaim.has_passed(stamp) {
@@ -98,7 +98,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
                 if let Some(node) = self.log.pop() {
                     // SAFETY: X1: it was taken out before the stamp, which has passed.
                     unsafe {
-                        if Freed::<V, K, S>::takes(node.fate) {
+                        if Freed::<'_, V, K, S>::takes(node.fate) {
                             freed.take(node);
                         } else {
                             free(node, leaves, inners);

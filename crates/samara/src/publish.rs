@@ -191,12 +191,17 @@ pub(crate) struct Bench<V, K: Key, S: Shape, R: Reclaim> {
 /// Nodes of each kind that are kept for the next stores, at most: so many, and so many bytes.
 const POOL: (usize, usize) = (1024, 1 << 20);
 
+/// How many nodes of so many bytes that are.
+pub(crate) const fn most(bytes: usize) -> usize {
+    let fit = POOL.1 / crate::node::max(bytes, 1);
+    if fit < POOL.0 { fit } else { POOL.0 }
+}
+
 impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
     pub(crate) fn new() -> Self {
         let mut part = Tree::new();
-        let most = |bytes: usize| POOL.0.min(POOL.1 / bytes.max(1)) as u32;
-        part.leaves.pool(most(Leaf::<V, K, S>::BYTES));
-        part.inners.pool(most(Inner::<K, S>::BYTES));
+        part.leaves.pool(most(Leaf::<V, K, S>::BYTES) as u32);
+        part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
         Bench { part, limbo: Limbo::new(Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 
@@ -212,7 +217,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
 
     /// Frees what no reader can see any more, if it is time to ask for it, or `now`; what has values to be dropped goes to `freed`. Tells how
     /// many bytes still wait.
-    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<V, K, S>) {
+    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, V, K, S>) {
         let Bench { part, limbo } = self;
         point(Point::Collecting);
         limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);

@@ -4,6 +4,7 @@
 use crate::epoch::Epoch;
 use crate::error::{AllocError, Busy, or_abort};
 use crate::fault::{Point, point};
+use crate::freed::Returned;
 use crate::guard::{SharedGuard, SharedReader};
 use crate::key::Key;
 use crate::lock::Lock;
@@ -145,6 +146,7 @@ pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     pub(crate) seats: Seats<Bench<V, K, S, R>>,
     /// For who holds `lock`, and has closed the seats.
     pub(crate) writer: UnsafeCell<Writer<V, K, S, R>>,
+    pub(crate) returned: Returned<V, K, S>,
     /// Goes last, after its stamps.
     pub(crate) reclaim: R,
 }
@@ -192,6 +194,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
             lock: Lock::new(),
             seats: Seats::new(),
             writer: UnsafeCell::new(Writer::new(home)),
+            returned: Returned::new(),
         }
     }
 

@@ -90,13 +90,13 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
-        let SharedRangeMap { published, seats, writer, reclaim, .. } = self.map;
+        let SharedRangeMap { published, seats, writer, reclaim, returned, .. } = self.map;
         if cfg!(debug_assertions) && seats.is_inside() {
             Reentry::Store.panic();
         }
         let (mut verb, mut spins) = (verb, 0);
         // Dropped once the thread is out again: values' drops may store.
-        let mut freed = Freed::new();
+        let mut freed = Freed::new(returned);
         while spins < PATIENCE {
             if let Some(inside) = seats.enter(self.seat) {
                 // SAFETY: A1, A3: nobody is alone, so nobody has the writer or its map mutably, and the seat's bench is this one's.

@@ -64,7 +64,7 @@ pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     _closed: Closed<'m, Bench<V, K, S, R>>,
     _held: Held<'m>,
     /// What the last call has found free. Dropped after the lock has been let go of: fields go in this order, and values' drops may store.
-    freed: Freed<V, K, S>,
+    freed: Freed<'m, V, K, S>,
 }
 
 impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
@@ -95,7 +95,7 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
             seats,
             _closed: closed,
             _held: held,
-            freed: Freed::new(),
+            freed: Freed::new(&map.returned),
         }
     }
 
@@ -119,11 +119,10 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many times, where many threads have come and
     /// gone); while a guard is held that may see it, nothing helps.
     pub fn reclaim(&mut self) -> usize {
-        self.freed.clear();
         self.collect(true);
         let reclaim = self.reclaim;
         for seat in self.seats.iter() {
-            let mut freed = Freed::new();
+            let mut freed = Freed::new(self.freed.returned());
             // SAFETY: A3: the seats are closed.
             unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true, &mut freed) };
             self.freed.append(freed);
@@ -135,7 +134,11 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// ever was. The map is as it is: nodes that a bulk build made stay where they are, for which there is
     /// [`shrink_to_fit`](Self::shrink_to_fit). O(nodes given back).
     pub fn release(&mut self) {
-        self.writer().0.bench.release();
+        let returned = self.freed.returned();
+        self.freed.clear();
+        let bench = &mut self.writer().0.bench;
+        returned.take(&mut bench.part.leaves);
+        bench.release();
         for seat in self.seats.iter() {
             // SAFETY: A3: the seats are closed.
             unsafe { (*seat.work.get()).release() };
@@ -147,6 +150,9 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         let (published, reclaim) = (self.published, self.reclaim);
         // SAFETY: as in `writer`.
         let writer = unsafe { self.writer.as_mut() };
+        if now || writer.bench.limbo.is_due() {
+            self.freed.clear(); // a handle that is kept for many stores does not keep what they free
+        }
         writer.bench.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
     }
 }

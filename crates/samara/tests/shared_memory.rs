@@ -102,7 +102,9 @@ fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, write
     let slabs = (SLAB * (stats.leaves + stats.inners)).min(N as usize * 24);
     let kept = live();
     println!("{what}: {} entries in {} bytes; {kept} live", stats.entries, stats.bytes);
-    assert!(kept <= needs + slabs + (1 + writers) * BENCH + REST, "{what}: {kept} bytes for {stats:?}");
+    // Leaves whose values had drops, on their way back.
+    let returned = if V::bytes() > 0 { 1024 * 512 } else { 0 };
+    assert!(kept <= needs + slabs + (1 + writers) * BENCH + returned + REST, "{what}: {kept} bytes for {stats:?}");
     map.write().release();
     assert!(live() <= needs + slabs + REST, "{what}: {} bytes for {stats:?} after release", live());
     map.write().shrink_to_fit().unwrap();

@@ -160,6 +160,7 @@ fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
     // Epochs of many threads go by slowly.
     let pending = (0..10_000).map(|_| write.reclaim()).find(|pending| *pending == 0);
     assert_eq!(pending, Some(0), "something is never freed");
+    drop(write); // and with it the values that were freed last
     // An entry that was cut in two has one value on both sides.
     let mut times: HashMap<u64, usize> = HashMap::new();
     whole.iter().for_each(|(_, value)| *times.entry(**value).or_default() += 2);
