@@ -6,7 +6,7 @@
 use crate::build;
 use crate::progress::progress;
 use crate::stats::{Row, Sample, table};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -17,13 +17,19 @@ pub struct Args {
     /// How often each program is run in each way.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Pairs of mmap and munmap in the loop.
+    /// Pairs of mmap and munmap in the loop, in each of its threads, and ten times as many as in each of its processes.
     #[arg(long, default_value_t = 20_000)]
     pub pairs: usize,
     /// One JSON object a line.
     #[arg(long)]
     pub json: bool,
 }
+
+/// Programs that `spawn_exec` runs, one after the other.
+const SPAWNS: usize = 100;
+/// C files of the project that `make_j2` builds, and functions in each.
+const UNITS: usize = 8;
+const FUNCTIONS: usize = 20;
 
 const WAYS: [&str; 4] = ["plain", "samara", "decided", "strace"];
 
@@ -40,14 +46,9 @@ pub fn run(args: &Args) -> Result<(), String> {
     } else {
         eprintln!("skipped: strace is not installed, so there is nothing to compare with");
     }
-    let mut programs: Vec<(&str, usize, Vec<OsString>)> =
-        vec![("mmap_loop", args.pairs, vec![mmap_loop.into(), args.pairs.to_string().into()])];
-    if runs("java", "-version") {
-        programs.push(("java_version", 1, vec!["java".into(), "-version".into()]));
-    } else {
-        eprintln!("skipped: java is not installed");
-    }
+    let spawn = build::program("samara-bench", "samara-bench-spawn")?;
     let dir = tempfile::tempdir().map_err(|error| format!("no directory for traces: {error}"))?;
+    let programs = programs(args, &mmap_loop, &spawn, dir.path())?;
     let bar = progress(u64::from(args.runs) * programs.len() as u64);
     let mut rows = Vec::new();
     for (name, n, program) in &programs {
@@ -81,6 +82,59 @@ pub fn run(args: &Args) -> Result<(), String> {
         print!("{}", table(&rows, ways[ways.len() - 1]));
     }
     Ok(())
+}
+
+/// A case: its name, how many calls, programs or files there are, and its command line.
+type Program = (&'static str, usize, Vec<OsString>);
+
+/// What is run.
+fn programs(args: &Args, mmap_loop: &Path, spawn: &Path, dir: &Path) -> Result<Vec<Program>, String> {
+    let line = |words: &[&dyn AsRef<OsStr>]| words.iter().map(|word| word.as_ref().to_owned()).collect::<Vec<_>>();
+    let pairs = args.pairs.to_string();
+    // A process that makes fewer calls has no start to speak of all the same.
+    let few = (args.pairs / 10).max(1);
+    let mut programs = vec![
+        ("mmap_loop", args.pairs, line(&[&mmap_loop, &pairs])),
+        ("mmap_threads_8", 8 * args.pairs, line(&[&mmap_loop, &pairs, &"8"])),
+        ("mmap_processes_16", 16 * few, line(&[&spawn, &"16", &"16", &mmap_loop, &few.to_string()])),
+        ("spawn_exec", SPAWNS, line(&[&spawn, &SPAWNS.to_string(), &"1", &"true"])),
+    ];
+    if runs("make", "--version") && runs("cc", "--version") {
+        let sources = dir.join("project");
+        project(&sources).map_err(|error| format!("the C project cannot be written: {error}"))?;
+        programs.push(("make_j2", UNITS, line(&[&"make", &"-B", &"-s", &"-j2", &"-C", &sources])));
+    } else {
+        eprintln!("skipped: make and a C compiler are not installed");
+    }
+    if runs("java", "-version") {
+        programs.push(("java_version", 1, line(&[&"java", &"-version"])));
+    } else {
+        eprintln!("skipped: java is not installed");
+    }
+    Ok(programs)
+}
+
+/// Writes a small C project: [`UNITS`] files of some functions each, and a makefile that makes one program of them.
+fn project(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let mut main = String::from("int main(void) { int sum = 0;\n");
+    let mut declared = String::new();
+    for unit in 0..UNITS {
+        let mut text = String::from("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n");
+        for f in 0..FUNCTIONS {
+            text += &format!(
+                "int f{unit}_{f}(int n) {{ char s[64]; int sum = 0; for (int i = 0; i < n; i++) {{ \
+                 snprintf(s, sizeof s, \"%d\", i * {f}); sum += (int)strlen(s); }} return sum; }}\n"
+            );
+        }
+        std::fs::write(dir.join(format!("unit{unit}.c")), text)?;
+        declared += &format!("int f{unit}_0(int);\n");
+        main += &format!("sum += f{unit}_0(3);\n");
+    }
+    std::fs::write(dir.join("main.c"), format!("{declared}{main}return sum == 0; }}\n"))?;
+    let objects: Vec<String> = (0..UNITS).map(|unit| format!("unit{unit}.o")).collect();
+    let rules = format!("prog: main.o {}\n\tcc -o $@ $^\n%.o: %.c\n\tcc -O1 -c -o $@ $<\n", objects.join(" "));
+    std::fs::write(dir.join("Makefile"), rules)
 }
 
 fn runs(program: &str, version: &str) -> bool {

@@ -39,8 +39,12 @@ impl Tracer<'_> {
             let compat = flight.decoded.compat;
             let offset = |i| if compat { arch::first_argument(arch::AUDIT_COMPAT) } else { arch::argument(i) };
             for (former, change) in flight.former.iter_mut().zip(decision.changes) {
-                // If it has gone, its end is reported.
-                *former = change.and_then(|(i, _)| Some((offset(i), sys::register(tid, offset(i)).ok()?)));
+                // If it has gone, its end is reported. An i386 call's arguments were translated.
+                let stood = |i: usize| {
+                    let shown = flight.decoded.args.get(i).copied().filter(|_| !compat);
+                    shown.or_else(|| sys::register(tid, offset(i)).ok())
+                };
+                *former = change.and_then(|(i, _)| Some((offset(i), stood(i)?)));
                 if let Some((i, value)) = change {
                     let _ = sys::set_word(tid, Word::Register(offset(i)), value);
                 }

@@ -54,9 +54,13 @@ pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Birth> {
 
 impl Tracer<'_> {
     /// A task made another one.
-    pub(super) fn newborn(&mut self, tid: Tid) {
-        let Ok(child) = sys::event_message(tid) else { return self.go(tid, Go::Cont, 0) };
-        let child = child as Tid;
+    pub(super) fn newborn(&mut self, tid: Tid, event: i32) {
+        let child = match sys::event_message(tid, event) {
+            Ok(child) => child as Tid,
+            // It was killed: its end is reported, and the child is taken in as an orphan.
+            Err(error) if launch::gone(&error) => return,
+            Err(_) => return self.go(tid, Go::Cont, 0),
+        };
         let now = sys::now_ns();
         let Some(parent) = self.tasks.get_mut(&tid) else { return };
         let flight = parent.flight.take();
@@ -101,6 +105,8 @@ impl Tracer<'_> {
         }
         if !thread {
             self.journal.counters.processes += 1;
+        } else if let Some(leader) = self.tasks.get_mut(&tgid) {
+            leader.threaded = true;
         }
         let undo = birth.and_then(|b| b.undo);
         let last_space = space.unwrap_or(0);
@@ -140,6 +146,8 @@ impl Tracer<'_> {
                 id = Some(self.next_space);
                 self.next_space += 1;
                 self.journal.counters.processes += 1;
+            } else if let Some(leader) = self.tasks.get_mut(&tgid) {
+                leader.threaded = true;
             }
             let last_space = id.unwrap_or(0);
             let task = Task { last_space, ..Task::new(tgid, id, 0) };

@@ -6,6 +6,8 @@
 //! can be heard has been heard. If another will run on, the space does, and the task is let go; if the others stand at their
 //! exit events too, or are past them, the space is compared; if one is still on its way, its report is waited for.
 //!
+//! A task that ends is let go at its exit event, with what it will report: its parent hears of its end as without us.
+//!
 //! - I1: a task waits only while every other one of its space waits too, has passed its exit event, or has to end; and
 //!   not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that the space was not compared is told.
 
@@ -32,7 +34,7 @@ impl Tracer<'_> {
         if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
             // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
             // preset (ENOSYS) does.
-            let filtered = sys::event_message(tid).is_ok_and(|code| libc::WTERMSIG(code as i32) == libc::SIGSYS);
+            let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
             if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
                 flight.decision.expect = None; // whatever it comes to, nobody will get it
             }
@@ -57,7 +59,7 @@ impl Tracer<'_> {
     /// The whole process ends with a thread that does not end by `exit`. Exceptions: a seccomp filter may kill one thread by
     /// SIGSYS, and a program that one thread loads kills the others.
     fn mark_dying(&mut self, tid: Tid) {
-        let filtered = sys::event_message(tid).is_ok_and(|code| libc::WTERMSIG(code as i32) == libc::SIGSYS);
+        let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
         let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
         let ends_alone = filtered || exits;
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
@@ -136,10 +138,52 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets a task go on from its exit event.
+    /// Lets a task go from its exit event, for good: what is left of it is its parent's. While a task is traced, its end is told to
+    /// us first, and a pidfd would tell all others that it has ended before its parent could ask for its status.
     fn let_end(&mut self, tid: Tid) {
         self.leave(tid, true);
-        self.go(tid, Go::Cont, 0);
+        let Some(code) = exit_code(tid).filter(|_| tid != self.root) else {
+            // We are its parent; or it was killed, and a later wait tells.
+            return self.go_on(tid, Go::Cont, 0);
+        };
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
+        let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
+        // The thread that ends last may decide the status of all.
+        let shown = if threaded { kernel::exit_status(tgid) } else { None };
+        if let Err(error) = sys::detach(tid) {
+            if !launch::gone(&error) {
+                self.journal.note(format!("a task could not be let go at its end: {error}"));
+            }
+            return self.go_on(tid, Go::Cont, 0);
+        }
+        self.pair.gone(tid);
+        self.end_task(tid, shown.unwrap_or(code));
+    }
+
+    /// Forgets a task of which nothing more will be heard; `status` is that of its process, as far as it is known. With its last
+    /// task the process has ended.
+    fn end_task(&mut self, tid: Tid, status: i32) {
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
+        let left = |(t, task): (&Tid, &Task)| task.tgid == tgid && *t != tid && *t != tgid;
+        let rest = self.tasks.get(&tgid).is_none_or(|t| t.threaded) && self.tasks.iter().any(left);
+        if tid != tgid {
+            self.tasks.remove(&tid);
+        }
+        match self.tasks.get_mut(&tgid) {
+            Some(leader) if tid == tgid || leader.let_go.is_some() => leader.let_go = Some(status),
+            _ => return, // its leader is still to end
+        }
+        if !rest && let Some(leader) = self.tasks.remove(&tgid) {
+            self.process_ended(tgid, status, leader.last_space);
+        }
+    }
+
+    fn process_ended(&mut self, pid: Tid, status: i32, space: SpaceId) {
+        let now = sys::now_ns();
+        let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
+        let mut event = self.journal.blank(EventKind::Exit, space, who);
+        event.result = i64::from(status);
+        self.journal.write(event);
     }
 
     /// A call whose end was not seen, because its task was killed and left without a stop.
@@ -179,7 +223,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task has ended.
+    /// A task has ended, and passed its exit event unseen: it was killed; or it is the program's first one.
     pub(super) fn gone(&mut self, tid: Tid, status: i32) {
         if !self.tasks.contains_key(&tid) {
             self.early.insert(tid, status);
@@ -189,28 +233,35 @@ impl Tracer<'_> {
         self.pair.gone(tid);
         self.lose_flight(tid);
         self.leave(tid, true);
-        let Some(task) = self.tasks.remove(&tid) else { return };
+        let Some(task) = self.tasks.get(&tid) else { return };
         if task.tgid != tid {
-            return;
+            let leader = self.tasks.get(&task.tgid).and_then(|t| t.let_go);
+            // Its parent may have taken the process away by now.
+            let shown = leader.and_then(|_| kernel::exit_status(task.tgid));
+            let known = leader.filter(|_| !libc::WIFSIGNALED(status)).unwrap_or(status);
+            return self.end_task(tid, shown.unwrap_or(known));
         }
-        let now = sys::now_ns();
+        let last_space = task.last_space;
+        self.tasks.remove(&tid);
         if tid == self.root {
             self.status = Some(ExitStatus::from_raw(status));
-            self.root_end_ns = now;
-            if task.last_space == 0 && self.failed.is_none() {
+            self.root_end_ns = sys::now_ns();
+            if last_space == 0 && self.failed.is_none() {
                 let failed = self.started.report().into_iter().find_map(|r| match r {
                     Report::NoExec(error) => Some(error),
                     Report::NoFilter(_) => None,
                 });
                 self.failed = failed;
             }
-            if task.last_space == 0 {
+            if last_space == 0 {
                 return;
             }
         }
-        let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-        let mut event = self.journal.blank(EventKind::Exit, task.last_space, who);
-        event.result = i64::from(status);
-        self.journal.write(event);
+        self.process_ended(tid, status, last_space);
     }
+}
+
+/// The status with which a task ends that stands at its exit event.
+fn exit_code(tid: Tid) -> Option<i32> {
+    sys::event_message(tid, libc::PTRACE_EVENT_EXIT).ok().map(|code| code as i32)
 }

@@ -148,6 +148,20 @@ pub(crate) fn personality(tid: Tid) -> u32 {
     u32::from_str_radix(text.trim(), 16).unwrap_or(0)
 }
 
+/// The status with which a process that ends will be reported to its parent (field 52 of `/proc/PID/stat`), once its last thread
+/// stands at its exit event. `None` where it is not shown.
+pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    exit_status_in(&String::from_utf8_lossy(&text))
+}
+
+fn exit_status_in(stat: &str) -> Option<i32> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let status = fields.get(52 - 3)?.parse().ok()?;
+    // Who may not see it is shown 0, as is where the stack starts (field 28).
+    (status != 0 || fields.get(28 - 3) != Some(&"0")).then_some(status)
+}
+
 /// What `/proc/TID/fdinfo` tells of a descriptor.
 pub(crate) struct Descriptor {
     /// As `open` was told.
@@ -391,6 +405,29 @@ mod tests {
         assert_eq!(fate_in(""), Fate::Ended);
         assert_eq!(fate(std::process::id() as Tid), Fate::Runs);
         assert_eq!(fate(Tid::MAX), Fate::Ended);
+    }
+
+    #[test]
+    fn exit_statuses_are_read() {
+        let stat = |stack: &str, status: &str| {
+            let fields: Vec<&str> = (3..=52)
+                .map(|n| {
+                    if n == 28 {
+                        stack
+                    } else if n == 52 {
+                        status
+                    } else {
+                        "7"
+                    }
+                })
+                .collect();
+            format!("12 (a) b) {}\n", fields.join(" "))
+        };
+        assert_eq!(exit_status_in(&stat("1234", "768")), Some(768));
+        assert_eq!(exit_status_in(&stat("1234", "0")), Some(0));
+        assert_eq!(exit_status_in(&stat("0", "9")), Some(9), "a zombie has no stack");
+        assert_eq!(exit_status_in(&stat("0", "0")), None, "we may not see it");
+        assert_eq!(exit_status_in("12 (x) Z 1"), None);
     }
 
     #[test]

@@ -108,12 +108,29 @@ pub(crate) fn seize(tid: Tid) -> io::Result<()> {
     unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, TRACE_OPTIONS as usize) }
 }
 
-/// The number that goes with a ptrace event (a new task's id, for one).
-pub(crate) fn event_message(tid: Tid) -> io::Result<u64> {
+/// Lets a stopped task go for good: what it does from now on is reported to its parent alone.
+pub(crate) fn detach(tid: Tid) -> io::Result<()> {
+    // SAFETY: it takes a number, the signal to deliver.
+    unsafe { ptrace(c_long::from(libc::PTRACE_DETACH), tid, 0, 0) }
+}
+
+/// The ptrace event at which a task stands, if it does.
+pub(crate) fn event(tid: Tid) -> Option<c_int> {
+    // siginfo_t, of 128 bytes: int si_signo, si_errno, si_code, ...
+    let mut info = [0i32; 32];
+    // SAFETY: it writes one siginfo_t, which `info` has room for.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GETSIGINFO), tid, 0, info.as_mut_ptr() as usize) }.ok()?;
+    (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
+}
+
+/// The number that goes with the ptrace event at which a task stands (a new task's id, for one). An error where it has
+/// left that event: it was killed, and the number would be another event's.
+pub(crate) fn event_message(tid: Tid, at: c_int) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
     // SAFETY: it writes one unsigned long.
     unsafe { ptrace(c_long::from(libc::PTRACE_GETEVENTMSG), tid, 0, ptr::from_mut(&mut message) as usize)? };
-    Ok(message)
+    // Asked afterwards: nothing leads back to an event that was left.
+    if event(tid) == Some(at) { Ok(message) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
 /// The word of the task's registers at `offset` of the user area.
@@ -443,6 +460,15 @@ impl CpuSet {
         // SAFETY: a valid set of the size given.
         unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &self.0) == 0 }
     }
+}
+
+/// The processor time that a process has used, all its threads together, in nanoseconds.
+pub(crate) fn cpu_time(pid: Tid) -> Option<u64> {
+    let mut clock: libc::clockid_t = 0;
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: both write to live variables; a process that has gone has no clock.
+    let done = unsafe { libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut t) == 0 };
+    done.then_some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
 /// Raises the soft limit of open files to the hard one (a maps file is kept open for each space).

@@ -7,6 +7,7 @@
 //!   is reported by a later wait, and its flight is settled at its exit event.
 //! - I4: a space is given up when its last task has passed its exit event (or has been seen dead without one); it is compared
 //!   while one of its tasks stands at that event and no other will use it any more (`ends`).
+//! - I5: stopped tasks are served in turn: none waits for more than one stop of each other task (`turns`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job` has us stop too); signals are delivered
 //! unchanged.
@@ -36,6 +37,10 @@ const HOLD_LIMIT_NS: u64 = 20_000_000;
 
 /// The same for a call that does not sleep: on a busy machine it only waits for a processor, or for us.
 const BUSY_LIMIT_NS: u64 = 1_000_000_000;
+
+/// After so many nanoseconds a stopped task is looked at anew before it is set going: it may have been killed. (To look each time
+/// would cost more than it finds.)
+const LONG_NS: u64 = 20_000;
 
 /// A call that has been entered and has not returned.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +88,11 @@ struct Task {
     filtered: bool,
     /// Its next call is one that was decided already, and is made anew.
     again: bool,
+    /// Of a process's first task: the process has had other threads.
+    threaded: bool,
+    /// Of a process's first task: it was let go at its exit event, and other threads of the process were left. Nothing more is heard
+    /// of it. With the status of the process as far as it is known.
+    let_go: Option<i32>,
 }
 
 impl Task {
@@ -97,6 +107,8 @@ impl Task {
             dying: false,
             filtered: false,
             again: false,
+            threaded: false,
+            let_go: None,
         }
     }
 }
@@ -114,6 +126,10 @@ struct Traffic {
 
 pub(crate) struct Tracer<'a> {
     tasks: HashMap<Tid, Task>,
+    /// What tasks reported and is not served yet, in the order in which it came; one report a task.
+    heard: VecDeque<(Tid, i32)>,
+    /// Since when the report is served that is served now.
+    served_ns: u64,
     /// Tasks that reported themselves before their parent's event did: what they reported last.
     early: HashMap<Tid, i32>,
     /// Tasks that stand at their exit events until it is known whether they are the last of their spaces.
@@ -145,6 +161,8 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let root = started.pid;
     let mut tracer = Tracer {
         tasks: HashMap::new(),
+        heard: VecDeque::new(),
+        served_ns: start_ns,
         early: HashMap::new(),
         ending: Vec::new(),
         spaces: HashMap::new(),
@@ -185,85 +203,6 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 }
 
 impl Tracer<'_> {
-    fn watch(&mut self) -> Result<(), RecordError> {
-        // All that could be heard was heard, and `ending` looked at.
-        let mut looked = false;
-        loop {
-            if self.signals.waiting() {
-                self.interrupted();
-            }
-            // Children that the recording thread had before are none of ours: it does not wait for their ends.
-            let last = self.tasks.is_empty() && self.early.is_empty();
-            let look = !looked && !self.ending.is_empty();
-            let pause = self.signals.pause();
-            let waited =
-                sys::wait_any(!last && !look && pause.is_none()).map_err(|e| RecordError::System("wait", e))?;
-            looked = false;
-            match waited {
-                Waited::Task(tid, status) => self.changed(tid, status),
-                Waited::Nothing => self.interrupted(),
-                Waited::NotYet if look => {
-                    self.end_tasks();
-                    looked = true;
-                }
-                Waited::NotYet if let Some(pause) = pause.filter(|_| !last) => {
-                    std::thread::sleep(pause);
-                    self.interrupted();
-                }
-                Waited::NotYet if kernel::traces_any() => std::thread::sleep(std::time::Duration::from_millis(1)),
-                Waited::NotYet | Waited::NoChild => return Ok(()),
-            }
-        }
-    }
-
-    /// A signal of ours interrupted the wait: the timer, or someone who wants something of the recorder.
-    fn interrupted(&mut self) {
-        let asked = self.signals.asked();
-        if let Some(signal) = asked.end {
-            if self.tasks.contains_key(&self.root) && self.status.is_none() {
-                sys::kill(self.root, signal);
-            } else {
-                // Only daemons are left. Without us their memory calls would fail, so they end with the recording.
-                self.journal
-                    .note(format!("signal {signal} ended the recording, and with it the processes that were left"));
-                self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
-            }
-        }
-        if asked.continued {
-            self.job.continued(sys::now_ns());
-        }
-        self.job_control();
-        let waiting: Vec<SpaceId> =
-            self.spaces.iter().filter(|(_, (_, t))| !t.held.is_empty()).map(|(id, _)| *id).collect();
-        self.pair.tick();
-        let idle = waiting.is_empty() && self.ending.is_empty() && !self.job.waits();
-        self.signals.tick(match (self.pair.bound(), idle) {
-            (true, _) => IDLE_NS,
-            (false, false) => HOLD_LIMIT_NS / 2,
-            (false, true) => 0,
-        });
-        waiting.into_iter().for_each(|id| self.release(id));
-    }
-
-    /// Stops with the program, and continues it when continued.
-    fn job_control(&mut self) {
-        let Some((tid, due)) = self.job.due(sys::now_ns()) else { return };
-        match due {
-            Due::Stop(signal) if sys::is_job() => {
-                let mut news = None;
-                sys::stop_self(signal, || {
-                    news = sys::wait_for(tid, false).ok();
-                    !matches!(news, Some(Waited::Task(..)))
-                });
-                if let Some(Waited::Task(tid, status)) = news {
-                    self.changed(tid, status);
-                }
-            }
-            Due::Stop(_) => {}
-            Due::Continue => sys::kill(self.root, libc::SIGCONT),
-        }
-    }
-
     /// One task changed state.
     fn changed(&mut self, tid: Tid, status: i32) {
         self.dispatch(tid, status);
@@ -296,8 +235,13 @@ impl Tracer<'_> {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
             0 => self.resume(tid, signal),
             libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(tid),
-            libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => self.newborn(tid),
-            libc::PTRACE_EVENT_EXEC => self.loaded(tid),
+            event @ (libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
+                self.newborn(tid, event);
+            }
+            libc::PTRACE_EVENT_EXEC => {
+                self.loaded(tid);
+                self.resume(tid, 0);
+            }
             libc::PTRACE_EVENT_EXIT => self.leaving(tid),
             libc::PTRACE_EVENT_STOP if group_stop => {
                 // It stays stopped until SIGCONT or death, as without us.
@@ -317,7 +261,17 @@ impl Tracer<'_> {
         self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
+    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there for the wait that reports it.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
+        let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
+        let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns);
+        let long = sys::now_ns().saturating_sub(since) > LONG_NS;
+        if !long || sys::event(tid) != Some(libc::PTRACE_EVENT_EXIT) {
+            self.go_on(tid, how, signal);
+        }
+    }
+
+    fn go_on(&mut self, tid: Tid, how: Go, signal: i32) {
         if let Err(error) = sys::resume(tid, how, signal)
             && !launch::gone(&error)
         {
@@ -338,6 +292,8 @@ impl Tracer<'_> {
             }
             Ok(SyscallInfo::Entry { arch, nr, args, .. }) => self.entry(tid, arch, nr, args),
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
+            // It was killed meanwhile and stands at its exit event, which a later wait reports.
+            Ok(SyscallInfo::None) if self.moved(tid, 0) => {}
             Ok(SyscallInfo::None) => self.resume(tid, 0),
             Err(error) => {
                 if !launch::gone(&error) {
@@ -350,22 +306,28 @@ impl Tracer<'_> {
 
     /// A call is about to run.
     fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6]) {
+        let several = self.tasks.len() > 1;
         let decoded = arch::decode(arch, nr, args, |at, bytes| sys::read_memory(tid, at, bytes));
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(decoded) = decoded else {
             task.flight = None;
             return self.resume(tid, 0);
         };
+        let (space, tgid) = (task.space, task.tgid);
         let now = sys::now_ns();
         if decoded.stays_out() || decoded.call.makes_task() {
             self.pair.end();
-        } else if self.every_call || self.tasks.len() > 1 {
+        } else if self.every_call {
             self.pair.stopped(tid, now, false);
+        } else if several {
+            let traffic = space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic);
+            let met = traffic.is_some_and(|t| !t.flying.is_empty() || !t.held.is_empty());
+            self.pair.met(tid, tgid, now, met);
         } else {
             self.pair.stopped(tid, now, true);
-            if self.pair.bound() {
-                self.signals.tick(IDLE_NS);
-            }
+        }
+        if self.pair.bound() {
+            self.signals.tick(IDLE_NS);
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let mut flight = Flight {
@@ -412,6 +374,14 @@ impl Tracer<'_> {
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         let mut go = Vec::new();
         while let Some(tid) = traffic.held.front().copied() {
+            // It was killed where it stood, and its end is to be served.
+            if self.heard.iter().any(|(t, _)| *t == tid) {
+                traffic.held.pop_front();
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.flight = None;
+                }
+                continue;
+            }
             let all = space.unsettled();
             let blocked =
                 |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all));
@@ -426,7 +396,7 @@ impl Tracer<'_> {
             }
             go.push(tid);
         }
-        if !traffic.held.is_empty() {
+        if !traffic.held.is_empty() && !self.pair.bound() {
             self.signals.tick(HOLD_LIMIT_NS / 2);
         }
         go.into_iter().for_each(|tid| self.admit(tid));
@@ -501,7 +471,12 @@ impl Tracer<'_> {
 
     /// A task loaded a program. `tid` is the process's id now, whichever thread it was that called.
     fn loaded(&mut self, tid: Tid) {
-        let former = sys::event_message(tid).map_or(tid, |t| t as Tid);
+        // Where it was killed meanwhile: the one of which a load is known to be under way.
+        let loads = |(t, task): (&Tid, &Task)| {
+            (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
+        };
+        let former = sys::event_message(tid, libc::PTRACE_EVENT_EXEC).map(|t| t as Tid);
+        let former = former.unwrap_or_else(|_| self.tasks.iter().find_map(loads).unwrap_or(tid));
         let now = sys::now_ns();
         if former != tid
             && let Some(caller) = self.tasks.remove(&former)
@@ -558,7 +533,6 @@ impl Tracer<'_> {
             task.dying = false;
             task.personality = personality;
         }
-        self.resume(tid, 0);
     }
 }
 
@@ -571,3 +545,6 @@ use births::{Birth, Undo};
 
 #[path = "ends.rs"]
 mod ends;
+
+#[path = "turns.rs"]
+mod turns;

@@ -15,6 +15,8 @@ const NAG_NS: u64 = 5_000_000;
 
 /// The signals that came, one bit each (all are below 32). Relaxed: lone flags, they guard no other data.
 static ASKED: AtomicI32 = AtomicI32::new(0);
+/// The timer has fired since the last look. Relaxed: as above.
+static TICKED: AtomicI32 = AtomicI32::new(0);
 /// The timer, for the handler.
 static TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 /// Whether [`TIMER`] holds one (a timer's id may be 0).
@@ -27,7 +29,9 @@ extern "C" fn on_ask(signal: c_int) {
     }
 }
 
-extern "C" fn on_tick(_: c_int) {}
+extern "C" fn on_tick(_: c_int) {
+    TICKED.store(1, Ordering::Relaxed);
+}
 
 /// Sets the timer's period; 0 stops it. Async-signal-safe.
 fn arm(timer: libc::timer_t, period_ns: u64) {
@@ -42,7 +46,7 @@ fn arm(timer: libc::timer_t, period_ns: u64) {
     }
 }
 
-/// The signal that the timer sends to the recording thread. It only interrupts a wait.
+/// The signal that the timer sends to the recording thread. It interrupts a wait.
 fn tick_signal() -> c_int {
     libc::SIGRTMAX() - 1
 }
@@ -70,6 +74,7 @@ impl Signals {
     /// [`stop_self`]). SIGTERM, SIGHUP and SIGCONT are kept for [`Signals::asked`].
     pub(crate) fn install() -> Signals {
         ASKED.store(0, Ordering::Relaxed);
+        TICKED.store(0, Ordering::Relaxed);
         let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0 };
         let tick: extern "C" fn(c_int) = on_tick;
         signals.set(tick_signal(), tick as libc::sighandler_t);
@@ -102,9 +107,9 @@ impl Signals {
         }
     }
 
-    /// Whether [`Signals::asked`] has something to say.
+    /// Whether [`Signals::asked`] has something to say, or the timer has fired since.
     pub(crate) fn waiting(&self) -> bool {
-        ASKED.load(Ordering::Relaxed) != 0
+        ASKED.load(Ordering::Relaxed) != 0 || TICKED.load(Ordering::Relaxed) != 0
     }
 
     /// Where there is no timer (`ulimit -i` allows none) and waits should be interrupted: how often. They must not block then.
@@ -114,6 +119,7 @@ impl Signals {
 
     /// What was asked since the last look. The timer goes on as the handler left it: [`Signals::tick`] is next.
     pub(crate) fn asked(&mut self) -> Asked {
+        TICKED.store(0, Ordering::Relaxed);
         let bits = ASKED.swap(0, Ordering::Relaxed);
         if bits == 0 {
             return Asked::default();
@@ -132,7 +138,7 @@ impl Signals {
             arm(timer, period_ns);
         }
         self.period_ns = period_ns;
-        if self.waiting()
+        if ASKED.load(Ordering::Relaxed) != 0
             && let Some(timer) = self.timer
         {
             // A signal came meanwhile, and its handler's period was just overwritten (I1).

@@ -13,6 +13,7 @@ mod programs;
 mod rare;
 mod raw;
 mod recorder;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -107,6 +108,10 @@ fn trials() -> Vec<Trial> {
         ("kept", |m| simple(m, "kept")),
         ("registered", |m| decided(m, "registered", &[])),
         ("many_moved", |m| decided(m, "many-moved", &["mmap", "mremap"])),
+        ("turns_calls", |m| simple(m, "turns-calls")),
+        ("turns_faults", |m| simple(m, "turns-faults")),
+        ("turns_threads", |m| simple(m, "turns-threads")),
+        ("pidfds", pidfds),
         ("reads_execute", |m| decided(m, "reads-execute", &["mmap", "mprotect", "mremap", "brk"])),
         ("file_pages", |m| decided(m, "file-pages", &["remap_file_pages"])),
         ("policies", |m| decided(m, "policies", &["mbind"])),
@@ -276,6 +281,17 @@ fn ends(mode: Mode) -> Result<(), Failed> {
     expect(&format!("{compared} of {} compared", forks + 1), compared > forks - killed)?;
     let told = r.outcome.counters.notes.iter().any(|n| n.contains("could not be compared"));
     expect("those that were not are told", told == (compared < forks + 1))
+}
+
+/// A parent never sees a child that has ended for others and not for it; and each child's own status is recorded.
+fn pidfds(mode: Mode) -> Result<(), Failed> {
+    let r = trace(mode, "pidfds", &[])?;
+    exited(&r, 0)?;
+    let ended = |status: i32| r.of(EventKind::Exit).filter(|e| e.result == i64::from(status)).count();
+    for (status, n) in [(7 << 8, 40), (libc::SIGKILL, 40), (6 << 8, 40), (0, 41), (5 << 8, 40), (libc::SIGSEGV, 40)] {
+        expect(&format!("{} of {n} ended with {status:x}", ended(status)), ended(status) == n)?;
+    }
+    expect("one end each", r.of(EventKind::Exit).count() == 241)
 }
 
 fn daemon(mode: Mode) -> Result<(), Failed> {

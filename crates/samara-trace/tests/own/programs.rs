@@ -66,7 +66,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         }
         other => {
             let known = crate::corners::run(other, args) || crate::charge::run(other) || crate::rare::run(other);
-            let known = known || crate::known::run(other) || crate::places::run(other, args);
+            let known =
+                known || crate::known::run(other) || crate::places::run(other, args) || crate::turns::run(other);
             assert!(known, "no program {other}");
         }
     }

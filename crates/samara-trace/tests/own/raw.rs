@@ -269,3 +269,33 @@ pub(crate) fn with_files_up_to(command: &mut std::process::Command, limit: u64) 
         })
     }
 }
+
+/// Counters that forked children share.
+pub(crate) fn shared_counters(n: usize) -> &'static [std::sync::atomic::AtomicU64] {
+    let at = mmap(0, 8 * n as u64, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0);
+    assert!(at > 0, "mmap: {at}");
+    // SAFETY: mapped above, zeroed, aligned to a page and never unmapped; only ever used as atomics.
+    unsafe { std::slice::from_raw_parts(at as *const std::sync::atomic::AtomicU64, n) }
+}
+
+/// Waits until a descriptor can be read.
+pub(crate) fn wait_readable(fd: c_int) {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: `poll` is valid.
+    while unsafe { libc::poll(&mut poll, 1, -1) } != 1 {}
+}
+
+/// The status of a child, if it can be had at once.
+pub(crate) fn wait_now(pid: i32) -> Option<c_int> {
+    let mut status = 0;
+    // SAFETY: `status` is valid.
+    let r = unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG) };
+    (r == pid).then_some(status)
+}
+
+/// From now on this process leaves no core file.
+pub(crate) fn no_core() {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `none` is valid.
+    unsafe { libc::setrlimit(libc::RLIMIT_CORE, &none) };
+}
