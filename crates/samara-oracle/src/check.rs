@@ -10,6 +10,7 @@ use crate::print::{Code, name, returned};
 use crate::proc::read;
 use crate::rng::Rng;
 use crate::shrink::shrink;
+use crate::unseen;
 use samara_mm::{Caps, Features, Limit, Limits, Overcommit};
 use std::fmt::{self, Display};
 use std::io;
@@ -194,14 +195,14 @@ impl Check {
         stop: &dyn Fn() -> bool,
         mut tell: impl FnMut(u64, u64),
     ) -> io::Result<MixReport> {
-        let (began, scope) = (Instant::now(), mix.scope());
+        let began = Instant::now();
         let mut report = MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, time: Duration::ZERO };
         while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
             let sequence = report.sequences;
             let shape = shapes[sequence as usize % shapes.len()];
             let len = shape.len.min((quota - report.ops) as usize);
             let rng = Rng::new(self.seed, mix.name(), sequence);
-            let (told, found) = one(sides, scope, Shape { len, ..shape }, &rng)?;
+            let (told, found) = one(sides, mix, Shape { len, ..shape }, &rng)?;
             report.sequences += 1;
             report.ops += told.ops.len() as u64;
             report.compared += found.as_ref().map_or(told.ops.len(), |d| told.ops.len().min(d.at + 1)) as u64;
@@ -216,16 +217,25 @@ impl Check {
 }
 
 /// A sequence, and the first difference in it. Where this process's own memory changes meanwhile, it is drawn again.
-fn one(sides: &mut Sides, scope: Scope, shape: Shape, rng: &Rng) -> io::Result<(Told, Option<Difference>)> {
+fn one(sides: &mut Sides, mix: Mix, shape: Shape, rng: &Rng) -> io::Result<(Told, Option<Difference>)> {
     for _ in 0..16 {
-        let told = sides.drawn(scope, shape, rng.clone())?;
-        match sides.compare(scope, &told)? {
+        let told = sides.drawn(mix.scope(), shape, rng.clone())?;
+        let verdict = match mix {
+            Mix::Unseen => unseen::differ(sides, &told.ops)?,
+            _ => sides.compare(mix.scope(), &told)?,
+        };
+        match verdict {
             Verdict::Agree => return Ok((told, None)),
             Verdict::Differ(difference) => return Ok((told, Some(difference))),
             Verdict::Unknowable => {}
         }
     }
     Err(io::Error::other("the memory of this process changes too often for its children's to be foretold"))
+}
+
+/// Whether the two sides differ about a sequence as it is given.
+fn differ(sides: &mut Sides, mix: Mix, ops: &[Op]) -> io::Result<Verdict> {
+    if mix == Mix::Unseen { unseen::differ(sides, ops) } else { sides.differ(mix.scope(), ops) }
 }
 
 fn shortened(
@@ -236,7 +246,7 @@ fn shortened(
     drawn: Option<(u64, u64)>,
     stop: &dyn Fn() -> bool,
 ) -> io::Result<Divergence> {
-    let again = shrink(ops, stop, |ops| sides.differ(mix.scope(), ops))?;
+    let again = shrink(ops, stop, |ops| differ(sides, mix, ops))?;
     let once = again.is_none();
     let (ops, Difference { at, kernel, model }) = again.unwrap_or_else(|| (ops.to_vec(), first));
     Ok(Divergence { mix, drawn, ops, at, kernel, model, once })
@@ -247,7 +257,7 @@ fn shortened(
 /// # Errors
 /// As [`Check::run`].
 pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
-    Ok(match Sides::new()?.differ(mix.scope(), ops)? {
+    Ok(match differ(&mut Sides::new()?, mix, ops)? {
         Verdict::Differ(Difference { at, kernel, model }) => {
             Some(Divergence { mix, drawn: None, ops: ops.to_vec(), at, kernel, model, once: false })
         }

@@ -34,6 +34,7 @@ mod rng;
 mod shrink;
 #[cfg(test)]
 mod tests;
+mod unseen;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
 pub use features::features;

@@ -36,11 +36,13 @@ pub enum Mix {
     Huge,
     /// Places that the kernel chooses, foretold from the whole address space.
     Free,
+    /// Memory that is written to, moved, and inherited, by a model that is told of no write: it learns from the kernel's areas.
+    Unseen,
 }
 
 impl Mix {
     /// All of them.
-    pub const ALL: [Mix; 13] = [
+    pub const ALL: [Mix; 14] = [
         Mix::Basic,
         Mix::Remap,
         Mix::Forks,
@@ -54,6 +56,7 @@ impl Mix {
         Mix::Calls,
         Mix::Huge,
         Mix::Free,
+        Mix::Unseen,
     ];
 
     /// Its name, in lower case.
@@ -72,6 +75,7 @@ impl Mix {
             Mix::Calls => "calls",
             Mix::Huge => "huge",
             Mix::Free => "free",
+            Mix::Unseen => "unseen",
         }
     }
 
@@ -159,6 +163,11 @@ impl Mix {
                 shapes
             }
             Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, huge: true, ..plain }],
+            // No locks: whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt.
+            Mix::Unseen => {
+                let moves = Shape { kind: Kind::Moves, len: 60, pages: 30, forks: true, ..plain };
+                vec![moves, Shape { kind: Kind::Hot, pages: 8, ..moves }, Shape { kind: Kind::General, ..moves }]
+            }
         }
     }
 }

@@ -114,6 +114,11 @@ fn calls() {
 }
 
 #[test]
+fn unseen_writes() {
+    explore(Mix::Unseen, 24_000);
+}
+
+#[test]
 fn huge() {
     explore(Mix::Huge, 24_000);
 }

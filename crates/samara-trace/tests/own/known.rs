@@ -67,8 +67,9 @@ fn unregister(fd: u64, at: u64, pages: u64) -> i64 {
 
 /// Each property with each cut, each in a child's window: 16 pages around `AT`.
 fn kept() {
-    let windows: Vec<u64> =
-        PROPERTIES.iter().flat_map(|_| CUTS).map(|_| window(4 * HUGE).next_multiple_of(HUGE * PAGE)).collect();
+    let count = (PROPERTIES.len() * CUTS.len()) as u64;
+    let all = window((count + 1) * 2 * HUGE).next_multiple_of(HUGE * PAGE);
+    let windows: Vec<u64> = (0..count).map(|i| all + i * 2 * HUGE * PAGE).collect();
     let each = || PROPERTIES.iter().flat_map(|p| CUTS.map(|c| (*p, c)));
     for ((property, _), w) in each().zip(&windows) {
         map(w + (AT - 8) * PAGE, 16);
