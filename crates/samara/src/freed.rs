@@ -117,7 +117,7 @@ pub(crate) struct Returned<V, K: Key, S: Shape> {
     head: AtomicPtr<u8>,
     /// How many there are, or are about to be.
     len: AtomicUsize,
-    kind: PhantomData<fn() -> (V, K, S)>,
+    kind: PhantomData<(V, K, S)>,
 }
 
 impl<V, K: Key, S: Shape> Returned<V, K, S> {

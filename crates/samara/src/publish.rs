@@ -321,10 +321,9 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         if tree.root == new.root {
             return Ok(()); // `map` is one owner more, and goes
         }
-        // SAFETY: T4.
-        if let Some(root) = new.root
-            && unsafe { !mark::<V, K, S>(root, new.height, false) }
-        {
+        // SAFETY: T4: the root is live, at its height.
+        let sound = new.root.is_none_or(|root| unsafe { mark::<V, K, S>(root, new.height, false) });
+        if !sound {
             misfit();
         }
         shared.root.0.store(join(new.root, new.height), Ordering::Release);

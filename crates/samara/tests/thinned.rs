@@ -198,7 +198,7 @@ fn campaign<K: TestKey, R: Reclaim + PinHere, S: Shape>(name: &str, reclaim: fn(
             // About one of a leaf is left, or a few.
             let every = if case.rng.u8(0..4) > 0 { leaf + case.rng.u64(0..3) - 1 } else { case.rng.u64(2..2 * leaf) };
             let phase = case.rng.u64(0..leaf);
-            case.thin(by, from, to, |i| (i + phase) % every == 0);
+            case.thin(by, from, to, |i| (i + phase).is_multiple_of(every));
         }
         thin += usize::from(is_thin(map.write().stats().unwrap()));
         refuse([0, 0, 128, 255][case.rng.usize(0..4)]);
