@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long campaigns, with seeds that nobody has tried; not a part of CI. Takes an hour and more. Each prints what repeats it; the last line has
-# the counts of all. SAMARA_SEED=N repeats a run. Campaigns can be named: `ci/long.sh races calls`.
+# the counts of all. SAMARA_SEED=N repeats a run. Campaigns can be named: `ci/long.sh tree calls`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -29,13 +29,6 @@ calls() {
     done+=("$n calls beside the kernel")
 }
 
-# Programs whose threads race for the same pages, under `trace` and under `run`.
-races() {
-    SAMARA_RACES=${SAMARA_RACES:-738} campaign cargo test --package samara-trace --test own -- --exact races --nocapture
-    grep -oE 'races: [0-9].*' "$log" || true
-    done+=("$(grep -oE 'races: [0-9]+ programs' "$log" | grep -oE '[0-9]+') racing programs")
-}
-
 # What threads do to a shared tree, with more preemptions than in CI.
 models() {
     LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} campaign ci/models.sh
@@ -48,7 +41,7 @@ fuzz() {
     done+=("$(grep -c 'without a failure' "$log") fuzz targets of ${SAMARA_FUZZ_SECONDS:-600} s")
 }
 
-for name in "${@:-tree calls races models fuzz}"; do
+for name in "${@:-tree calls models fuzz}"; do
     for one in $name; do
         start=$SECONDS
         "$one"
