@@ -5,7 +5,7 @@ use samara::{Membarrier, Normal, Shape, SharedRangeMap, Span};
 
 type Map<S> = SharedRangeMap<u64, u64, Membarrier, S>;
 
-const ENTRIES: u64 = if cfg!(miri) { 40 } else { 400 };
+const ENTRIES: u64 = if cfg!(miri) { 14 } else { 400 };
 
 fn span(i: u64) -> Span {
     Span::new(10 * i, 10 * i + 6)

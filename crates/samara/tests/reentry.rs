@@ -233,7 +233,7 @@ fn a_clone_that_stores() {
 
 /// Each of two goes on until both have gone so many rounds: nobody is kept waiting for ever.
 fn both_go_on(turns: [&(dyn Fn(u64) -> Result<(), StoreError> + Sync); 2]) {
-    let rounds = if cfg!(miri) { 5 } else { 300 };
+    let rounds = if cfg!(miri) { 2 } else { 300 };
     let done = [const { AtomicUsize::new(0) }; 2];
     thread::scope(|scope| {
         for (who, turn) in turns.into_iter().enumerate() {
