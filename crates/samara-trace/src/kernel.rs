@@ -111,9 +111,20 @@ pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     areas
 }
 
+/// A file of `/proc`. Such files tell no size, and are not asked for it; most are read at once.
+pub(crate) fn contents(path: &str) -> io::Result<Vec<u8>> {
+    read_all(&File::open(path)?)
+}
+
+fn read_all(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(1 << 14);
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// The areas of a task's space with their `VmFlags`.
 pub(crate) fn smaps(tid: Tid) -> io::Result<Vec<KernelArea>> {
-    let bytes = std::fs::read(format!("/proc/{tid}/smaps"))?;
+    let bytes = contents(&format!("/proc/{tid}/smaps"))?;
     Ok(parse(&name_text(&bytes)))
 }
 
@@ -128,7 +139,7 @@ pub(crate) struct Layout {
 
 /// Reads `/proc/TID/stat` (fields 28, 45, 46 and 47).
 pub(crate) fn layout(tid: Tid) -> Layout {
-    let text = std::fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     // The program's name stands in brackets and may hold anything: count from the last bracket, after which field 3 comes.
     let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
@@ -144,14 +155,14 @@ pub(crate) fn name(tid: Tid) -> String {
 
 /// The personality of a task; 0 where it cannot be read.
 pub(crate) fn personality(tid: Tid) -> u32 {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/personality")).unwrap_or_default();
-    u32::from_str_radix(text.trim(), 16).unwrap_or(0)
+    let text = contents(&format!("/proc/{tid}/personality")).unwrap_or_default();
+    u32::from_str_radix(String::from_utf8_lossy(&text).trim(), 16).unwrap_or(0)
 }
 
 /// The status with which a process that ends will be reported to its parent (field 52 of `/proc/PID/stat`), once its last thread
 /// stands at its exit event. `None` where it is not shown.
 pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = contents(&format!("/proc/{pid}/stat")).ok()?;
     exit_status_in(&String::from_utf8_lossy(&text))
 }
 
@@ -203,7 +214,7 @@ pub(crate) fn nodes(tid: Tid) -> Vec<u64> {
 
 /// The process that a task belongs to.
 pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
-    let text = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    let text = contents(&format!("/proc/{tid}/status")).ok()?;
     String::from_utf8_lossy(&text).lines().find_map(|l| l.strip_prefix("Tgid:")?.trim().parse().ok())
 }
 
@@ -240,7 +251,7 @@ pub(crate) enum Fate {
 
 /// Whether a task has ended, or must end.
 pub(crate) fn fate(tid: Tid) -> Fate {
-    let Ok(text) = std::fs::read(format!("/proc/{tid}/status")) else { return Fate::Ended };
+    let Ok(text) = contents(&format!("/proc/{tid}/status")) else { return Fate::Ended };
     fate_in(&String::from_utf8_lossy(&text))
 }
 
@@ -257,7 +268,7 @@ fn fate_in(status: &str) -> Fate {
 
 /// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped for its tracer.
 pub(crate) fn sleeps(tid: Tid) -> bool {
-    let text = std::fs::read(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let tail = String::from_utf8_lossy(&text);
     tail.rsplit_once(") ").is_none_or(|(_, tail)| tail.starts_with(['S', 'D']))
 }
@@ -293,8 +304,7 @@ impl Maps {
     pub(crate) fn text(&mut self) -> io::Result<String> {
         let file = self.file.as_mut().map_err(|e| io::Error::from_raw_os_error(*e))?;
         file.rewind()?;
-        let mut bytes = Vec::with_capacity(1 << 14);
-        file.read_to_end(&mut bytes)?;
+        let bytes = read_all(file)?;
         if bytes.is_empty() {
             return Err(io::Error::from_raw_os_error(libc::ESRCH)); // its last user has gone
         }
