@@ -29,6 +29,12 @@ calls() {
     done+=("$n calls beside the kernel")
 }
 
+# Programs whose threads race for the same pages, each recorded and with the engine in charge.
+races() {
+    SAMARA_RACES=${SAMARA_RACES:-738} campaign cargo test --package samara-trace --test own -- --exact races --nocapture
+    done+=("$(grep -o 'races: [0-9].*' "$log" | tail -n 1)")
+}
+
 # What threads do to a shared tree, with more preemptions than in CI.
 models() {
     LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} campaign ci/models.sh
@@ -41,7 +47,7 @@ fuzz() {
     done+=("$(grep -c 'without a failure' "$log") fuzz targets of ${SAMARA_FUZZ_SECONDS:-600} s")
 }
 
-for name in "${@:-tree calls models fuzz}"; do
+for name in "${@:-tree calls races models fuzz}"; do
     for one in $name; do
         start=$SECONDS
         "$one"

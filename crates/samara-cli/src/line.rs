@@ -4,12 +4,15 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use samara_trace::event::{Event, EventKind, Step, StepKind};
+use samara_trace::event::{Event, EventKind, Step, StepKind, UNSURE};
 use samara_trace::file::{Printable, call_name};
 
 use crate::args;
 use crate::format::{bytes, plural, time};
 use crate::output::{BOLD, CYAN, DIM, GREEN, RED, styled};
+
+/// What became of it is not known.
+const UNSURE_MARK: &str = " [unsure: calls overlapped]";
 
 /// Writes the line, without its newline. What a program chose is escaped in it. It may be long: nothing is gathered first.
 pub(crate) fn line(out: &mut dyn Write, event: &Event) -> io::Result<()> {
@@ -34,7 +37,10 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     match event.kind {
         EventKind::Call => return call(out, event),
         EventKind::Exec => write!(out, "{} {text}: {}", styled(BOLD, "exec"), space()),
-        EventKind::Fork => write!(out, "{} process {}: {}", styled(BOLD, "fork"), event.pid, space()),
+        EventKind::Fork => {
+            let unsure = if event.text == UNSURE { UNSURE_MARK } else { "" };
+            write!(out, "{} process {}: {}{unsure}", styled(BOLD, "fork"), event.pid, space())
+        }
         EventKind::Share => write!(out, "{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
         EventKind::Exit => write!(out, "{} {}", styled(BOLD, "exit"), ended(event.result)),
         EventKind::Learnt => write!(out, "{} {text}", styled(BOLD, "learnt")),
@@ -61,7 +67,11 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let overlapped = if event.overlapped { " ~" } else { "" };
     let duration = styled(DIM, format!("<{duration}>"));
     write!(out, "{} = {result} {duration}{overlapped}", args::call(&name, &event.args))?;
-    if event.text.is_empty() { Ok(()) } else { write!(out, " [refused by samara: {}]", Printable(&event.text)) }
+    match event.text.as_str() {
+        "" => Ok(()),
+        UNSURE => write!(out, "{UNSURE_MARK}"),
+        why => write!(out, " [refused by samara: {}]", Printable(why)),
+    }
 }
 
 /// The name of a call, or its number.

@@ -51,9 +51,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     } else {
         styled(RED, plural(s.differences, "unexplained difference"))
     };
+    let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure (calls overlapped)", count(s.unsure)) };
     let compared = plural(s.compared.0, "space");
     let equal = format!("{} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1));
-    row("checks", format!("{} against the kernel, {differences}; {equal}", count(r.checks)));
+    row("checks", format!("{} against the kernel, {differences}{unsure}; {equal}", count(r.checks)));
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }

@@ -119,7 +119,7 @@ impl Tracer<'_> {
             if space.maps.between(start, end, &mut areas).is_ok() && areas.is_empty() {
                 return Some(decision);
             }
-            space.learn_all(who, &mut self.journal);
+            space.learn_at((start, end), who, &mut self.journal);
             asker.again = true;
         }
         None
@@ -152,7 +152,7 @@ impl Tracer<'_> {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
         let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
-        space.learn_all(who, &mut self.journal);
+        space.learn_at((start, end), who, &mut self.journal);
         if space.model.areas_in(start, end).next().is_none() {
             return false;
         }

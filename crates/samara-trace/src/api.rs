@@ -22,12 +22,22 @@ pub struct Options {
     pub procmap_query: bool,
     /// Put the engine in charge: it decides what the program's memory calls get.
     pub engine: Option<Engine>,
+    /// For tests: the model forgets what calls of this number do, so that each must be found to be a difference.
+    #[doc(hidden)]
+    pub forgets: Option<u32>,
 }
 
 impl Options {
     /// Records `program` with no arguments.
     pub fn new(program: impl Into<OsString>) -> Self {
-        Options { program: program.into(), args: Vec::new(), seccomp: true, procmap_query: true, engine: None }
+        Options {
+            program: program.into(),
+            args: Vec::new(),
+            seccomp: true,
+            procmap_query: true,
+            engine: None,
+            forgets: None,
+        }
     }
 
     /// Adds arguments.
@@ -117,6 +127,9 @@ pub struct Counters {
     pub checks: u64,
     /// Those of them that found a difference which nothing explains.
     pub differences: u64,
+    /// Calls and forks beside others in the kernel of which nobody can know what they did, or whether they were answered rightly: see
+    /// [`UNSURE`](crate::event::UNSURE).
+    pub unsure: u64,
     /// Greatest number of areas at one moment, over all live spaces together.
     pub areas_peak: u64,
     /// Greatest number of areas that one process had.

@@ -16,6 +16,7 @@ use crate::calls::Call;
 use crate::event::Step;
 use crate::host::Program;
 use crate::kernel::{self, KernelArea, Maps};
+use crate::memory::Memory;
 use crate::model::{self, Inode, Model};
 use crate::reach::Range;
 use crate::sys::{self, Tid};
@@ -44,7 +45,7 @@ pub(crate) enum Applied {
 pub(crate) fn apply(
     model: &mut Model,
     maps: &mut Maps,
-    tid: Tid,
+    memory: &Memory,
     d: &Decoded,
     result: i64,
     personality: u32,
@@ -55,7 +56,7 @@ pub(crate) fn apply(
         return brk(model, d.args[0], result as u64, d.compat);
     }
     let mut guessed = Plan::default();
-    match (errno, do_call(model, maps, tid, d, result, &mut guessed)) {
+    match (errno, do_call(model, maps, memory, d, result, &mut guessed)) {
         (_, None) => Applied::AskKernel(model::steps(guessed.steps())),
         (None, Some(Ok(plan))) => Applied::Done(model::steps(plan.steps())),
         (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
@@ -119,7 +120,7 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
 type Did = Option<Result<Plan, Error>>;
 
 /// `None`: the kernel tells it. `guessed` is what the model has done nevertheless.
-fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
+fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
@@ -128,7 +129,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, g
         // What is in huge pages, and is refused for want of them, has emptied its place, which is longer than what was asked for.
         Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => return None,
         Call::Mmap if failed => return Some(refused(result)),
-        Call::Mmap => return map(m, maps, tid, a, prot, result as u64),
+        Call::Mmap => return map(m, maps, memory, a, prot, result as u64),
         Call::Munmap => m.unmap(a[0], a[1]),
         Call::Mprotect => m.protect(a[0], a[1], prot, None),
         Call::PkeyMprotect => {
@@ -183,26 +184,26 @@ fn do_call(m: &mut Model, maps: &mut Maps, tid: Tid, d: &Decoded, result: i64, g
         Call::Mbind if result == -i64::from(libc::EIO) => return None,
         Call::Mbind if failed => return Some(refused(result)),
         Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
-        Call::RemapFilePages if !failed && on_a_driver(m, &spans(tid, d)) => return None,
+        Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => return None,
         // What was refused half way leaves the first half.
-        Call::ProcessMadvise => return as_it_comes(m, tid, d, result, guessed),
-        Call::Mbind if !failed => return as_it_comes(m, tid, d, result, guessed),
-        Call::RemapFilePages => return as_it_comes(m, tid, d, result, guessed),
+        Call::ProcessMadvise => return as_it_comes(m, memory, d, result, guessed),
+        Call::Mbind if !failed => return as_it_comes(m, memory, d, result, guessed),
+        Call::RemapFilePages => return as_it_comes(m, memory, d, result, guessed),
         Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
         Call::UffdRegister => {
-            let (start, len, mode) = uffd_range(tid, a[2])?;
+            let (start, len, mode) = uffd_range(memory, a[2])?;
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
-            let (id, features) = kernel::userfaultfd(tid, a[0] as i32).unwrap_or((a[0], 0));
+            let (id, features) = memory.userfaultfd(a[0] as i32).unwrap_or((a[0], 0));
             let uffd = Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 };
             m.register_uffd(start, len, uffd, modes)
         }
         Call::UffdUnregister => {
-            let (start, len, _) = uffd_range(tid, a[2])?;
+            let (start, len, _) = uffd_range(memory, a[2])?;
             m.unregister_uffd(start, len)
         }
         Call::Prctl if failed => return nothing,
-        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => match c_string(tid, a[4]) {
+        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => match c_string(memory, a[4]) {
             None if a[4] != 0 => return None, // not for us to read
             name => m.set_anon_name(a[2], a[3], name),
         },
@@ -253,7 +254,7 @@ pub(crate) fn has_driver(name: &str, private: bool) -> bool {
             && !name.starts_with("/dev/shm/"))
 }
 
-fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start: u64) -> Did {
+fn map(m: &mut Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], prot: Prot, start: u64) -> Did {
     let flags = MapFlags::from_bits_retain(a[3] as u32) - MapFlags::FIXED_NOREPLACE;
     let kind = a[3] as i32 & 0xf;
     let private = kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE;
@@ -262,7 +263,12 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
         return Some(m.map(&request));
     }
     // What lies behind it, and where in it, the kernel says.
-    let k: KernelArea = maps.at(start).ok()??;
+    let kept = memory.mapped(start);
+    let opened = kept.as_ref().map(|(_, mode)| *mode);
+    let k: KernelArea = match kept {
+        Some((area, _)) => area,
+        None => maps.at(start).ok()??,
+    };
     let name = k.name.clone().unwrap_or_default();
     // The text of maps does not tell huge pages, but by the bounds of an area.
     let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
@@ -282,7 +288,8 @@ fn map(m: &mut Model, maps: &mut Maps, tid: Tid, a: &[u64; 6], prot: Prot, start
         Inode { dev: k.dev, inode: k.inode, name: name.into(), places: samara_mm::HugePlaces::Plain, huge: k.huge() };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
-    let mode = if asks { open_mode(tid, a[4] as i32) } else { FileMode::RW };
+    let opened = || opened.unwrap_or_else(|| open_mode(memory.tid, a[4] as i32));
+    let mode = if asks { opened() } else { FileMode::RW };
     Some(m.map(&MapRequest { mode: mode | extra, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
 }
 
@@ -292,7 +299,7 @@ pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
 }
 
 /// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by now).
-fn open_mode(tid: Tid, fd: i32) -> FileMode {
+pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
     match Program::new(tid).file(fd) {
         Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
         Err(_) => match kernel::descriptor(tid, fd) {
@@ -303,8 +310,8 @@ fn open_mode(tid: Tid, fd: i32) -> FileMode {
 }
 
 /// A call with its arguments as they came.
-fn as_it_comes(m: &mut Model, tid: Tid, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
-    let Some(called) = linux::call(m, &mut Program::new(tid), &mut Linux, d.nr.into(), d.args) else {
+fn as_it_comes(m: &mut Model, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
+    let Some(called) = linux::call(m, &mut Program::seen(memory.clone()), &mut Linux, d.nr.into(), d.args) else {
         return Some(Ok(Plan::default())); // another process's memory
     };
     match refused(called.result) {
@@ -349,14 +356,14 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
 }
 
 /// Where a call is about to act, as ranges of start and end; of most calls their first two arguments say it.
-pub(crate) fn spans(tid: Tid, d: &Decoded) -> Vec<Range> {
+pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
     if d.call != Call::ProcessMadvise {
         return vec![span(d.args[0], d.args[1])];
     }
     let word = |at: u64| {
         let mut word = [0; 8];
-        sys::read_memory(tid, at, &mut word).then(|| u64::from_ne_bytes(word))
+        memory.read(at, &mut word).then(|| u64::from_ne_bytes(word))
     };
     let at = |i: u64| d.args[1].checked_add(i * 16);
     (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
@@ -379,21 +386,21 @@ pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
 }
 
 /// The range of a userfaultfd registration, and its mode.
-pub(crate) fn uffd_range(tid: Tid, at: u64) -> Option<(u64, u64, u64)> {
+pub(crate) fn uffd_range(memory: &Memory, at: u64) -> Option<(u64, u64, u64)> {
     let mut bytes = [0u8; 24];
-    if !sys::read_memory(tid, at, &mut bytes[..16]) {
+    if !memory.read(at, &mut bytes[..16]) {
         return None;
     }
-    sys::read_memory(tid, at, &mut bytes); // the mode is there for a registration only
+    memory.read(at, &mut bytes); // the mode is there for a registration only
     let word = |i: usize| bytes.as_chunks().0.get(i).map_or(0, |w| u64::from_ne_bytes(*w));
     Some((word(0), word(1), word(2)))
 }
 
 /// A short string in the program's memory; `None` for nothing readable, as for a null pointer.
-fn c_string(tid: Tid, at: u64) -> Option<Arc<str>> {
+fn c_string(memory: &Memory, at: u64) -> Option<Arc<str>> {
     let mut bytes = [0u8; 80];
     for i in 0..bytes.len() {
-        if !sys::read_memory(tid, at.checked_add(i as u64)?, &mut bytes[i..=i]) {
+        if !memory.read(at.checked_add(i as u64)?, &mut bytes[i..=i]) {
             return None;
         }
         if bytes[i] == 0 {

@@ -67,6 +67,29 @@ impl Call {
         matches!(self, Call::Clone | Call::Clone3 | Call::Fork | Call::Vfork)
     }
 
+    /// How far it reaches is not in its arguments: the kernel is asked for everything.
+    pub(crate) fn is_wide(self) -> bool {
+        matches!(
+            self,
+            Call::Mlockall
+                | Call::Munlockall
+                | Call::Shmat
+                | Call::Shmdt
+                | Call::UffdRegister
+                | Call::UffdUnregister
+                | Call::Prctl
+                | Call::ArchPrctl
+                | Call::IoSetup
+                | Call::IoDestroy
+                | Call::MapShadowStack
+        )
+    }
+
+    /// All that it does to areas it does at one instant.
+    pub(crate) fn is_one_step(self) -> bool {
+        !self.is_wide() && !matches!(self, Call::Mremap | Call::ProcessMadvise | Call::RemapFilePages)
+    }
+
     /// Stops for other reasons than the space: it neither waits for others nor keeps them waiting.
     pub(crate) fn stays_out(self) -> bool {
         self.execs() || matches!(self, Call::Personality | Call::Vfork | Call::Affinity | Call::Filter | Call::Ptrace)

@@ -2,11 +2,12 @@
 //!
 //! - I1: learning settles only what the model holds to be unknown; whatever else differs is left as it is and reported.
 
-use samara_mm::{Flags, NotLearnable};
+use samara_mm::{Flags, NotLearnable, Reason, Reasons};
 
 use crate::event::{Step, StepKind};
 use crate::kernel::KernelArea;
 use crate::model::{self, Model};
+use crate::reach::Range;
 
 /// What a comparison found.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,11 +22,13 @@ pub(crate) enum Found {
 pub(crate) type Grown = (u64, u64);
 
 /// Compares the areas that meet `[start, end)`: `kernel` holds those of the kernel, whole. Boundaries that only one side
-/// has are learnt where the model allows it, and the call's `steps` put right; stacks that grew are told in `grown`.
+/// has are learnt where the model allows it, and the call's `steps` put right; stacks that grew are told in `grown`. In `foggy`
+/// memory policies are not known.
 pub(crate) fn compare(
     model: &mut Model,
     kernel: &[KernelArea],
     (start, end): (u64, u64),
+    foggy: &[Range],
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
 ) -> Found {
@@ -43,10 +46,14 @@ pub(crate) fn compare(
                 {
                     note_join(steps, other);
                 }
+                Err(NotLearnable::NothingUnknown) if part_policy(model, at, foggy) => note_cut(steps, at),
                 Err(why) => return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
             },
             Some(Mend::Join(at)) => match model.learn_join(at) {
                 Ok(_) => note_join(steps, at),
+                Err(NotLearnable::Certain(why)) if by_policy_alone(why) && copy_policy(model, at, foggy) => {
+                    note_join(steps, at);
+                }
                 Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
             },
             Some(Mend::Grow { from, to }) => match model.grow_down(from, to) {
@@ -65,6 +72,39 @@ fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
     let bounds = [(one.end, one.end), (one.start, one.start.checked_sub(1)?)];
     let touches = bounds.into_iter().filter(|(_, next)| model.area_at(*next).is_some());
     touches.map(|(bound, _)| bound).find(|x| kernel.iter().any(|k| k.start < *x && *x < k.end))
+}
+
+fn by_policy_alone(why: Reasons) -> bool {
+    why.iter().all(|reason| matches!(reason, Reason::Policy | Reason::AnonymousIdentity | Reason::OpenFile))
+}
+
+/// The kernel has one area where the model has two that differ by their policies, and the policy of one is not known: it is the
+/// other one's. False: both are known.
+fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
+    let unknown = |at: u64| foggy.iter().any(|(start, end)| *start <= at && at < *end);
+    let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
+        return false;
+    };
+    let (unsure, known) = match (unknown(right.start), unknown(left.end - 1)) {
+        (true, _) => (right, left),
+        (_, true) => (left, right),
+        _ => return false,
+    };
+    let (start, len, policy) = (unsure.start, unsure.end - unsure.start, known.extras().policy);
+    model.set_policy(start, len, policy).is_ok()
+}
+
+/// The kernel has a boundary where the model has one area, of which the policy is not known on one side at least: it is one that
+/// no other area has. False: both sides are known.
+fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
+    let unknown = |at: u64| foggy.iter().any(|(start, end)| *start <= at && at < *end);
+    let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {
+        return false;
+    };
+    let side = [(at, end), (start, at)].into_iter().find(|(start, _)| unknown(if *start == at { at } else { at - 1 }));
+    let Some((start, end)) = side else { return false };
+    let nodes = [start; samara_mm::Policy::WORDS];
+    model.set_policy(start, end - start, Some(samara_mm::Policy { mode: u32::MAX, nodes })).is_ok()
 }
 
 enum Mend {

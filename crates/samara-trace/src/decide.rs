@@ -19,6 +19,7 @@ use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::file::call_name;
 use crate::host::Program;
 use crate::huge_pages::Settings;
+use crate::memory::Memory;
 use crate::model::Model;
 use crate::place::Anywhere;
 use crate::reach::Range;
@@ -487,7 +488,7 @@ fn advice(d: &Decoded) -> Option<i32> {
 fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
     match d.call {
         Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall => Vec::new(),
-        _ => spans(tid, d),
+        _ => spans(&Memory::now(tid), d),
     }
 }
 

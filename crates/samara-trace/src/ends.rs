@@ -206,6 +206,7 @@ impl Tracer<'_> {
         {
             traffic.flying.retain(|t| *t != tid);
             traffic.held.retain(|t| *t != tid);
+            self.settle_pending(id);
             self.release(id);
         }
     }

@@ -4,6 +4,10 @@
 //! difference) and carries its effect in full: the areas that stand in `window` after it. Whoever lays the effects over
 //! one another in order has the address space at any moment, without knowing Linux's rules.
 
+/// The [`Event::text`] of a call, or of a fork, that was beside others in the kernel, and of which nobody can know what it did, as their
+/// order is not known: what the kernel has was taken over.
+pub const UNSURE: &str = "unsure";
+
 /// What an event tells of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -57,7 +61,7 @@ pub struct Event {
     pub window: Option<(u64, u64)>,
     /// The areas that meet `window` once the event is over, whole (they may stick out), ascending.
     pub areas: Vec<AreaRecord>,
-    /// A path, or what a difference is about; of a call that the engine in charge refused of its own, [why](crate::Cause::word); empty otherwise.
+    /// A path, or what a difference is about; of a call that the engine in charge refused of its own, [why](crate::Cause::word); of one whose effect is not known, [`UNSURE`]; empty otherwise.
     pub text: String,
 }
 

@@ -12,12 +12,14 @@ use samara_mm::{Errno, FileMode, HugePlaces, PageSize, Prot, Segment, SharedHuge
 
 use crate::huge_pages::Settings;
 use crate::kernel::{self, Descriptor};
+use crate::memory::Memory;
 use crate::model::{self, Inode};
 use crate::sys::{self, Tid};
 
 /// The world of a stopped task.
 pub(crate) struct Program {
     pub(crate) tid: Tid,
+    memory: Memory,
     /// A task of the process whose space is asked: that of `tid`, or one that it advises.
     pub(crate) of: Tid,
     /// A file was asked for, whose driver may have a word of its own.
@@ -36,9 +38,15 @@ pub(crate) struct Program {
 
 impl Program {
     pub(crate) fn new(tid: Tid) -> Self {
+        Program::seen(Memory::now(tid))
+    }
+
+    /// The world of a task as a call of it saw it.
+    pub(crate) fn seen(memory: Memory) -> Self {
         Program {
-            tid,
-            of: tid,
+            tid: memory.tid,
+            of: memory.tid,
+            memory,
             file: false,
             unknown: false,
             bytes: 0,
@@ -135,10 +143,13 @@ impl Host<Inode> for Program {
     }
 
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
-        if sys::read_memory(self.tid, addr, to) { Ok(()) } else { Err(Errno::EFAULT) }
+        if self.memory.read(addr, to) { Ok(()) } else { Err(Errno::EFAULT) }
     }
 
     fn is_self(&mut self, pidfd: i32) -> Result<bool, Errno> {
+        if let Some(own) = self.memory.own() {
+            return own;
+        }
         // PIDFD_SELF_THREAD and PIDFD_SELF_THREAD_GROUP, which not every kernel knows.
         if matches!(pidfd, -10_001..=-10_000) {
             self.unknown = true;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::api::{Counters, Sink};
-use crate::event::{Event, EventKind, StepKind};
+use crate::event::{Event, EventKind, StepKind, UNSURE};
 
 /// Who did it, and when.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +81,8 @@ pub(crate) struct Journal<'a> {
     /// What several programs share: how many there were, and the first of their names.
     shared: BTreeMap<Lack, (u64, Vec<String>)>,
     pub(crate) counters: Counters,
+    /// For tests: what models forget.
+    pub(crate) forgets: Option<u32>,
 }
 
 impl<'a> Journal<'a> {
@@ -93,6 +95,7 @@ impl<'a> Journal<'a> {
             unchecked: BTreeMap::new(),
             shared: BTreeMap::new(),
             counters: Counters::default(),
+            forgets: None,
         }
     }
 
@@ -123,6 +126,7 @@ impl<'a> Journal<'a> {
         match event.kind {
             EventKind::Difference => self.counters.differences += 1,
             EventKind::Exec => self.counters.execs += 1,
+            EventKind::Call | EventKind::Fork => self.counters.unsure += u64::from(event.text == UNSURE),
             _ => {}
         }
         for step in &event.plan {

@@ -46,14 +46,17 @@ mod job;
 mod journal;
 mod kernel;
 mod launch;
+mod memory;
 mod model;
 mod order;
 mod pair;
 mod place;
 mod reach;
+mod settle;
 mod space;
 mod sync;
 mod sys;
+mod taken;
 mod tell;
 mod tracer;
 

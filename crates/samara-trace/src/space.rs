@@ -14,11 +14,12 @@ use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::check::{self, Found};
 use crate::engine::Cause;
-use crate::event::{EventKind, Step, StepKind};
+use crate::event::{EventKind, Step, StepKind, UNSURE};
 use crate::explain;
 use crate::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::kernel::{self, KernelArea, Maps};
+use crate::memory::Memory;
 use crate::model::{self, Inode, Model};
 use crate::reach::{self, Range};
 use crate::sys::{self, Tid};
@@ -30,19 +31,24 @@ pub(crate) type SpaceId = u64;
 const MANY: usize = 16;
 
 /// A call that has returned.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Returned {
     pub(crate) decoded: Decoded,
     pub(crate) result: i64,
     pub(crate) who: Who,
+    pub(crate) memory: Memory,
     pub(crate) overlapped: bool,
+    /// When it was let into the kernel.
+    pub(crate) go_ns: u64,
+    /// Its answer was not the one that the engine in charge gave, and it was beside others.
+    pub(crate) unsure: bool,
     pub(crate) personality: u32,
     /// Why the engine in charge refused it, if it did.
     pub(crate) cause: Option<Cause>,
 }
 
 impl Returned {
-    fn failed(&self) -> bool {
+    pub(crate) fn failed(&self) -> bool {
         self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
     }
 
@@ -65,8 +71,22 @@ pub(crate) struct Space {
     /// Calls of killed tasks whose end was not seen: they may have had an effect, or not.
     pub(crate) lost: Vec<Decoded>,
     /// A userfaultfd has been registered here: it may be closed without a word.
-    registered: bool,
+    pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
+    /// Where the break may be, if calls that overlapped left more than one place: settled by the next `brk`.
+    pub(crate) breaks: Vec<u64>,
+    /// Where memory policies are not known: of files' areas the kernel may tell the file's only.
+    pub(crate) foggy: Vec<Range>,
+    /// Memory was moved: where imported memory was mapped first is not known.
+    pub(crate) moved: bool,
+    /// A call gave a memory policy: the kernel is asked for them, too.
+    pub(crate) bound: bool,
+    /// For tests: what its model forgets.
+    forgets: Option<u32>,
+    /// Calls are tried: nothing may be taken over from the kernel.
+    pub(crate) trial: bool,
+    /// Other calls are in the kernel: what reaches further than the call at hand may be theirs.
+    pub(crate) beside: bool,
     /// Overlapped calls that were told, when they had returned, and what they reached.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
     /// It has been compared for the last time, or it was told why not.
@@ -93,14 +113,17 @@ pub(crate) struct Attempt {
     pub(crate) grown: Vec<check::Grown>,
     /// Why it does not fit, if it does not.
     pub(crate) misfit: Option<String>,
+    /// What the call did is not known: what the kernel has was taken over.
+    pub(crate) unsure: bool,
     /// Of a call that was refused: what stood there.
-    unchanged: Option<Saved>,
+    pub(crate) unchanged: Option<Saved>,
 }
 
 impl Space {
     /// The space of a task that has just loaded a program.
     pub(crate) fn load(id: SpaceId, who: Who, root: bool, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, root, query);
+        space.forgets = journal.forgets;
         space.fill(who.tid, journal);
         let mut event = journal.blank(EventKind::Exec, id, who);
         let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
@@ -125,6 +148,10 @@ impl Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
         child.bases = self.bases;
         child.hidden = self.hidden;
+        child.forgets = self.forgets;
+        child.moved = self.moved || !quiet;
+        child.bound = self.bound || !quiet;
+        child.foggy.clone_from(&self.foggy);
         let quiet = quiet && self.pending.is_empty();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -137,23 +164,34 @@ impl Space {
             && let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t))
         {
             journal.counters.checks += 1;
-            if let Found::Differs(how) = check::compare(&mut child.model, &areas, reach::ALL, &mut steps, &mut grown) {
+            if let Found::Differs(how) =
+                check::compare(&mut child.model, &areas, reach::ALL, &self.foggy, &mut steps, &mut grown)
+            {
                 misfit = Some(how);
             }
             child.rename(&areas);
         }
-        let before = misfit.is_some().then(|| child.adopt(who.tid)).flatten();
+        // Which of the calls that overlapped came before the copy, nobody can say; nor does `maps` tell all that they did.
+        let before = if quiet {
+            misfit.is_some().then(|| child.adopt(who.tid)).flatten()
+        } else {
+            let shown = child.look(who.tid, &[reach::ALL]);
+            shown.map(|shown| child.take(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
+        };
         if before.is_some() {
             child.inherit();
         }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
         event.overlapped = !quiet;
+        if before.is_some() && !quiet {
+            event.text = UNSURE.into();
+        }
         child.tell_all(event, journal);
         match (misfit, before) {
-            // Which of the calls that overlapped came before the copy, nobody can say.
-            (Some(how), Some(steps)) if !quiet => {
-                child.tell_learnt(who, format!("calls overlapped the fork: {how}"), &steps, journal);
+            (how, Some(steps)) if !quiet => {
+                let how = how.map_or_else(String::new, |how| format!(": {how}"));
+                child.tell_learnt(who, format!("calls overlapped the fork{how}"), &steps, journal);
             }
             (Some(how), Some(steps)) => drop(child.tell_misfit(who, how, &steps, false, journal)),
             _ => {}
@@ -173,6 +211,13 @@ impl Space {
             lost: Vec::new(),
             registered: false,
             window: Vec::new(),
+            breaks: Vec::new(),
+            foggy: Vec::new(),
+            moved: false,
+            bound: false,
+            forgets: None,
+            trial: false,
+            beside: false,
             recent: VecDeque::new(),
             finished: false,
             hidden: false,
@@ -220,62 +265,6 @@ impl Space {
         }
     }
 
-    /// A call returned. `others`: calls of other tasks in this space are in flight.
-    pub(crate) fn returned(&mut self, call: Returned, others: bool, journal: &mut Journal<'_>) {
-        if self.hidden {
-            return self.tell_call(&call, Attempt::default(), journal);
-        }
-        if !self.pending.is_empty() {
-            self.pending.push(call);
-            return self.settle_pending(others, journal);
-        }
-        // What it needs to be undone is kept only where it may have to be.
-        let careful = others || self.registered || self.below_stack(&self.ranges(&call));
-        let mut saved = careful.then(|| self.save(&[call]));
-        let mut attempt = self.attempt(&call, journal);
-        if attempt.misfit.is_some()
-            && let Some(before) = saved.take()
-        {
-            self.put_back(before);
-            let ranges = self.ranges(&call);
-            let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, call.who.tid);
-            if !learnt.is_empty() {
-                learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(call.who, text, &steps, journal));
-                saved = others.then(|| self.save(&[call]));
-                attempt = self.attempt(&call, journal);
-                if attempt.misfit.is_some()
-                    && let Some(before) = saved.take()
-                {
-                    self.put_back(before);
-                }
-            } else if !others {
-                // Nothing explains it: its effect is told, and what the kernel has instead after it.
-                let misfit = attempt.misfit.take();
-                attempt = Attempt { misfit, ..self.apply(&call) };
-            }
-        }
-        match attempt.misfit.take() {
-            None => self.tell_call(&call, attempt, journal),
-            // The other call may be why: wait for it.
-            Some(_) if others => self.pending.push(call),
-            Some(how) => {
-                let unsure = self.met_before(&call, &attempt.reach) || call.stopped_half_way();
-                let steps = self.adopt(call.who.tid);
-                attempt.steps.extend(steps.iter().flatten());
-                self.tell_call(&call, attempt, journal);
-                // One that overlapped this one and was told before may have undone it: then nothing differs.
-                if let Some(steps) = steps.filter(|s| !s.is_empty() || !call.overlapped) {
-                    let how = format!("after {:?}: {how}", call.decoded.call);
-                    if unsure {
-                        let text = format!("{how}: the order of overlapped calls is not known: taken from the kernel");
-                        return self.tell_learnt(call.who, text, &steps, journal);
-                    }
-                    self.tell_misfit(call.who, how, &steps, call.overlapped, journal);
-                }
-            }
-        }
-    }
-
     /// A task was killed in this call, and nobody saw how far it came.
     pub(crate) fn lost(&mut self, decoded: Decoded) {
         self.lost.push(decoded);
@@ -301,19 +290,24 @@ impl Space {
         learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
     }
 
-    /// Takes over what the kernel has and no call that was seen has made.
-    pub(crate) fn learn_all(&mut self, who: Who, journal: &mut Journal<'_>) {
-        if let Some(steps) = self.adopt(who.tid).filter(|s| !s.is_empty()) {
+    /// Takes over what the kernel has at a place and no call that was seen has made.
+    pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
+        let Some(shown) = self.look(who.tid, &[place]) else { return };
+        let steps = self.take(&shown);
+        if !steps.is_empty() {
+            // It may be the work of a call that has not returned.
+            let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();
+            self.recent.push_back((who.exit_ns, reach));
             self.tell_learnt(who, "an area that no call made".into(), &steps, journal);
         }
     }
 
     /// An area that grows down begins in what the call reaches, or stands next above it: it may have grown without a word.
-    fn below_stack(&self, ranges: &[Range]) -> bool {
+    pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
         ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
     }
 
-    fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
+    pub(crate) fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
         let mut attempt = self.apply(call);
         if attempt.misfit.is_none() {
             self.check(call, &mut attempt, journal);
@@ -324,6 +318,12 @@ impl Space {
     /// Applies a call to the model.
     pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
         let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
+        self.move_fog(call);
+        if self.forgets == Some(call.decoded.nr) {
+            return attempt;
+        }
+        self.bound |= call.decoded.call == Call::Mbind;
+        self.moved |= call.decoded.call == Call::Mremap;
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
@@ -334,13 +334,15 @@ impl Space {
         if limited {
             self.model.set_caps(sys::capabilities(call.who.tid));
         }
-        match apply::apply(&mut self.model, &mut self.maps, call.who.tid, d, call.result, call.personality) {
+        match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
             Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
+            Applied::AskKernel(_) if self.trial => {
+                attempt.misfit = Some(format!("only the kernel knows what {:?} did", call.decoded.call));
+            }
             Applied::AskKernel(done) => {
+                let reach = attempt.reach.clone();
                 attempt.steps = done;
-                attempt.steps.extend(
-                    self.adopt_with(call.who.tid, &reach::made(d, call.result, sys::page_size())).into_iter().flatten(),
-                );
+                attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
                 if d.call == Call::Prctl {
                     let at = kernel::layout(call.who.tid);
                     let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
@@ -364,20 +366,25 @@ impl Space {
     }
 
     pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {
-        if call.decoded.call == Call::ProcessMadvise && apply::readable(&self.model, &call.decoded) {
+        self.ranges_of(&call.memory, &call.decoded, call.result)
+    }
+
+    /// Where a call of this task reaches.
+    pub(crate) fn ranges_of(&self, memory: &Memory, d: &Decoded, result: i64) -> Vec<Range> {
+        if d.call == Call::ProcessMadvise && apply::readable(&self.model, d) {
             let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
-            let mut ranges: Vec<Range> = apply::spans(call.who.tid, &call.decoded).into_iter().map(pages).collect();
+            let mut ranges: Vec<Range> = apply::spans(memory, d).into_iter().map(pages).collect();
             if ranges.len() > MANY {
                 let all = ranges.iter().fold((u64::MAX, 0), |all, r| (all.0.min(r.0), all.1.max(r.1)));
                 ranges = vec![all];
             }
             return ranges;
         }
-        if matches!(call.decoded.call, Call::UffdRegister | Call::UffdUnregister) {
-            let range = apply::uffd_range(call.who.tid, call.decoded.args[2]);
+        if matches!(d.call, Call::UffdRegister | Call::UffdUnregister) {
+            let range = apply::uffd_range(memory, d.args[2]);
             return range.map(|(start, len, _)| reach::range(start, len, sys::page_size())).into_iter().collect();
         }
-        reach::of(&call.decoded, call.result, self.model.layout().brk, sys::page_size())
+        reach::of(d, result, self.model.layout().brk, sys::page_size())
     }
 
     /// Compares the model with the kernel around what the call may have changed.
@@ -417,8 +424,9 @@ impl Space {
             }
         }
         // Or it came some way: areas were cut for it, or the first of many moved.
-        if attempt.misfit.is_some() && call.stopped_half_way() && !call.overlapped {
-            attempt.steps.extend(self.adopt(call.who.tid).into_iter().flatten());
+        if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
+            let reach = attempt.reach.clone();
+            attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
             attempt.misfit = None;
         }
     }
@@ -432,7 +440,14 @@ impl Space {
             let mut areas = std::mem::take(&mut self.window);
             if self.maps.between(window.0, window.1, &mut areas).is_ok() {
                 journal.counters.checks += 1;
-                let found = check::compare(&mut self.model, &areas, window, &mut attempt.steps, &mut attempt.grown);
+                let found = check::compare(
+                    &mut self.model,
+                    &areas,
+                    window,
+                    &self.foggy,
+                    &mut attempt.steps,
+                    &mut attempt.grown,
+                );
                 if let Found::Differs(how) = found {
                     misfit = Some(how);
                 }
@@ -449,7 +464,7 @@ impl Space {
             return;
         }
         if !self.pending.is_empty() {
-            self.settle_pending(false, journal);
+            self.settle_pending(&[], journal);
         }
         let text = match self.maps.text() {
             Ok(text) => text,
@@ -464,7 +479,14 @@ impl Space {
             let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
             learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
             let mut attempt = Attempt::default();
-            let found = check::compare(&mut self.model, &areas, reach::ALL, &mut attempt.steps, &mut attempt.grown);
+            let found = check::compare(
+                &mut self.model,
+                &areas,
+                reach::ALL,
+                &self.foggy,
+                &mut attempt.steps,
+                &mut attempt.grown,
+            );
             if !attempt.steps.is_empty() {
                 self.tell_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
             }

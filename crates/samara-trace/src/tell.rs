@@ -1,6 +1,6 @@
 //! How a space tells what became of it: events with the plan and the areas around it. Changes no model.
 
-use crate::event::{Event, EventKind, Step, StepKind};
+use crate::event::{Event, EventKind, Step, StepKind, UNSURE};
 use crate::journal::{Journal, Size, Who};
 use crate::model::{self, Inode};
 use crate::reach;
@@ -19,7 +19,8 @@ impl Space {
         event.args = call.decoded.args;
         event.result = call.result;
         event.overlapped = call.overlapped;
-        event.text = call.cause.map_or_else(String::new, |cause| cause.word().to_owned());
+        let unsure = if attempt.unsure || call.unsure { UNSURE } else { "" };
+        event.text = call.cause.map_or(unsure, |cause| cause.word()).to_owned();
         self.show(&mut event, attempt.steps);
         self.write(event, journal);
     }

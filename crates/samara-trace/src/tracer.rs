@@ -27,6 +27,8 @@ use crate::job::{Due, Job};
 use crate::journal::{Journal, Lack, Who};
 use crate::kernel;
 use crate::launch::{self, Report, Started};
+use crate::memory::Memory;
+use crate::order::Flying;
 use crate::pair::{IDLE_NS, Pair};
 use crate::space::{Returned, Space, SpaceId};
 use crate::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
@@ -180,6 +182,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         pair: Pair::new(),
         job: Job::default(),
     };
+    tracer.journal.forgets = options.forgets;
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
@@ -450,22 +453,35 @@ impl Tracer<'_> {
             && !flight.held
         {
             let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
-            let call = Returned {
+            let mut call = Returned {
                 decoded: flight.decoded,
                 result,
                 who,
                 overlapped: flight.overlapped,
+                memory: Memory::now(tid),
+                go_ns: flight.go_ns,
+                unsure: false,
                 personality: task.personality,
                 cause: flight.decision.cause,
             };
-            space.returned(call, !traffic.flying.is_empty(), &mut self.journal);
+            let before = self.charge.as_ref().map_or(0, |charge| charge.done.unsure);
             let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));
+            call.unsure = self.charge.as_ref().is_some_and(|charge| charge.done.unsure > before);
+            space.returned(call, &flying(&self.tasks, traffic), &mut self.journal);
             if let Some(how) = verdict {
                 space.tell_verdict(who, how, &mut self.journal);
             }
         }
-        if !traffic.held.is_empty() {
+        self.settle_pending(id);
+        if self.spaces.get(&id).is_some_and(|(_, traffic)| !traffic.held.is_empty()) {
             self.release(id);
+        }
+    }
+
+    /// Fewer calls are in the kernel than before: settles those that waited for them.
+    fn settle_pending(&mut self, id: SpaceId) {
+        if let Some((space, traffic)) = self.spaces.get_mut(&id).filter(|(space, _)| space.unsettled()) {
+            space.settle_pending(&flying(&self.tasks, traffic), &mut self.journal);
         }
     }
 
@@ -534,6 +550,15 @@ impl Tracer<'_> {
             task.personality = personality;
         }
     }
+}
+
+/// The calls of a space that are in the kernel.
+fn flying(tasks: &HashMap<Tid, Task>, traffic: &Traffic) -> Vec<Flying> {
+    let one = |tid: &Tid| {
+        let flight = tasks.get(tid)?.flight.as_ref()?;
+        Some(Flying { tid: *tid, decoded: flight.decoded, place: flight.decision.place })
+    };
+    traffic.flying.iter().filter_map(one).collect()
 }
 
 #[path = "admit.rs"]

@@ -91,6 +91,10 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
     if let Some(done) = counters.decisions.as_ref().filter(|_| !quiet) {
         row("processes", format!("{}, {}", count(counters.processes), plural(counters.execs, "program")));
         decided(done, &mut row);
+        if counters.unsure > 0 {
+            let calls = plural(counters.unsure, "call");
+            row("unsure", format!("{calls} beside others: the order in which they took effect is not known"));
+        }
         let (one, pid) = (count(counters.process_areas_peak), counters.process_areas_peak_pid);
         let all = count(counters.areas_peak);
         row("areas", format!("{one} at most in one process ({pid}), {all} in all processes together"));
@@ -169,9 +173,6 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
                 plural(done.beyond, "call")
             ),
         );
-    }
-    if done.unsure > 0 {
-        row("unsure", format!("{} beside others of the same space, answered otherwise", plural(done.unsure, "call")));
     }
     let left: u64 = done.left.values().sum();
     if left > 0 {

@@ -6,7 +6,7 @@ use super::groups::{Group, groups};
 use super::names::call_name;
 use super::replay::Replay;
 use super::timeline::Timeline;
-use crate::event::{Event, EventKind, StepKind};
+use crate::event::{Event, EventKind, StepKind, UNSURE};
 
 /// Groups that a summary names.
 const GROUPS: usize = 5;
@@ -38,6 +38,8 @@ pub struct Summary {
     pub learnt: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,
+    /// Calls and forks beside others of which nobody can know what they did: see [`UNSURE`].
+    pub unsure: u64,
     /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those of them that were equal.
     pub compared: (u64, u64),
     /// Areas cut in two.
@@ -126,6 +128,7 @@ impl Tally {
         t.events += 1;
         t.wall_ns = t.wall_ns.max(event.exit_ns);
         t.overlapped += u64::from(event.overlapped);
+        t.unsure += u64::from(matches!(event.kind, EventKind::Call | EventKind::Fork) && event.text == UNSURE);
         for step in &event.plan {
             match step.kind {
                 StepKind::Split => t.splits += 1,

@@ -10,6 +10,7 @@ mod corners;
 mod known;
 mod places;
 mod programs;
+mod racing;
 mod rare;
 mod raw;
 mod recorder;
@@ -139,6 +140,8 @@ fn trials() -> Vec<Trial> {
     for (name, body) in charge::TRIALS.iter().chain(places::TRIALS).chain(recorder::TRIALS) {
         trials.push(Trial::test(*name, body));
     }
+    trials.push(Trial::test("races", racing::races));
+    trials.push(Trial::test("faults_are_found", racing::faults_are_found));
     trials.push(Trial::test("sink_fails", sink_fails));
     trials.push(Trial::test("events_lead_to_the_final_maps", replayed));
     trials

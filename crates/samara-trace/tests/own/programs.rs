@@ -44,6 +44,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "renamed" => renamed(&args[0]),
         "untraced-children" => untraced_children(),
         "own-filter" => own_filter(),
+        "racing" => crate::racing::run(args),
+        "lonely" => crate::racing::lonely(),
         "long-check" => {
             // One call after which the recorder compares many areas; then silence, so that nothing else wakes it.
             let quiet = || std::thread::sleep(std::time::Duration::from_secs(20));
