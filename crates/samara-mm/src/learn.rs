@@ -20,7 +20,7 @@
 //! `learn_cut` could not.
 //!
 //! I1. `seams` holds the joins of the last call in order, each with both sides as they were before it. Whatever else changes an
-//!     area (`import`, `forget`, `grow_down`) empties it; `edit_objects` edits it.
+//!     area (`import`, `forget`, `grow_down`, `learn_apart`) empties it; `edit_objects` edits it.
 //! I2. Only `mremap` empties a place that it may have joined before (`unmap_joined`). What is left there can no longer show whether the kernel made those joins: each
 //!     part is then known by its own side of them, and `seams` keeps the joins that can still be seen.
 
@@ -127,6 +127,45 @@ impl<B: Backing> AddressSpace<B> {
         self.store(start, addr, left)?;
         self.store(addr, end, right)?;
         Ok(reason)
+    }
+
+    /// As [`AddressSpace::learn_cut`], where several calls have been made since the driver last compared, or in an order that
+    /// nobody knows: which call joined the two sides, and what they were then, is not concluded. They are apart, and that is all.
+    /// Of private anonymous memory each side gets a place of its own in its object, which [`AddressSpace::learn_join`] can take
+    /// back; of other memory this is `learn_cut`.
+    ///
+    /// # Errors
+    /// As `learn_cut`.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
+    /// let mut space = AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
+    /// space.unmap(0x20000, 0x1000).unwrap();
+    /// assert_eq!(space.learn_apart(0x11000), Ok(Reason::Offset));
+    /// assert_eq!(space.len(), 2);
+    /// assert_eq!(space.learn_join(0x11000), Ok(Reason::Offset));
+    /// ```
+    pub fn learn_apart(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
+        let at = self.area_at(addr).filter(|a| a.start < addr).ok_or(NotLearnable::NoSuchPlace)?;
+        let (start, end, whole) = (at.start, at.end, at.area.clone());
+        if !whole.is_anonymous() || !whole.is_private() {
+            return self.learn_cut(addr);
+        }
+        if !whole.can_split(addr) || !self.aligned(addr) {
+            return Err(NotLearnable::NothingUnknown);
+        }
+        self.sweep_extras();
+        self.set_aside(start, end, 2).map_err(|_| NotLearnable::Memory)?;
+        self.seams.clear();
+        for (start, end) in [(start, addr), (addr, end)] {
+            let mut side = whole.clone();
+            side.bias = (1 << 63) | self.fresh_id();
+            side.unsure.bias = Doubt::Known;
+            self.store(start, end, side)?;
+        }
+        Ok(Reason::Offset)
     }
 
     /// The kernel has one area where the model has two that touch at `addr`: joins them, if what keeps them apart is only

@@ -21,14 +21,21 @@ pub(crate) enum Found {
 /// A stack that grew: its new start, its old start.
 pub(crate) type Grown = (u64, u64);
 
+/// What is not known when areas are compared.
+pub(crate) struct Unknown<'a> {
+    /// Where memory policies are not known.
+    pub(crate) foggy: &'a [Range],
+    /// Several calls were applied, in an order that may not be theirs.
+    pub(crate) order: bool,
+}
+
 /// Compares the areas that meet `[start, end)`: `kernel` holds those of the kernel, whole. Boundaries that only one side
-/// has are learnt where the model allows it, and the call's `steps` put right; stacks that grew are told in `grown`. In `foggy`
-/// memory policies are not known.
+/// has are learnt where the model allows it, and the call's `steps` put right; stacks that grew are told in `grown`.
 pub(crate) fn compare(
     model: &mut Model,
     kernel: &[KernelArea],
     (start, end): (u64, u64),
-    foggy: &[Range],
+    unknown: &Unknown<'_>,
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
 ) -> Found {
@@ -37,7 +44,7 @@ pub(crate) fn compare(
     for _ in 0..rounds * 2 {
         match first_difference(model, kernel, (start, end)) {
             None => return Found::Equal,
-            Some(Mend::Cut(at)) => match model.learn_cut(at) {
+            Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
                 // A new map that joined one neighbour, and in the kernel the other: that join first.
                 Err(NotLearnable::NothingUnknown)
@@ -46,12 +53,12 @@ pub(crate) fn compare(
                 {
                     note_join(steps, other);
                 }
-                Err(NotLearnable::NothingUnknown) if part_policy(model, at, foggy) => note_cut(steps, at),
+                Err(NotLearnable::NothingUnknown) if part_policy(model, at, unknown.foggy) => note_cut(steps, at),
                 Err(why) => return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
             },
             Some(Mend::Join(at)) => match model.learn_join(at) {
                 Ok(_) => note_join(steps, at),
-                Err(NotLearnable::Certain(why)) if by_policy_alone(why) && copy_policy(model, at, foggy) => {
+                Err(NotLearnable::Certain(why)) if by_policy_alone(why) && copy_policy(model, at, unknown.foggy) => {
                     note_join(steps, at);
                 }
                 Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),

@@ -12,7 +12,7 @@ use samara_mm::{Area, Bases, Extras};
 use crate::apply::{self, Applied};
 use crate::arch::Decoded;
 use crate::calls::Call;
-use crate::check::{self, Found};
+use crate::check::{self, Found, Unknown};
 use crate::engine::Cause;
 use crate::event::{EventKind, Step, StepKind, UNSURE};
 use crate::explain;
@@ -164,8 +164,9 @@ impl Space {
             && let Ok(areas) = child.maps.text().map(|t| kernel::parse(&t))
         {
             journal.counters.checks += 1;
+            let unknown = Unknown { foggy: &self.foggy, order: !quiet };
             if let Found::Differs(how) =
-                check::compare(&mut child.model, &areas, reach::ALL, &self.foggy, &mut steps, &mut grown)
+                check::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
             {
                 misfit = Some(how);
             }
@@ -440,14 +441,9 @@ impl Space {
             let mut areas = std::mem::take(&mut self.window);
             if self.maps.between(window.0, window.1, &mut areas).is_ok() {
                 journal.counters.checks += 1;
-                let found = check::compare(
-                    &mut self.model,
-                    &areas,
-                    window,
-                    &self.foggy,
-                    &mut attempt.steps,
-                    &mut attempt.grown,
-                );
+                let unknown = Unknown { foggy: &self.foggy, order: self.trial };
+                let found =
+                    check::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
                 if let Found::Differs(how) = found {
                     misfit = Some(how);
                 }
@@ -479,14 +475,9 @@ impl Space {
             let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
             learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
             let mut attempt = Attempt::default();
-            let found = check::compare(
-                &mut self.model,
-                &areas,
-                reach::ALL,
-                &self.foggy,
-                &mut attempt.steps,
-                &mut attempt.grown,
-            );
+            let unknown = Unknown { foggy: &self.foggy, order: false };
+            let found =
+                check::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
             if !attempt.steps.is_empty() {
                 self.tell_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
             }
