@@ -1,7 +1,10 @@
 //! What must not be published is not (U6): stores whose verb leaves in its part what does not fit there. Such a store's nodes are leaked,
 //! so Miri does not run these.
 
+use crate::inner::Inner;
+use crate::leaf::Leaf;
 use crate::publish::Change;
+use crate::share::PUBLISHED;
 use crate::sync::Ordering;
 use crate::testing::Small;
 use crate::tree::Tree;
@@ -39,8 +42,8 @@ fn is_refused(change: Change<u64>, ruin: impl FnOnce(&mut Tree<u64, u64, Small>)
     assert_eq!(write.len(), before.len() + 1);
 }
 
-/// A store across leaves whose part is below the root.
-fn across() -> Change<u64> {
+/// A store across leaves whose part is below the root, and its span.
+fn across() -> (Change<u64>, Span) {
     let map = map();
     let spans = (0..180).map(|i| Span::new(i * 10, i * 10 + 44));
     let is_part = |span: &Span| {
@@ -48,16 +51,16 @@ fn across() -> Change<u64> {
         map.write().change(change, |part| part.height == 1).unwrap()
     };
     let span = { spans }.find(is_part).expect("there is a part");
-    Change::Replace { span, stores: false }
+    (Change::Replace { span, stores: false }, span)
 }
 
 #[test]
 fn a_part_of_another_level() {
-    is_refused(across(), |part| {
+    is_refused(across().0, |part| {
         assert_eq!(part.height, 1, "a part below the root");
         let root = part.root.expect("a part");
         // SAFETY: an inner node.
-        part.root = Some(unsafe { crate::inner::Inner::<u64, Small>::from_raw(root).child(0) });
+        part.root = Some(unsafe { Inner::<u64, Small>::from_raw(root).child(0) });
         part.height = 0;
     });
 }
@@ -73,7 +76,7 @@ fn a_part_that_ends_elsewhere() {
 
 #[test]
 fn a_part_that_is_gone() {
-    is_refused(across(), |part| (part.root, part.height) = (None, 0));
+    is_refused(across().0, |part| (part.root, part.height) = (None, 0));
     is_refused(Change::Modify { key: 400 }, |part| {
         assert_eq!(part.height, 0, "a leaf");
         part.root = None;
@@ -84,6 +87,21 @@ fn a_part_that_is_gone() {
 fn an_empty_leaf() {
     is_refused(Change::Modify { key: 400 }, |part| {
         // SAFETY: a leaf of `u64`s, which need no drop.
-        unsafe { crate::leaf::Leaf::<u64, u64, Small>::from_raw(part.root.expect("a leaf")).set_len(0) };
+        unsafe { Leaf::<u64, u64, Small>::from_raw(part.root.expect("a leaf")).set_len(0) };
+    });
+}
+
+#[test]
+fn an_empty_leaf_below() {
+    let (change, span) = across();
+    is_refused(change, |part| {
+        part.store(span, Some(1), crate::displaced::unobserved).unwrap();
+        let root = Inner::<u64, Small>::from_raw(part.root.expect("a part"));
+        // SAFETY: the part's root is an inner node above leaves, of `u64`s, which need no drop; what is not published is the part's own.
+        unsafe {
+            let mut leaves = (0..root.len()).map(|i| Leaf::<u64, u64, Small>::from_raw(root.child(i)));
+            let own = leaves.find(|leaf| leaf.refs().load(Ordering::Relaxed) & PUBLISHED == 0).expect("a new leaf");
+            own.set_len(0);
+        }
     });
 }
