@@ -243,6 +243,15 @@ impl<B: Backing> AddressSpace<B> {
     /// Makes two sides that could be one differ in something that is not known of them.
     fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Result<Option<Reason>, NotLearnable> {
         if l.unsure.account != r.unsure.account {
+            // Beside a neighbour that is charged it lost its charge, or both were written, each by itself: then nothing follows for the charge.
+            let charged = if l.unsure.account { r.flags } else { l.flags }.contains(Flags::ACCOUNT);
+            let one = matches!(
+                (l.anon(), r.anon()),
+                (Anon::Untouched, _) | (_, Anon::Untouched) | (Anon::Identity { .. }, Anon::Identity { .. })
+            );
+            if charged && l.is_private() && !one && self.settle_anon(l, r) {
+                return Ok(Some(Reason::AnonymousIdentity));
+            }
             let (unsure, sure) = if l.unsure.account { (l, r) } else { (r, l) };
             unsure.unsure.account = false;
             unsure.flags.set(Flags::ACCOUNT, !sure.flags.contains(Flags::ACCOUNT));

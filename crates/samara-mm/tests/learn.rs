@@ -133,6 +133,29 @@ fn a_charge_tells_of_a_write() {
 }
 
 #[test]
+fn two_that_are_apart_may_both_be_charged() {
+    let read = |space: &mut Space, from: u64, to: u64| {
+        space.map(&MapRequest::anonymous(from * PAGE, (to - from) * PAGE, Prot::READ)).unwrap();
+    };
+    let mut space = unseen();
+    // The upper one was written, and is charged.
+    rw(&mut space, 12, 14);
+    read(&mut space, 14, 16);
+    space.protect(12 * PAGE, 2 * PAGE, Prot::READ, None).unwrap();
+    space.learn_cut(14 * PAGE).unwrap();
+    // The lower one is apart from it: it lost its charge, or was written too.
+    rw(&mut space, 10, 12);
+    space.protect(10 * PAGE, 2 * PAGE, Prot::READ, None).unwrap();
+    assert_eq!(areas(&space), [(10, 14), (14, 16)], "merged in hope");
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::AnonymousIdentity));
+    // What is not charged joins it, or does not.
+    read(&mut space, 8, 10);
+    assert_eq!(areas(&space), [(8, 12), (12, 14), (14, 16)], "merged in hope");
+    assert_eq!(space.learn_cut(10 * PAGE), Ok(Reason::Accounting));
+    assert!(space.area_at(10 * PAGE).unwrap().area.flags.contains(Flags::ACCOUNT), "it was written");
+}
+
+#[test]
 fn moved_memory_keeps_its_offset_if_it_was_written() {
     let moved = |space: &mut Space| {
         rw(space, 10, 12);
