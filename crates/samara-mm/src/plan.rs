@@ -51,7 +51,7 @@ pub enum StepKind {
 /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
 /// let plan = space.protect(0x10000, 0x1000, Prot::READ, None)?;
 /// let StepKind::Changed(change) = plan[0].kind else { panic!("{plan}") };
-/// assert_eq!(change.before() - change.after(), Flags::WRITE);
+/// assert!((change.before() - change.after()).contains(Flags::WRITE));
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
 // Seven bytes, so that a step has three words.
