@@ -91,13 +91,13 @@ unsafe impl<B: Sync> Sync for Domain<B> {}
 
 impl<B> Domain<B> {
     /// Nobody is registered.
-    #[cfg(not(loom))]
+    #[cfg(any(not(loom), feature = "shared"))]
     pub(crate) const fn new(barriers: B) -> Self {
         Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Nobody is registered. The model's atomics cannot be made by a `const fn`.
-    #[cfg(loom)]
+    /// Nobody is registered. Loom's atomics, which this file has in samara-models, cannot be made by a `const fn`.
+    #[cfg(not(any(not(loom), feature = "shared")))]
     pub(crate) fn new(barriers: B) -> Self {
         Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
     }

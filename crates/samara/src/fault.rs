@@ -33,7 +33,8 @@ pub enum Point {
 #[cfg(feature = "testing")]
 mod on {
     use super::Point;
-    use crate::sync::{AtomicPtr, Ordering};
+    use crate::sync::Ordering;
+    use crate::sync::plain::AtomicPtr;
     use core::ptr;
 
     static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());

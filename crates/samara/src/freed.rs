@@ -18,7 +18,7 @@ use crate::reap::Subtree;
 use crate::shape::Shape;
 use crate::share::let_go;
 use crate::spare::Spare;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, freed};
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::mem;
@@ -138,6 +138,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
                 self.len.fetch_sub(1, Ordering::Relaxed);
                 return leaf.free();
             }
+            freed(leaf.raw(), Leaf::<V, K, S>::BYTES);
             // Relaxed: what is behind the head is not looked at here.
             let mut head = self.head.load(Ordering::Relaxed);
             loop {

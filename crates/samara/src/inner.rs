@@ -17,7 +17,7 @@ use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, Search, dispatch};
 use crate::shape::Shape;
 use crate::share::PUBLISHED;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::sync::{self, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};
 use core::ptr;
@@ -86,6 +86,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live.
     #[inline(always)]
     pub(crate) unsafe fn len(self) -> usize {
+        sync::read(self.at, true);
         // SAFETY: N1, N2.
         let len = unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len };
         len as usize
@@ -96,6 +97,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
         debug_assert!(len <= Self::SLOTS);
+        sync::written(self.at);
         // SAFETY: N1.
         unsafe {
             debug_assert!(self.unseen());
@@ -149,6 +151,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         debug_assert!(i < Self::SLOTS);
+        sync::written(self.at);
         // SAFETY: N1.
         unsafe {
             debug_assert!(self.unseen());
@@ -164,7 +167,10 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn gap(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
         // SAFETY: N2.
-        unsafe { *self.gaps().add(i) }
+        unsafe {
+            sync::words_read(self.gaps().add(i), 1);
+            *self.gaps().add(i)
+        }
     }
 
     /// # Safety
@@ -172,6 +178,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < Self::SLOTS);
+        sync::written(self.at);
         // SAFETY: N1.
         unsafe {
             debug_assert!(self.unseen());
@@ -266,6 +273,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         // SAFETY: the caller's promise; N2 holds here as it does there.
         unsafe {
             self.init_header();
+            sync::read(from.at, true);
+            sync::words_read(from.gaps(), Self::SLOTS);
             ptr::copy_nonoverlapping(from.keys(), self.keys(), Self::SLOTS);
             ptr::copy_nonoverlapping(from.gaps(), self.gaps(), Self::SLOTS);
         }
@@ -280,6 +289,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe {
             self.init_as(from);
             let len = from.len();
+            sync::words_read(from.items(), len);
             ptr::copy_nonoverlapping(from.items(), self.items(), len);
             self.set_len(len);
         }
@@ -295,6 +305,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
             self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
             self.at.as_ptr().add(Self::LOCK).cast::<AtomicU8>().write(AtomicU8::new(0));
         }
+        sync::made(self.at, Self::BYTES, Self::REFS, true);
     }
 
     /// Moves the slots `from..from + n` of this node to slot `at` of `other`, where they overwrite what is uninitialised.
@@ -375,6 +386,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
+        sync::read(self.at, true);
         // SAFETY: N2, N4.
         unsafe { F::rank(self.keys(), Self::SLOTS, key) }
     }
@@ -385,6 +397,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn widest_by<F: Search>(self) -> K {
+        sync::words_read(self.gaps(), Self::SLOTS);
         // SAFETY: N2: every word is initialised.
         unsafe { F::greatest(self.gaps(), Self::SLOTS) }
     }
@@ -430,6 +443,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
                 unsafe { F::greatest(self.0, self.1) }
             }
         }
+        sync::words_read(self.gaps(), Self::SLOTS);
         dispatch::<K, _>(Greatest(self.gaps().cast_const(), Self::SLOTS))
     }
 }

@@ -26,9 +26,9 @@ use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::search::{Job, SHIFTED, Search, dispatch};
 use crate::shape::{Shape, leaf_slots};
 use crate::span::Span;
-use crate::sync::AtomicU32;
+use crate::sync::{self, AtomicU32};
 use core::marker::PhantomData;
-use core::mem::{align_of, size_of};
+use core::mem::{align_of, offset_of, size_of};
 use core::ptr;
 
 /// A handle on a leaf. Copying it copies a pointer; it owns nothing.
@@ -182,6 +182,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn len(self) -> usize {
+        sync::read(self.at, false);
         // SAFETY: L1.
         unsafe { (*self.header()).len as usize }
     }
@@ -190,6 +191,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live, `len` is not above its slots, and the caller keeps L2 and L3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
+        sync::written(self.at);
         // SAFETY: L1.
         unsafe {
             debug_assert!(len <= self.slots() && self.unseen());
@@ -245,6 +247,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As for [`Leaf::key`]; the leaf admits the key ([`Leaf::admit`]), and the caller keeps the keys in order.
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
+        sync::written(self.at);
         // SAFETY: L1, L4 by the caller's promise.
         unsafe {
             debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
@@ -260,6 +263,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As for [`Leaf::set_key`].
     #[inline(always)]
     pub(crate) unsafe fn set_first(self, i: usize, key: K) {
+        sync::written(self.at);
         // SAFETY: as above.
         unsafe {
             debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
@@ -321,6 +325,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
+        sync::read(self.at, false);
         // SAFETY: L2, L5.
         unsafe {
             if self.is_wide() {
@@ -706,6 +711,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         // SAFETY: the caller's promise: L2 and L5 hold here as they do there. Not the header as a whole: other owners may be counting
         // there (Q1).
         unsafe {
+            sync::read(from.at, false);
             let (high, wide) = ((*from.header()).high, (*from.header()).wide);
             if from.is_wide() {
                 let keys = Self::WIDE_ITEMS - Self::KEYS;
@@ -718,6 +724,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             let number = self.number().read();
             self.header().write(Header { high, refs: AtomicU32::new(0), len: 0, wide, number });
         }
+        sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
     }
 
     /// Moves the slots `from..from + n` of this leaf to slot `at` of `other`, where they overwrite what is uninitialised.
@@ -788,6 +795,7 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
             }
             self.header().write(Header { high: 0, refs: AtomicU32::new(0), len: 0, wide: 0, number });
         }
+        sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
     }
 
     fn number(self) -> *mut u16 {

@@ -103,7 +103,7 @@
 #![cfg_attr(not(feature = "shared"), allow(dead_code))]
 
 extern crate alloc;
-#[cfg(any(feature = "std", test))]
+#[cfg(any(feature = "std", test, loom))]
 extern crate std;
 
 mod append;
@@ -174,6 +174,8 @@ mod search;
 mod seats;
 #[cfg(feature = "serde")]
 mod serde_impl;
+#[cfg(loom)]
+mod shadow;
 mod shape;
 mod share;
 #[cfg(feature = "shared")]
@@ -266,4 +268,7 @@ pub mod testing {
     pub fn force_portable(portable: bool) {
         force(if portable { Level::Portable } else { Level::Avx512 });
     }
+
+    #[cfg(loom)]
+    pub use crate::shadow::model;
 }

@@ -4,7 +4,7 @@
 #[cfg(feature = "std")]
 use crate::reentry::Reentry;
 #[cfg(not(feature = "std"))]
-use crate::sync::{AtomicBool, Ordering};
+use crate::sync::{AtomicBool, Ordering, spin};
 #[cfg(feature = "std")]
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, TryLockError, here, is_here};
 
@@ -83,8 +83,9 @@ impl Lock {
             if let Some(held) = self.try_lock() {
                 return held;
             }
+            let mut spins = 0;
             while self.held.load(Ordering::Relaxed) {
-                core::hint::spin_loop();
+                spin(&mut spins);
             }
         }
     }

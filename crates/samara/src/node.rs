@@ -2,7 +2,8 @@
 
 use crate::error::AllocError;
 use crate::slab::Slab;
-use alloc::alloc::{alloc, dealloc};
+use crate::sync::{dealloc, freed};
+use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
@@ -64,6 +65,7 @@ pub(crate) trait Unit: Copy {
     /// # Safety
     /// The node is live, and nobody uses it or what it holds afterwards.
     unsafe fn free(self) {
+        freed(self.raw(), Self::BYTES);
         // SAFETY: the caller's promise: allocated by `alloc` with this layout, or in the place of its number.
         unsafe {
             match usize::from(self.number().read()) {

@@ -12,7 +12,8 @@
 use crate::avx512;
 use crate::key::Key;
 use crate::node::Raw;
-use crate::sync::{AtomicU8, Ordering};
+use crate::sync::Ordering;
+use crate::sync::plain::AtomicU8;
 use core::ptr;
 
 /// From so many slots to so many, words are shifted by one vector of 16, or by two (L5).

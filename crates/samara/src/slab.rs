@@ -12,8 +12,8 @@
 
 use crate::error::AllocError;
 use crate::node::{ALIGN, LINE, Raw, up};
-use crate::sync::{AtomicUsize, Ordering, fence};
-use alloc::alloc::{alloc, dealloc};
+use crate::sync::{AtomicUsize, Ordering, dealloc, fence};
+use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 

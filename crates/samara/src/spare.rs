@@ -11,6 +11,7 @@
 use crate::error::AllocError;
 use crate::node::{LINE, Raw, Unit};
 use crate::slab::Slab;
+use crate::sync::freed;
 use core::marker::PhantomData;
 use core::mem;
 
@@ -187,6 +188,7 @@ impl<N: Unit> Spare<N> {
     /// # Safety
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
+        freed(node.raw(), N::BYTES);
         // SAFETY: P1.
         unsafe { node.link().write_unaligned(self.head) };
         self.head = Some(node.raw());

@@ -1,19 +1,32 @@
 //! The only door to atomics, locks and shared cells: everything else in the crate imports them from here.
+//!
+//! With `--cfg loom` the atomics are those of `shadow`, and nodes' memory is watched there, so that the models run the
+//! crate's own files. Without it nothing of that is built.
 
 #[cfg(feature = "shared")]
 pub(crate) use core::cell::{Cell, UnsafeCell};
-#[cfg(target_has_atomic = "64")]
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) use core::sync::atomic::AtomicBool;
+#[cfg(all(target_has_atomic = "64", not(loom)))]
 pub(crate) use core::sync::atomic::AtomicU64;
+pub(crate) use core::sync::atomic::Ordering;
 #[cfg(feature = "shared")]
-pub(crate) use core::sync::atomic::{AtomicBool, compiler_fence};
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
-#[cfg(feature = "shared")]
-pub(crate) use here::{here, is_here};
+pub(crate) use core::sync::atomic::compiler_fence;
+#[cfg(not(loom))]
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, fence};
 #[cfg(feature = "std")]
 pub(crate) use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
+#[cfg(loom)]
+pub(crate) use crate::shadow::*;
+#[cfg(not(loom))]
+pub(crate) use alloc::alloc::dealloc;
+
+#[cfg(feature = "shared")]
+pub(crate) use here::{here, is_here};
+
 /// Which thread runs, as a word that is not 0: who takes something leaves it there, to be known if it comes again.
-#[cfg(all(feature = "shared", feature = "std"))]
+#[cfg(all(feature = "shared", feature = "std", not(loom)))]
 mod here {
     std::thread_local! {
         /// Its address is the word.
@@ -33,8 +46,8 @@ mod here {
     }
 }
 
-/// Without `std` threads cannot be told apart: there is one word for all, and it is nobody's.
-#[cfg(all(feature = "shared", not(feature = "std")))]
+/// Without `std` threads cannot be told apart: there is one word for all, and it is nobody's. Nor can loom's, which run in one.
+#[cfg(all(feature = "shared", any(not(feature = "std"), loom)))]
 mod here {
     #[inline]
     pub(crate) fn here() -> usize {
@@ -47,8 +60,15 @@ mod here {
     }
 }
 
+/// Words that are part of no map's protocol. The models do not order them.
+pub(crate) mod plain {
+    #[cfg(feature = "shared")]
+    pub(crate) use core::sync::atomic::AtomicUsize;
+    pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8};
+}
+
 /// One turn of waiting for another thread: short at first, then, where there is an operating system, others are let run.
-#[cfg(feature = "shared")]
+#[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(1);
     #[cfg(feature = "std")]
@@ -58,3 +78,22 @@ pub(crate) fn spin(spins: &mut u32) {
     }
     core::hint::spin_loop();
 }
+
+/// What the models are told of nodes' memory (`shadow`). Without `--cfg loom` each is nothing.
+#[cfg(not(loom))]
+mod watch {
+    use crate::node::Raw;
+
+    #[inline(always)]
+    pub(crate) fn made(_at: Raw, _bytes: usize, _refs: usize, _inner: bool) {}
+    #[inline(always)]
+    pub(crate) fn read(_at: Raw, _inner: bool) {}
+    #[inline(always)]
+    pub(crate) fn written(_at: Raw) {}
+    #[inline(always)]
+    pub(crate) fn freed(_at: Raw, _bytes: usize) {}
+    #[inline(always)]
+    pub(crate) fn words_read<T>(_at: *const T, _n: usize) {}
+}
+#[cfg(not(loom))]
+pub(crate) use watch::*;

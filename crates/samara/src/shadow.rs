@@ -1,0 +1,574 @@
+//! The atomics of `--cfg loom`, under which the models (`samara-models`) run this crate's own files.
+//!
+//! A node's atomics lie in its raw memory and are reached by pointer casts, so they must be one word long. Loom's are not. So
+//! each atomic here is the plain word, and its operations go to a loom atomic that a table keeps for the word's address. What
+//! is stored there is stored to the plain word too, so that plain reads by an owner agree with it.
+//!
+//! The table also watches nodes' memory. Each node has a loom cell, read where the crate reads the node and written where it
+//! makes, changes or frees it. So loom fails a model in which a node is read without an order after its making, or freed
+//! without an order after its last read. The table itself fails one that reads a freed node, takes a leaf for an inner node or
+//! the other way about, changes the length of a marked node, or makes a node that is in use.
+//!
+//! - **H1** The words of a node are loom's while its count has the mark (`PUBLISHED`), for only then other threads come to
+//!   it. Before, they are plain, and cost the model no steps.
+//! - **H2** Nothing is given back to the allocator before the end of a run: no address is used twice, but for nodes that the
+//!   crate uses again itself.
+//! - **H3** All loom atomics of a run are made before its threads start, holding 0. A word's loom atomic holds how far the
+//!   word has come from its value at the first access. So the first value is one that every thread may find.
+//! - **H4** Words of one byte are locks and flags. A store to one is made as a swap: loom would let a thread that waits find
+//!   what it swapped in itself, for ever, behind the store of who let go.
+//!
+//! What it does not know: plain fields outside nodes (the writer's, a seat's), and reads of a node's keys and values that do
+//! not come by way of its length or a search. H3 hides whether a word outside nodes is made before others can find it.
+//!
+//! Unless a model says that its threads run ([`model::threads`]), every word is plain.
+
+use crate::node::Raw;
+use crate::share::PUBLISHED;
+use core::alloc::Layout;
+use core::fmt;
+use core::mem;
+use core::ptr;
+use core::sync::atomic as plain;
+use core::sync::atomic::Ordering;
+use loom::cell as body;
+use loom::sync::atomic as modelled;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::vec::Vec;
+
+/// Where a run of a model is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// There is none.
+    Off,
+    /// One thread, before others start or after they have ended. Nodes are noted.
+    Single,
+    /// Loom's threads run.
+    Threads,
+}
+
+/// An atomic word, as loom knows it.
+struct Word {
+    /// The word, less `first`: H3.
+    moved: Rc<modelled::AtomicU64>,
+    first: u64,
+    /// What the plain word holds.
+    last: Cell<u64>,
+}
+
+struct Node {
+    bytes: usize,
+    /// Where its count stands.
+    refs: usize,
+    inner: bool,
+    live: bool,
+    body: Option<Rc<body::UnsafeCell<()>>>,
+}
+
+struct Table {
+    phase: Phase,
+    unused: Vec<Rc<modelled::AtomicU64>>,
+    words: BTreeMap<usize, Rc<Word>>,
+    nodes: BTreeMap<usize, Node>,
+    /// H2.
+    kept: Vec<(*mut u8, Layout)>,
+}
+
+std::thread_local! {
+    /// Loom runs all threads of a model in one.
+    static TABLE: RefCell<Table> = const {
+        RefCell::new(Table {
+            phase: Phase::Off,
+            unused: Vec::new(),
+            words: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            kept: Vec::new(),
+        })
+    };
+}
+
+impl Table {
+    /// Whether there is nothing to be noted. A run that fails is over: what its threads have is dropped outside of loom.
+    fn is_off(&self) -> bool {
+        self.phase == Phase::Off || std::thread::panicking()
+    }
+}
+
+/// The node that has this address.
+fn node_at(nodes: &BTreeMap<usize, Node>, at: usize) -> Option<(usize, &Node)> {
+    let (start, node) = nodes.range(..=at).next_back()?;
+    (at < start + node.bytes).then_some((*start, node))
+}
+
+impl Node {
+    /// H1.
+    fn is_marked(&self, start: usize) -> bool {
+        // SAFETY: the node is live, and its count is initialised since it was made.
+        let refs = unsafe { &*ptr::with_exposed_provenance::<plain::AtomicU32>(start + self.refs) };
+        refs.load(Ordering::Relaxed) & PUBLISHED != 0
+    }
+}
+
+/// Loom's word for the atomic at `at`, which holds `now`. `None`: it is plain.
+fn word(at: usize, now: u64) -> Option<Rc<Word>> {
+    TABLE.with_borrow_mut(|table| {
+        if table.is_off() {
+            return None;
+        }
+        let node = node_at(&table.nodes, at);
+        if let Some((_, node)) = node {
+            assert!(node.live, "a word of a node that is free");
+        }
+        if table.phase == Phase::Single || node.is_some_and(|(start, node)| !node.is_marked(start)) {
+            table.words.remove(&at);
+            return None;
+        }
+        if let Some(word) = table.words.get(&at) {
+            if word.last.get() == now {
+                return Some(word.clone());
+            }
+            assert!(node.is_none(), "a plain store to a word of a marked node");
+        }
+        let moved = table.unused.pop().expect("a model with more words: see `model::threads`");
+        let word = Rc::new(Word { moved, first: now, last: Cell::new(now) });
+        table.words.insert(at, word.clone());
+        Some(word)
+    })
+}
+
+impl Word {
+    fn value(&self, moved: u64) -> u64 {
+        moved.wrapping_add(self.first)
+    }
+
+    fn moved_to(&self, value: u64) -> u64 {
+        value.wrapping_sub(self.first)
+    }
+}
+
+/// A value of an atomic as a number.
+trait Value: Copy + PartialEq {
+    fn number(self) -> u64;
+    fn of(number: u64) -> Self;
+}
+
+macro_rules! values {
+    ($($t:ty)*) => {$(
+        impl Value for $t {
+            fn number(self) -> u64 {
+                self as u64
+            }
+            fn of(number: u64) -> Self {
+                number as $t
+            }
+        }
+    )*};
+}
+values! { u8 u32 u64 usize }
+
+impl Value for bool {
+    fn number(self) -> u64 {
+        u64::from(self)
+    }
+    fn of(number: u64) -> Self {
+        number != 0
+    }
+}
+
+impl<T> Value for *mut T {
+    fn number(self) -> u64 {
+        self.expose_provenance() as u64
+    }
+    fn of(number: u64) -> Self {
+        ptr::with_exposed_provenance_mut(number as usize)
+    }
+}
+
+macro_rules! atomics {
+    ($($(#[$given:meta])? $name:ident $(<$t:ident>)?: $value:ty;)*) => {$(
+        /// The plain word: see the module's head.
+        #[repr(transparent)]
+        pub(crate) struct $name $(<$t>)? {
+            plain: plain::$name $(<$t>)?,
+        }
+
+        #[allow(dead_code)]
+        impl $(<$t>)? $name $(<$t>)? {
+            pub(crate) const fn new(value: $value) -> Self {
+                $name { plain: plain::$name::new(value) }
+            }
+
+            fn word(&self) -> Option<Rc<Word>> {
+                word(ptr::from_ref(self).addr(), self.plain.load(Ordering::Relaxed).number())
+            }
+
+            /// What loom's word holds, the plain one holds, too.
+            fn mirror(&self, word: &Rc<Word>, value: $value) {
+                self.is_there(word);
+                word.last.set(value.number());
+                self.plain.store(value, Ordering::Relaxed);
+            }
+
+            /// Others may have come in before loom's step.
+            fn is_there(&self, word: &Rc<Word>) {
+                let at = ptr::from_ref(self).addr();
+                let same = TABLE.with_borrow(|table| table.words.get(&at).is_some_and(|now| Rc::ptr_eq(now, word)));
+                assert!(same, "a word of what was freed meanwhile");
+            }
+
+            #[track_caller]
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                match self.word() {
+                    None => self.plain.load(order),
+                    Some(word) => {
+                        let moved = word.moved.load(order);
+                        self.is_there(&word);
+                        Value::of(word.value(moved))
+                    }
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn store(&self, value: $value, order: Ordering) {
+                match self.word() {
+                    None => self.plain.store(value, order),
+                    // H4.
+                    Some(_) if size_of::<Self>() == 1 => _ = self.swap(value, order),
+                    Some(word) => {
+                        word.moved.store(word.moved_to(value.number()), order);
+                        self.mirror(&word, value);
+                    }
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
+                match self.word() {
+                    None => self.plain.swap(value, order),
+                    Some(word) => {
+                        let was = word.moved.swap(word.moved_to(value.number()), order);
+                        self.mirror(&word, value);
+                        Value::of(word.value(was))
+                    }
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn compare_exchange(
+                &self,
+                was: $value,
+                value: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                match self.word() {
+                    None => self.plain.compare_exchange(was, value, success, failure),
+                    Some(word) => {
+                        let [from, to] = [was, value].map(|value| word.moved_to(value.number()));
+                        let done = word.moved.compare_exchange(from, to, success, failure);
+                        if done.is_ok() {
+                            self.mirror(&word, value);
+                        }
+                        done.map(|was| Value::of(word.value(was))).map_err(|is| Value::of(word.value(is)))
+                    }
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn compare_exchange_weak(
+                &self,
+                was: $value,
+                value: $value,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$value, $value> {
+                self.compare_exchange(was, value, success, failure)
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_update(
+                &self,
+                success: Ordering,
+                failure: Ordering,
+                mut f: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                let mut was = self.load(failure);
+                while let Some(value) = f(was) {
+                    match self.compare_exchange(was, value, success, failure) {
+                        Ok(_) => return Ok(was),
+                        Err(is) => was = is,
+                    }
+                }
+                Err(was)
+            }
+        }
+
+        impl $(<$t>)? Drop for $name $(<$t>)? {
+            fn drop(&mut self) {
+                let at = ptr::from_ref(self).addr();
+                // The table may be gone already, where the thread ends.
+                let _ = TABLE.try_with(|table| {
+                    let mut table = table.borrow_mut();
+                    if !table.is_off() {
+                        table.words.remove(&at);
+                    }
+                });
+            }
+        }
+
+        impl $(<$t>)? fmt::Debug for $name $(<$t>)? {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.plain.fmt(f)
+            }
+        }
+
+        impl $(<$t>)? Default for $name $(<$t>)? {
+            fn default() -> Self {
+                $name { plain: plain::$name::default() }
+            }
+        }
+    )*};
+}
+
+atomics! {
+    AtomicBool: bool;
+    AtomicU8: u8;
+    AtomicU32: u32;
+    AtomicU64: u64;
+    AtomicUsize: usize;
+    AtomicPtr<T>: *mut T;
+}
+
+macro_rules! counts {
+    ($($name:ident: $value:ty;)*) => {$(
+        #[allow(dead_code)]
+        impl $name {
+            #[track_caller]
+            pub(crate) fn fetch_add(&self, n: $value, order: Ordering) -> $value {
+                match self.word() {
+                    None => self.plain.fetch_add(n, order),
+                    Some(word) => {
+                        let was = <$value>::of(word.value(word.moved.fetch_add(n as u64, order)));
+                        self.mirror(&word, was.wrapping_add(n));
+                        was
+                    }
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_sub(&self, n: $value, order: Ordering) -> $value {
+                match self.word() {
+                    None => self.plain.fetch_sub(n, order),
+                    Some(word) => {
+                        let was = <$value>::of(word.value(word.moved.fetch_sub(n as u64, order)));
+                        self.mirror(&word, was.wrapping_sub(n));
+                        was
+                    }
+                }
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_or(&self, bits: $value, order: Ordering) -> $value {
+                self.fetch_update(order, Ordering::Relaxed, |was| Some(was | bits)).unwrap_or_default()
+            }
+
+            #[track_caller]
+            pub(crate) fn fetch_and(&self, bits: $value, order: Ordering) -> $value {
+                self.fetch_update(order, Ordering::Relaxed, |was| Some(was & bits)).unwrap_or_default()
+            }
+        }
+    )*};
+}
+counts! { AtomicU32: u32; AtomicUsize: usize; }
+
+fn threads_run() -> bool {
+    TABLE.with_borrow(|table| table.phase == Phase::Threads && !table.is_off())
+}
+
+pub(crate) fn fence(order: Ordering) {
+    if threads_run() { modelled::fence(order) } else { plain::fence(order) }
+}
+
+/// Others go on first. Who waits with a limit comes to it soon.
+pub(crate) fn spin(spins: &mut u32) {
+    *spins = spins.saturating_add(100);
+    assert!(threads_run(), "waits, and there is nobody to wait for");
+    loom::thread::yield_now();
+}
+
+/// Gives memory back: H2.
+///
+/// # Safety
+/// As for the allocator's.
+pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
+    let kept = TABLE.try_with(|table| {
+        let table = &mut *table.borrow_mut();
+        if table.phase != Phase::Off {
+            table.kept.push((at, layout));
+        }
+        table.phase != Phase::Off
+    });
+    // SAFETY: the caller's promise: nobody uses the memory any more. What is kept is garbage for who looks at it nevertheless.
+    unsafe {
+        if kept == Ok(true) { ptr::write_bytes(at, 0xa5, layout.size()) } else { alloc::alloc::dealloc(at, layout) }
+    }
+}
+
+/// What is to be told of the node's body.
+enum Access {
+    Read,
+    Write,
+}
+
+#[track_caller]
+fn touch(body: Option<Rc<body::UnsafeCell<()>>>, access: Access) {
+    if let Some(body) = body {
+        match access {
+            Access::Read => body.with(|_| ()),
+            Access::Write => body.with_mut(|_| ()),
+        }
+    }
+}
+
+/// The node at `at`, of so many bytes, whose count stands at `refs`, has been made: nobody but the caller sees it yet.
+#[track_caller]
+pub(crate) fn made(at: Raw, bytes: usize, refs: usize, inner: bool) {
+    let start = at.as_ptr().expose_provenance();
+    let body = TABLE.with_borrow_mut(|table| {
+        if table.is_off() {
+            return None;
+        }
+        let was = table.nodes.remove(&start);
+        assert!(!was.as_ref().is_some_and(|node| node.live), "a node is made where one is");
+        let had = was.and_then(|node| node.body);
+        let body = had.clone().or_else(|| (table.phase == Phase::Threads).then(|| Rc::new(body::UnsafeCell::new(()))));
+        table.nodes.insert(start, Node { bytes, refs, inner, live: true, body });
+        had.filter(|_| table.phase == Phase::Threads)
+    });
+    // What readers did with the node that was here is over.
+    touch(body, Access::Write);
+}
+
+/// The node at `at` is read.
+#[track_caller]
+pub(crate) fn read(at: Raw, inner: bool) {
+    let body = TABLE.with_borrow(|table| {
+        let node = table.nodes.get(&at.as_ptr().addr()).filter(|_| !table.is_off())?;
+        assert!(node.live, "a node is read that is free");
+        assert!(node.inner == inner, "a leaf where an inner node should be, or the other way about");
+        node.body.clone().filter(|_| table.phase == Phase::Threads)
+    });
+    touch(body, Access::Read);
+}
+
+/// The node at `at` is changed by who made it.
+#[track_caller]
+pub(crate) fn written(at: Raw) {
+    let start = at.as_ptr().addr();
+    let body = TABLE.with_borrow(|table| {
+        let node = table.nodes.get(&start).filter(|_| !table.is_off())?;
+        assert!(node.live, "a node is changed that is free");
+        assert!(!node.is_marked(start), "a marked node is changed");
+        node.body.clone().filter(|_| table.phase == Phase::Threads)
+    });
+    touch(body, Access::Write);
+}
+
+/// The node at `at`, of so many bytes, is spare, or memory and nothing else.
+#[track_caller]
+pub(crate) fn freed(at: Raw, bytes: usize) {
+    let start = at.as_ptr().expose_provenance();
+    let body = TABLE.try_with(|table| {
+        let table = &mut *table.borrow_mut();
+        if table.is_off() {
+            return None;
+        }
+        let new = Node { bytes, refs: 0, inner: false, live: false, body: None };
+        let node = table.nodes.entry(start).or_insert(new);
+        node.live = false;
+        let body = node.body.clone();
+        let words: Vec<usize> = table.words.range(start..start + bytes).map(|(at, _)| *at).collect();
+        words.iter().for_each(|at| drop(table.words.remove(at)));
+        body.filter(|_| table.phase == Phase::Threads)
+    });
+    touch(body.ok().flatten(), Access::Write);
+}
+
+/// So many words from `at` on, which others store to as atomics, are read plainly: no store to them may be under way.
+#[track_caller]
+pub(crate) fn words_read<T>(at: *const T, n: usize) {
+    let words: Vec<Rc<Word>> = TABLE.with_borrow(|table| {
+        let range = at.addr()..at.addr() + n * size_of::<T>();
+        let words = table.words.range(range).filter(|_| table.phase == Phase::Threads && !table.is_off());
+        words.map(|(_, word)| word.clone()).collect()
+    });
+    // SAFETY: loom fails the model where the read is not ordered with a store.
+    words.iter().for_each(|word| _ = unsafe { word.moved.unsync_load() });
+}
+
+/// What a model says of itself.
+#[allow(missing_docs, unreachable_pub, missing_debug_implementations)]
+pub mod model {
+    use super::*;
+
+    /// A run of a model, in one of loom's. Dropped once all that it made is.
+    pub struct Run(());
+
+    impl Run {
+        /// From here on nodes are noted. One thread builds what others will share.
+        #[must_use]
+        pub fn begin() -> Self {
+            TABLE.with_borrow_mut(|table| {
+                // A run that failed has left things, which are not loom's any more.
+                mem::forget(mem::take(&mut table.unused));
+                mem::forget(mem::take(&mut table.words));
+                mem::forget(mem::take(&mut table.nodes));
+                mem::forget(mem::take(&mut table.kept));
+                table.phase = Phase::Single;
+            });
+            Run(())
+        }
+
+        /// Threads are about to start. They use so many atomic words at most, in all.
+        pub fn threads(&self, words: usize) {
+            let unused = (0..words).map(|_| Rc::new(modelled::AtomicU64::new(0))).collect();
+            TABLE.with_borrow_mut(|table| {
+                table.unused = unused;
+                table.nodes.values_mut().for_each(|node| node.body = Some(Rc::new(body::UnsafeCell::new(()))));
+                table.phase = Phase::Threads;
+            });
+        }
+
+        /// All other threads have ended. Tells how many words were used.
+        pub fn alone(&self) -> usize {
+            TABLE.with_borrow_mut(|table| {
+                table.phase = Phase::Single;
+                let used = table.words.len();
+                table.words.clear();
+                used
+            })
+        }
+    }
+
+    impl Drop for Run {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                return; // the next one forgets what is left
+            }
+            let (kept, live) = TABLE.with_borrow_mut(|table| {
+                table.phase = Phase::Off;
+                table.words.clear();
+                table.unused.clear();
+                let live = mem::take(&mut table.nodes).into_values().filter(|node| node.live).count();
+                (mem::take(&mut table.kept), live)
+            });
+            for (at, layout) in kept {
+                // SAFETY: given back in this run, by this layout.
+                unsafe { alloc::alloc::dealloc(at, layout) };
+            }
+            assert_eq!(live, 0, "nodes are never freed");
+        }
+    }
+}
