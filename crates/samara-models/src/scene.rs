@@ -1,0 +1,271 @@
+//! Scenes: the real map, threads that store to it and look at it, and what each may see. Knows nothing of nodes; what is wrong
+//! with those the crate's own `shadow` finds, while the threads run.
+
+use crate::fences::explore;
+use crate::state::{Entry, History, Look, Op, Seen, State, number};
+use loom::thread;
+use samara::testing::model::Run;
+use samara::testing::set_refusal;
+use samara::{
+    AllocError, GapQuery, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
+};
+use std::cell::Cell;
+use std::sync::Arc;
+
+thread_local! {
+    static VALUES: Cell<i64> = const { Cell::new(0) };
+    /// Whether mending does without the copy of a shared neighbour, as where memory runs out.
+    static REFUSES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A value: who stored it. All are counted.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Value(u32);
+
+impl Value {
+    pub(crate) fn new(who: u32) -> Self {
+        VALUES.set(VALUES.get() + 1);
+        Value(who)
+    }
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Self {
+        Value::new(self.0)
+    }
+}
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        VALUES.set(VALUES.get() - 1);
+    }
+}
+
+/// What a thread does.
+#[derive(Clone, Debug)]
+pub(crate) enum Role {
+    /// Stores by the handle.
+    Handle(Vec<Op>),
+    /// Stores beside others.
+    Beside(Vec<Op>),
+    /// Looks.
+    Looks(Vec<Look>),
+}
+
+/// The stores of a role.
+fn script(role: &Role) -> Option<&Vec<Op>> {
+    match role {
+        Role::Handle(script) | Role::Beside(script) => Some(script),
+        Role::Looks(_) => None,
+    }
+}
+
+fn entry((span, value): (Span<u64>, &Value)) -> Entry {
+    (span.first, span.last, value.0)
+}
+
+pub(crate) fn entries<S: Shape>(map: &RangeMap<Value, u64, S>) -> State {
+    map.iter().map(entry).collect()
+}
+
+/// Does it to a plain map.
+fn change<S: Shape>(map: &mut RangeMap<Value, u64, S>, op: &Op, who: u32) {
+    match *op {
+        Op::Insert(first, last) => map.insert(Span::new(first, last), Value::new(who)).unwrap(),
+        Op::Clear(first, last) => map.clear_range(Span::new(first, last), |_| ()).unwrap(),
+        Op::Remove(key) => drop(map.remove(key)),
+        ref op => unimplemented!("{op:?} in an update"),
+    }
+}
+
+fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, Value, u64, R, S>, op: &Op, who: u32) {
+    match *op {
+        Op::Insert(first, last) => write.insert(Span::new(first, last), Value::new(who)).unwrap(),
+        Op::Clear(first, last) => write.clear_range(Span::new(first, last), |_| ()).unwrap(),
+        Op::Remove(key) => drop(write.remove(key).unwrap()),
+        Op::Modify(key) => drop(write.modify(key, |value| value.0 = who).unwrap()),
+        Op::Move(key, first, last) => drop(write.set_span(key, Span::new(first, last)).unwrap()),
+        Op::Update(ref ops) => {
+            let all = |map: &mut RangeMap<_, _, S>| {
+                ops.iter().for_each(|op| change(map, op, who));
+                Ok::<_, AllocError>(())
+            };
+            write.update(all).unwrap();
+        }
+        Op::ClearAll => write.clear().unwrap(),
+    }
+}
+
+fn store_beside<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, Value, u64, R, S>, op: &Op, who: u32) {
+    match *op {
+        Op::Insert(first, last) => writer.insert(Span::new(first, last), Value::new(who)).unwrap(),
+        Op::Clear(first, last) => writer.clear_range(Span::new(first, last), |_| ()).unwrap(),
+        Op::Remove(key) => drop(writer.remove(key).unwrap()),
+        Op::Modify(key) => drop(writer.modify(key, |value| value.0 = who).unwrap()),
+        ref op => unimplemented!("{op:?} beside others"),
+    }
+}
+
+fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<Value, u64, R, S>, looks: &[Look]) -> Vec<Seen> {
+    let reader = map.reader();
+    let mut pinned = None;
+    let mut seen = Vec::new();
+    for look in looks {
+        if let Look::Again = look {
+            pinned = None;
+        }
+        let guard = pinned.get_or_insert_with(|| reader.pin());
+        seen.push(match *look {
+            Look::Get(key) => Seen::Get(guard.get(key).map(entry)),
+            Look::Walk(first, last) => Seen::Walk(guard.range(Span::new(first, last)).map(entry).collect()),
+            Look::WalkBack(first, last) => Seen::Walk(guard.range(Span::new(first, last)).rev().map(entry).collect()),
+            Look::Gap(len, last) => {
+                let found = guard.find_gap(&GapQuery::new(len).within(Span::new(0, last)));
+                Seen::Gap(found.map(|span| (span.first, span.last)))
+            }
+            Look::Snapshot => {
+                let mut snapshot = guard.snapshot();
+                let whole = entries(&snapshot);
+                for (first, ..) in whole.iter().take(2) {
+                    snapshot.insert(Span::new(*first, *first), Value::new(0)).unwrap();
+                }
+                snapshot.check().unwrap();
+                Seen::Whole(whole)
+            }
+            Look::Again => Seen::Nothing,
+        });
+    }
+    seen
+}
+
+/// The map before, and who does what to it.
+pub(crate) struct Scene<S: Shape> {
+    pub(crate) before: RangeMap<Value, u64, S>,
+    pub(crate) roles: Vec<Role>,
+}
+
+/// How many words of a map's atomics the threads of a scene come to, at most.
+const WORDS: usize = 160;
+
+/// What a thread has seen.
+fn act<R: Reclaim, S: Shape>(map: &SharedRangeMap<Value, u64, R, S>, role: &Role, writer: usize) -> Vec<Seen> {
+    match role {
+        Role::Handle(script) => {
+            for (i, op) in script.iter().enumerate() {
+                store(&mut map.write(), op, number(writer, i));
+            }
+        }
+        Role::Beside(script) => {
+            let mut own = map.writer().unwrap();
+            for (i, op) in script.iter().enumerate() {
+                store_beside(&mut own, op, number(writer, i));
+            }
+        }
+        Role::Looks(looks) => return look(map, looks),
+    }
+    Vec::new()
+}
+
+impl<S: Shape + Send + Sync + 'static> Scene<S> {
+    /// Plays it in every way that needs no more than so many preemptions. How many ways that was.
+    pub(crate) fn play<R: Reclaim + Default + Send + Sync + 'static>(self, preemptions: Option<usize>) -> usize
+    where
+        R::Stamp: Send,
+    {
+        let Scene { before, roles } = self;
+        let scripts: Vec<Vec<Op>> = roles.iter().filter_map(script).cloned().collect();
+        let history = History::new(&entries(&before), &scripts);
+        // All scripts come to the same the other way about.
+        let mut backwards = entries(&before);
+        for (writer, script) in scripts.iter().enumerate().rev() {
+            script.iter().enumerate().for_each(|(i, op)| op.apply(&mut backwards, number(writer, i)));
+        }
+        assert_eq!(&backwards, history.end(), "scripts that do not commute");
+        // Which writer each role is.
+        let roles: Arc<Vec<(Role, usize)>> = Arc::new(
+            roles
+                .iter()
+                .enumerate()
+                .map(|(i, role)| (role.clone(), roles[..i].iter().filter_map(script).count()))
+                .collect(),
+        );
+        explore(preemptions, move || {
+            let values = VALUES.get();
+            let run = Run::begin();
+            // A copy, node by node: as thin as it is there.
+            let map: SharedRangeMap<Value, u64, R, S> =
+                SharedRangeMap::from_map(before.snapshot(), R::default()).unwrap();
+            let map = Arc::new(map);
+            run.threads(WORDS);
+            let others: Vec<_> = (1..roles.len())
+                .map(|i| {
+                    let (map, roles) = (map.clone(), roles.clone());
+                    thread::spawn(move || act(&map, &roles[i].0, roles[i].1))
+                })
+                .collect();
+            let mut seen = vec![act(&map, &roles[0].0, roles[0].1)];
+            seen.extend(others.into_iter().map(|thread| thread.join().unwrap()));
+            run.alone();
+            for ((role, _), seen) in roles.iter().zip(&seen) {
+                if let Role::Looks(looks) = role {
+                    history.explains(looks, seen);
+                }
+            }
+            let mut write = map.write();
+            write.check().unwrap();
+            assert_eq!(&entries(&write), history.end(), "at the end");
+            if R::BATCH == 1 {
+                assert_eq!(write.reclaim(), 0, "nobody looks, and something waits");
+            }
+            drop(write);
+            drop(map);
+            drop(run);
+            assert_eq!(VALUES.get(), values, "values that are not dropped, or dropped twice");
+        })
+    }
+}
+
+/// The same entries, each four keys of ten.
+pub(crate) fn full<S: Shape>(entries: u64) -> RangeMap<Value, u64, S> {
+    RangeMap::from_sorted((0..entries).map(|i| (Span::new(10 * i, 10 * i + 4), Value::new(i as u32)))).unwrap()
+}
+
+/// Thins a tree: leaves that are thin then stay so.
+fn thinning<T>(thin: impl FnOnce() -> T) -> T {
+    set_refusal(|| REFUSES.get());
+    REFUSES.set(true);
+    let thinned = thin();
+    REFUSES.set(false);
+    thinned
+}
+
+/// Takes out all but those entries that are kept, one by one beside a snapshot. Mending leaves neighbours alone.
+pub(crate) fn thin_by_snapshots<S: Shape>(map: &mut RangeMap<Value, u64, S>, keep: impl Fn(u64) -> bool) {
+    let all = entries(map);
+    thinning(|| {
+        for (first, ..) in all.into_iter().filter(|entry| !keep(entry.0 / 10)) {
+            let before = map.snapshot();
+            map.remove(first);
+            drop(before);
+        }
+    });
+    map.check().unwrap();
+}
+
+/// The same by updates of a shared map.
+pub(crate) fn thin_by_updates<S: Shape>(
+    map: RangeMap<Value, u64, S>,
+    keep: impl Fn(u64) -> bool,
+) -> RangeMap<Value, u64, S> {
+    let all = entries(&map);
+    // SAFETY: one thread, and no guards.
+    let shared = SharedRangeMap::from_map(map, unsafe { Quiescent::new() }).unwrap();
+    thinning(|| {
+        for (first, ..) in all.into_iter().filter(|entry| !keep(entry.0 / 10)) {
+            shared.write().update(|map| Ok::<_, AllocError>(map.remove(first))).unwrap();
+        }
+    });
+    let map = shared.into_map();
+    map.check().unwrap();
+    map
+}

@@ -1,0 +1,103 @@
+//! *Stores*: the real map; one writer with the handle, and readers beside it. Every lookup is right for one moment, and moments
+//! follow one another. Walks and gap searches are as the crate promises. Nothing is freed meanwhile: `reclaimed` is about that.
+//!
+//! Fails with: Relaxed for `Inner::publish`, `Inner::child`, the store of the root or its load, for `Storing`'s drop
+//! (`several`), for a gap word's store or its load; the mark left out (read before it is made, or freed); the leaf stored to in
+//! place; the inner nodes behind a border that moves not copied (U5: `a_border_of_inner_nodes_moves`, and `thin`); the part
+//! published a level higher; a copied inner node given back at once; gap words that grow after the pointer, not before it
+//! (`a_gap_is_told`).
+
+use crate::fences::tell;
+use crate::reclaimers::Never;
+use crate::scene::{Role, Scene, full, thin_by_snapshots};
+use crate::state::{Look, Op};
+use samara::Shape;
+use samara::testing::{Small, Tiny};
+
+/// Stores beside readers, from so many entries.
+fn beside_readers<S: Shape + Send + Sync + 'static>(
+    name: &str,
+    most: Option<usize>,
+    entries: u64,
+    ops: &[Op],
+    readers: &[&[Look]],
+) {
+    let looks = readers.iter().map(|looks| Role::Looks(looks.to_vec()));
+    let roles = std::iter::once(Role::Handle(ops.to_vec())).chain(looks).collect();
+    tell(name, Scene::<S> { before: full(entries), roles }.play::<Never>(most), most);
+}
+
+#[test]
+fn within_a_leaf() {
+    let looks: [&[Look]; 2] = [&[Look::Get(12), Look::Get(12), Look::Gap(6, 40)], &[Look::Walk(0, 40)]];
+    beside_readers::<Tiny>("within_a_leaf", Some(2), 12, &[Op::Insert(11, 13), Op::Modify(12), Op::Remove(20)], &looks);
+}
+
+#[test]
+fn within_a_part() {
+    let looks: [&[Look]; 2] = [&[Look::Get(62), Look::Get(87), Look::Walk(40, 120)], &[Look::WalkBack(40, 120)]];
+    beside_readers::<Small>("within_a_part", Some(3), 60, &[Op::Insert(85, 115), Op::Clear(95, 105)], &looks);
+}
+
+/// The border between two leaves goes up, and comes back.
+#[test]
+fn a_border_moves() {
+    let looks: [&[Look]; 2] = [&[Look::Get(43), Look::Get(51), Look::Gap(5, 70)], &[Look::Walk(30, 60)]];
+    beside_readers::<Tiny>("a_border_moves", Some(3), 12, &[Op::Insert(42, 51), Op::Move(42, 42, 43)], &looks);
+}
+
+/// The border between the regions of two inner nodes moves: down with the entry before it, then up by one that goes over it.
+#[test]
+fn a_border_of_inner_nodes_moves() {
+    let looks: [&[Look]; 2] = [&[Look::Get(143), Look::Get(151), Look::Gap(14, 200)], &[Look::Walk(130, 160)]];
+    let ops = [Op::Remove(140), Op::Insert(142, 151)];
+    beside_readers::<Tiny>("a_border_of_inner_nodes_moves", Some(2), 30, &ops, &looks);
+}
+
+/// Who has seen that an entry is gone finds the gap.
+#[test]
+fn a_gap_is_told() {
+    let looks: [&[Look]; 1] = [&[Look::Get(22), Look::Gap(12, 299)]];
+    beside_readers::<Tiny>("a_gap_is_told", None, 30, &[Op::Remove(20)], &looks);
+}
+
+/// Who has not found a gap finds what took it.
+#[test]
+fn a_gap_is_taken() {
+    let mut before = full::<Tiny>(30);
+    before.remove(20);
+    let roles = vec![Role::Handle(vec![Op::Insert(20, 24)]), Role::Looks(vec![Look::Gap(12, 299), Look::Get(22)])];
+    tell("a_gap_is_taken", Scene { before, roles }.play::<Never>(None), None);
+}
+
+/// Leaves and inner nodes are split, up to the root.
+#[test]
+fn it_grows() {
+    let looks: [&[Look]; 2] = [&[Look::Get(22), Look::Get(72), Look::Get(22)], &[Look::Walk(0, 150)]];
+    beside_readers::<Tiny>("it_grows", Some(2), 15, &[Op::Insert(22, 22), Op::Insert(72, 73)], &looks);
+}
+
+/// A part that is no leaf splits a leaf.
+#[test]
+fn a_part_grows() {
+    let mut before = full::<Small>(70);
+    thin_by_snapshots(&mut before, |i| (i / 5) % 7 < 4);
+    let looks = Role::Looks(vec![Look::Get(422), Look::Gap(8, 700), Look::Get(422), Look::Walk(390, 500)]);
+    let roles = vec![Role::Handle(vec![Op::Insert(421, 423), Op::Insert(421, 463)]), looks];
+    tell("a_part_grows", Scene { before, roles }.play::<Never>(None), None);
+}
+
+/// Leaves grow thin, are merged and evened out, up to a lower tree.
+#[test]
+fn it_shrinks() {
+    let ops: Vec<Op> = [0, 10, 20, 30].map(Op::Remove).into_iter().chain([Op::Clear(50, 94)]).collect();
+    let looks: [&[Look]; 1] = [&[Look::Get(40), Look::Get(52), Look::Walk(0, 150)]];
+    beside_readers::<Tiny>("it_shrinks", Some(2), 15, &ops, &looks);
+}
+
+#[test]
+fn all_at_once() {
+    let ops = [Op::Update(vec![Op::Insert(12, 33), Op::Remove(62)]), Op::ClearAll, Op::Insert(12, 12)];
+    let looks: [&[Look]; 2] = [&[Look::Get(12), Look::Get(62), Look::Get(12)], &[Look::Walk(0, 70), Look::Gap(10, 90)]];
+    beside_readers::<Tiny>("all_at_once", Some(2), 12, &ops, &looks);
+}
