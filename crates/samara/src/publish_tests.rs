@@ -33,13 +33,19 @@ fn is_refused(change: Change<u64>, ruin: impl FnOnce(&mut Tree<u64, u64, Small>)
     assert!(text.contains("U6"), "{text}");
     assert_eq!(map.published.root.0.load(Ordering::Relaxed), root);
     assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(before.iter().copied()));
-    // The map goes on; nothing that readers see has been noted as gone.
+    // The map goes on; nothing that readers see has been noted as gone, or its memory would be used anew.
     let mut write = map.write();
     write.check().unwrap();
     write.reclaim();
-    write.insert(5..=7, 1000).unwrap();
+    for i in 0..200 {
+        write.insert(i * 10 + 5..=i * 10 + 7, 1000 + i).unwrap();
+    }
     write.check().unwrap();
-    assert_eq!(write.len(), before.len() + 1);
+    let new = (0..200).map(|i| (Span::new(i * 10 + 5, i * 10 + 7), 1000 + i));
+    let mut all: Vec<_> = before.into_iter().chain(new).collect();
+    all.sort_unstable();
+    drop(write);
+    assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(all));
 }
 
 /// A store across leaves whose part is below the root, and its span.
