@@ -32,11 +32,10 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL.into());
         }
         let at = self.area_at(start).ok_or(Errno::EINVAL)?;
-        let (first, opened) = (at.area, at.extras().opened);
+        let first = at.area;
         let Object::File(file) = &first.object else { return Err(Errno::EINVAL.into()) };
-        let alike = |a: &Placed<'_, B>| {
-            a.area.object == first.object && a.extras().opened == opened && a.area.flags == first.flags
-        };
+        // That two areas are of different opens of one file is never more than learnt: then the kernel's refusal tells more.
+        let alike = |a: &Placed<'_, B>| a.area.object == first.object && a.area.flags == first.flags;
         let to = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at && alike(&a)).then_some(a.end));
         if !first.flags.contains(Flags::SHARED) || to.is_none_or(|to| to < end) {
             return Err(Errno::EINVAL.into());

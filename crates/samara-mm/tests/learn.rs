@@ -121,6 +121,21 @@ fn two_opens_of_one_file() {
 }
 
 #[test]
+fn opens_that_were_learnt_refuse_nothing() {
+    let mut space = unseen();
+    let map = |space: &mut Space, at: u64, offset: u64| {
+        let file = FileId { dev: (8, 1), inode: 7, open: 0, name: Arc::from("/f") };
+        space.map(&MapRequest::file(at * PAGE, PAGE, Prot::RW, MapFlags::SHARED, file, offset * PAGE)).unwrap();
+    };
+    map(&mut space, 10, 0);
+    map(&mut space, 11, 1);
+    // It may be a policy that keeps them apart, which nobody saw.
+    assert_eq!(space.learn_cut(11 * PAGE), Ok(Reason::OpenFile));
+    space.remap_file_pages(10 * PAGE, 2 * PAGE, 5).unwrap();
+    assert_eq!(areas(&space), [(10, 12)]);
+}
+
+#[test]
 fn a_charge_tells_of_a_write() {
     let mut space = unseen();
     rw(&mut space, 10, 12);
