@@ -58,7 +58,7 @@ pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Ran
     }
 }
 
-/// Where a call that returned `result` has made memory anew, whose effect is the kernel's to tell. (Segments do not join what they touch: a page tells an area.)
+/// Where a call that returned `result` has made memory anew, whose effect is the kernel's to tell. Of a segment its first page.
 pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
     match decoded.call {
         _ if (-4095..0).contains(&result) => vec![],

@@ -126,7 +126,12 @@ impl Space {
     /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if not.
     pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
         if !self.beside {
-            return self.adopt_with(call.who.tid, &reach::made(&call.decoded, call.result, sys::page_size()));
+            let mut made = reach::made(&call.decoded, call.result, sys::page_size());
+            // A segment joins nothing, and how long it is the arguments do not tell.
+            if call.decoded.call == Call::Shmat {
+                made.iter_mut().for_each(|r| r.1 = self.maps.at(r.0).ok().flatten().map_or(r.1, |k| k.end));
+            }
+            return self.adopt_with(call.who.tid, &made);
         }
         let reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.span(reach, sys::page_size()) };
         let mut shown = self.look(call.who.tid, &reach)?;

@@ -27,11 +27,12 @@ const PROPERTIES: [&str; 9] =
     ["nothing", "written", "inherited", "moved", "policy", "name", "not-forked", "wiped", "registered"];
 
 /// What the recorder lets the kernel tell.
-const CUTS: [&str; 8] = [
+const CUTS: [&str; 9] = [
     "segment",
     "segment-first",
     "segment-last",
     "segment-refused",
+    "segment-again",
     "huge-refused",
     "lock-refused",
     "probed",
@@ -119,6 +120,19 @@ fn keep(property: &str, cut: &str, w: u64) {
         "segment-first" => segment(p(-8), 0),
         "segment-last" => segment(p(7), 0),
         "segment-refused" => segment(p(0), libc::SHM_EXEC | 0x0100_0000),
+        // Where it was attached, with a policy: it has none then. What a page of it gets next shows.
+        "segment-again" => {
+            let id = call(libc::SYS_shmget, [0, 4 * PAGE, 0o1600, 0, 0, 0]);
+            for _ in 0..2 {
+                call(libc::SYS_shmat, [id as u64, p(0), libc::SHM_REMAP as u64, 0, 0, 0]);
+                call(libc::SYS_mbind, [p(0), 4 * PAGE, 2, mask.as_ptr() as u64, 64, 0]);
+                call(libc::SYS_mbind, [p(1), PAGE, 0, 0, 0, 0]);
+                call(libc::SYS_mbind, [p(1), PAGE, 2, mask.as_ptr() as u64, 64, 0]);
+            }
+            call(libc::SYS_shmat, [id as u64, p(0), libc::SHM_REMAP as u64, 0, 0, 0]);
+            call(libc::SYS_mbind, [p(1), PAGE, 2, mask.as_ptr() as u64, 64, 0]);
+            call(libc::SYS_shmctl, [id as u64, 0, 0, 0, 0, 0]); // IPC_RMID
+        }
         // Refused where there are no huge pages, or too few; what stood there has gone.
         "huge-refused" => drop(mmap(p(0), PAGE, RW, FIXED | libc::MAP_HUGETLB, -1, 0)),
         // Pages that cannot be brought in: all is locked nevertheless.
