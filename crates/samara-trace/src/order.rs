@@ -135,7 +135,8 @@ impl Space {
         if fitting.is_empty() {
             let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
             let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
-            let first = tried.first().filter(|_| agree && all && !met && !self.some_place_is_open(flying));
+            let certain = agree && all && !met && !self.some_place_is_open(flying) && !self.is_foggy(&reach);
+            let first = tried.first().filter(|_| certain);
             let Some(first) =
                 first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
             else {
@@ -176,7 +177,8 @@ impl Space {
         let attempts: Vec<(Returned, Attempt)> =
             order.iter().map(|i| (calls[*i].clone(), self.apply(&calls[*i]))).collect();
         attempts.into_iter().for_each(|(call, attempt)| self.tell_call(&call, attempt, journal));
-        let Some(shown) = self.look(last.tid, reach) else { return };
+        let Some(mut shown) = self.look(last.tid, reach) else { return };
+        shown.fresh = self.made(calls);
         let steps = self.take(&shown);
         self.fog(calls, reach);
         self.find_break(&self.last_breaks(calls), &shown);
@@ -280,7 +282,10 @@ impl Space {
     pub(crate) fn take_over(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
-        let shown = self.look(last.tid, &self.span(&reach, sys::page_size()));
+        let mut shown = self.look(last.tid, &self.span(&reach, sys::page_size()));
+        if let Some(shown) = &mut shown {
+            shown.fresh = self.made(calls);
+        }
         let steps = shown.as_ref().map(|shown| self.take(shown)).unwrap_or_default();
         self.fog(calls, &reach);
         if let Some(shown) = &shown {

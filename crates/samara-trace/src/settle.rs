@@ -92,7 +92,10 @@ impl Space {
     /// Tells a call of which another one reached the place while it was in the kernel, and was told before it: whether that was the
     /// order, `maps` does not say.
     fn tell_met(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
-        let shown = self.look(call.who.tid, &attempt.reach);
+        let mut shown = self.look(call.who.tid, &attempt.reach);
+        if let Some(shown) = &mut shown {
+            shown.fresh = self.made(std::slice::from_ref(call));
+        }
         let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
         self.fog(std::slice::from_ref(call), &attempt.reach);
         attempt.unsure = !steps.is_empty();
@@ -123,19 +126,29 @@ impl Space {
         None
     }
 
-    /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if not.
-    pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
-        if !self.beside {
+    /// Where these calls have made memory anew.
+    pub(crate) fn made(&mut self, calls: &[Returned]) -> Vec<Range> {
+        let mut all = Vec::new();
+        for call in calls {
             let mut made = reach::made(&call.decoded, call.result, sys::page_size());
             // A segment joins nothing, and how long it is the arguments do not tell.
             if call.decoded.call == Call::Shmat {
                 made.iter_mut().for_each(|r| r.1 = self.maps.at(r.0).ok().flatten().map_or(r.1, |k| k.end));
             }
+            all.append(&mut made);
+        }
+        all
+    }
+
+    /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if not.
+    pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
+        if !self.beside {
+            let made = self.made(std::slice::from_ref(call));
             return self.adopt_with(call.who.tid, &made);
         }
         let reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.span(reach, sys::page_size()) };
         let mut shown = self.look(call.who.tid, &reach)?;
-        shown.fresh = (call.decoded.call == Call::Shmat && !call.failed()).then_some(call.result as u64);
+        shown.fresh = self.made(std::slice::from_ref(call));
         Some(self.take(&shown))
     }
 }

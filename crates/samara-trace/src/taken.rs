@@ -22,8 +22,8 @@ pub(crate) struct Shown {
     heap: Vec<(u64, u64, bool)>,
     /// Memory policies by the start of their areas; `None` where the kernel tells none.
     policies: Option<HashMap<u64, Option<Policy>>>,
-    /// Where an area begins that the call at hand has made: it has no policy yet.
-    pub(crate) fresh: Option<u64>,
+    /// What the calls at hand have made: it has no policy yet.
+    pub(crate) fresh: Vec<Range>,
 }
 
 impl Shown {
@@ -64,7 +64,7 @@ impl Space {
         let heap = heap.collect();
         let within = |k: &KernelArea| ranges.iter().any(|(start, end)| k.start < *end && *start < k.end);
         let areas: Vec<KernelArea> = all.into_iter().filter(within).collect();
-        Some(Shown { ranges, areas, heap, policies: if self.bound { policies(tid) } else { None }, fresh: None })
+        Some(Shown { ranges, areas, heap, policies: if self.bound { policies(tid) } else { None }, fresh: Vec::new() })
     }
 
     /// The ranges with all areas of the model that they meet, whole; those that meet as one.
@@ -126,6 +126,7 @@ impl Space {
         let page = sys::page_size();
         let (news, olds) = self.unlike(shown);
         // What nobody shows is kept: which userfaultfd an area is registered with, and the policy where it is not told.
+        let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
             let uffd = old.and_then(|m| m.extras().uffd).filter(|_| flags.intersects(Flags::UFFD));
@@ -134,9 +135,9 @@ impl Space {
             };
             (
                 uffd,
-                shown.policy(k).unwrap_or_else(|| {
-                    old.filter(|m| shown.fresh != Some(k.start) && same(m)).and_then(|m| m.extras().policy)
-                }),
+                shown
+                    .policy(k)
+                    .unwrap_or_else(|| old.filter(|m| !is_fresh(k.start) && same(m)).and_then(|m| m.extras().policy)),
             )
         };
         let imports: Vec<_> = news
