@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The long campaigns, with seeds that nobody has tried; not a part of CI. Takes an hour and more. Each prints what repeats it; the last line has
+# The long campaigns, with seeds that nobody has tried; not a part of CI. Takes some hours. Each prints what repeats it; the last line has
 # the counts of all. SAMARA_SEED=N repeats a run. Campaigns can be named: `ci/long.sh tree calls`.
 set -euo pipefail
 cd "$(dirname "$0")/.."

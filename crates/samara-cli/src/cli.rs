@@ -175,7 +175,8 @@ Examples:
   samara events t.samara --json | jq -r 'select(.call == \"mmap\") | .args[1]'
 
 A line: number, seconds since the start, process (and thread), the call with its result and duration (the stops of tracing
-included), and after `;` what it did. A `~` after the duration: another call of the same address space was in flight.")]
+included), and after `;` what it did. A `~` after the duration: another call of the same address space was in flight. `[unsure: calls overlapped]`: their
+order is not known, and what they did was taken from the kernel.")]
 pub(crate) struct Events {
     /// The trace
     pub(crate) file: PathBuf,
@@ -205,7 +206,7 @@ pub(crate) struct Check {
     /// Other calls for another number; the same for the same
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls, huge or free; may be given several times [default: all]
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls, huge, free, unseen or all; may be given several times [default: all]
     #[arg(long = "mix", value_name = "NAME", value_delimiter = ',', value_parser = mixes)]
     pub(crate) mixes: Vec<Mixes>,
     /// Print one JSON object

@@ -39,10 +39,14 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row("", list(&name, sum(|c| c.count), sum(|c| c.failed), sum(|c| c.total_ns)));
     }
     let (most, end) = ("at most in all processes together", "at the end of the first");
-    row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
-    row("over time", format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns)));
-    row("mapped", format!("{} {most}, {} {end}", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
-    row("changes", format!("{}, {}", plural(s.splits, "split"), plural(s.merges, "merge")));
+    // Every program that can be looked at has an area: of programs that none can, nothing is said.
+    let known = s.areas_peak > 0;
+    if known {
+        row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
+        row("over time", format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns)));
+        row("mapped", format!("{} {most}, {} {end}", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
+        row("changes", format!("{}, {}", plural(s.splits, "split"), plural(s.merges, "merge")));
+    }
     for (i, group) in s.groups.iter().enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
     }
@@ -54,7 +58,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure (calls overlapped)", count(s.unsure)) };
     let compared = plural(s.compared.0, "space");
     let equal = format!("{} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1));
-    row("checks", format!("{} against the kernel, {differences}{unsure}; {equal}", count(r.checks)));
+    let checks = format!("{} against the kernel, {differences}{unsure}; {equal}", count(r.checks));
+    row("checks", if known { checks } else { "none: nothing could be compared".to_owned() });
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }

@@ -142,7 +142,7 @@ impl<B: Backing> AddressSpace<B> {
     /// let mut space = AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
     /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
     /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
-    /// space.unmap(0x20000, 0x1000).unwrap();
+    /// space.unmap(0x20000, 0x1000).unwrap(); // a later call: what the one before joined is forgotten
     /// assert_eq!(space.learn_apart(0x11000), Ok(Reason::Offset));
     /// assert_eq!(space.len(), 2);
     /// assert_eq!(space.learn_join(0x11000), Ok(Reason::Offset));

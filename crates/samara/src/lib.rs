@@ -2,8 +2,11 @@
 //!
 //! [`RangeMap`] maps disjoint, inclusive ranges of integers to values. It finds, replaces, erases and splits ranges
 //! atomically, finds free gaps by width in O(log n) from either end, walks with cursors, and reserves memory first so that
-//! a store cannot fail. [`SharedRangeMap`] is the same for many threads: readers that take no lock and wait for nobody, beside writers
-//! at a time, each of whose stores is one instant for them. (There a thread lets the handle go before it asks for it again.) Without its default features it needs `alloc` and nothing else of `std`.
+//! a store cannot fail. [`SharedRangeMap`] is the same for many threads: readers take no lock and wait for nobody, and each store of a
+//! writer is one instant for them. Without its default features the crate needs `alloc` and nothing else of `std`.
+//!
+//! **A thread that calls [`write`](SharedRangeMap::write) while it still holds a [`WriteGuard`] of the same map waits for itself.** With `std`
+//! it panics, else it hangs. The guard of `if let Some(x) = map.write().get(1)` lives to the end of the `if let`: bind the result first.
 //!
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
@@ -74,7 +77,7 @@
 //! Where a map shares nodes with a snapshot a change also copies those that it touches, and `drain`, `split_off`, `reserve`, `retain` and owned
 //! iteration copy all: O(n).
 //!
-//! A node that is not at an edge of its level is a quarter full at least, whatever was done to a map without snapshots; ascending and descending fills,
+//! A node that is not at an edge of its level is a quarter full at least, whatever was done to the map, also beside snapshots; ascending and descending fills,
 //! and `from_sorted`, leave full ones.
 //!
 //! # Compared with

@@ -33,7 +33,7 @@ use core::marker::PhantomData;
 /// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) has them all.
 /// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random stores; where neighbours lie so far
 /// apart that their keys differ in the upper 32 bits, 34 and 49. An empty map has 384 bytes, and no memory. After any history of stores, removals and snapshots
-/// there are at most `4 * n / 29 + 2` leaves (a quarter full in the mean, but for the two at the ends), where memory could be had for the nodes that were copied on the way. `RangeMap<V>` is invariant in
+/// there are at most `4 * n / 29 + 2` leaves (a quarter full in the mean, but for the two at the ends), unless an allocation failed while a shared neighbour was copied. `RangeMap<V>` is invariant in
 /// `V`: a map of `&'static str` is not one of `&'a str`.
 ///
 /// # Examples

@@ -29,7 +29,7 @@ use core::fmt;
 /// with it. All values made by [`new`](Self::new) share one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
 /// each thread, used again when it ends.
 ///
-/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever.
+/// In a child of `fork` the guards that other threads held are never dropped: what is taken out after it is kept there.
 ///
 /// A filter of system calls that is installed later may refuse the call to the threads that it is for, after it was granted first. Then no
 /// stamp passes that such a thread asks about: what it takes out stays (a map's [`pending`](crate::SharedRangeMap::pending) tells how much), until

@@ -32,8 +32,8 @@ pub use crate::quiescent::Quiescent;
 /// - Any other guard sees what happened before `stamp` was called: of an atomic that was stored to before, its holder loads that store or a
 ///   later one, and whatever it loads with acquire ordering is there as it was stored.
 ///
-/// A map asks for stamps, and whether they have passed, within its stores and while its handle is held: neither runs code that stores in a
-/// map, so no destructors of others either.
+/// Beyond safety: a map calls `stamp` and `has_passed` within its stores, while its handle is held. Neither must run foreign code, such as
+/// destructors that others have deferred: one that stores in the map would wait for itself.
 ///
 /// A guard protects for as long as it lives, whatever becomes of its registration, and whether or not it ever is dropped. It counts as a
 /// guard of the value that made its registration, whichever `pin` was asked for it. Nothing is promised of a stamp that another value made.

@@ -1,5 +1,5 @@
-//! A thread that would wait for itself for ever says so by a panic. Knows the words; who finds it out are those that wait (`lock`, `seats`,
-//! `publish`), where threads can be told apart: with `std`.
+//! A thread that would wait for itself for ever says so by a panic. Makes the message; `lock`, `seats` and `publish` detect the case,
+//! where threads can be told apart: with `std`.
 
 use core::fmt;
 
@@ -29,8 +29,8 @@ impl fmt::Display for Reentry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Reentry::Handle => {
-                "this thread has the write handle of this SharedRangeMap already, and would wait for itself for ever. Let the handle go \
-                 first: the temporaries of `match map.write()..` and `if let .. = map.write()..` live as long as their arms, so bind the \
+                "this thread has the write handle of this SharedRangeMap already, or is in a store that has taken it, and would wait for itself \
+                 for ever. Closures of a store must not store in the same map. Let the handle go first: the temporaries of `match map.write()..` and `if let .. = map.write()..` live as long as their arms, so bind the \
                  result before"
             }
             Reentry::Store => {

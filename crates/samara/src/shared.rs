@@ -67,7 +67,8 @@ use core::mem;
 ///
 /// *`fork`.* The child has the one thread that called it. It reads as before. Where another thread was in the midst of a store, or had the
 /// handle, that stays so in the child: `try_write` is refused, and `write`, `writer`, `snapshot` and a `SharedWriter`'s store wait for ever. Where none was,
-/// the child may do everything; what it stores is its own. What other threads of the parent looked at counts as looked at for ever.
+/// the child may do everything; what it stores is its own. Guards that other threads held are never dropped in the child: what is taken out
+/// after it is kept there.
 ///
 /// The map is `Send` and `Sync` where its values are both. Guards, a reader's registration and the handle stay in their thread (but guards and
 /// registrations of [`Quiescent`](crate::Quiescent)).
@@ -92,7 +93,8 @@ use core::mem;
 ///
 /// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`]: with `std` all of the
 /// process, else the maps made with clones of one; [`Membarrier`](crate::Membarrier): the process, apart for `new` and `fenced`), as do guards
-/// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how much is kept.
+/// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how much is kept, but counts a whole map that
+/// was replaced by [`set`](WriteGuard::set) or [`update`](WriteGuard::update) as one node.
 ///
 /// # Memory
 /// Beside the nodes of its entries, and what [`pending`](Self::pending) tells, a map keeps for its next stores:
@@ -102,8 +104,9 @@ use core::mem;
 /// - the slabs of bulk builds ([`from_map`](Self::from_map) and [`set`](WriteGuard::set) of a map that was copied, packed, or built
 ///   from entries that ascend): a slab is 64 KiB at most, and stays as long as one of its nodes is in the map or in a snapshot.
 ///
-/// [`WriteGuard::release`] gives back all but the slabs, [`WriteGuard::shrink_to_fit`] those too. What a reservation has set aside beyond it goes
-/// when that is dropped.
+/// [`WriteGuard::release`] gives back all but the slabs, [`WriteGuard::shrink_to_fit`], which copies the map, those too. What a reservation has set aside
+/// beyond it goes when that is dropped. Neither frees what still waits for readers: to get memory back, call
+/// [`WriteGuard::reclaim`] until [`pending`](Self::pending) is 0, and then one of the two.
 ///
 /// # Complexity
 /// Lookups and steps of walks are those of [`RangeMap`], and so are gap searches, but for keys that the processor does not load at once

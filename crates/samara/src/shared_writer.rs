@@ -34,7 +34,7 @@ use core::fmt;
 /// while it holds it, which panics too.
 ///
 /// # Memory
-/// Each has a limbo of its own, and keeps up to 1,024 leaves for its next stores, as the handle does ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits, once it is
+/// Each has a limbo of its own, and keeps nodes for its next stores, as many as the handle does ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits, once it is
 /// dropped, for the next `SharedWriter` of the map, for [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or the map's end.
 ///
 /// # Examples
