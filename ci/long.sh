@@ -37,8 +37,8 @@ races() {
 
 # What threads do to a shared tree, with more preemptions than in CI.
 models() {
-    LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} MODELS_SECONDS=${MODELS_SECONDS:-7200} \
-        campaign ci/models.sh
+    LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} \
+        MODELS_SECONDS=${MODELS_SECONDS:-7200} campaign ci/models.sh
     done+=("$(grep -c ' ways' "$log") models")
 }
 
