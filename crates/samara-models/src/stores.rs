@@ -5,7 +5,7 @@
 //! (`several`), for a gap word's store or its load; the mark left out (read before it is made, or freed); the leaf stored to in
 //! place; the inner nodes behind a border that moves not copied (U5: `a_border_of_inner_nodes_moves`, and `thin`); the part
 //! published a level higher; a copied inner node given back at once; gap words that grow after the pointer, not before it
-//! (`a_gap_is_told`).
+//! (`a_gap_is_told`); a walk that comes down again by the end of what it saw alone (`a_walk_behind_the_end`).
 
 use crate::fences::tell;
 use crate::reclaimers::Never;
@@ -52,6 +52,14 @@ fn a_border_of_inner_nodes_moves() {
     let looks: [&[Look]; 2] = [&[Look::Get(143), Look::Get(151), Look::Gap(14, 200)], &[Look::Walk(130, 160)]];
     let ops = [Op::Remove(140), Op::Insert(142, 151)];
     beside_readers::<Tiny>("a_border_of_inner_nodes_moves", Some(2), 30, &ops, &looks);
+}
+
+/// Behind the last entry a walk comes down once more: to what meets its window, or to nothing.
+#[test]
+fn a_walk_behind_the_end() {
+    let looks: [&[Look]; 2] = [&[Look::Walk(200, 900), Look::Get(152)], &[Look::WalkBack(200, 900)]];
+    let ops = [Op::Insert(151, 153), Op::Insert(251, 253)];
+    beside_readers::<Tiny>("a_walk_behind_the_end", Some(3), 12, &ops, &looks);
 }
 
 /// Who has seen that an entry is gone finds the gap.

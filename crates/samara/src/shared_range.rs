@@ -181,8 +181,12 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         let leaf = Leaf::from_raw(node.child(slot + 1));
                         Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
                     }
-                    // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all others.
-                    _ => self.descend(end.wrapping_add(K::ONE)).filter(|spot| spot.slot < spot.leaf.len())?,
+                    // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all others. Where the
+                    // window begins behind `end`, too, an entry before the window may have been stored since (W3).
+                    _ => {
+                        let key = end.wrapping_add(K::ONE).max(self.from);
+                        self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?
+                    }
                 };
             }
         }

@@ -181,6 +181,33 @@ fn removal(i: u64, point: Point, gone: bool) -> bool {
     })
 }
 
+/// A walk whose window lies behind the last entry, or before the first one, shows what meets the window and nothing else,
+/// whatever is stored on the way there while it looks.
+#[test]
+fn a_walk_shows_what_meets_its_window() {
+    set_hook(hook);
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut slept = 0;
+    for (entries, point) in
+        [1, ENTRIES].into_iter().flat_map(|n| [Point::Rooted, Point::Descended, Point::Walked].map(|point| (n, point)))
+    {
+        for (hit, back) in (0..3).flat_map(|hit| [false, true].map(|back| (hit, back))) {
+            let map = Map::default();
+            // All in the middle, the window at one end, and a place between the two.
+            (0..entries).for_each(|i| map.write().insert(Span::new(10_000 + 10 * i, 10_004 + 10 * i), i).unwrap());
+            let (window, between) = if back { (0..=1_000, 2_000..=2_009) } else { (50_000..=90_000, 40_000..=40_009) };
+            let act = || {
+                let guard = map.pin();
+                let mut walk = guard.range(window.clone());
+                let seen = if back { walk.next_back() } else { walk.next() };
+                assert_eq!(seen, None, "{point:?} {hit}");
+            };
+            slept += usize::from(asleep(point, hit, act, |_| map.write().insert(between.clone(), 7).unwrap()));
+        }
+    }
+    assert!(slept > 3, "only {slept} sleeps");
+}
+
 /// A border between two entries moves while a reader sleeps on its way there: of the two keys between them one is held at every moment, so no gap
 /// is over both, though its lower end was where the reader came from and its upper end is where it comes to.
 #[test]
