@@ -2,7 +2,7 @@
 # The models of what threads do to the shared tree: loom runs them in every order of their steps, up to a number of
 # preemptions (LOOM_MAX_PREEMPTIONS for another one). SAMARA_MODEL_SHAPES: how many trees are drawn for a store each.
 # A long campaign: LOOM_MAX_PREEMPTIONS=3 SAMARA_MODEL_SHAPES=5000 MODELS_SECONDS=36000 ci/models.sh
-# About three minutes at most, with what it builds.
+# Some three minutes on two processors that are idle, with what it builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
