@@ -9,7 +9,8 @@ use crate::space::AddressSpace;
 use crate::store::Holes;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]).
+    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]), in place of the modes that it was registered in;
+    /// but an area that has all of `modes` keeps what it has.
     ///
     /// Which files can be registered is the caller's to know.
     ///
@@ -90,8 +91,11 @@ impl<B: Backing> AddressSpace<B> {
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
         self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
         let mut plan = self.begin_walk(start, end)?;
-        let went = self
-            .walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(with(space.with_derived(a), modes))));
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
+            // What has these modes already, and maybe others, stays as it is.
+            let has = !modes.is_empty() && a.flags.contains(modes) && space.extras.get(a.extra).uffd == uffd;
+            Ok((!has).then(|| with(space.with_derived(a), modes)))
+        });
         self.finish(went.map(|_| ()), plan)
     }
 }

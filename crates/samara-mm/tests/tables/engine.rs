@@ -244,9 +244,12 @@ impl Machine for Engine {
         let done = match mode & !OTHER {
             CLOSE => self.space.close_uffd(id),
             0 => self.space.unregister_uffd(addr, len),
-            1 => self.space.register_uffd(addr, len, uffd, Flags::UFFD_MISSING),
-            4 => self.space.register_uffd(addr, len, uffd, Flags::UFFD_MINOR),
-            _ => self.space.register_uffd(addr, len, uffd, Flags::UFFD_WP),
+            bits => {
+                let all = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
+                let modes =
+                    all.iter().filter(|(bit, _)| bits & bit != 0).fold(Flags::empty(), |all, (_, mode)| all | *mode);
+                self.space.register_uffd(addr, len, uffd, modes)
+            }
         };
         Some(done.map_or_else(|e| -i64::from(e.errno.raw()), |_| 0))
     }

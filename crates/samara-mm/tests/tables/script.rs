@@ -369,6 +369,7 @@ fn step(words: &[&str]) -> Step {
         "merge-pages" => call("prctl", &[number(67), number(1)]),
         "uffd" => Step::Uffd(at, end, 1),
         "uffd-wp" => Step::Uffd(at, end, 2),
+        "uffd-both" => Step::Uffd(at, end, 3),
         "uffd-minor" => Step::Uffd(at, end, 4),
         "unuffd" => Step::Uffd(at, end, 0),
         "uffd-other" => Step::Uffd(at, end, 1 | OTHER),

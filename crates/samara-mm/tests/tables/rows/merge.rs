@@ -88,6 +88,13 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     // Registrations.
     ("rw 10-13; uffd 11-12", "10-11{ac} 11-12{um ac} 12-13{ac}"),
     ("rw 10-13; uffd 11-12; unuffd 11-12", "10-13"),
+    // Fewer modes than an area has change nothing of it; others replace what it has.
+    ("rw 10-18; uffd-both 10-18; uffd 12-14", "10-18{um uw ac}"),
+    ("rw 10-18; uffd-both 10-18; uffd-wp 12-14", "10-18{um uw ac}"),
+    ("rw 10-18; uffd-both 12-14; uffd 10-18", "10-12{um ac} 12-14{um uw ac} 14-18{um ac}"),
+    ("rw 10-18; uffd 10-18; uffd-wp 12-14", "10-12{um ac} 12-14{uw ac} 14-18{um ac}"),
+    ("rw 10-18; uffd 10-18; uffd-both 12-14; uffd 12-14", "10-12{um ac} 12-14{um uw ac} 14-18{um ac}"),
+    ("rw 10-18; uffd-both 10-14; uffd-wp 12-16", "10-14{um uw ac} 14-16{uw ac} 16-18{ac}"),
     ("rw 10-12; uffd 10-12; rw 12-14", "10-12 12-14"),
     ("rw 10-14; uffd 10-12; uffd 12-14", "10-14{um ac}"),
     ("rw 10-14; uffd 10-12; uffd-wp 12-14", "10-12{um ac} 12-14{uw ac}"),
