@@ -106,6 +106,29 @@ impl<B: Backing> AddressSpace<B> {
         Ok(plan)
     }
 
+    /// How later maps are locked, by what `mlockall` said last.
+    #[must_use]
+    pub fn future_locks(&self) -> Option<LockKind> {
+        let is = |kind: &LockKind| self.def_flags & Flags::LOCK == kind.flags();
+        [LockKind::Now, LockKind::OnFault].into_iter().find(is)
+    }
+
+    /// Sets how later maps are locked: for a driver that saw calls of `mlockall` whose order it does not know, and learns from the
+    /// kernel's next map.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Flags, LockKind, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.set_future_locks(Some(LockKind::Now));
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
+    /// assert!(space.area_at(0x10000).unwrap().area.flags.contains(Flags::LOCKED));
+    /// assert_eq!(space.future_locks(), Some(LockKind::Now));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn set_future_locks(&mut self, kind: Option<LockKind>) {
+        self.def_flags = kind.map_or(Flags::empty(), LockKind::flags);
+    }
+
     fn lock_range(&self, start: u64, len: u64) -> (u64, u64) {
         let from = self.page_down(start);
         (from, from.wrapping_add(self.page_up(len.wrapping_add(start - from))))

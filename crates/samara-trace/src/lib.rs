@@ -40,6 +40,7 @@ mod decide;
 mod engine;
 mod explain;
 mod filter;
+mod future_locks;
 mod host;
 mod huge_pages;
 mod job;

@@ -51,6 +51,12 @@ struct Tried {
     fits: Option<Vec<String>>,
 }
 
+/// Of the calls that `are` of a kind, those that may have been the last, as far as times tell.
+pub(crate) fn last_of(calls: &[Returned], are: impl Fn(&Returned) -> bool) -> Vec<&Returned> {
+    let all: Vec<&Returned> = calls.iter().filter(|c| are(c)).collect();
+    all.iter().copied().filter(|c| !all.iter().any(|later| c.who.exit_ns <= later.go_ns)).collect()
+}
+
 impl Space {
     /// Settles the calls that have returned and wait, as far as none that touches them is in the kernel.
     pub(crate) fn settle_pending(&mut self, flying: &[Flying], journal: &mut Journal<'_>) {
@@ -136,6 +142,7 @@ impl Space {
             let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
             let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
             let certain = agree && all && !met && !self.some_place_is_open(flying) && !self.is_foggy(&reach);
+            let certain = certain && self.future_locks.is_empty();
             let first = tried.first().filter(|_| certain);
             let Some(first) =
                 first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
@@ -161,6 +168,7 @@ impl Space {
                     self.find_break(&brks, shown);
                     self.fog(calls, &reach);
                 }
+                self.find_future_locks(calls);
                 for (call, attempt) in done {
                     self.tell_call(&call, attempt, journal);
                 }
@@ -182,6 +190,7 @@ impl Space {
         let steps = self.take(&shown);
         self.fog(calls, reach);
         self.find_break(&self.last_breaks(calls), &shown);
+        self.find_future_locks(calls);
         if !steps.is_empty() {
             let how = format!("no order of {} overlapped calls gives what the kernel has", calls.len());
             self.tell_misfit(last, how, &steps, true, journal);
@@ -291,6 +300,7 @@ impl Space {
         if let Some(shown) = &shown {
             self.find_break(&self.last_breaks(calls), shown);
         }
+        self.find_future_locks(calls);
         // Where nothing is to be taken, they undid one another, or one that was told before came after them and undid them.
         let unsure = !steps.is_empty();
         for call in calls {
@@ -309,9 +319,8 @@ impl Space {
 
     /// Where the break may be after these calls: what those of them got that may have been the last to move it or to ask for it.
     fn last_breaks(&self, calls: &[Returned]) -> Vec<u64> {
-        let brks = || calls.iter().filter(|c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
-        let last = |c: &&Returned| !brks().any(|later| c.who.exit_ns <= later.go_ns);
-        let mut found: Vec<u64> = brks().filter(last).map(|c| c.result as u64).collect();
+        let last = last_of(calls, |c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
+        let mut found: Vec<u64> = last.into_iter().map(|c| c.result as u64).collect();
         found.reverse();
         found
     }

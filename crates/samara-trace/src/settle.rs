@@ -34,6 +34,7 @@ impl Space {
     pub(crate) fn alone(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
         self.beside = !flying.is_empty();
+        self.settle_future_locks(&call);
         // What it needs to be undone is kept only where it may have to be.
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
@@ -75,9 +76,15 @@ impl Space {
                 self.tell_call(&call, attempt, journal);
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || !call.overlapped) {
                     let how = format!("after {:?}: {how}", call.decoded.call);
-                    if self.is_foggy(&reached) {
-                        let text =
-                            format!("{how}: which policies files' areas have here is not known since calls overlapped");
+                    let unknown = if self.is_foggy(&reached) {
+                        "which policies files' areas have here"
+                    } else if !self.future_locks.is_empty() {
+                        "whether new memory is locked"
+                    } else {
+                        ""
+                    };
+                    if !unknown.is_empty() {
+                        let text = format!("{how}: {unknown} is not known since calls overlapped");
                         return self.tell_learnt(call.who, text, &steps, journal);
                     }
                     self.tell_misfit(call.who, how, &steps, call.overlapped, journal);

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::os::unix::ffi::OsStrExt;
 
-use samara_mm::{Area, Bases, Extras};
+use samara_mm::{Area, Bases, Extras, LockKind};
 
 use crate::apply::{self, Applied};
 use crate::arch::Decoded;
@@ -75,6 +75,8 @@ pub(crate) struct Space {
     pub(crate) window: Vec<KernelArea>,
     /// Where the break may be, if calls that overlapped left more than one place: settled by the next `brk`.
     pub(crate) breaks: Vec<u64>,
+    /// How later maps may be locked, if calls that overlapped left more than one answer: settled by the next map that shows it.
+    pub(crate) future_locks: Vec<Option<LockKind>>,
     /// Where memory policies are not known: of files' areas the kernel may tell the file's only.
     pub(crate) foggy: Vec<Range>,
     /// Memory was moved: where imported memory was mapped first is not known.
@@ -213,6 +215,7 @@ impl Space {
             registered: false,
             window: Vec::new(),
             breaks: Vec::new(),
+            future_locks: Vec::new(),
             foggy: Vec::new(),
             moved: false,
             bound: false,

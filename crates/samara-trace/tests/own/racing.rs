@@ -19,7 +19,7 @@ const MOST_THREADS: u64 = 8;
 const AWAY: u64 = SHARED_PAGES + MOST_THREADS * OWN_PAGES + 8;
 
 /// What threads do, each a letter.
-const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsce";
+const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqU";
 
 /// A sequence of numbers that look random (splitmix64).
 struct Numbers(u64);
