@@ -72,6 +72,8 @@ impl Space {
             Some(how) => {
                 let steps = self.adopt_beside(&call, &attempt.reach);
                 attempt.steps.extend(steps.iter().flatten());
+                // Where nothing is to be taken, a call beside this one has undone it by now. Of an answer that is not the model's that says nothing.
+                attempt.unsure = attempt.answer && call.overlapped && steps.as_ref().is_some_and(Vec::is_empty);
                 let reached = attempt.reach.clone();
                 self.tell_call(&call, attempt, journal);
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || !call.overlapped) {

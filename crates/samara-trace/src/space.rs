@@ -117,6 +117,8 @@ pub(crate) struct Attempt {
     pub(crate) misfit: Option<String>,
     /// What the call did is not known: what the kernel has was taken over.
     pub(crate) unsure: bool,
+    /// The model would have answered otherwise.
+    pub(crate) answer: bool,
     /// Of a call that was refused: what stood there.
     pub(crate) unchanged: Option<Saved>,
 }
@@ -363,7 +365,7 @@ impl Space {
             }
             Applied::Disagrees(how, steps) => match saved {
                 Some(saved) => self.put_back(saved),
-                None => (attempt.steps, attempt.misfit) = (steps, Some(how)),
+                None => (attempt.steps, attempt.misfit, attempt.answer) = (steps, Some(how), true),
             },
         }
         attempt

@@ -206,6 +206,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.own(whole)?; // before anything changes
         let packs = |span: Span<K>| Leaf::<V, K, S>::packs(span.first, span.last);
         let (goes, stays) = if packs(whole) || !packs(left) { (right, left) } else { (left, right) };
+        self.own_for_mending(goes.first);
         let Some((_, mut value)) = self.try_remove(goes.first)? else { return Ok(None) };
         let grown = self.resize_own(stays.first, whole);
         debug_assert!(grown.is_ok(), "the keys beside the entry have just fallen free, and it has words for them");
@@ -216,6 +217,21 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             mem::swap(&mut value, unsafe { &mut *leaf.value(slot) });
         }
         Ok(Some(value))
+    }
+
+    /// Before the entry at `key` goes, and more is changed after it: copies what mending would copy, since a `clone` may panic. Without
+    /// memory mending tries again.
+    fn own_for_mending(&mut self, key: K) {
+        let mut path = Path::new();
+        // SAFETY: a fresh path, and the way to `key` is the tree's own; the leaf is below the root.
+        unsafe {
+            if self.may_share()
+                && self.height > 0
+                && self.seek(key, &mut path).is_some_and(|(leaf, _)| leaf.len() <= Leaf::<V, K, S>::MIN)
+            {
+                self.neighbours(&path, 0, true);
+            }
+        }
     }
 
     /// The first key of the entry behind `leaf`.

@@ -126,7 +126,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
 }
 
 /// So many notes' memory is kept in any case.
-const NOTES: usize = 4096;
+pub(crate) const NOTES: usize = 4096;
 
 /// Gives back memory beyond what `least` items need, and four times those that are there. Where there is no memory to move them to, they stay.
 fn shrink<T>(items: &mut VecDeque<T>, least: usize) {

@@ -344,7 +344,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// As for [`Tree::is_thin`].
-    unsafe fn neighbours(&mut self, path: &Path, level: usize, below_min: bool) -> Option<usize> {
+    pub(crate) unsafe fn neighbours(&mut self, path: &Path, level: usize, below_min: bool) -> Option<usize> {
         // SAFETY: path nodes are live.
         unsafe {
             let Step { node, slot } = path.at(level + 1);

@@ -6,6 +6,7 @@ use crate::epoch::Epoch;
 use crate::error::{AllocError, ReservedError, StoreError};
 use crate::inner::Inner;
 use crate::key::Key;
+use crate::limbo::NOTES;
 use crate::log::ROOTS;
 use crate::node::Raw;
 use crate::publish::Writer;
@@ -43,6 +44,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let part = &mut self.bench.part;
         part.leaves.trim();
         part.inners.trim();
+        self.bench.limbo.tidy(NOTES);
     }
 }
 

@@ -127,7 +127,11 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
             Change::Remove { key } | Change::Modify { key } => write.contains_key(key),
             _ => true,
         };
-        if there { write.change(change, verb).map(Some) } else { Ok(None) }
+        let done = if there { write.change(change, verb).map(Some) } else { Ok(None) };
+        // Both drop values, which may panic: then what is to be given is dropped too, as a local.
+        drop(write);
+        drop(freed);
+        done
     }
 
     /// [`WriteGuard::insert`](crate::WriteGuard::insert), beside others. O(log n + entries met).

@@ -527,6 +527,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     _ => reap::chain(&mut whole, other),
                 }
             }
+            // Those that it owed are noted.
+            if let Some(mut log) = self.log {
+                log.as_mut().owed = 0;
+            }
             // The first leaf.
             if head {
                 leaf.set_key(from, span.first.wrapping_sub(K::ONE));

@@ -27,8 +27,8 @@ use core::ptr::NonNull;
 /// # Consistency
 /// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. After a panic
 /// the store has happened as a whole or not at all. Not, where an observer or a predicate panics, or a value's `clone` while the store is
-/// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or a value's `drop` (which may be that of a value
-/// that an earlier call took out). Those closures, that of [`modify`](Self::modify), and values' `clone`, run while the store is under way: they may look at the
+/// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or the `drop` of a value that the store took out. The `drop` of a
+/// value that an earlier call took out may run before the store or after it. Those closures, that of [`modify`](Self::modify), and values' `clone`, run while the store is under way: they may look at the
 /// map through guards, but must not take a snapshot of it or write to it. That panics, or waits for ever without `std`: as on the first page of
 /// [`SharedRangeMap`]. The closure of [`update`](Self::update) may take snapshots, and must not write to the map but by what it is given.
 ///

@@ -155,7 +155,10 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
 
         // A reservation of which nothing is used; a guard that holds much up, and a handle that stores on meanwhile.
         let map = fresh();
-        drop(map.write().reserve(2_000).unwrap());
+        let before = LIVE.load(Relaxed);
+        drop(map.write().reserve(20_000).unwrap());
+        let kept = LIVE.load(Relaxed) - before;
+        assert!(kept <= BENCH, "{name} {how}: a dropped reservation leaves {kept} bytes");
         if holds {
             let reader = map.reader();
             let guard = reader.pin();
