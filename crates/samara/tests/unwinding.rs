@@ -91,7 +91,9 @@ fn a_value_that_is_given_back() {
     let mut panics = 0;
     for fuse in 1..4 {
         let map: SharedRangeMap<Value, u64, Membarrier> = SharedRangeMap::with_reclaim(Membarrier::fenced());
-        (0..ENTRIES).for_each(|i| drop(map.write().insert(i * 2..=i * 2, Value::new(i))));
+        for i in 0..ENTRIES {
+            map.write().insert(i * 2..=i * 2, Value::new(i)).unwrap();
+        }
         let mut writer = map.writer().unwrap();
         for i in 0..ENTRIES {
             DROPS.set(fuse);
