@@ -33,7 +33,8 @@ first() {
 second() {
     miri --package samara --lib || return
     of_samara shared -- tiny_whole tiny_fill small_pages real_low real_tall_fill wide_fill || return
-    of_samara processes reentry shared_allocation shared_memory shared_owners shared_threads sharing slabs sleepers snapshot tall thinned traits unwinding worst writers || return
+    of_samara processes reentry shared_allocation shared_memory shared_owners shared_threads sharing slabs sleepers snapshot tall traits unwinding worst writers || return
+    of_samara thinned -- tiny || return
     # What goes through crossbeam-epoch: it does not keep to Stacked Borrows, and hides in integers what it has, which looks like a leak.
     SAMARA_TREE_BORROWS=1 MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance" \
         miri --package samara --lib --test shared_threads --test linear --test writers --test reentry -- reclaim epoch order destructors || return
