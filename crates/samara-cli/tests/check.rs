@@ -33,7 +33,7 @@ fn json(args: &[&str]) -> Option<Value> {
 
 #[test]
 fn a_short_run_of_all_mixes() {
-    let Some(value) = json(&["--ops", "13000", "--seed", "3"]) else { return };
+    let Some(value) = json(&["--ops", "14000", "--seed", "3"]) else { return };
     let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
