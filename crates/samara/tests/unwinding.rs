@@ -63,8 +63,8 @@ fn is_whole(at: impl Fn(u64) -> Option<(Span, u64)>, done: bool) {
 #[test]
 fn two_entries_that_become_one() {
     let mut panics = 0;
-    for fuse in 1..60 {
-        let map = SharedRangeMap::<Value>::from(touching());
+    for fuse in (1..60).step_by(if cfg!(miri) { 9 } else { 1 }) {
+        let map = SharedRangeMap::<Value, u64, Membarrier>::from_map(touching(), Membarrier::fenced()).unwrap();
         CLONES.set(fuse);
         let done = catch_unwind(AssertUnwindSafe(|| map.write().merge_at(50, |_, _| true).map(drop)));
         CLONES.set(0);
@@ -81,7 +81,7 @@ fn two_entries_that_become_one() {
         assert_eq!(snapshot.len(), 39);
         panics += u32::from(done.is_err()) + u32::from(own.is_err());
     }
-    assert!(panics > 40, "{panics} clones panicked");
+    assert!(panics > if cfg!(miri) { 4 } else { 40 }, "{panics} clones panicked");
     assert_eq!(LIVE.get(), 0);
 }
 
