@@ -11,7 +11,7 @@ use crate::apply::is_zero;
 use crate::event::{Step, StepKind};
 use crate::kernel::{self, KernelArea};
 use crate::model::{self, Inode, Model};
-use crate::reach::Range;
+use crate::reach::{Range, meets};
 use crate::space::Space;
 use crate::sys::{self, Tid};
 
@@ -50,9 +50,8 @@ impl Space {
 /// Makes the model what the kernel shows. The steps tell which areas became what.
 fn take_over(model: &mut Model, areas: &[KernelArea], made: &[Range]) -> Vec<Step> {
     let page = sys::page_size();
-    let meets = |(start, end): Range| made.iter().any(|r| r.0 < end && start < r.1);
     let news: Vec<&KernelArea> =
-        areas.iter().filter(|k| meets((k.start, k.end)) || !is_known(model, k, page)).collect();
+        areas.iter().filter(|k| meets(made, (k.start, k.end)) || !is_known(model, k, page)).collect();
     let starts: HashSet<u64> = areas.iter().map(|k| k.start).collect();
     let replaced: HashSet<u64> = news.iter().map(|k| k.start).collect();
     let olds: Vec<Range> = model

@@ -7,7 +7,7 @@ use samara_mm::{Flags, NotLearnable, Reason, Reasons};
 use crate::event::{Step, StepKind};
 use crate::kernel::KernelArea;
 use crate::model::{self, Model};
-use crate::reach::Range;
+use crate::reach::{Range, meets};
 
 /// What a comparison found.
 #[derive(Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn by_policy_alone(why: Reasons) -> bool {
 /// The kernel has one area where the model has two that differ by their policies, and the policy of one is not known: it is the
 /// other one's. False: both are known.
 fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
-    let unknown = |at: u64| foggy.iter().any(|(start, end)| *start <= at && at < *end);
+    let unknown = |at: u64| meets(foggy, (at, at + 1));
     let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
         return false;
     };
@@ -104,7 +104,7 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
 /// The kernel has a boundary where the model has one area, of which the policy is not known on one side at least: it is one that
 /// no other area has. False: both sides are known.
 fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
-    let unknown = |at: u64| foggy.iter().any(|(start, end)| *start <= at && at < *end);
+    let unknown = |at: u64| meets(foggy, (at, at + 1));
     let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {
         return false;
     };

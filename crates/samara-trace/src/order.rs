@@ -22,9 +22,10 @@ use crate::calls::Call;
 use crate::journal::Journal;
 use crate::kernel::USER_END;
 use crate::memory::Memory;
-use crate::reach::{self, Range};
+use crate::reach::{self, Range, meets};
 use crate::space::{Attempt, Returned, Space};
 use crate::sys::{self, Tid};
+use crate::taken::Shown;
 
 /// More overlapped calls than this are not kept waiting for one another.
 const PENDING_LIMIT: usize = 16;
@@ -141,8 +142,8 @@ impl Space {
         if fitting.is_empty() {
             let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
             let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
-            let certain = agree && all && !met && !self.some_place_is_open(flying) && !self.is_foggy(&reach);
-            let certain = certain && self.future_locks.is_empty();
+            let known = !self.is_foggy(&reach) && self.future_locks.is_empty();
+            let certain = agree && all && known && !met && !self.some_place_is_open(flying);
             let first = tried.first().filter(|_| certain);
             let Some(first) =
                 first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
@@ -161,7 +162,7 @@ impl Space {
                 continue;
             };
             let start = self.model.layout().start_brk;
-            let brk_fits = |s: &crate::taken::Shown| brks.is_empty() || s.ends_at(self.model.layout().brk, start);
+            let brk_fits = |s: &Shown| brks.is_empty() || s.ends_at(self.model.layout().brk, start);
             if sure || shown.as_ref().is_some_and(|s| self.is_as_shown(s) && brk_fits(s)) {
                 done.iter().for_each(|(call, _)| self.move_fog(call));
                 if let Some(shown) = &shown {
@@ -326,7 +327,7 @@ impl Space {
     }
 
     /// Where the break is, of the places where it may be; those that agree with the names of areas too are kept for the next `brk`.
-    fn find_break(&mut self, found: &[u64], shown: &crate::taken::Shown) {
+    fn find_break(&mut self, found: &[u64], shown: &Shown) {
         if found.is_empty() {
             return;
         }
@@ -359,11 +360,6 @@ impl Space {
         let met = |reach: &Vec<Range>| reach.iter().any(|theirs| ours.iter().any(|ours| meet(ours, theirs)));
         call.overlapped && self.recent.iter().any(|(exit, reach)| *exit > call.go_ns && met(reach))
     }
-}
-
-/// Whether one of the ranges meets this one.
-fn meets(ranges: &[Range], (start, end): Range) -> bool {
-    ranges.iter().any(|r| r.0 < end && start < r.1)
 }
 
 /// Numbers of the entries of `reach` that hang together by ranges that meet.

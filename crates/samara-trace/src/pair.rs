@@ -5,99 +5,99 @@
 //! with the recorder, and let go as soon as they do anything else: the only task of a program while its calls come in close order,
 //! and threads of a process while most of their calls find another one in the way (then they wait for one another anyway).
 //!
-//! - I1: nothing that could run in parallel is kept from it: a lone task, or threads that wait for one another's calls and use
-//!   less processor time for each call ([`BUSY_NS`]) than two processors would take to wake each other.
+//! - I1: nothing that could run in parallel is kept from it. A lone task and the recorder take turns anyway. Threads are bound if they and
+//!   the recorder used no more than one processor while they were free ([`Times::fits_one`]), and the recorder more of it than they.
 //! - I2: the program never sees it: it is let go before `sched_getaffinity` and `sched_setaffinity`, before it makes a task or
 //!   loads a program (which inherit), and when it has not stopped for [`IDLE_NS`].
 
 use crate::sys::{self, CpuSet, Tid};
 
-/// Calls closer than this belong to one run of calls.
+/// Calls that are closer than this on average are in close order.
 const CLOSE_NS: u64 = 300_000;
-/// So many close calls begin a binding: start-up of an ordinary program makes fewer in one run.
-const RUN: u32 = 100;
+/// So many calls are judged together. Start-up of an ordinary program makes fewer without a pause.
+const SPELL: u32 = 64;
 /// A bound task that has not stopped for so long is let go.
-pub(crate) const IDLE_NS: u64 = 2_000_000;
-/// So many calls of a crowd are judged together.
-const SPELL: u32 = 256;
-/// Threads that use more processor time than this for each call do something else too.
-const BUSY_NS: u64 = 25_000;
+pub(crate) const IDLE_NS: u64 = 5_000_000;
 
 pub(crate) struct Pair {
-    task: Tid,
+    process: Tid,
     last_ns: u64,
-    run: u32,
-    crowd: Crowd,
+    spell: Spell,
     /// The tasks' own processors and the recorder's.
     bound: Option<(Vec<(Tid, CpuSet)>, CpuSet)>,
 }
 
-/// The threads of a process, and how their last calls were.
+/// The last calls of a process.
 #[derive(Default)]
-struct Crowd {
-    process: Tid,
+struct Spell {
     /// Who made them.
     callers: Vec<Tid>,
     calls: u32,
     /// Those that found another one in the way.
     met: u32,
-    start_ns: u64,
-    /// Processor time of the process before them.
-    used_ns: Option<u64>,
+    start: Option<Times>,
+}
+
+/// A moment: the time, and the processor times of a process and of the recorder.
+#[derive(Clone, Copy)]
+struct Times {
+    wall: u64,
+    process: u64,
+    recorder: u64,
+}
+
+impl Times {
+    fn now(process: Tid, wall: u64) -> Option<Times> {
+        Some(Times { wall, process: sys::cpu_time(process)?, recorder: sys::own_cpu_time()? })
+    }
+
+    fn since(self, start: Times) -> Times {
+        let Times { wall, process, recorder } = self;
+        Times {
+            wall: wall.saturating_sub(start.wall),
+            process: process.saturating_sub(start.process),
+            recorder: recorder.saturating_sub(start.recorder),
+        }
+    }
+
+    /// Whether one processor would have done, by nine tenths.
+    fn fits_one(self) -> bool {
+        (self.process + self.recorder) / 10 * 9 <= self.wall && self.process <= self.recorder
+    }
 }
 
 impl Pair {
     pub(crate) fn new() -> Pair {
-        Pair { task: 0, last_ns: 0, run: 0, crowd: Crowd::default(), bound: None }
+        Pair { process: 0, last_ns: 0, spell: Spell::default(), bound: None }
     }
 
-    /// A task has stopped at the entry of a call; it is `alone` in the program.
-    pub(crate) fn stopped(&mut self, task: Tid, now: u64, alone: bool) {
-        let close = task == self.task && alone && now.saturating_sub(self.last_ns) < CLOSE_NS;
-        self.last_ns = now;
-        if !close {
-            self.end();
-            self.task = task;
-            return;
-        }
-        self.run = self.run.saturating_add(1);
-        if self.run >= RUN && self.bound.is_none() {
-            self.run = 0; // where it cannot be done, it is not tried at each call
-            self.bind(&[task]);
-        }
-    }
-
-    /// A task of several has stopped at the entry of a call, which found another one of its space in the way, or not.
-    pub(crate) fn met(&mut self, task: Tid, process: Tid, now: u64, met: bool) {
+    /// A task has stopped at the entry of a call. `met`: whether the call found another one of its space in the way; `None` where the task is
+    /// alone in the program.
+    pub(crate) fn called(&mut self, task: Tid, process: Tid, now: u64, met: Option<bool>) {
         let idle = now.saturating_sub(self.last_ns) > IDLE_NS;
         self.last_ns = now;
-        if process != self.crowd.process || idle {
+        if process != self.process || idle {
             self.end();
-            self.crowd.process = process;
+            self.process = process;
         }
-        if self.crowd.calls == 0 {
-            (self.crowd.start_ns, self.crowd.used_ns) = (now, None);
-        }
-        let crowd = &mut self.crowd;
-        crowd.calls += 1;
-        crowd.met += u32::from(met);
-        if !crowd.callers.contains(&task) {
-            crowd.callers.push(task);
+        let spell = &mut self.spell;
+        spell.calls += 1;
+        spell.met += u32::from(met == Some(true));
+        if !spell.callers.contains(&task) {
+            spell.callers.push(task);
         }
         // Most programs make no run of calls: they are not asked.
-        if crowd.calls == SPELL {
-            crowd.used_ns = sys::cpu_time(process);
+        if spell.calls == SPELL {
+            spell.start = Times::now(process, now);
         }
-        if crowd.calls < 2 * SPELL {
+        if spell.calls < 2 * SPELL {
             return;
         }
-        let used = sys::cpu_time(process).zip(crowd.used_ns).map(|(now, then)| now.saturating_sub(then));
-        let little = used.is_some_and(|used| used < BUSY_NS * u64::from(SPELL));
-        let close = now.saturating_sub(crowd.start_ns) < CLOSE_NS * u64::from(2 * SPELL);
-        let most = crowd.met >= crowd.calls / 4 * 3;
-        let callers = std::mem::take(&mut crowd.callers);
-        (crowd.calls, crowd.met) = (0, 0);
-        if little && close && most {
+        let times = Times::now(process, now).zip(spell.start).map(|(now, start)| now.since(start));
+        let close = times.is_some_and(|t| t.wall < CLOSE_NS * u64::from(SPELL));
+        let waits = met.is_none() || (spell.met >= spell.calls / 4 * 3 && times.is_some_and(Times::fits_one));
+        let callers = std::mem::take(spell).callers;
+        if close && waits {
             self.bind(&callers);
         } else {
             self.end();
@@ -144,11 +144,7 @@ impl Pair {
 
     /// A task has ended: its id may be another's soon.
     pub(crate) fn gone(&mut self, task: Tid) {
-        if task == self.task {
-            self.task = 0;
-            self.run = 0;
-        }
-        self.crowd.callers.retain(|t| *t != task);
+        self.spell.callers.retain(|t| *t != task);
         if let Some((bound, _)) = &mut self.bound {
             bound.retain(|(t, _)| *t != task);
             if bound.is_empty() {
@@ -159,8 +155,7 @@ impl Pair {
 
     /// Lets all tasks go.
     pub(crate) fn end(&mut self) {
-        self.run = 0;
-        self.crowd = Crowd { process: self.crowd.process, ..Crowd::default() };
+        self.spell = Spell::default();
         if let Some((bound, ours)) = self.bound.take() {
             for (task, theirs) in bound {
                 theirs.bind(task); // it may have gone

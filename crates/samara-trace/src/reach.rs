@@ -10,6 +10,11 @@ pub(crate) type Range = (u64, u64);
 /// The whole of user space.
 pub(crate) const ALL: Range = (0, USER_END);
 
+/// Whether one of the ranges meets this one.
+pub(crate) fn meets(ranges: &[Range], (start, end): Range) -> bool {
+    ranges.iter().any(|r| r.0 < end && start < r.1)
+}
+
 /// The pages of user space that `[start, start + len)` meets.
 pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
     let first = start & !(page - 1);

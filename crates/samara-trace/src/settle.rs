@@ -72,11 +72,10 @@ impl Space {
             Some(how) => {
                 let steps = self.adopt_beside(&call, &attempt.reach);
                 attempt.steps.extend(steps.iter().flatten());
-                // Where nothing is to be taken, a call beside this one has undone it by now. Of an answer that is not the model's that says nothing.
-                attempt.unsure = attempt.answer && call.overlapped && steps.as_ref().is_some_and(Vec::is_empty);
-                let reached = attempt.reach.clone();
+                let (reached, answer) = (attempt.reach.clone(), attempt.answer);
                 self.tell_call(&call, attempt, journal);
-                if let Some(steps) = steps.filter(|s| !s.is_empty() || !call.overlapped) {
+                // Where nothing is to be taken, a call beside this one has undone it by now; but what it answered stays.
+                if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
                     let how = format!("after {:?}: {how}", call.decoded.call);
                     let unknown = if self.is_foggy(&reached) {
                         "which policies files' areas have here"

@@ -37,10 +37,7 @@ fn check(result: c_long) -> io::Result<c_long> {
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `t` is a valid timespec to write to.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or_default() // always there
 }
 
 /// What a wait found.
@@ -465,9 +462,20 @@ impl CpuSet {
 /// The processor time that a process has used, all its threads together, in nanoseconds.
 pub(crate) fn cpu_time(pid: Tid) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;
+    // SAFETY: it writes to a live variable; a process that has gone has no clock.
+    let found = unsafe { libc::clock_getcpuclockid(pid, &mut clock) } == 0;
+    if found { clock_ns(clock) } else { None }
+}
+
+/// The processor time that the calling thread has used, in nanoseconds.
+pub(crate) fn own_cpu_time() -> Option<u64> {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both write to live variables; a process that has gone has no clock.
-    let done = unsafe { libc::clock_getcpuclockid(pid, &mut clock) == 0 && libc::clock_gettime(clock, &mut t) == 0 };
+    // SAFETY: it writes to a live variable; a clock that has gone is refused.
+    let done = unsafe { libc::clock_gettime(clock, &mut t) } == 0;
     done.then_some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 

@@ -10,7 +10,7 @@ use samara_mm::{Anon, Area, Extras, Flags, Object, Placed, Policy};
 use crate::event::{Step, StepKind};
 use crate::kernel::{self, KernelArea};
 use crate::model::{self, Inode};
-use crate::reach::Range;
+use crate::reach::{Range, meets};
 use crate::space::Space;
 use crate::sys::{self, Tid};
 
@@ -62,8 +62,7 @@ impl Space {
             _ => None,
         });
         let heap = heap.collect();
-        let within = |k: &KernelArea| ranges.iter().any(|(start, end)| k.start < *end && *start < k.end);
-        let areas: Vec<KernelArea> = all.into_iter().filter(within).collect();
+        let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
         Some(Shown { ranges, areas, heap, policies: if self.bound { policies(tid) } else { None }, fresh: Vec::new() })
     }
 
@@ -171,7 +170,7 @@ impl Space {
 
 /// The memory policies of a task's areas by their starts.
 fn policies(tid: Tid) -> Option<HashMap<u64, Option<Policy>>> {
-    let bytes = std::fs::read(format!("/proc/{tid}/numa_maps")).ok()?;
+    let bytes = kernel::contents(&format!("/proc/{tid}/numa_maps")).ok()?;
     Some(policies_in(&String::from_utf8_lossy(&bytes)))
 }
 

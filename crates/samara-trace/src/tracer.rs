@@ -132,6 +132,8 @@ pub(crate) struct Tracer<'a> {
     heard: VecDeque<(Tid, i32)>,
     /// Since when the report is served that is served now.
     served_ns: u64,
+    /// When all that had stopped had been heard last.
+    collected_ns: u64,
     /// Tasks that reported themselves before their parent's event did: what they reported last.
     early: HashMap<Tid, i32>,
     /// Tasks that stand at their exit events until it is known whether they are the last of their spaces.
@@ -165,6 +167,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         tasks: HashMap::new(),
         heard: VecDeque::new(),
         served_ns: start_ns,
+        collected_ns: start_ns,
         early: HashMap::new(),
         ending: Vec::new(),
         spaces: HashMap::new(),
@@ -264,12 +267,14 @@ impl Tracer<'_> {
         self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
-    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there for the wait that reports it.
+    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there: that is heard already, or a later wait
+    /// reports it.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
         let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
-        let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns);
+        let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
         let long = sys::now_ns().saturating_sub(since) > LONG_NS;
-        if !long || sys::event(tid) != Some(libc::PTRACE_EVENT_EXIT) {
+        let moved = self.heard.iter().any(|(t, _)| *t == tid);
+        if !moved && (!long || sys::event(tid) != Some(libc::PTRACE_EVENT_EXIT)) {
             self.go_on(tid, how, signal);
         }
     }
@@ -318,16 +323,12 @@ impl Tracer<'_> {
         };
         let (space, tgid) = (task.space, task.tgid);
         let now = sys::now_ns();
-        if decoded.stays_out() || decoded.call.makes_task() {
+        if decoded.stays_out() || decoded.call.makes_task() || self.every_call {
             self.pair.end();
-        } else if self.every_call {
-            self.pair.stopped(tid, now, false);
-        } else if several {
+        } else {
             let traffic = space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic);
             let met = traffic.is_some_and(|t| !t.flying.is_empty() || !t.held.is_empty());
-            self.pair.met(tid, tgid, now, met);
-        } else {
-            self.pair.stopped(tid, now, true);
+            self.pair.called(tid, tgid, now, several.then_some(met));
         }
         if self.pair.bound() {
             self.signals.tick(IDLE_NS);

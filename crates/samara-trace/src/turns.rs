@@ -26,8 +26,7 @@ impl Tracer<'_> {
             let last = self.tasks.is_empty() && self.early.is_empty();
             let ends = !self.ending.is_empty();
             let pause = self.signals.pause();
-            let several = self.tasks.len() + self.early.len() > 1;
-            let collects = last || several || ends || pause.is_some();
+            let collects = last || ends || pause.is_some();
             let mut found = if collects { self.collect()? } else { Waited::NotYet };
             if self.heard.is_empty() && matches!(found, Waited::NotYet) {
                 if ends && !looked {
@@ -51,8 +50,12 @@ impl Tracer<'_> {
                 };
             }
             looked = false;
+            if let Waited::Task(tid, status) = found {
+                self.hear(tid, status);
+                found = if self.several() { self.collect()? } else { Waited::NotYet };
+            }
             match found {
-                Waited::Task(tid, status) => self.hear(tid, status),
+                Waited::Task(..) => {}
                 Waited::Nothing => self.interrupted(),
                 Waited::NoChild if self.heard.is_empty() => return Ok(()),
                 Waited::NoChild | Waited::NotYet => {}
@@ -64,13 +67,24 @@ impl Tracer<'_> {
         }
     }
 
+    /// Whether more than one task may report something. Those that are held at the entry of a call stand still.
+    fn several(&self) -> bool {
+        let mut spaces = self.spaces.values();
+        let only = spaces.next().filter(|_| spaces.next().is_none());
+        let held = only.map_or(0, |(_, traffic)| traffic.held.len());
+        self.tasks.len() + self.early.len() > held + 1
+    }
+
     /// Collects the reports of all tasks that have stopped.
     fn collect(&mut self) -> Result<Waited, RecordError> {
         loop {
             match wait(false)? {
                 Waited::Task(tid, status) => self.hear(tid, status),
                 Waited::Nothing => {}
-                end => return Ok(end),
+                end => {
+                    self.collected_ns = sys::now_ns();
+                    return Ok(end);
+                }
             }
         }
     }
