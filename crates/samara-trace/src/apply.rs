@@ -194,9 +194,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let (start, len, mode) = uffd_range(memory, a[2])?;
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
-            let (id, features) = memory.userfaultfd(a[0] as i32).unwrap_or((a[0], 0));
-            let uffd = Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 };
-            m.register_uffd(start, len, uffd, modes)
+            m.register_uffd(start, len, uffd_of(memory, d), modes)
         }
         Call::UffdUnregister => {
             let (start, len, _) = uffd_range(memory, a[2])?;
@@ -383,6 +381,12 @@ pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
     };
     // Not all of a call that goes over very many.
     spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
+}
+
+/// The userfaultfd that a call registers memory with.
+pub(crate) fn uffd_of(memory: &Memory, d: &Decoded) -> Uffd {
+    let (id, features) = memory.userfaultfd(d.args[0] as i32).unwrap_or((d.args[0], 0));
+    Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 }
 }
 
 /// The range of a userfaultfd registration, and its mode.

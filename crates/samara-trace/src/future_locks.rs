@@ -33,6 +33,15 @@ impl Space {
         }
     }
 
+    /// Before overlapped calls are applied: settles it by the memory that one of them has made, if no other one of them says or locks
+    /// anything.
+    pub(crate) fn settle_future_locks_by(&mut self, calls: &[Returned]) {
+        let locks = |c: &Returned| matches!(c.decoded.call, Call::Mlock | Call::Mlock2 | Call::Munlock | Call::Mremap);
+        if !calls.iter().any(|c| said(c).is_some() || locks(c)) {
+            calls.iter().for_each(|call| self.settle_future_locks(call));
+        }
+    }
+
     /// Before a call is applied: settles it by the memory that the call has made, if that shows it.
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
         if self.future_locks.is_empty() || call.failed() {
@@ -44,6 +53,7 @@ impl Space {
         let plain = libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_HUGETLB;
         let at = match call.decoded.call {
             Call::Mmap if call.decoded.args[3] as i32 & plain == libc::MAP_ANONYMOUS => call.result as u64,
+            Call::Shmat => call.result as u64,
             Call::Brk if self.model.layout().brk < call.result as u64 => call.result as u64 - 1,
             _ => return,
         };

@@ -120,6 +120,7 @@ impl Space {
         let page = sys::page_size();
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.span(&self.reaches(c), page)).collect();
         let Some(orders) = orders(calls) else { return self.take_over(calls, journal) };
+        self.settle_future_locks_by(calls);
         let all = orders.len() < ORDERS_LIMIT;
         let mut tried = Vec::new();
         for order in orders {
@@ -152,7 +153,7 @@ impl Space {
             };
             return self.tell_difference(calls, &first.order, &reach, journal);
         }
-        let sure = fitting.len() == 1 && all && !met;
+        let sure = fitting.len() == 1 && all && !met && self.future_locks.is_empty();
         let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
         let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
         for one in &fitting {
@@ -186,8 +187,7 @@ impl Space {
         let attempts: Vec<(Returned, Attempt)> =
             order.iter().map(|i| (calls[*i].clone(), self.apply(&calls[*i]))).collect();
         attempts.into_iter().for_each(|(call, attempt)| self.tell_call(&call, attempt, journal));
-        let Some(mut shown) = self.look(last.tid, reach) else { return };
-        shown.fresh = self.made(calls);
+        let Some(shown) = self.look_after(calls, reach) else { return };
         let steps = self.take(&shown);
         self.fog(calls, reach);
         self.find_break(&self.last_breaks(calls), &shown);
@@ -292,10 +292,7 @@ impl Space {
     pub(crate) fn take_over(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
-        let mut shown = self.look(last.tid, &self.span(&reach, sys::page_size()));
-        if let Some(shown) = &mut shown {
-            shown.fresh = self.made(calls);
-        }
+        let shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
         let steps = shown.as_ref().map(|shown| self.take(shown)).unwrap_or_default();
         self.fog(calls, &reach);
         if let Some(shown) = &shown {

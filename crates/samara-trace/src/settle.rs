@@ -65,7 +65,11 @@ impl Space {
         let met = self.met_before(&call, &attempt.reach);
         match attempt.misfit.take() {
             None if met => self.tell_met(&call, attempt, journal),
-            None => self.tell_call(&call, attempt, journal),
+            None => {
+                let reach = if self.future_locks.is_empty() { Vec::new() } else { attempt.reach.clone() };
+                self.tell_call(&call, attempt, journal);
+                self.learn_locks(&call, &reach, journal);
+            }
             // The other call may be why: wait for it.
             Some(_) if open => return self.pending.push(call),
             Some(_) if met => self.take_over(std::slice::from_ref(&call), journal),
@@ -100,10 +104,7 @@ impl Space {
     /// Tells a call of which another one reached the place while it was in the kernel, and was told before it: whether that was the
     /// order, `maps` does not say.
     fn tell_met(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
-        let mut shown = self.look(call.who.tid, &attempt.reach);
-        if let Some(shown) = &mut shown {
-            shown.fresh = self.made(std::slice::from_ref(call));
-        }
+        let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
         let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
         self.fog(std::slice::from_ref(call), &attempt.reach);
         attempt.unsure = !steps.is_empty();
@@ -112,6 +113,18 @@ impl Space {
             let text =
                 format!("what {:?} did beside other calls is not known: taken from the kernel", call.decoded.call);
             self.tell_learnt(call.who, text, &steps, journal);
+        }
+    }
+
+    /// The memory that a call made has the locks that the kernel shows, where it is not known which it gets.
+    fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
+        if self.future_locks.is_empty() || self.made(std::slice::from_ref(call)).is_empty() {
+            return;
+        }
+        let steps = self.look(call.who.tid, reach).map(|shown| self.take(&shown)).unwrap_or_default();
+        if !steps.is_empty() {
+            let how = "whether new memory is locked is not known since calls overlapped: taken from the kernel";
+            self.tell_learnt(call.who, how.to_owned(), &steps, journal);
         }
     }
 
@@ -155,8 +168,7 @@ impl Space {
             return self.adopt_with(call.who.tid, &made);
         }
         let reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.span(reach, sys::page_size()) };
-        let mut shown = self.look(call.who.tid, &reach)?;
-        shown.fresh = self.made(std::slice::from_ref(call));
+        let shown = self.look_after(std::slice::from_ref(call), &reach)?;
         Some(self.take(&shown))
     }
 }

@@ -5,13 +5,15 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{Anon, Area, Extras, Flags, Object, Placed, Policy};
+use samara_mm::{Anon, Area, Extras, Flags, Object, Placed, Policy, Uffd};
 
+use crate::apply;
+use crate::calls::Call;
 use crate::event::{Step, StepKind};
 use crate::kernel::{self, KernelArea};
 use crate::model::{self, Inode};
 use crate::reach::{Range, meets};
-use crate::space::Space;
+use crate::space::{Returned, Space};
 use crate::sys::{self, Tid};
 
 /// What the kernel shows of a part of a space.
@@ -23,7 +25,9 @@ pub(crate) struct Shown {
     /// Memory policies by the start of their areas; `None` where the kernel tells none.
     policies: Option<HashMap<u64, Option<Policy>>>,
     /// What the calls at hand have made: it has no policy yet.
-    pub(crate) fresh: Vec<Range>,
+    fresh: Vec<Range>,
+    /// What they have registered memory with, if it is one userfaultfd.
+    uffd: Option<Uffd>,
 }
 
 impl Shown {
@@ -63,7 +67,19 @@ impl Space {
         });
         let heap = heap.collect();
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
-        Some(Shown { ranges, areas, heap, policies: if self.bound { policies(tid) } else { None }, fresh: Vec::new() })
+        let policies = if self.bound { policies(tid) } else { None };
+        Some(Shown { ranges, areas, heap, policies, fresh: Vec::new(), uffd: None })
+    }
+
+    /// As `look`, after these calls.
+    pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
+        let mut shown = self.look(calls.last()?.who.tid, ranges)?;
+        shown.fresh = self.made(calls);
+        let registers = calls.iter().filter(|c| c.decoded.call == Call::UffdRegister && !c.failed());
+        let mut all: Vec<Uffd> = registers.map(|c| apply::uffd_of(&c.memory, &c.decoded)).collect();
+        all.dedup();
+        shown.uffd = all.pop().filter(|_| all.is_empty());
+        Some(shown)
     }
 
     /// The ranges with all areas of the model that they meet, whole; those that meet as one.
@@ -128,7 +144,7 @@ impl Space {
         let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
-            let uffd = old.and_then(|m| m.extras().uffd).filter(|_| flags.intersects(Flags::UFFD));
+            let uffd = old.and_then(|m| m.extras().uffd).or(shown.uffd).filter(|_| flags.intersects(Flags::UFFD));
             let same = |m: &Placed<'_, Inode>| {
                 model::backing(&self.model, m).1 == k.dev && model::backing(&self.model, m).2 == k.inode
             };
