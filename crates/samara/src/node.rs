@@ -2,7 +2,7 @@
 
 use crate::error::AllocError;
 use crate::slab::Slab;
-use crate::sync::{dealloc, freed};
+use crate::sync::{dealloc, freed, spoil};
 use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -68,7 +68,9 @@ pub(crate) trait Unit: Copy {
         freed(self.raw(), Self::BYTES);
         // SAFETY: the caller's promise: allocated by `alloc` with this layout, or in the place of its number.
         unsafe {
-            match usize::from(self.number().read()) {
+            let number = usize::from(self.number().read());
+            spoil(self.raw(), Self::BYTES);
+            match number {
                 0 => {
                     if let Ok(layout) = Self::layout() {
                         dealloc(self.raw().as_ptr(), layout);

@@ -11,7 +11,7 @@
 use crate::error::AllocError;
 use crate::node::{LINE, Raw, Unit};
 use crate::slab::Slab;
-use crate::sync::freed;
+use crate::sync::{freed, spoil};
 use core::marker::PhantomData;
 use core::mem;
 
@@ -189,8 +189,13 @@ impl<N: Unit> Spare<N> {
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
         freed(node.raw(), N::BYTES);
-        // SAFETY: P1.
-        unsafe { node.link().write_unaligned(self.head) };
+        // SAFETY: P1; a node is whole words.
+        unsafe {
+            let number = node.number().read();
+            spoil(node.raw(), N::BYTES);
+            node.number().write(number);
+            node.link().write_unaligned(self.head);
+        }
         self.head = Some(node.raw());
         self.len += 1;
     }

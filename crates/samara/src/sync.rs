@@ -60,6 +60,21 @@ mod here {
     }
 }
 
+/// Overwrites the memory of a node that is given back, in the crate's own tests: a look at it afterwards is then seen, whatever the allocator leaves
+/// there. Elsewhere nothing.
+///
+/// # Safety
+/// `at` is memory of so many bytes, a multiple of 8 and aligned to it, that nobody uses any more.
+#[inline(always)]
+pub(crate) unsafe fn spoil(at: crate::node::Raw, bytes: usize) {
+    if cfg!(all(feature = "testing", debug_assertions, not(miri), not(loom))) {
+        for word in 0..bytes / 8 {
+            // SAFETY: the caller's promise. Volatile: else it is left out, as nothing reads it.
+            unsafe { at.as_ptr().cast::<u64>().add(word).write_volatile(0xa5a5_a5a5_a5a5_a5a5) };
+        }
+    }
+}
+
 /// Words that are part of no map's protocol. The models do not order them.
 pub(crate) mod plain {
     #[cfg(feature = "shared")]
