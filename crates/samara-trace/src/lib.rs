@@ -74,9 +74,9 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 /// are reaped and not waited for.
 ///
 /// What a traced program may notice: nobody else can trace it or its children (a debugger in it is refused); set-user-ID programs
-/// and those with file capabilities run without their privileges unless the recorder is root (notes say so). While the
-/// program is a single task that makes calls in quick succession, it and the calling thread are bound to one processor, which saves
-/// waking the other one at every stop; the binding ends before the program could ask for it, and when it pauses.
+/// and those with file capabilities run without their privileges unless the recorder is root (notes say so). While a single
+/// task, or threads that wait for one another's calls, do little but make calls in quick succession, they and the calling thread are bound to
+/// one processor, which saves waking the other one at every stop; the binding ends before the program could ask for it, and when it pauses.
 ///
 /// If the recorder is killed, the program is killed with it: its filtered calls could not be answered any more.
 ///

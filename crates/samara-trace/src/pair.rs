@@ -14,7 +14,7 @@ use crate::sys::{self, CpuSet, Tid};
 
 /// Calls that are closer than this on average are in close order.
 const CLOSE_NS: u64 = 300_000;
-/// So many calls are judged together. Start-up of an ordinary program makes fewer without a pause.
+/// So many calls are counted before processor times are asked for, and so many are judged by them.
 const SPELL: u32 = 64;
 /// A bound task that has not stopped for so long is let go.
 pub(crate) const IDLE_NS: u64 = 5_000_000;
@@ -60,7 +60,7 @@ impl Times {
         }
     }
 
-    /// Whether one processor would have done, by nine tenths.
+    /// Whether one processor would have done for both (a tenth more is let pass), the recorder using the greater part of it.
     fn fits_one(self) -> bool {
         (self.process + self.recorder) / 10 * 9 <= self.wall && self.process <= self.recorder
     }
