@@ -147,7 +147,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     parent.set_key(s, pivot);
                     parent.set_gap(s, left.widest(start));
                     parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
-                    self.refresh_above_cold(path, 1);
+                    // The gaps are the same ones: the widest of the parent's stays.
                 }
             }
         }
@@ -260,7 +260,6 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     parent.set_key(s, left.key(left.len() - 1));
                     parent.set_gap(s, left.widest());
                     parent.set_gap(s + 1, right.widest());
-                    self.refresh_above_cold(path, level + 1);
                 }
             }
         }

@@ -65,12 +65,9 @@ pub(crate) trait Unit: Copy {
     /// # Safety
     /// The node is live, and nobody uses it or what it holds afterwards.
     unsafe fn free(self) {
-        freed(self.raw(), Self::BYTES);
         // SAFETY: the caller's promise: allocated by `alloc` with this layout, or in the place of its number.
         unsafe {
-            let number = usize::from(self.number().read());
-            spoil(self.raw(), Self::BYTES);
-            match number {
+            match usize::from(self.wipe()) {
                 0 => {
                     if let Ok(layout) = Self::layout() {
                         dealloc(self.raw().as_ptr(), layout);
@@ -78,6 +75,22 @@ pub(crate) trait Unit: Copy {
                 }
                 number => Slab::of(self.raw(), number, Self::BYTES).give_up(1),
             }
+        }
+    }
+
+    /// Nothing is in the node any more but its number, which is returned.
+    ///
+    /// # Safety
+    /// As for [`Unit::free`].
+    #[inline(always)]
+    unsafe fn wipe(self) -> u16 {
+        freed(self.raw(), Self::BYTES);
+        // SAFETY: the caller's promise; a node is whole words.
+        unsafe {
+            let number = self.number().read();
+            spoil(self.raw(), Self::BYTES);
+            self.number().write(number);
+            number
         }
     }
 }

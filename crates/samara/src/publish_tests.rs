@@ -22,12 +22,18 @@ fn map() -> Map {
     SharedRangeMap::from_map(plain, Membarrier::fenced()).unwrap()
 }
 
-/// A store of which `change` says where it works, and whose verb ruins the part: it panics, and readers see nothing of it.
-fn is_refused(change: Change<u64>, ruin: impl FnOnce(&mut Tree<u64, u64, Small>)) {
+/// A store of which `change` says where it works, and whose verb ruins the part: it panics, and readers see nothing of it. Nor if it is made
+/// beside others, where that can be.
+fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Small>)) {
+    is_refused_by(|map| map.write().change(change, &ruin).unwrap());
+    is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
+}
+
+fn is_refused_by(store: impl FnOnce(&Map)) {
     let map = map();
     let before: Vec<_> = map.pin().iter().map(|(span, value)| (span, *value)).collect();
     let root = map.published.root.0.load(Ordering::Relaxed);
-    let done = catch_unwind(AssertUnwindSafe(|| map.write().change(change, ruin)));
+    let done = catch_unwind(AssertUnwindSafe(|| store(&map)));
     let panic = done.expect_err("it was published");
     let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
     assert!(text.contains("U6"), "{text}");

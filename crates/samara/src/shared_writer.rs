@@ -85,7 +85,7 @@ const PATIENCE: u32 = 100;
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
     /// Makes a change by `verb`, beside others if that can be done. `None`: there is no entry that it is about.
     #[inline]
-    fn store<T>(
+    pub(crate) fn store<T>(
         &mut self,
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<V, K, S>) -> T,

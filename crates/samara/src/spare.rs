@@ -11,7 +11,6 @@
 use crate::error::AllocError;
 use crate::node::{LINE, Raw, Unit};
 use crate::slab::Slab;
-use crate::sync::{freed, spoil};
 use core::marker::PhantomData;
 use core::mem;
 
@@ -188,12 +187,9 @@ impl<N: Unit> Spare<N> {
     /// # Safety
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
-        freed(node.raw(), N::BYTES);
-        // SAFETY: P1; a node is whole words.
+        // SAFETY: P1.
         unsafe {
-            let number = node.number().read();
-            spoil(node.raw(), N::BYTES);
-            node.number().write(number);
+            node.wipe();
             node.link().write_unaligned(self.head);
         }
         self.head = Some(node.raw());

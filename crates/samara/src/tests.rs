@@ -21,6 +21,22 @@ fn node_sizes_are_pinned() {
     assert_eq!((leaf::<u64, u64, Tiny>(), Inner::<u64, Tiny>::SLOTS), ((128, 5, 4), 3));
 }
 
+/// A store that has reserved room for one node can note that one, and a root for each level, without memory.
+#[cfg(feature = "shared")]
+#[test]
+fn a_log_has_room_for_roots() {
+    use crate::log::{Fate, Log, ROOTS};
+    let mut log = Log { base: 0u64, whole: true, retired: Default::default(), owed: 0, bytes: 0, sizes: (1, 1) };
+    let mut byte = 0u8;
+    let at = core::ptr::NonNull::from(&mut byte).cast();
+    for _ in 0..4 * ROOTS {
+        log.reserve().unwrap();
+        let room = log.retired.capacity() - log.retired.len();
+        assert!(room > ROOTS, "{room}");
+        log.note(at, 0, Fate::Moved);
+    }
+}
+
 /// Every rank in every fill of a node, with keys at both ends of the number line, against the definition.
 fn ranks<F: Search>(search: F) {
     let _ = search;

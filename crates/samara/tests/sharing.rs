@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[path = "support/alloc.rs"]
 mod alloc;
 use alloc::{Failing, fail_after};
+use samara::testing::Tiny;
 #[global_allocator]
 static ALLOCATOR: Failing = Failing;
 
@@ -270,5 +271,76 @@ fn unshared_windows_need_no_memory() {
             snapshot.check().unwrap();
             assert!(snapshot.iter().all(|(span, value)| span.first == 10 * value && span.last == span.first + 3));
         }
+    }
+}
+
+/// Nor where a window ends with its leaf, or with the last leaf of an inner node: the place of what is removed is then the next leaf's.
+#[test]
+fn windows_at_the_edges_of_nodes_need_no_memory() {
+    let n = if cfg!(miri) { 12 } else { 120 };
+    for (from, len) in (1..=3).flat_map(|len| (0..=n - len).map(move |from| (from, len))) {
+        let mut map: RangeMap<u64, u64, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 3, i)).collect();
+        let before = map.snapshot();
+        let window = Span::new(10 * from, 10 * (from + len - 1) + 3);
+        map.unshare(window).unwrap();
+        let ((), asked) = fail_after(0, || {
+            for i in (from..from + len).rev() {
+                map.remove(10 * i);
+                map.range_mut(window).for_each(|(_, value)| *value += 1);
+            }
+        });
+        assert_eq!(asked, 0, "{window}");
+        map.check().unwrap();
+        assert!(before.iter().map(|(_, i)| *i).eq(0..n));
+    }
+}
+
+/// A clone that panics while a neighbour is copied for mending: the map is what its invariants say.
+#[test]
+fn a_clone_that_panics_in_mending() {
+    let n = if cfg!(miri) { 12 } else { 60 };
+    let mut panicked = 0;
+    for gone in 0..n - 4 {
+        for fuse in 0..5 {
+            let mut map: RangeMap<Bomb, u64, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 3, Bomb(i))).collect();
+            let before = map.snapshot();
+            // A few beside each other, so that a leaf grows thin.
+            for i in gone..gone + 4 {
+                map.get_mut(10 * i); // its own leaf is copied here
+                FUSE.set(fuse);
+                let got = catch_unwind(AssertUnwindSafe(|| map.remove(10 * i).is_some()));
+                FUSE.set(-1);
+                panicked += usize::from(got.is_err());
+                map.check().unwrap_or_else(|violation| panic!("{i} gone, fuse {fuse}: {violation}"));
+            }
+            before.check().unwrap();
+            assert!(before.iter().map(|(_, value)| value.0).eq(0..n));
+        }
+    }
+    assert!(panicked > 0);
+}
+
+/// What a reservation sets aside for stores, no mending takes: neither of a window's own leaves nor of leaves elsewhere.
+#[test]
+fn mending_leaves_what_stores_need() {
+    let leaf = 29; // entries, after a build
+    for elsewhere in [false, true] {
+        let mut map = map(if cfg!(miri) { 10 } else { 100 } * leaf);
+        let before = map.snapshot();
+        let stores = 2;
+        let window = Span::new(0, 10 * (4 * leaf - 2) + 3);
+        map.reserve_within(window, stores).unwrap();
+        let thinned: Vec<u64> = if elsewhere { (6..map.len() as u64 / leaf - 2).step_by(2).collect() } else { vec![3] };
+        for i in thinned.iter().flat_map(|at| at * leaf..(at + 1) * leaf - 1) {
+            map.remove(10 * i).unwrap();
+        }
+        // Each of them splits a full leaf.
+        let (stored, asked) = fail_after(0, || {
+            (0..stores as u64).all(|at| map.insert(10 * leaf * at + 5..=10 * leaf * at + 5, 7).is_ok())
+        });
+        assert_eq!((stored, asked), (true, 0), "elsewhere: {elsewhere}");
+        map.check().unwrap();
+        assert_eq!(before.len() as u64 % leaf, 0);
+        map.release();
     }
 }
