@@ -6,7 +6,7 @@
 
 use crate::body::Body;
 use crate::fences::model;
-use crate::seats::{Seat, Seats};
+use crate::writer_gate::{Seat, Seats};
 use loom::sync::Arc;
 use loom::thread;
 

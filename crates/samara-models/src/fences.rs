@@ -1,6 +1,6 @@
 //! The barriers of the domain in the models, and how far loom goes.
 
-use crate::domain::{Barriers, Domain};
+use crate::epoch_domain::{Barriers, Domain};
 use crate::sync::{AtomicUsize, Ordering, fence};
 use std::cell::Cell;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! - `stores`, `thin`, `several` and `reclaimed` run the real map, by its public interface: all files of the crate samara, with
 //!   the atomics of its `shadow`, which also watches the nodes' memory. `scene` has the threads, `state` what they may see, and
 //!   `reclaimers` when memory is used again.
-//! - `domain` and `seats` are the real files too, with loom's atomics: `retire` and `beside` go through them alone, further
+//! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics: `retire` and `beside` go through them alone, further
 //!   than a whole map would allow.
 //! - `cursor`, `snapshot` and `words` have an abstract tree of two levels (`tree`): which pointer is stored when, and who frees.
 //!   Its nodes lie in an arena, so that a protocol that is wrong frees what is looked at in the model, and not in the test.
@@ -33,8 +33,8 @@ mod body;
 mod cursor;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../samara/src/domain.rs"]
-mod domain;
+#[path = "../../samara/src/reclaim/epoch_domain.rs"]
+mod epoch_domain;
 #[cfg(all(loom, test))]
 mod fences;
 #[cfg(all(loom, test))]
@@ -43,18 +43,19 @@ mod reclaimed;
 mod reclaimers;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../samara/src/reentry.rs"]
+#[path = "../../samara/src/shared/reentry.rs"]
 mod reentry;
 #[cfg(all(loom, test))]
 mod retire;
 #[cfg(all(loom, test))]
 mod scene;
 #[cfg(all(loom, test))]
-#[allow(dead_code, unreachable_pub)]
-#[path = "../../samara/src/seats.rs"]
-mod seats;
-#[cfg(all(loom, test))]
 mod several;
+/// As the crate's files name one another.
+#[cfg(all(loom, test))]
+mod shared {
+    pub(crate) use crate::reentry;
+}
 #[cfg(all(loom, test))]
 mod snapshot;
 #[cfg(all(loom, test))]
@@ -69,6 +70,10 @@ mod thin;
 mod tree;
 #[cfg(all(loom, test))]
 mod words;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara/src/shared/writer_gate.rs"]
+mod writer_gate;
 
 #[cfg(all(not(loom), test))]
 #[test]

@@ -2,7 +2,7 @@
 //! is free at the end, with its values dropped once.
 //!
 //! Fails with: a limbo that frees before the stamp has passed (the reader's look is not ordered with the free); a copied inner
-//! node given back at once; Relaxed where a leaf whose values were dropped is returned, or where it is taken (`freed`:
+//! node given back at once; Relaxed where a leaf whose values were dropped is returned, or where it is taken (`deferred_drop`:
 //! `reclaimed_beside`); the weakenings of `stores` that publish a node too early.
 
 use crate::fences::tell;

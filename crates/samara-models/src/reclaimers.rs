@@ -1,6 +1,6 @@
 //! Reclaimers for the models of the real map: the fewer steps one has, the more ways of the rest can be gone through.
 
-use crate::domain::{Domain, Pin, Registration, Stamp};
+use crate::epoch_domain::{Domain, Pin, Registration, Stamp};
 use crate::fences::{Fences, domain};
 use samara::Reclaim;
 use std::mem::{self, ManuallyDrop};
@@ -94,7 +94,7 @@ impl<T> Drop for Borrowed<T> {
     }
 }
 
-// SAFETY: the argument in the head of `domain`.
+// SAFETY: the argument in the head of `epoch_domain`.
 unsafe impl Reclaim for Fenced {
     const BATCH: usize = 1;
     type Reader = Borrowed<Registration<'static, Fences>>;

@@ -10,7 +10,7 @@
 //! takes the mark off as it gives up (what it was given again is written to in place).
 
 use crate::body::Body;
-use crate::domain::{Domain, Stamp};
+use crate::epoch_domain::{Domain, Stamp};
 use crate::fences::{Fences, domain, model};
 use crate::sync::{AtomicUsize, Ordering};
 use loom::sync::atomic::AtomicU32;
@@ -32,7 +32,7 @@ struct Shared {
     nodes: [Node; 2],
 }
 
-/// One owner less: whether that was the last one, who is to free. As in the crate's `share`.
+/// One owner less: whether that was the last one, who is to free. As in the crate's `cow`.
 fn let_go(owners: &AtomicU32) -> bool {
     // Acquire: pairs with the Release below; nobody else is left to come.
     if owners.load(Ordering::Acquire) & !PUB == 0 {

@@ -1,4 +1,4 @@
-//! What `domain` and `seats` take from the crate's `sync`, by loom.
+//! What `epoch_domain` and `writer_gate` take from the crate's `sync`, by loom.
 
 pub(crate) use core::cell::UnsafeCell;
 pub(crate) use loom::cell::Cell;

@@ -109,162 +109,76 @@ extern crate alloc;
 #[cfg(any(feature = "std", test, loom))]
 extern crate std;
 
-mod append;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod avx512;
-#[cfg(feature = "shared")]
-mod beside;
-mod bounds;
-mod build;
-mod cast;
-mod check;
-mod clone;
-mod collect;
-mod cover;
-mod cursor;
-mod displaced;
-#[cfg(feature = "shared")]
-mod domain;
-mod drain;
-mod ends;
-mod entry;
-#[cfg(feature = "shared")]
-mod epoch;
-mod error;
 mod fault;
-mod find_gap;
-#[cfg(feature = "shared")]
-mod freed;
-mod from;
-mod gap;
-mod gaps;
-#[cfg(feature = "shared")]
-mod guard;
-mod hole;
-mod inner;
-mod into_iter;
-mod iter;
-mod key;
-mod leaf;
-mod leaving;
-#[cfg(feature = "shared")]
-mod limbo;
-#[cfg(feature = "shared")]
-mod lock;
-mod log;
 mod map;
-#[cfg(feature = "shared")]
-mod membarrier;
-mod mend;
-mod merge;
-mod newtype;
 mod node;
 #[cfg(feature = "shared")]
-mod publish;
-#[cfg(feature = "shared")]
-mod quiescent;
-mod reap;
-#[cfg(feature = "shared")]
 pub mod reclaim;
-#[cfg(feature = "shared")]
-mod reentry;
-mod remove;
-mod reservation;
-mod retain;
-mod revise;
-mod search;
-#[cfg(feature = "shared")]
-mod seats;
-#[cfg(feature = "serde")]
-mod serde_impl;
 #[cfg(loom)]
 mod shadow;
-mod shape;
-mod share;
 #[cfg(feature = "shared")]
 mod shared;
-#[cfg(feature = "shared")]
-mod shared_cursor;
-#[cfg(feature = "shared")]
-mod shared_range;
-#[cfg(feature = "shared")]
-mod shared_reservation;
-#[cfg(feature = "shared")]
-mod shared_writer;
-mod slab;
-mod sorted;
-mod span;
-mod spare;
-mod split;
-mod store;
 mod sync;
-mod traits;
 mod tree;
-mod whole;
-#[cfg(feature = "shared")]
-mod write;
+mod types;
 
-#[cfg(all(test, feature = "std", not(miri)))]
-mod publish_tests;
-#[cfg(all(test, feature = "shared"))]
-mod reclaim_tests;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Stats, Violation};
-pub use cursor::{Cursor, CursorMut};
-pub use displaced::{Displaced, Remains};
-pub use drain::Drain;
-pub use entry::{Entry, OccupiedEntry, VacantEntry};
-#[cfg(feature = "shared")]
-pub use error::Busy;
-pub use error::{AllocError, BoundError, BuildError, EntryError, ReservedError, StoreError};
-pub use from::RangeFrom;
-pub use gap::{End, GapQuery};
-pub use gaps::Gaps;
-#[cfg(feature = "shared")]
-pub use guard::{SharedGuard, SharedReader};
-pub use into_iter::{IntoIter, IntoValues};
-pub use iter::{Range, RangeMut};
-pub use key::Key;
-#[doc(hidden)]
-pub use key::sealed as __sealed;
 pub use map::RangeMap;
+pub use map::cursor::{Cursor, CursorMut};
+pub use map::drain::Drain;
+pub use map::entry::{Entry, OccupiedEntry, VacantEntry};
+pub use map::gaps::Gaps;
+pub use map::into_iter::{IntoIter, IntoValues};
+pub use map::iter::{Range, RangeMut};
+pub use map::range_from::RangeFrom;
+pub use map::reservation::Reservation;
+pub use map::retain::ExtractIf;
+pub use map::revise::Revision;
+pub use map::whole::{Iter, IterMut, Spans, Values, ValuesMut};
+pub use node::shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
-pub use reservation::Reservation;
-pub use retain::ExtractIf;
-pub use revise::Revision;
-pub use shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use shared::SharedRangeMap;
 #[cfg(feature = "shared")]
-pub use shared_cursor::SharedCursor;
+pub use shared::cursor::SharedCursor;
 #[cfg(feature = "shared")]
-pub use shared_range::SharedRange;
+pub use shared::guard::{SharedGuard, SharedReader};
 #[cfg(feature = "shared")]
-pub use shared_reservation::SharedReservation;
+pub use shared::iter::SharedRange;
 #[cfg(feature = "shared")]
-pub use shared_writer::SharedWriter;
-pub use span::Span;
-pub use whole::{Iter, IterMut, Spans, Values, ValuesMut};
+pub use shared::reservation::SharedReservation;
 #[cfg(feature = "shared")]
-pub use write::WriteGuard;
+pub use shared::write_guard::WriteGuard;
+#[cfg(feature = "shared")]
+pub use shared::writer::SharedWriter;
+pub use tree::check::{Stats, Violation};
+pub use types::displaced::{Displaced, Remains};
+#[cfg(feature = "shared")]
+pub use types::error::Busy;
+pub use types::error::{AllocError, BoundError, BuildError, EntryError, ReservedError, StoreError};
+pub use types::gap::{End, GapQuery};
+pub use types::key::Key;
+#[doc(hidden)]
+pub use types::key::sealed as __sealed;
+pub use types::span::Span;
 
 /// For the crate's own tests and benchmarks; no part of its promises.
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing {
     pub use crate::fault::{Point, set_hook, set_refusal};
-    pub use crate::search::Level;
-    pub use crate::shape::{Small, Tiny};
+    pub use crate::node::search::Level;
+    pub use crate::node::shape::{Small, Tiny};
 
     /// A map whose nodes have three and five slots.
     pub type TinyMap<V, K = u64> = crate::RangeMap<V, K, Tiny>;
 
     /// Puts a search path in force for the whole process, or the best one below it that there is; says which.
     pub fn force(level: Level) -> Level {
-        crate::search::force(level)
+        crate::node::search::force(level)
     }
 
     /// `true`: the portable search only. `false`: the best there is.

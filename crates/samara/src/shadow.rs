@@ -24,7 +24,7 @@
 //! Unless a model says that its threads run ([`model::threads`]), every word is plain.
 
 use crate::node::Raw;
-use crate::share::PUBLISHED;
+use crate::tree::cow::PUBLISHED;
 use core::alloc::Layout;
 use core::fmt;
 use core::mem;

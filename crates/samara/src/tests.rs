@@ -1,10 +1,10 @@
 //! What no test from outside can see: sizes, the search paths side by side.
 
-use crate::inner::Inner;
-use crate::key::Key;
-use crate::leaf::Leaf;
-use crate::search::{Portable, Search};
-use crate::shape::{Normal, Shape, Tiny};
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Portable, Search};
+use crate::node::shape::{Normal, Shape, Tiny};
+use crate::types::key::Key;
 
 #[test]
 fn node_sizes_are_pinned() {
@@ -151,9 +151,9 @@ fn portable_search_is_the_definition() {
 #[test]
 fn vector_search_is_the_definition() {
     extern crate std;
-    if crate::search::force(crate::search::Level::Avx512) == crate::search::Level::Avx512 {
-        ranks(crate::avx512::Avx512);
-        words(crate::avx512::Avx512);
+    if crate::node::search::force(crate::node::search::Level::Avx512) == crate::node::search::Level::Avx512 {
+        ranks(crate::node::avx512::Avx512);
+        words(crate::node::avx512::Avx512);
     } else {
         std::eprintln!("skipped: no AVX-512");
     }

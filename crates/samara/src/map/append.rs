@@ -1,0 +1,124 @@
+//! Two maps out of one, one out of two, one into fewer nodes. All move the values.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::tree::bulk_build::Builder;
+use crate::types::error::{AllocError, StoreError};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::mem::{self, MaybeUninit};
+
+impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// Moves every entry of `other` into this map, over what stands there; `other` is empty then. O(m log n) for m entries of
+    /// `other`; O(1) where this map is empty and neither has memory set aside.
+    ///
+    /// # Errors
+    /// [`AllocError`]: the lower entries have been moved, each whole, the others are still in `other`.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut low = RangeMap::<char>::from_sorted([(0..=9, 'a')]).unwrap();
+    /// let mut high = RangeMap::from_sorted([(5..=14, 'b')]).unwrap();
+    /// low.append(&mut high).unwrap();
+    /// assert!(high.is_empty());
+    /// assert!(low.iter().eq([(Span::new(0, 4), &'a'), (Span::new(5, 14), &'b')]));
+    /// ```
+    pub fn append(&mut self, other: &mut Self) -> Result<(), AllocError> {
+        let had = self.has_spares();
+        if self.is_empty() && !had && !other.has_spares() {
+            mem::swap(self, other);
+            return Ok(());
+        }
+        let moved = self.append_each(other);
+        if !had {
+            self.release();
+        }
+        moved
+    }
+
+    fn append_each(&mut self, other: &mut Self) -> Result<(), AllocError> {
+        while !other.is_empty() {
+            // Before the entry is taken out, so that it is not lost.
+            self.tree.plan_stores(1, Span::FULL)?;
+            let Some(first) = other.first().map(|(span, _)| span.first) else { break };
+            let Some((span, value)) = other.tree.try_remove(first)? else { break };
+            self.insert(span, value).map_err(|_| AllocError)?;
+        }
+        Ok(())
+    }
+
+    fn has_spares(&self) -> bool {
+        self.tree.leaves.keeps() || self.tree.inners.keeps()
+    }
+
+    /// Packs the entries into as few nodes as they need, and gives the rest of the memory back, what is reserved too. O(n).
+    ///
+    /// The nodes of a map that was copied, or built from entries that ascend, have been asked for many at a time: those that fall free are
+    /// kept for later stores, and given back by this call, by [`clear`](Self::clear), or at the map's end. So a map may hold twice what
+    /// it needs, but no more than it was built with. On a map that shares nodes with a snapshot this copies all of them first.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::RangeMap;
+    /// let mut map = RangeMap::<u64>::from_sorted((0..10_000).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+    /// map.retain(|span, _| span.first % 1000 == 0);
+    /// map.shrink_to_fit()?;
+    /// assert_eq!(map.len(), 100);
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
+        self.tree.own(Span::FULL)?;
+        // All memory first, then the values, which nothing can stop.
+        let fit = self.places(Span::FULL)?;
+        *self = Self::filled(fit, mem::take(self).into_values());
+        Ok(())
+    }
+
+    /// A map of the ranges that meet `window`, trimmed to it, without their values.
+    fn places(&self, window: Span<K>) -> Result<RangeMap<MaybeUninit<V>, K, S>, AllocError> {
+        let mut builder = Builder::new();
+        for (span, _) in self.range(window) {
+            let span = Span::new(span.first.max(window.first), span.last.min(window.last));
+            builder.push(span, MaybeUninit::uninit())?;
+        }
+        Ok(RangeMap { tree: builder.finish()? })
+    }
+
+    /// The map of these values, each in its place.
+    fn filled(mut map: RangeMap<MaybeUninit<V>, K, S>, values: impl Iterator<Item = V>) -> Self {
+        let mut places = map.values_mut();
+        for value in values {
+            // Both walk over the same ranges: were it not so, no value could be trusted any more.
+            places.next().expect("there is a place for every value").write(value);
+        }
+        assert!(places.next().is_none(), "there is a value for every place");
+        // SAFETY: every place has been written.
+        RangeMap { tree: unsafe { map.tree.move_as::<V>() } }
+    }
+
+    /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key` and the key before it is cut
+    /// there, and its value cloned. O(log n + entries taken out).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut low = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let high = low.split_off(5)?;
+    /// assert!(low.iter().eq([(Span::new(0, 4), &'a')]));
+    /// assert!(high.iter().eq([(Span::new(5, 9), &'a'), (Span::new(20, 29), &'b')]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
+        let window = Span::new(key, K::MAX);
+        // All memory first, then the values, which nothing can stop.
+        let high = self.places(window)?;
+        Ok(Self::filled(high, self.drain(window)?.map(|(_, value)| value)))
+    }
+}

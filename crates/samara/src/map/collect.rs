@@ -1,0 +1,69 @@
+//! Maps from any entries, in any order: later ones go over earlier ones.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::types::error::StoreError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// The map of these entries, in any order; where they overlap, the later one is stored over the earlier one, as by
+    /// [`insert`](Self::insert). The fallible form of `collect`. O(n log n), O(n) where they ascend.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the first entry that could not be stored.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let map: RangeMap<_> = RangeMap::try_from_iter([(0..=9, 'a'), (5..=14, 'b')])?;
+    /// assert!(map.iter().eq([(Span::new(0, 4), &'a'), (Span::new(5, 14), &'b')]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn try_from_iter<R: Into<Span<K>>>(entries: impl IntoIterator<Item = (R, V)>) -> Result<Self, StoreError<K>> {
+        let mut map = Self::default();
+        map.try_extend(entries)?;
+        Ok(map)
+    }
+
+    /// Stores these entries, in their order, as by [`insert`](Self::insert). The fallible form of `extend`.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the first entry that could not be stored; those before it have been.
+    pub fn try_extend<R: Into<Span<K>>>(
+        &mut self,
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<(), StoreError<K>> {
+        entries.into_iter().try_for_each(|(span, value)| self.insert(span, value))
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V, K, S> {
+    /// [`RangeMap::try_extend`], where lack of memory ends the program as it does for `Vec`, and a range that holds no key is
+    /// passed over.
+    fn extend<I: IntoIterator<Item = (R, V)>>(&mut self, entries: I) {
+        for (span, value) in entries {
+            match self.insert(span, value) {
+                Ok(()) | Err(StoreError::EmptyRange(_)) => {}
+                Err(StoreError::Alloc) => crate::types::error::out_of_memory(),
+            }
+        }
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for RangeMap<V, K, S> {
+    /// [`RangeMap::try_from_iter`], where lack of memory ends the program as it does for `Vec`, and a range that holds no key
+    /// is passed over.
+    fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
+        let mut map = Self::default();
+        map.extend(entries);
+        map
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>, const N: usize> From<[(R, V); N]> for RangeMap<V, K, S> {
+    /// As `collect`.
+    fn from(entries: [(R, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}

@@ -1,0 +1,69 @@
+//! Questions of a set: what of a range is occupied, and what is free.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::types::gap::GapQuery;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// Whether every key of `span` is in an entry: no gap inside. True of a range that holds no key. O(log n), however
+    /// many entries there are inside.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::RangeMap;
+    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (10..=19, 'b'), (30..=39, 'c')])?;
+    /// assert!(map.covers(5..=19) && !map.covers(5..=20));
+    /// assert!(map.is_free(20..=29) && !map.is_free(19..=29));
+    /// assert!(map.overlaps(19..=29) && !map.overlaps(20..=29));
+    /// assert_eq!(map.covered_len(5..=34), Some(20));
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn covers(&self, span: impl Into<Span<K>>) -> bool {
+        self.find_gap(&GapQuery::new(K::ONE).within(span)).is_none()
+    }
+
+    /// Whether no key of `span` is in an entry. True of a range that holds no key. O(log n).
+    #[must_use]
+    pub fn is_free(&self, span: impl Into<Span<K>>) -> bool {
+        !self.overlaps(span)
+    }
+
+    /// Whether a key of `span` is in an entry. False of a range that holds no key. O(log n).
+    #[must_use]
+    pub fn overlaps(&self, span: impl Into<Span<K>>) -> bool {
+        let span = span.into();
+        !span.is_empty() && self.at_or_after(span.first).is_some_and(|(entry, _)| entry.first <= span.last)
+    }
+
+    /// The maximal run of free keys around `key`; `None` where an entry holds `key`. O(log n).
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (30..=39, 'b')])?;
+    /// assert_eq!(map.gap_at(15), Some(Span::new(10, 29)));
+    /// assert_eq!(map.gap_at(5), None);
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn gap_at(&self, key: K) -> Option<Span<K>> {
+        let cursor = self.cursor(key);
+        if cursor.current().is_some() { None } else { Some(cursor.span()) }
+    }
+
+    /// How many keys of `window` are in entries: zero for a range that holds no key; `None` where the number does not fit
+    /// the key type (all keys there are). O(log n + entries met).
+    #[must_use]
+    pub fn covered_len(&self, window: impl Into<Span<K>>) -> Option<K> {
+        let window = window.into();
+        let mut sum = K::ZERO;
+        for (span, _) in self.range(window) {
+            let inside = span.intersect(&window)?;
+            sum = sum.checked_add(inside.len()?)?;
+        }
+        Some(sum)
+    }
+}

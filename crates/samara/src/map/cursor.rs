@@ -1,0 +1,367 @@
+//! Cursors: a place among entries and gaps, to walk from and, on a map borrowed mutably, to edit at.
+//!
+//! - **C1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
+
+use crate::map::iter::Place;
+use crate::node::shape::{Normal, Shape};
+use crate::tree::Tree;
+use crate::types::displaced::unobserved;
+use crate::types::error::{BoundError, StoreError, or_abort};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+
+/// Where a cursor stands.
+struct Stand<V, K: Key, S: Shape> {
+    /// The entry, or the gap, that it stands on.
+    span: Span<K>,
+    /// Whether that is an entry.
+    entry: bool,
+    /// The entry's slot, or the slot of the entry behind the gap (behind the last one, where there is none).
+    place: Option<Place<V, K, S>>,
+}
+
+impl<V, K: Key, S: Shape> Clone for Stand<V, K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<V, K: Key, S: Shape> Copy for Stand<V, K, S> {}
+
+impl<V, K: Key, S: Shape> Stand<V, K, S> {
+    fn at(tree: &Tree<V, K, S>, key: K) -> Self {
+        let Some(place) = tree.place(key) else { return Stand { span: Span::FULL, entry: false, place: None } };
+        // SAFETY: C1; the slot is read if it is an entry's.
+        unsafe {
+            let (leaf, slot) = (place.leaf, place.slot);
+            if slot < leaf.len() && leaf.first(slot) <= key {
+                return Self::on(place);
+            }
+            Self::before(tree, place)
+        }
+    }
+
+    /// On the entry at `place`.
+    ///
+    /// # Safety
+    /// C1, and the slot is an entry's.
+    unsafe fn on(place: Place<V, K, S>) -> Self {
+        // SAFETY: the caller's promise.
+        let span = unsafe { Span::new(place.leaf.first(place.slot), place.leaf.key(place.slot)) };
+        Stand { span, entry: true, place: Some(place) }
+    }
+
+    /// In the gap before the entry at `place`, or behind the last one.
+    ///
+    /// # Safety
+    /// C1, and the gap is there: it holds a key.
+    unsafe fn before(tree: &Tree<V, K, S>, place: Place<V, K, S>) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (leaf, slot) = (place.leaf, place.slot);
+            let last = if slot < leaf.len() { leaf.first(slot).wrapping_sub(K::ONE) } else { K::MAX };
+            let first = match Self::entry_before(tree, place) {
+                Some(below) => below.leaf.key(below.slot).wrapping_add(K::ONE),
+                None => K::MIN,
+            };
+            Stand { span: Span::new(first, last), entry: false, place: Some(place) }
+        }
+    }
+
+    /// The entry before `place`.
+    ///
+    /// # Safety
+    /// C1.
+    unsafe fn entry_before(tree: &Tree<V, K, S>, mut place: Place<V, K, S>) -> Option<Place<V, K, S>> {
+        if place.slot == 0 {
+            // SAFETY: C1.
+            place = unsafe { tree.neighbour(&place, false)? };
+        }
+        place.slot -= 1;
+        Some(place)
+    }
+
+    /// The entry behind what it stands on.
+    fn next(&self, tree: &Tree<V, K, S>) -> Option<Self> {
+        let mut place = self.place?;
+        // SAFETY: C1.
+        unsafe {
+            place.slot += usize::from(self.entry);
+            if place.slot >= place.leaf.len() {
+                place = tree.neighbour(&place, true)?;
+            }
+            Some(Self::on(place))
+        }
+    }
+
+    /// The entry before what it stands on.
+    fn prev(&self, tree: &Tree<V, K, S>) -> Option<Self> {
+        // SAFETY: C1.
+        unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
+    }
+
+    /// The value of the entry that it stands on.
+    fn value(&self) -> Option<*mut V> {
+        let place = self.place.filter(|_| self.entry)?;
+        // SAFETY: C1.
+        Some(unsafe { place.leaf.value(place.slot) })
+    }
+}
+
+macro_rules! walking {
+    ($value:ty) => {
+        /// The entry, or the gap, that the cursor stands on.
+        #[must_use]
+        pub fn span(&self) -> Span<K> {
+            self.stand.span
+        }
+
+        /// The entry that the cursor stands on; `None` where it stands on a gap.
+        #[must_use]
+        pub fn current(&self) -> Option<(Span<K>, $value)> {
+            // SAFETY: C1: the value is in the tree, which the cursor borrows.
+            self.stand.value().map(|value| (self.stand.span, unsafe { &*value }))
+        }
+
+        /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
+        pub fn walk(&mut self, key: K) -> Option<(Span<K>, $value)> {
+            self.stand = Stand::at(&*self.tree, key);
+            self.current()
+        }
+
+        /// Goes to the next entry. Where there is none the cursor stays. O(1) amortised.
+        #[allow(clippy::should_implement_trait)] // no iterator: the cursor can turn round
+        pub fn next(&mut self) -> Option<(Span<K>, $value)> {
+            self.stand = self.stand.next(&*self.tree)?;
+            self.current()
+        }
+
+        /// Goes to the entry before. Where there is none the cursor stays. O(1) amortised.
+        pub fn prev(&mut self) -> Option<(Span<K>, $value)> {
+            self.stand = self.stand.prev(&*self.tree)?;
+            self.current()
+        }
+
+        /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell. `false`, and
+        /// the cursor stays, at the last key there is.
+        pub fn next_range(&mut self) -> bool {
+            let Some(key) = self.stand.span.last.succ() else { return false };
+            self.stand = match self.stand.next(&*self.tree) {
+                Some(next) if next.span.first == key => next,
+                _ => Stand::at(&*self.tree, key),
+            };
+            true
+        }
+
+        /// Goes to what comes before, entry or gap. `false`, and the cursor stays, at the first key there is.
+        pub fn prev_range(&mut self) -> bool {
+            let Some(key) = self.stand.span.first.pred() else { return false };
+            self.stand = match self.stand.prev(&*self.tree) {
+                Some(prev) if prev.span.last == key => prev,
+                _ => Stand::at(&*self.tree, key),
+            };
+            true
+        }
+    };
+}
+
+/// A place in a map, to walk from: see [`RangeMap::cursor`](crate::RangeMap::cursor).
+///
+/// A cursor stands on an entry or on a gap.
+///
+/// ```
+/// use samara::{RangeMap, Span};
+/// let mut map = RangeMap::new();
+/// map.insert(10..=19, 'a')?;
+/// map.insert(30..=39, 'b')?;
+/// let mut cursor = map.cursor(15);
+/// assert_eq!(cursor.current(), Some((Span::new(10, 19), &'a')));
+/// assert!(cursor.next_range());
+/// assert_eq!((cursor.span(), cursor.current()), (Span::new(20, 29), None));
+/// assert_eq!(cursor.next(), Some((Span::new(30, 39), &'b')));
+/// assert_eq!(cursor.next(), None);
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct Cursor<'a, V, K: Key = u64, S: Shape = Normal> {
+    tree: &'a Tree<V, K, S>,
+    stand: Stand<V, K, S>,
+}
+
+impl<'a, V, K: Key, S: Shape> Cursor<'a, V, K, S> {
+    pub(crate) fn new(tree: &'a Tree<V, K, S>, key: K) -> Self {
+        Cursor { tree, stand: Stand::at(tree, key) }
+    }
+    walking!(&'a V);
+}
+
+impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
+    fn clone(&self) -> Self {
+        Cursor { tree: self.tree, stand: self.stand }
+    }
+}
+
+/// A place in a map, to walk from and to edit at: see [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
+///
+/// # Where it stands after an edit
+/// After [`store`](Self::store) on the new entry, wherever that is; after [`erase`](Self::erase) on the whole gap that is left;
+/// after [`set_first`](Self::set_first) and [`set_last`](Self::set_last) on the entry, as it is now. After an error where it stood.
+/// Where the drop of a displaced value panics, on what holds the first key of what it stood on.
+///
+/// # Complexity
+/// A step is O(1) amortised, an edit O(log n). So a loop that edits while it walks goes over each entry once: n steps with k edits are
+/// O(n + k log n), and no edit makes it start over.
+///
+/// ```
+/// # use samara::RangeMap;
+/// # let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+/// let mut cursor = map.cursor_mut(0); // stands on the first entry
+/// loop {
+///     if cursor.current().is_some_and(|(_, value)| value % 2 == 1) {
+///         cursor.erase(); // stands on the gap: `next` goes to the entry behind it
+///     }
+///     if cursor.next().is_none() {
+///         break;
+///     }
+/// }
+/// assert_eq!(map.len(), 50);
+/// ```
+///
+/// # Examples
+/// ```
+/// use samara::{RangeMap, Span};
+/// let mut map = RangeMap::new();
+/// map.insert(10..=19, 'a')?;
+/// let mut cursor = map.cursor_mut(10);
+/// cursor.set_last(24).unwrap();
+/// assert_eq!(cursor.span(), Span::new(10, 24));
+/// cursor.store(20..=29, 'b')?;
+/// assert_eq!(cursor.prev(), Some((Span::new(10, 19), &'a')));
+/// assert_eq!(cursor.erase(), Some((Span::new(10, 19), 'a')));
+/// assert_eq!(cursor.span(), Span::new(0, 19));
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct CursorMut<'a, V, K: Key = u64, S: Shape = Normal> {
+    tree: &'a mut Tree<V, K, S>,
+    stand: Stand<V, K, S>,
+}
+
+impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
+    pub(crate) fn new(tree: &'a mut Tree<V, K, S>, key: K) -> Self {
+        let stand = Stand::at(tree, key);
+        CursorMut { tree, stand }
+    }
+    walking!(&V);
+
+    /// The value of the entry that the cursor stands on.
+    pub fn value_mut(&mut self) -> Option<&mut V> {
+        self.own();
+        // SAFETY: C1: the value is in the tree, which the cursor borrows mutably; Q2: its leaf is the tree's own.
+        self.stand.value().map(|value| unsafe { &mut *value })
+    }
+
+    /// Makes the nodes of the entry that the cursor stands on the tree's own, so that its value may be written to.
+    #[inline]
+    fn own(&mut self) {
+        if self.stand.entry && self.tree.may_share() {
+            let span = self.stand.span;
+            let restand = Restand { key: span.first, cursor: self };
+            or_abort(restand.cursor.tree.own(span));
+        }
+    }
+
+    /// The value, for as long as the map was borrowed for.
+    pub(crate) fn into_value(mut self) -> Option<&'a mut V> {
+        self.own();
+        // SAFETY: as for `value_mut`; the cursor, the only one with a borrow of the tree, ends here.
+        self.stand.value().map(|value| unsafe { &mut *value })
+    }
+
+    /// Stores `value` over `span`, wherever that is, as [`RangeMap::insert`](crate::RangeMap::insert) does; the cursor then
+    /// stands on the new entry.
+    ///
+    /// # Errors
+    /// As there; map and cursor stay as they are.
+    pub fn store(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        let span = span.into();
+        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared node, cuts short (C1).
+        let key = self.stand.span.first;
+        let mut restand = Restand { cursor: self, key };
+        restand.cursor.tree.store(span, Some(value), unobserved)?;
+        restand.key = span.first;
+        Ok(())
+    }
+
+    /// Removes the entry that the cursor stands on; the cursor then stands on the gap that is left.
+    pub fn erase(&mut self) -> Option<(Span<K>, V)> {
+        if !self.stand.entry {
+            return None;
+        }
+        let key = self.stand.span.first;
+        let restand = Restand { cursor: self, key };
+        restand.cursor.tree.remove(key)
+    }
+
+    /// Makes the entry that the cursor stands on start at `first`: shrinks it, or grows it into free keys. O(log n), in place.
+    ///
+    /// # Errors
+    /// [`BoundError`]; map and cursor stay as they are.
+    pub fn set_first(&mut self, first: K) -> Result<(), BoundError<K>> {
+        self.set_bounds(Span::new(first, self.stand.span.last))
+    }
+
+    /// Makes the entry that the cursor stands on end at `last`: shrinks it, or grows it into free keys. O(log n), in place.
+    ///
+    /// # Errors
+    /// [`BoundError`]; map and cursor stay as they are.
+    pub fn set_last(&mut self, last: K) -> Result<(), BoundError<K>> {
+        self.set_bounds(Span::new(self.stand.span.first, last))
+    }
+
+    pub(crate) fn set_bounds(&mut self, to: Span<K>) -> Result<(), BoundError<K>> {
+        if !self.stand.entry {
+            return Err(BoundError::NoEntry(self.stand.span.first));
+        }
+        // Nodes may have been made the tree's own also where the bounds are refused.
+        let key = self.stand.span.first;
+        let mut restand = Restand { cursor: self, key };
+        restand.cursor.tree.resize(key, to)?;
+        restand.key = to.first;
+        Ok(())
+    }
+}
+
+/// Gives a cursor a new stand once its tree has changed, also where that ended in a panic.
+struct Restand<'c, 'a, V, K: Key, S: Shape> {
+    cursor: &'c mut CursorMut<'a, V, K, S>,
+    /// Where to.
+    key: K,
+}
+
+impl<V, K: Key, S: Shape> Drop for Restand<'_, '_, V, K, S> {
+    fn drop(&mut self) {
+        self.cursor.stand = Stand::at(self.cursor.tree, self.key);
+    }
+}
+
+macro_rules! debug {
+    ($($name:ident),*) => {$(
+        impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for $name<'_, V, K, S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("span", &self.span()).field("current", &self.current()).finish()
+            }
+        }
+    )*};
+}
+debug!(Cursor, CursorMut);
+
+// SAFETY: a cursor is a borrow of the tree and an address within it.
+unsafe impl<V: Sync, K: Key, S: Shape> Send for Cursor<'_, V, K, S> {}
+// SAFETY: as above.
+unsafe impl<V: Sync, K: Key, S: Shape> Sync for Cursor<'_, V, K, S> {}
+// SAFETY: as above, a mutable one.
+unsafe impl<V: Send, K: Key, S: Shape> Send for CursorMut<'_, V, K, S> {}
+// SAFETY: as above.
+unsafe impl<V: Sync, K: Key, S: Shape> Sync for CursorMut<'_, V, K, S> {}

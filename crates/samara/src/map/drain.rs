@@ -1,0 +1,133 @@
+//! Draining: the entries of a window are moved out, cut off at its ends; then the window is cleared in one store.
+//!
+//! - **D1** What sticks out of the window is trimmed before the drain begins, and the pieces at the ends are held by it; so
+//!   the entries in the window are whole, and clearing it needs no memory.
+//! - **D2** While the drain lives it has all entries of the map, and the map none: a drain that is leaked takes them along,
+//!   and nobody sees a value that has left.
+
+use crate::map::RangeMap;
+use crate::node::shape::{Normal, Shape};
+use crate::tree::take_out::Leaving;
+use crate::types::displaced::unobserved;
+use crate::types::error::StoreError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::iter::FusedIterator;
+
+impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// Takes everything out of `window`, as [`clear_range`](Self::clear_range) does, and gives it out: entries in ascending
+    /// order, from both ends, those at the edges cut off at them. An entry that sticks out keeps its value, and the piece
+    /// inside gets a clone. O(log n + entries met).
+    ///
+    /// Where the drain is dropped, what it has not given out is dropped: the window is clear then. Where it is leaked, the
+    /// whole map is, and is empty.
+    ///
+    /// # Errors
+    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where one entry sticks out at both ends. The map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 'a')?;
+    /// map.insert(20..=29, 'b')?;
+    /// let gone: Vec<_> = map.drain(5..=99)?.collect();
+    /// assert_eq!(gone, [(Span::new(5, 9), 'a'), (Span::new(20, 29), 'b')]);
+    /// assert!(map.iter().eq([(Span::new(0, 4), &'a')]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn drain(&mut self, window: impl Into<Span<K>>) -> Result<Drain<'_, V, K, S>, StoreError<K>> {
+        let window = window.into();
+        if window.is_empty() {
+            return Err(StoreError::EmptyRange(window));
+        }
+        self.tree.own(Span::FULL)?;
+        let piece = |key: K, sticks_out: fn(Span<K>, Span<K>) -> bool| {
+            let (span, value) = self.get(key).filter(|(span, _)| sticks_out(*span, window))?;
+            Some((span, value.clone()))
+        };
+        // All clones before the first change.
+        let mut low = piece(window.first, |span, window| span.first < window.first);
+        let mut high = None;
+        if let Some((span, _)) = &mut low
+            && span.last > window.last
+        {
+            self.tree.store(window, None, unobserved)?;
+            *span = window;
+        } else {
+            high = piece(window.last, |span, window| span.last > window.last);
+            if let Some((span, _)) = &mut low {
+                let rest = Span::new(span.first, window.first.wrapping_sub(K::ONE));
+                let trimmed = self.tree.resize(span.first, rest);
+                debug_assert!(trimmed.is_ok(), "an entry is trimmed where it sticks out");
+                span.first = window.first;
+            }
+            if let Some((span, _)) = &mut high {
+                let rest = Span::new(window.last.wrapping_add(K::ONE), span.last);
+                let trimmed = self.tree.resize(span.last, rest);
+                debug_assert!(trimmed.is_ok(), "an entry is trimmed where it sticks out");
+                span.last = window.last;
+            }
+        }
+        let left = self.range(window).count();
+        // SAFETY: as many are left, and the map owns its nodes alone.
+        let leaving = unsafe { Leaving::new(&mut self.tree, window, left) };
+        Ok(Drain { map: self, low, high, window, leaving })
+    }
+}
+
+/// Takes entries out of a map: see [`RangeMap::drain`].
+pub struct Drain<'a, V: Clone, K: Key = u64, S: Shape = Normal> {
+    map: &'a mut RangeMap<V, K, S>,
+    low: Option<(Span<K>, V)>,
+    high: Option<(Span<K>, V)>,
+    window: Span<K>,
+    leaving: Leaving<V, K, S>,
+}
+
+impl<V: Clone, K: Key, S: Shape> Iterator for Drain<'_, V, K, S> {
+    type Item = (Span<K>, V);
+    fn next(&mut self) -> Option<Self::Item> {
+        self.low.take().or_else(|| self.leaving.next()).or_else(|| self.high.take())
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::from(self.low.is_some()) + self.leaving.left() + usize::from(self.high.is_some());
+        (left, Some(left))
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape> DoubleEndedIterator for Drain<'_, V, K, S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.high.take().or_else(|| self.leaving.next_back()).or_else(|| self.low.take())
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape> ExactSizeIterator for Drain<'_, V, K, S> {}
+impl<V: Clone, K: Key, S: Shape> FusedIterator for Drain<'_, V, K, S> {}
+
+impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
+    fn drop(&mut self) {
+        /// Gives the map its entries back, also where a value's drop panics.
+        struct GiveBack<'d, 'a, V: Clone, K: Key, S: Shape>(&'d mut Drain<'a, V, K, S>);
+        impl<V: Clone, K: Key, S: Shape> Drop for GiveBack<'_, '_, V, K, S> {
+            fn drop(&mut self) {
+                let Drain { map, window, leaving, .. } = &mut *self.0;
+                // No value of the window is left in it (O2), and clearing drops none (O1).
+                let cleared = leaving.tree.store(*window, None, unobserved);
+                // With a value that has left, the map could not be trusted any more.
+                assert!(cleared.is_ok(), "D1: clearing whole entries cannot fail");
+                // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's nodes (D2).
+                unsafe { leaving.tree.move_into(&mut map.tree) };
+            }
+        }
+        let give_back = GiveBack(self);
+        give_back.0.leaving.drop_rest();
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape> fmt::Debug for Drain<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").field("left", &self.len()).finish_non_exhaustive()
+    }
+}

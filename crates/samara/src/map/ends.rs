@@ -1,0 +1,58 @@
+//! The first and the last entry.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// The lowest entry. O(log n).
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
+    /// assert_eq!(map.first(), Some((Span::new(0, 9), &'a')));
+    /// assert_eq!(map.last(), Some((Span::new(20, 29), &'b')));
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    #[must_use]
+    pub fn first(&self) -> Option<(Span<K>, &V)> {
+        self.end(false)
+    }
+
+    /// The highest entry. O(log n).
+    #[must_use]
+    pub fn last(&self) -> Option<(Span<K>, &V)> {
+        self.end(true)
+    }
+
+    #[inline]
+    fn end(&self, last: bool) -> Option<(Span<K>, &V)> {
+        let (leaf, slot) = self.tree.edge(last)?;
+        // SAFETY: `edge` gives an entry's slot; the value is borrowed as long as the map.
+        Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)) })
+    }
+
+    /// Removes the lowest entry. Needs no memory. O(log n).
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
+    /// assert_eq!(map.pop_last(), Some((Span::new(20, 29), 'b')));
+    /// assert_eq!(map.pop_first(), Some((Span::new(0, 9), 'a')));
+    /// assert_eq!(map.pop_first(), None);
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    pub fn pop_first(&mut self) -> Option<(Span<K>, V)> {
+        let key = self.first()?.0.first;
+        self.tree.remove(key)
+    }
+
+    /// Removes the highest entry. Needs no memory. O(log n).
+    pub fn pop_last(&mut self) -> Option<(Span<K>, V)> {
+        let key = self.last()?.0.last;
+        self.tree.remove(key)
+    }
+}

@@ -1,0 +1,280 @@
+//! One place of the map, found once and then edited: an entry, or the gap that is there instead.
+//!
+//! A cursor that does not walk. Knows nothing of nodes.
+
+use crate::map::RangeMap;
+use crate::map::cursor::CursorMut;
+use crate::node::shape::{Normal, Shape};
+use crate::types::error::{BoundError, EntryError, StoreError};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::mem;
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// The entry that holds `key`, or the gap that does, to edit. O(log n).
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{Entry, RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 1)?;
+    /// for key in [5, 15] {
+    ///     match map.entry(key) {
+    ///         Entry::Occupied(mut entry) => *entry.get_mut() += 1,
+    ///         Entry::Vacant(gap) => {
+    ///             assert_eq!(gap.span(), Span::new(10, u64::MAX));
+    ///             gap.insert(15..=19, 7).unwrap();
+    ///         }
+    ///     }
+    /// }
+    /// assert!(map.iter().eq([(Span::new(0, 9), &2), (Span::new(15, 19), &7)]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn entry(&mut self, key: K) -> Entry<'_, V, K, S> {
+        let cursor = self.cursor_mut(key);
+        if cursor.current().is_some() {
+            Entry::Occupied(OccupiedEntry { cursor })
+        } else {
+            Entry::Vacant(VacantEntry { cursor, key })
+        }
+    }
+}
+
+/// What is at a key: see [`RangeMap::entry`].
+pub enum Entry<'a, V, K: Key = u64, S: Shape = Normal> {
+    /// An entry holds the key.
+    Occupied(OccupiedEntry<'a, V, K, S>),
+    /// No entry does.
+    Vacant(VacantEntry<'a, V, K, S>),
+}
+
+/// An entry of the map.
+pub struct OccupiedEntry<'a, V, K: Key = u64, S: Shape = Normal> {
+    /// Stands on the entry.
+    cursor: CursorMut<'a, V, K, S>,
+}
+
+/// A gap of the map.
+pub struct VacantEntry<'a, V, K: Key = u64, S: Shape = Normal> {
+    /// Stands on the gap.
+    cursor: CursorMut<'a, V, K, S>,
+    key: K,
+}
+
+/// The cursor of an occupied entry stands on one: nothing that an entry offers moves it off.
+const STANDS: &str = "the entry's cursor stands on it";
+
+impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
+    /// The range of the entry, or of the gap.
+    #[must_use]
+    pub fn span(&self) -> Span<K> {
+        match self {
+            Entry::Occupied(entry) => entry.span(),
+            Entry::Vacant(gap) => gap.span(),
+        }
+    }
+
+    /// Changes the value, where there is an entry.
+    #[must_use = "the entry that was changed is returned"]
+    pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
+        if let Entry::Occupied(entry) = &mut self {
+            change(entry.get_mut());
+        }
+        self
+    }
+
+    /// The entry's value; where there is no entry, that of a new one, `value` over `span`, which must lie within the gap.
+    ///
+    /// # Errors
+    /// As for [`VacantEntry::insert`].
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::RangeMap;
+    /// let mut faults = RangeMap::new();
+    /// for address in [0x1234, 0x1ff0, 0x5000] {
+    ///     let page = address & !0xfff;
+    ///     *faults.entry(address).or_insert(page..=page + 0xfff, 0)? += 1;
+    /// }
+    /// assert_eq!(faults.get(0x1000).map(|(_, count)| *count), Some(2));
+    /// # Ok::<(), samara::EntryError>(())
+    /// ```
+    pub fn or_insert(self, span: impl Into<Span<K>>, value: V) -> Result<&'a mut V, EntryError<K>>
+    where
+        V: Clone,
+    {
+        self.or_insert_with(span, || value)
+    }
+
+    /// [`or_insert`](Self::or_insert) with a value that is made only where it is needed.
+    ///
+    /// # Errors
+    /// As for [`VacantEntry::insert`].
+    pub fn or_insert_with(self, span: impl Into<Span<K>>, value: impl FnOnce() -> V) -> Result<&'a mut V, EntryError<K>>
+    where
+        V: Clone,
+    {
+        match self {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(gap) => gap.insert(span, value()).map(OccupiedEntry::into_mut),
+        }
+    }
+}
+
+impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
+    /// The entry's range.
+    #[must_use]
+    pub fn span(&self) -> Span<K> {
+        self.cursor.span()
+    }
+
+    /// The entry's value.
+    #[must_use]
+    pub fn get(&self) -> &V {
+        self.cursor.current().expect(STANDS).1
+    }
+
+    /// The entry's value, to change.
+    #[must_use]
+    pub fn get_mut(&mut self) -> &mut V {
+        self.cursor.value_mut().expect(STANDS)
+    }
+
+    /// The entry's value, for as long as the map is borrowed.
+    #[must_use]
+    pub fn into_mut(self) -> &'a mut V {
+        self.cursor.into_value().expect(STANDS)
+    }
+
+    /// Puts another value in; returns the old one. O(1).
+    pub fn insert(&mut self, value: V) -> V {
+        mem::replace(self.get_mut(), value)
+    }
+
+    /// Takes the entry out. Needs no memory. O(log n).
+    #[must_use = "dropping the entry that is returned is what `RangeMap::clear_range` is for"]
+    pub fn remove(mut self) -> (Span<K>, V) {
+        self.cursor.erase().expect(STANDS)
+    }
+
+    /// Gives the entry the range `to`, which must meet its own and no other entry: trims it, or grows it into free keys, at both
+    /// ends at once. In place; needs memory only where a boundary goes so far that its leaf is split. O(log n).
+    ///
+    /// # Errors
+    /// [`BoundError`]; the entry is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BoundError, Entry, RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(10..=19, 'a')?;
+    /// map.insert(30..=39, 'b')?;
+    /// let Entry::Occupied(mut entry) = map.entry(10) else { panic!() };
+    /// entry.set_span(15..=29).unwrap();
+    /// assert_eq!(entry.span(), Span::new(15, 29));
+    /// assert_eq!(entry.set_span(15..=30), Err(BoundError::Occupied(30)));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn set_span(&mut self, to: impl Into<Span<K>>) -> Result<(), BoundError<K>> {
+        self.cursor.set_bounds(to.into())
+    }
+
+    /// Makes the entry start at `first`: see [`set_span`](Self::set_span).
+    ///
+    /// # Errors
+    /// [`BoundError`]; the entry is as before.
+    pub fn set_first(&mut self, first: K) -> Result<(), BoundError<K>> {
+        self.cursor.set_first(first)
+    }
+
+    /// Makes the entry end at `last`: see [`set_span`](Self::set_span).
+    ///
+    /// # Errors
+    /// [`BoundError`]; the entry is as before.
+    pub fn set_last(&mut self, last: K) -> Result<(), BoundError<K>> {
+        self.cursor.set_last(last)
+    }
+
+    /// Splits the entry so that one part starts at `key`; this one is the lower part then: `true`. Where `key` is not in the
+    /// entry, or is its first: `false`, and nothing changes. O(log n).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the entry is as before.
+    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>>
+    where
+        V: Clone,
+    {
+        let span = self.span();
+        if key <= span.first || key > span.last {
+            return Ok(false);
+        }
+        let upper = self.get().clone();
+        self.cursor.store(Span::new(key, span.last), upper)?;
+        self.cursor.prev();
+        Ok(true)
+    }
+}
+
+impl<'a, V, K: Key, S: Shape> VacantEntry<'a, V, K, S> {
+    /// The maximal run of free keys around the key.
+    #[must_use]
+    pub fn span(&self) -> Span<K> {
+        self.cursor.span()
+    }
+
+    /// The key that was asked for.
+    #[must_use]
+    pub fn key(&self) -> K {
+        self.key
+    }
+
+    /// Puts an entry into the gap, anywhere in it. O(log n).
+    ///
+    /// # Errors
+    /// [`EntryError`]: `span` is empty or sticks out of the gap, or no memory. The map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{Entry, EntryError, RangeMap};
+    /// let mut map = RangeMap::new();
+    /// map.insert(10..=19, 'a').unwrap();
+    /// let Entry::Vacant(gap) = map.entry(5) else { panic!() };
+    /// assert!(matches!(gap.insert(5..=10, 'b'), Err(EntryError::OutsideGap { .. })));
+    /// ```
+    pub fn insert(mut self, span: impl Into<Span<K>>, value: V) -> Result<OccupiedEntry<'a, V, K, S>, EntryError<K>>
+    where
+        V: Clone,
+    {
+        let (span, gap) = (span.into(), self.span());
+        if span.is_empty() {
+            return Err(EntryError::EmptyRange(span));
+        }
+        if span.first < gap.first || gap.last < span.last {
+            return Err(EntryError::OutsideGap { span, gap });
+        }
+        self.cursor.store(span, value).map_err(|_| EntryError::Alloc)?;
+        Ok(OccupiedEntry { cursor: self.cursor })
+    }
+}
+
+impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for Entry<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Entry::Occupied(entry) => entry.fmt(f),
+            Entry::Vacant(gap) => gap.fmt(f),
+        }
+    }
+}
+
+impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for OccupiedEntry<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OccupiedEntry").field("span", &self.span()).field("value", self.get()).finish()
+    }
+}
+
+impl<V, K: Key, S: Shape> fmt::Debug for VacantEntry<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VacantEntry").field("span", &self.span()).field("key", &self.key).finish()
+    }
+}

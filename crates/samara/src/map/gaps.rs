@@ -1,0 +1,70 @@
+//! Gaps: the free runs between entries, from both ends of a window.
+
+use crate::map::iter::Range;
+use crate::node::shape::{Normal, Shape};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::iter::FusedIterator;
+
+/// Free runs in ascending order: see [`RangeMap::gaps`](crate::RangeMap::gaps).
+#[must_use = "an iterator does nothing until it is asked"]
+pub struct Gaps<'a, V, K: Key = u64, S: Shape = Normal> {
+    entries: Range<'a, V, K, S>,
+    /// What of the window neither end has passed; `None` once all is said.
+    left: Option<Span<K>>,
+}
+
+impl<'a, V, K: Key, S: Shape> Gaps<'a, V, K, S> {
+    pub(crate) fn new(entries: Range<'a, V, K, S>, window: Span<K>) -> Self {
+        Gaps { entries, left: (!window.is_empty()).then_some(window) }
+    }
+}
+
+impl<V, K: Key, S: Shape> Iterator for Gaps<'_, V, K, S> {
+    type Item = Span<K>;
+
+    fn next(&mut self) -> Option<Span<K>> {
+        loop {
+            let left = self.left?;
+            let Some((entry, _)) = self.entries.next() else {
+                return self.left.take();
+            };
+            let rest = entry.last.succ().map(|first| Span::new(first, left.last));
+            self.left = rest.filter(|rest| !rest.is_empty());
+            if left.first < entry.first {
+                return Some(Span::new(left.first, entry.first.wrapping_sub(K::ONE)));
+            }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> DoubleEndedIterator for Gaps<'_, V, K, S> {
+    fn next_back(&mut self) -> Option<Span<K>> {
+        loop {
+            let left = self.left?;
+            let Some((entry, _)) = self.entries.next_back() else {
+                return self.left.take();
+            };
+            let rest = entry.first.pred().map(|last| Span::new(left.first, last));
+            self.left = rest.filter(|rest| !rest.is_empty());
+            if entry.last < left.last {
+                return Some(Span::new(entry.last.wrapping_add(K::ONE), left.last));
+            }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> FusedIterator for Gaps<'_, V, K, S> {}
+
+impl<V, K: Key, S: Shape> Clone for Gaps<'_, V, K, S> {
+    fn clone(&self) -> Self {
+        Gaps { entries: self.entries.clone(), left: self.left }
+    }
+}
+
+impl<V, K: Key, S: Shape> fmt::Debug for Gaps<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gaps").field("left", &self.left).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! Merging, where the caller asks for it: a store that joins what touches it, two touching entries that become one.
+//!
+//! Plans with the map's own lookups, then makes one store. Knows nothing of nodes.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::types::displaced::{Displaced, unobserved};
+use crate::types::error::StoreError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// [`insert`](Self::insert) that joins the new entry with the entries that touch it, where `joins` says so. Returns the
+    /// range of the entry that is there now. O(log n + entries met).
+    ///
+    /// `joins` is asked about two entries that touch, the lower one first: about the entry that would end just below `span`
+    /// and the new one, then about the new one (as long as it has become) and the entry that would start just above. Ranges
+    /// are those after the store. What is joined becomes one entry with the new `value`; entries further off are not asked
+    /// about. It is one store, not three: it fails as a whole, and a `joins` that panics leaves the map as it was.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert); nothing is asked where the range is empty.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, "rw")?;
+    /// map.insert(20..=29, "r-")?;
+    /// let equal = |left: (Span, &&str), right: (Span, &&str)| left.1 == right.1;
+    /// assert_eq!(map.insert_merging(10..=19, "rw", equal)?, Span::new(0, 19));
+    /// assert_eq!(map.insert_merging(15..=29, "rw", equal)?, Span::new(0, 29));
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn insert_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Span<K>, StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.replace_merging(span, value, joins, unobserved)
+    }
+
+    /// [`insert_merging`](Self::insert_merging) that tells `observe` what [`replace`](Self::replace) would tell it: the
+    /// pieces within `span`. An entry that is joined loses no key by that, and is not told of.
+    ///
+    /// # Errors
+    /// As for [`insert_merging`](Self::insert_merging); nothing is told then.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Remains, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 'a')?;
+    /// let mut told = vec![];
+    /// let span = map.replace_merging(5..=14, 'a', |l, r| l.1 == r.1, |piece| told.push((piece.span, piece.remains())))?;
+    /// assert_eq!(span, Span::new(0, 14));
+    /// assert_eq!(told, [(Span::new(5, 9), Remains::Head)]);
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn replace_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        mut joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+        mut observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<Span<K>, StoreError<K>>
+    where
+        V: Clone,
+    {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        let whole = self.joined(span, &value, &mut joins);
+        self.tree.store(whole, Some(value), |piece| {
+            if let Some(lost) = piece.span.intersect(&span) {
+                observe(Displaced { span: lost, ..piece });
+            }
+        })?;
+        Ok(whole)
+    }
+
+    /// The range that a new entry over `span` has with what touches it and `joins` it.
+    pub(crate) fn joined(
+        &self,
+        span: Span<K>,
+        value: &V,
+        mut joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Span<K> {
+        let mut whole = span;
+        if let Some(below) = span.first.pred()
+            && let Some((left, its)) = self.get(below)
+            && joins((Span::new(left.first, below), its), (whole, value))
+        {
+            whole.first = left.first;
+        }
+        if let Some(above) = span.last.succ()
+            && let Some((right, its)) = self.get(above)
+            && joins((whole, value), (Span::new(above, right.last), its))
+        {
+            whole.last = right.last;
+        }
+        whole
+    }
+
+    /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both are there and `joins` says so of
+    /// them: one entry with the value of the lower one. Returns the value of the upper one. Needs no memory. O(log n).
+    ///
+    /// The counterpart of [`split_at`](Self::split_at). A `joins` that panics leaves the map as it was.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, "a")?;
+    /// map.split_at(5)?;
+    /// assert_eq!(map.merge_at(5, |left, right| left.1 == right.1), Some("a"));
+    /// assert_eq!(map.get(0), Some((Span::new(0, 9), &"a")));
+    /// assert_eq!(map.merge_at(5, |_, _| true), None); // nothing touches there any more
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn merge_at(&mut self, key: K, joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool) -> Option<V> {
+        let left = self.get(key.pred()?).filter(|(span, _)| span.last < key)?;
+        let right = self.get(key)?;
+        let (lower, upper) = (left.0, right.0);
+        if joins(left, right) { self.tree.merge(lower, upper) } else { None }
+    }
+}

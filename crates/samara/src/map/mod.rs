@@ -1,0 +1,418 @@
+//! The public face: [`RangeMap`]. Knows the tree's verbs, and nothing of nodes.
+
+pub(crate) mod append;
+pub(crate) mod collect;
+pub(crate) mod cover;
+pub(crate) mod cursor;
+pub(crate) mod drain;
+pub(crate) mod ends;
+pub(crate) mod entry;
+pub(crate) mod gaps;
+pub(crate) mod into_iter;
+pub(crate) mod iter;
+pub(crate) mod merge;
+pub(crate) mod range_from;
+pub(crate) mod reservation;
+pub(crate) mod retain;
+pub(crate) mod revise;
+#[cfg(feature = "serde")]
+pub(crate) mod serde;
+pub(crate) mod sorted;
+pub(crate) mod traits;
+pub(crate) mod whole;
+
+use crate::map::cursor::{Cursor, CursorMut};
+use crate::map::gaps::Gaps;
+use crate::map::iter::{Range, RangeMut};
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{Normal, Shape};
+use crate::tree::check::{Stats, Violation};
+use crate::tree::{Tree, value_or};
+use crate::types::displaced::{Displaced, unobserved};
+use crate::types::error::{AllocError, BoundError, StoreError, or_abort};
+use crate::types::gap::GapQuery;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::marker::PhantomData;
+
+/// A map from disjoint, inclusive ranges of keys to values.
+///
+/// A wide B-tree: entries stand in leaves of 29 slots, and inner nodes know the widest free run below each child.
+/// Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal values stay two: what becomes one is the
+/// caller's decision.
+///
+/// # Consistency
+/// Single owner: `&mut` edits in place. A store replaces everything in its range at once. An operation that fails (an empty
+/// range, memory), and one whose observer or whose value's `clone` panics, leaves the map as it was. Where the `drop` of a
+/// displaced value panics, the store has happened, every other displaced value is dropped, and the panic goes on.
+///
+/// # Complexity
+/// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf, [`remove`](Self::remove), and
+/// [`find_gap`](Self::find_gap) without alignment O(log n); a store that meets k entries O(k + log n) amortised; a step of an
+/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
+/// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) has them all.
+/// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random stores; where neighbours lie so far
+/// apart that their keys differ in the upper 32 bits, 34 and 49. An empty map has 384 bytes, and no memory. After any history of stores, removals and snapshots
+/// there are at most `4 * n / 29 + 2` leaves (a quarter full in the mean, but for the two at the ends), unless an allocation failed while a shared neighbour was copied. `RangeMap<V>` is invariant in
+/// `V`: a map of `&'static str` is not one of `&'a str`.
+///
+/// # Examples
+/// ```
+/// use samara::{RangeMap, Span};
+/// let mut map = RangeMap::new();
+/// map.insert(0x1000..=0x4fff, "text")?;
+/// map.insert(0x2000..=0x2fff, "hole")?; // cuts the first one in two
+/// assert_eq!(map.len(), 3);
+/// assert_eq!(map.get(0x2800), Some((Span::new(0x2000, 0x2fff), &"hole")));
+/// assert_eq!(map.get(0x5000), None);
+/// assert_eq!(map.remove(0x2000), Some((Span::new(0x2000, 0x2fff), "hole")));
+/// assert!(map.gaps(0x1000..=0x4fff).eq([Span::new(0x2000, 0x2fff)]));
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct RangeMap<V, K: Key = u64, S: Shape = Normal> {
+    pub(crate) tree: Tree<V, K, S>,
+}
+
+impl<V> RangeMap<V> {
+    /// An empty map with `u64` keys. Allocates nothing. (For other keys: [`RangeMap::default`].)
+    #[must_use]
+    pub const fn new() -> Self {
+        RangeMap { tree: Tree::new() }
+    }
+}
+
+impl<V, K: Key, S: Shape> Default for RangeMap<V, K, S> {
+    /// An empty map. Allocates nothing.
+    fn default() -> Self {
+        RangeMap { tree: Tree::new() }
+    }
+}
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// How many bytes a leaf and an inner node of this map have.
+    pub const NODE_BYTES: (usize, usize) = (Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES);
+
+    /// The number of entries. O(1).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tree.len
+    }
+
+    /// Whether there is no entry. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.len == 0
+    }
+
+    /// Removes every entry. O(n).
+    pub fn clear(&mut self) {
+        self.tree.clear();
+    }
+
+    /// The entry that holds `key`: its range and its value. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
+        let (leaf, slot) = self.tree.find(key)?;
+        // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
+        }
+    }
+
+    /// The value at `key`, or `default` where no entry holds it. O(log n).
+    ///
+    /// Which of the two it is is chosen without a branch, so that a mixture of hits and misses, which no processor can
+    /// foresee, costs no more than hits alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map = RangeMap::new();
+    /// map.insert(0x41..=0x5a, "upper case")?;
+    /// assert_eq!((*map.get_or(0x4b, &"other"), *map.get_or(0x3f, &"other")), ("upper case", "other"));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
+        // SAFETY: T4; the value is borrowed as long as the map.
+        unsafe { value_or(self.tree.find(key), key, default) }
+    }
+
+    /// [`get`](Self::get), with the value to change.
+    #[inline]
+    pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        if !or_abort(self.tree.own_met(Span::new(key, key))) {
+            return None;
+        }
+        let (leaf, slot) = self.tree.find(key)?;
+        // SAFETY: as for `get`; the map is borrowed mutably.
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
+        }
+    }
+
+    /// Whether an entry holds `key`. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The entry that holds `key`, or the first one above it. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.range_from(key).next()
+    }
+
+    /// The entry that holds `key`, or the last one below it. O(log n).
+    #[must_use]
+    pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
+        let mut cursor = self.cursor(key);
+        cursor.current().or_else(|| cursor.prev())
+    }
+
+    /// Stores `value` over `span`, whatever stood there: entries inside go, entries at the edges are trimmed, an entry that
+    /// `span` lies within is split, and its value cloned for the upper part. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError::EmptyRange`], [`StoreError::Alloc`]; the map is as before.
+    #[inline]
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.tree.replace(span.into(), value, unobserved)
+    }
+
+    /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in ascending order, before anything
+    /// changes. Nothing is allocated for the telling.
+    ///
+    /// # Errors
+    /// As for [`insert`](Self::insert); nothing is told then.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Remains};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 'a')?;
+    /// map.insert(10..=19, 'b')?;
+    /// let mut told = vec![];
+    /// map.replace(5..=19, 'c', |piece| told.push((piece.span.first, *piece.value, piece.remains())))?;
+    /// assert_eq!(told, [(5, 'a', Remains::Head), (10, 'b', Remains::Nothing)]);
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[inline(always)]
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.tree.replace(span.into(), value, observe)
+    }
+
+    /// Clears `span`: [`replace`](Self::replace) by nothing. Entries at the edges are trimmed, an entry that `span` lies
+    /// within is split. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where an entry is split. The map is as before.
+    #[inline]
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+    {
+        self.tree.store(span.into(), None, observe)
+    }
+
+    /// Removes the whole entry that holds `key`. Needs no memory. O(log n).
+    #[inline]
+    pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
+        self.tree.remove(key)
+    }
+
+    /// Gives the entry that holds `key` the bounds `to`, which may be wider into free keys, narrower, or elsewhere between its neighbours. O(log n), in place:
+    /// no value is moved or cloned.
+    ///
+    /// # Errors
+    /// [`BoundError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BoundError, RangeMap};
+    /// let mut map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// map.resize(5, 0..=14)?;
+    /// assert_eq!(map.get(12).map(|(_, value)| *value), Some('a'));
+    /// assert_eq!(map.resize(5, 0..=20), Err(BoundError::Occupied(20)));
+    /// # Ok::<(), BoundError>(())
+    /// ```
+    pub fn resize(&mut self, key: K, to: impl Into<Span<K>>) -> Result<(), BoundError<K>> {
+        self.tree.resize(key, to.into()).map(|_| ())
+    }
+
+    /// Splits the entry that holds both `key - 1` and `key`, so that one part ends and the other starts there: `true`.
+    /// Where no entry holds both: `false`, and nothing changes. O(log n).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::new();
+    /// map.insert(0..=9, 'a')?;
+    /// assert!(map.split_at(5)? && !map.split_at(5)?);
+    /// assert!(map.iter().map(|(span, _)| span).eq([Span::new(0, 4), Span::new(5, 9)]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>>
+    where
+        V: Clone,
+    {
+        let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else { return Ok(false) };
+        let value = value.clone();
+        self.tree.store(Span::new(key, span.last), Some(value), unobserved)?;
+        Ok(true)
+    }
+
+    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the
+    /// window holds no key. O(log n), then O(1) amortised a step.
+    pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, V, K, S> {
+        self.tree.range(window.into())
+    }
+
+    /// [`range`](Self::range) with the values to change.
+    pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
+        let window = window.into();
+        or_abort(self.tree.own_met(window));
+        RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
+    }
+
+    /// The maximal free runs inside `window`, cut off at its ends, ascending; from both ends.
+    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, V, K, S> {
+        let window = window.into();
+        Gaps::new(self.tree.range(window), window)
+    }
+
+    /// The run of free keys that `query` asks for: see [`GapQuery`]. O(log n); with an alignment, one step more for each gap on
+    /// the way that is wide enough but holds no aligned run.
+    #[must_use]
+    pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        self.tree.find_gap(query)
+    }
+
+    /// A cursor that stands at `key`. O(log n).
+    pub fn cursor(&self, key: K) -> Cursor<'_, V, K, S> {
+        Cursor::new(&self.tree, key)
+    }
+
+    /// A cursor that stands at `key`, to edit at. O(log n).
+    pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, V, K, S> {
+        CursorMut::new(&mut self.tree, key)
+    }
+
+    /// A copy in the same shape, node by node: the fallible form of `clone`. O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; what was copied is dropped.
+    pub fn try_clone(&self) -> Result<Self, AllocError>
+    where
+        V: Clone,
+    {
+        Ok(RangeMap { tree: self.tree.try_clone()? })
+    }
+
+    /// A map of the same entries, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
+    ///
+    /// # Consistency
+    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the other. (Values with interior mutability
+    /// are shared like the nodes they stand in, until those are copied: what is done within a value through `&` does show.) They may be used, and dropped, in
+    /// any order and by different threads.
+    ///
+    /// # Complexity
+    /// A write to either map first copies the nodes that it changes and still shares: a path of O(log n) nodes, and values of one leaf
+    /// or two, which are cloned. So every writing call on a map that shares nodes may need memory, also where it says that it needs none
+    /// otherwise; calls that return no error end the program then, as `Box` does, but where [`unshare`](Self::unshare) has gone before. A `clone` that panics there leaves the entries as they were, or as the call
+    /// leaves them: a node that is left with few entries is merged with its neighbour, of which a copy is made first. [`reserve`](Self::reserve)
+    /// unshares all of the map, as do `drain`, `split_off`, `retain` and owned iteration: O(n). What is copied stays copied.
+    ///
+    /// # Errors
+    /// [`AllocError`] at more than two thousand million snapshots of one map.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
+    /// let before = map.try_snapshot()?;
+    /// map.clear_range(5..=999_994, |_| ())?;
+    /// assert_eq!((map.len(), before.len()), (2, 100_000));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn try_snapshot(&self) -> Result<Self, AllocError>
+    where
+        V: Clone + Send + Sync,
+    {
+        Ok(RangeMap { tree: self.tree.snapshot()? })
+    }
+
+    /// Copies now the shared nodes that changes within `window` would copy. Calls that change nothing else, and return no error for want
+    /// of memory ([`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need none
+    /// then, until the next snapshot. Copies the neighbours of those nodes too: they are what such a change merges with where it leaves a node
+    /// nearly empty. O(log n + entries met); O(1) where nothing has been shared.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the entries are as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
+    /// let before = map.try_snapshot()?;
+    /// map.unshare(500..=599)?;
+    /// for (_, value) in map.range_mut(500..=599) {
+    ///     *value += 1;
+    /// }
+    /// assert_eq!((map.get(510).unwrap().1, before.get(510).unwrap().1), (&52, &51));
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn unshare(&mut self, window: impl Into<Span<K>>) -> Result<(), AllocError> {
+        self.tree.unshare(window.into())
+    }
+
+    /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.
+    #[must_use]
+    pub fn snapshot(&self) -> Self
+    where
+        V: Clone + Send + Sync,
+    {
+        or_abort(self.try_snapshot())
+    }
+
+    /// Looks at every node. O(n).
+    ///
+    /// # Errors
+    /// The first [`Violation`] found: a defect of this crate.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.tree.check().map(|_| ())
+    }
+
+    /// How the map is laid out. O(n).
+    ///
+    /// # Errors
+    /// As for [`check`](Self::check).
+    pub fn stats(&self) -> Result<Stats, Violation> {
+        self.tree.check()
+    }
+}

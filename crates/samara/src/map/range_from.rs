@@ -1,0 +1,75 @@
+//! Iteration from a key upwards, for those who look at few entries: one descent, and no end to keep. Knows nothing of what a step to the next leaf could save: it comes
+//! down again.
+//!
+//! - **F1** While it lives the tree is borrowed: its leaf stays, and is not empty.
+
+use crate::map::RangeMap;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{Normal, Shape};
+use crate::tree::Tree;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::iter::FusedIterator;
+
+/// Entries from a key upwards: see [`RangeMap::range_from`].
+#[must_use = "an iterator does nothing until it is asked"]
+pub struct RangeFrom<'a, V, K: Key = u64, S: Shape = Normal> {
+    tree: &'a Tree<V, K, S>,
+    /// The leaf of the next entry, if there is one, and its slot, or the one behind the last.
+    at: Option<(Leaf<V, K, S>, usize)>,
+}
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// The entry that holds `key`, whole, and all above it, ascending. O(log n) at first and for each leaf, else O(1) a step: for the next few entries it is faster than
+    /// [`range`](Self::range).
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b'), (30..=39, 'c')])?;
+    /// assert!(map.range_from(25).eq([(Span::new(20, 29), &'b'), (Span::new(30, 39), &'c')]));
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    #[inline]
+    pub fn range_from(&self, key: K) -> RangeFrom<'_, V, K, S> {
+        RangeFrom { tree: &self.tree, at: self.tree.behind_hole(key).or_else(|| self.tree.find(key)) }
+    }
+}
+
+impl<'a, V, K: Key, S: Shape> Iterator for RangeFrom<'a, V, K, S> {
+    type Item = (Span<K>, &'a V);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (mut leaf, mut slot) = self.at?;
+        // SAFETY: F1: slots below the length are read; the borrow of the map lasts as long as `'a`.
+        unsafe {
+            if slot >= leaf.len() {
+                self.at = leaf.key(leaf.len() - 1).succ().and_then(|key| self.tree.find(key));
+                (leaf, slot) = self.at?;
+            }
+            self.at = Some((leaf, slot + 1));
+            Some((Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)))
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> FusedIterator for RangeFrom<'_, V, K, S> {}
+
+impl<V, K: Key, S: Shape> Clone for RangeFrom<'_, V, K, S> {
+    fn clone(&self) -> Self {
+        RangeFrom { tree: self.tree, at: self.at }
+    }
+}
+
+impl<V, K: Key, S: Shape> fmt::Debug for RangeFrom<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RangeFrom { .. }")
+    }
+}
+
+// SAFETY: a borrow of the tree, and an address within it.
+unsafe impl<V: Sync, K: Key, S: Shape> Send for RangeFrom<'_, V, K, S> {}
+// SAFETY: as above.
+unsafe impl<V: Sync, K: Key, S: Shape> Sync for RangeFrom<'_, V, K, S> {}

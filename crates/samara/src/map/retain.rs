@@ -1,0 +1,170 @@
+//! Taking entries out by a predicate, while walking once over them.
+
+use crate::map::RangeMap;
+use crate::map::cursor::CursorMut;
+use crate::node::leaf::Leaf;
+use crate::node::shape::{Normal, Shape};
+use crate::tree::rebalance::thin;
+use crate::tree::{Path, Tree};
+use crate::types::error::or_abort;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::iter::FusedIterator;
+use core::ptr;
+
+/// Sees to a leaf that lost entries, also where a predicate or a value's drop panics.
+struct Sifted<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    path: &'a Path,
+    lost: bool,
+}
+
+impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
+    fn drop(&mut self) {
+        if !self.lost {
+            return;
+        }
+        // SAFETY: since the path was sought nothing has changed but the entries of its leaf, and every value that was taken out
+        // is gone from it.
+        unsafe {
+            let len = Leaf::<V, K, S>::from_raw(self.path.at(0).node).len();
+            if len > 0 {
+                self.tree.refresh_cold(self.path);
+            }
+            if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+                self.tree.mend(self.path);
+            }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Keeps the entries of which `keep` says so: leaf by leaf, each mended once.
+    fn retain(&mut self, mut keep: impl FnMut(Span<K>, &mut V) -> bool) {
+        or_abort(self.own(Span::FULL));
+        let mut next = Some(K::MIN);
+        while let Some(key) = next {
+            let mut path = Path::new();
+            // The first entry that has not been asked about: mending may have moved it to any slot.
+            let Some((leaf, mut slot)) = self.seek(key, &mut path) else { return };
+            // SAFETY: the path is fresh. Slots below `len` are read; a value is moved out once, and its slot closed at once.
+            unsafe {
+                if slot == leaf.len() {
+                    return;
+                }
+                next = leaf.key(leaf.len() - 1).succ();
+                let mut sifted = Sifted { tree: self, path: &path, lost: false };
+                while slot < leaf.len() {
+                    let span = Span::new(leaf.first(slot), leaf.key(slot));
+                    if keep(span, &mut *leaf.value(slot)) {
+                        slot += 1;
+                        continue;
+                    }
+                    let value = ptr::read(leaf.value(slot));
+                    leaf.close(slot, 1);
+                    sifted.tree.len -= 1;
+                    sifted.lost = true;
+                    drop(value);
+                }
+            }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// Keeps the entries of which `keep` says so, and drops the others. Asks of each entry once, in ascending order. Needs no
+    /// memory. O(n), with one descent for every leaf.
+    ///
+    /// Where `keep`, or a value's drop, panics, the entries not asked about yet stay.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// map.retain(|span, value| {
+    ///     *value += 1;
+    ///     span.first % 20 == 0
+    /// });
+    /// assert_eq!(map.len(), 50);
+    /// assert_eq!(map.get(20), Some((Span::new(20, 24), &3)));
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    pub fn retain(&mut self, keep: impl FnMut(Span<K>, &mut V) -> bool) {
+        self.tree.retain(keep);
+    }
+
+    /// Takes out the entries that meet `window` (whole, the outer ones may stick out) and of which `wanted` says so, as they
+    /// are asked for. Needs no memory. O(1) amortised for an entry that stays, O(log n) for one that goes.
+    ///
+    /// Where the iterator is dropped, or leaked, or `wanted` panics, the entries not asked about yet stay.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::RangeMap;
+    /// let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// let odd: Vec<u64> = map.extract_if(0..=99, |_, value| *value % 2 == 1).map(|(_, value)| value).collect();
+    /// assert_eq!(odd, [1, 3, 5, 7, 9]);
+    /// assert_eq!(map.len(), 95);
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    pub fn extract_if<F>(&mut self, window: impl Into<Span<K>>, wanted: F) -> ExtractIf<'_, V, F, K, S>
+    where
+        F: FnMut(Span<K>, &mut V) -> bool,
+    {
+        let window = window.into();
+        ExtractIf {
+            cursor: self.cursor_mut(window.first),
+            last: window.last,
+            fresh: true,
+            done: window.is_empty(),
+            wanted,
+        }
+    }
+}
+
+/// Takes entries out of a map: see [`RangeMap::extract_if`].
+#[must_use = "an iterator does nothing until it is asked; `retain` does it at once"]
+pub struct ExtractIf<'a, V, F, K: Key = u64, S: Shape = Normal> {
+    cursor: CursorMut<'a, V, K, S>,
+    /// The last key of the window.
+    last: K,
+    /// Whether what the cursor stands on has not been asked about.
+    fresh: bool,
+    done: bool,
+    wanted: F,
+}
+
+impl<V, F, K: Key, S: Shape> Iterator for ExtractIf<'_, V, F, K, S>
+where
+    F: FnMut(Span<K>, &mut V) -> bool,
+{
+    type Item = (Span<K>, V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.done {
+            if !self.fresh && self.cursor.next().is_none() {
+                break;
+            }
+            self.fresh = false;
+            let span = self.cursor.span();
+            if span.first > self.last {
+                break;
+            }
+            let Some(value) = self.cursor.value_mut() else { continue };
+            if (self.wanted)(span, value) {
+                return self.cursor.erase();
+            }
+        }
+        self.done = true;
+        None
+    }
+}
+
+impl<V, F, K: Key, S: Shape> FusedIterator for ExtractIf<'_, V, F, K, S> where F: FnMut(Span<K>, &mut V) -> bool {}
+
+impl<V, F, K: Key, S: Shape> fmt::Debug for ExtractIf<'_, V, F, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExtractIf { .. }")
+    }
+}

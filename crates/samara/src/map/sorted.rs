@@ -1,0 +1,64 @@
+//! Maps from entries that come in order: checked, then built leaf by leaf.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::tree::bulk_build::Builder;
+use crate::types::error::BuildError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+/// A [`Builder`] that looks at what it is given.
+pub(crate) struct Sorted<V, K: Key, S: Shape> {
+    builder: Builder<V, K, S>,
+    /// The next item's place.
+    index: usize,
+    /// The last key so far.
+    last: Option<K>,
+}
+
+impl<V, K: Key, S: Shape> Sorted<V, K, S> {
+    pub(crate) fn new() -> Self {
+        Sorted { builder: Builder::new(), index: 0, last: None }
+    }
+
+    /// Puts an entry behind all others.
+    #[inline]
+    pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), BuildError<K>> {
+        let index = self.index;
+        if span.is_empty() {
+            return Err(BuildError::EmptyRange { index, span });
+        }
+        if self.last.is_some_and(|last| last >= span.first) {
+            return Err(BuildError::NotAscending { index, span });
+        }
+        self.builder.push(span, value)?;
+        self.index += 1;
+        self.last = Some(span.last);
+        Ok(())
+    }
+
+    pub(crate) fn finish(self) -> Result<RangeMap<V, K, S>, BuildError<K>> {
+        Ok(RangeMap { tree: self.builder.finish()? })
+    }
+}
+
+impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+    /// The map of these entries, which come in ascending order and do not overlap; its leaves are full. O(n).
+    ///
+    /// # Errors
+    /// [`BuildError`], with the place of the item that does not fit. All items so far are dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BuildError, RangeMap};
+    /// let map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// assert_eq!(map.len(), 1000);
+    /// assert!(RangeMap::<_>::from_sorted([(0..=9, 'a'), (5..=6, 'b')]).is_err());
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn from_sorted<R: Into<Span<K>>>(items: impl IntoIterator<Item = (R, V)>) -> Result<Self, BuildError<K>> {
+        let mut sorted = Sorted::new();
+        items.into_iter().try_for_each(|(span, value)| sorted.push(span.into(), value))?;
+        sorted.finish()
+    }
+}

@@ -1,0 +1,67 @@
+//! The traits of a collection, over the map's own iteration.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::types::key::Key;
+use core::cmp::Ordering;
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use core::ops::Index;
+
+impl<V: Clone, K: Key, S: Shape> Clone for RangeMap<V, K, S> {
+    /// [`RangeMap::try_clone`], where lack of memory ends the program as it does for `Box`.
+    fn clone(&self) -> Self {
+        self.try_clone().unwrap_or_else(|_| crate::types::error::out_of_memory())
+    }
+}
+
+impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for RangeMap<V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+/// Equal where the entries are: a range in one piece and the same range in two differ.
+impl<V: PartialEq, K: Key, S: Shape> PartialEq for RangeMap<V, K, S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl<V: Eq, K: Key, S: Shape> Eq for RangeMap<V, K, S> {}
+
+impl<V: Hash, K: Key, S: Shape> Hash for RangeMap<V, K, S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.len());
+        self.iter().for_each(|entry| entry.hash(state));
+    }
+}
+
+/// Entry by entry, as a list of (range, value).
+impl<V: PartialOrd, K: Key, S: Shape> PartialOrd for RangeMap<V, K, S> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.iter().partial_cmp(other.iter())
+    }
+}
+
+/// Entry by entry, as a list of (range, value).
+impl<V: Ord, K: Key, S: Shape> Ord for RangeMap<V, K, S> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.iter().cmp(other.iter())
+    }
+}
+
+impl<V, K: Key, S: Shape> Index<K> for RangeMap<V, K, S> {
+    type Output = V;
+
+    /// The value of the entry that holds `key`. O(log n).
+    ///
+    /// # Panics
+    /// Where no entry does: [`RangeMap::get`] does not panic.
+    fn index(&self, key: K) -> &V {
+        match self.get(key) {
+            Some((_, value)) => value,
+            None => panic!("no entry holds {key:#x}: ask with `get` where there may be none"),
+        }
+    }
+}

@@ -1,0 +1,818 @@
+//! Leaves: entries in slots, their keys as 32-bit offsets where they fit.
+//!
+//! ```text
+//!            | 0                     | 4 * PACKED                    | 4 * PACKED + 12                             |
+//!   packed   | last: u32 * PACKED    | header: high, refs, len, form | first: u32 * PACKED, value: V * PACKED      |
+//!   wide     | -                     | the same                      | last, first: K * WIDE each, value: V * WIDE |
+//! ```
+//!
+//! A packed leaf holds keys with the same upper half, `high`, and keeps their lower halves; a wide one, with fewer slots, keeps
+//! whole keys. Both have the same size, so a leaf changes its form in place. Only 64-bit keys are packed; leaves of
+//! other keys are always wide. This module does not know what order or fill a leaf has to have (`tree`), nor who owns it.
+//!
+//! - **L1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
+//!   moment that it is given out to [`Unit::free`].
+//! - **L2** Every word of the two key arrays of the leaf's form is initialised. Last keys from `len` on are the highest word.
+//! - **L3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
+//!   them (`Parked` in `store`).
+//! - **L4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
+//! - **L5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots, are writable, by its only owner, from the start of each key array, if it
+//!   has as many slots as [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8
+//!   bytes whole vectors of those are as well.
+//! - **L6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
+
+use crate::node::search::{Job, SHIFTED, Search, dispatch};
+use crate::node::shape::{Shape, leaf_slots};
+use crate::node::{ALIGN, Raw, Unit, max, up};
+use crate::sync::{self, AtomicU32};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::marker::PhantomData;
+use core::mem::{align_of, offset_of, size_of};
+use core::ptr;
+
+/// A handle on a leaf. Copying it copies a pointer; it owns nothing.
+pub(crate) struct Leaf<V, K, S> {
+    at: Raw,
+    kind: PhantomData<(*const V, *const K, *const S)>,
+}
+
+impl<V, K, S> Clone for Leaf<V, K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<V, K, S> Copy for Leaf<V, K, S> {}
+impl<V, K, S> PartialEq for Leaf<V, K, S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+#[repr(C)]
+struct Header {
+    /// The upper half of a packed leaf's keys.
+    high: u32,
+    /// Owners beyond the first (Q1).
+    refs: AtomicU32,
+    len: u8,
+    /// 0: packed.
+    wide: u8,
+    /// The number of its place (B1).
+    number: u16,
+}
+
+impl<V, K: Key, S: Shape> Leaf<V, K, S> {
+    /// Slots of a packed leaf.
+    pub(crate) const PACKED: usize = leaf_slots::<S>(size_of::<V>());
+    /// The fewest entries of a leaf that is neither the first nor the last.
+    pub(crate) const MIN: usize = Self::PACKED.div_ceil(4);
+
+    const HEADER: usize = if K::IS_U64 { 4 * Self::PACKED } else { 0 };
+    /// Where the keys of a wide leaf begin, and the first keys of a packed one.
+    const KEYS: usize = up(Self::HEADER + size_of::<Header>(), align_of::<K>());
+    const PACKED_ITEMS: usize = up(2 * Self::KEYS, align_of::<V>());
+    /// Slots of a wide leaf (L6).
+    pub(crate) const WIDE: usize = {
+        if K::IS_U64 {
+            let packed = Self::PACKED_ITEMS + Self::PACKED * size_of::<V>();
+            let mut slots = (Self::PACKED + 1).div_ceil(2) + 1;
+            while slots < Self::PACKED && Self::wide_bytes(slots + 1) <= up(packed, 64) {
+                slots += 1;
+            }
+            slots
+        } else {
+            Self::PACKED
+        }
+    };
+    const WIDE_FIRST: usize = Self::KEYS + Self::WIDE * size_of::<K>();
+    const WIDE_ITEMS: usize = up(Self::WIDE_FIRST + Self::WIDE * size_of::<K>(), align_of::<V>());
+    const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<V>()));
+    pub(crate) const BYTES: usize = {
+        let wide = Self::wide_bytes(Self::WIDE);
+        if K::IS_U64 {
+            let vectors = if size_of::<V>() == 8 { 8 * up(Self::PACKED, 8) } else { 0 };
+            max(wide, Self::PACKED_ITEMS + max(vectors, Self::PACKED * size_of::<V>()))
+        } else {
+            wide
+        }
+    };
+
+    const fn wide_bytes(slots: usize) -> usize {
+        up(Self::KEYS + 2 * slots * size_of::<K>(), align_of::<V>()) + slots * size_of::<V>()
+    }
+
+    /// The handle for `at`, a leaf. It does nothing by itself: whoever reads through it vouches that the leaf is live.
+    #[inline(always)]
+    pub(crate) const fn from_raw(at: Raw) -> Self {
+        Self { at, kind: PhantomData }
+    }
+
+    #[inline(always)]
+    pub(crate) fn raw(self) -> Raw {
+        self.at
+    }
+
+    #[inline(always)]
+    fn header(self) -> *mut Header {
+        self.byte(Self::HEADER).cast()
+    }
+
+    #[inline(always)]
+    fn byte(self, offset: usize) -> *mut u8 {
+        debug_assert!(offset <= Self::BYTES);
+        // SAFETY: L1: within the allocation.
+        unsafe { self.at.as_ptr().add(offset) }
+    }
+
+    /// The words of a packed leaf: last keys, first keys.
+    #[inline(always)]
+    fn words(self) -> (*mut u32, *mut u32) {
+        (self.at.as_ptr().cast(), self.byte(Self::KEYS).cast())
+    }
+
+    /// The keys of a wide leaf: last keys, first keys.
+    #[inline(always)]
+    fn keys(self) -> (*mut K, *mut K) {
+        (self.byte(Self::KEYS).cast(), self.byte(Self::WIDE_FIRST).cast())
+    }
+
+    /// Whether the leaf is a wide one.
+    ///
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    pub(crate) unsafe fn is_wide(self) -> bool {
+        // SAFETY: L1.
+        !K::IS_U64 || unsafe { (*self.header()).wide != 0 }
+    }
+
+    /// The values.
+    ///
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    pub(crate) unsafe fn items(self) -> *mut V {
+        // SAFETY: the caller's promise.
+        let offset = if unsafe { self.is_wide() } { Self::WIDE_ITEMS } else { Self::PACKED_ITEMS };
+        self.byte(offset).cast()
+    }
+
+    /// The count of its owners (Q1).
+    ///
+    /// # Safety
+    /// The leaf is live, for as long as the count is used.
+    #[inline(always)]
+    pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
+        // SAFETY: L1.
+        unsafe { &(*self.header()).refs }
+    }
+
+    /// How many slots the leaf has in its form.
+    ///
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    pub(crate) unsafe fn slots(self) -> usize {
+        // SAFETY: the caller's promise.
+        if unsafe { self.is_wide() } { Self::WIDE } else { Self::PACKED }
+    }
+
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    pub(crate) unsafe fn len(self) -> usize {
+        sync::read(self.at, false);
+        // SAFETY: L1.
+        unsafe { (*self.header()).len as usize }
+    }
+
+    /// # Safety
+    /// The leaf is live, `len` is not above its slots, and the caller keeps L2 and L3.
+    #[inline(always)]
+    pub(crate) unsafe fn set_len(self, len: usize) {
+        sync::written(self.at);
+        // SAFETY: L1.
+        unsafe {
+            debug_assert!(len <= self.slots() && self.unseen());
+            (*self.header()).len = len as u8;
+        }
+    }
+
+    /// # Safety
+    /// The leaf is live and packed.
+    #[inline(always)]
+    unsafe fn high(self) -> u32 {
+        // SAFETY: L1.
+        unsafe { (*self.header()).high }
+    }
+
+    /// As for an inner node: what is published is not written to (Q4, U1).
+    ///
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    unsafe fn unseen(self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.refs().load(crate::sync::Ordering::Relaxed) & crate::tree::cow::PUBLISHED == 0 }
+    }
+
+    /// The last key of slot `i`.
+    ///
+    /// # Safety
+    /// The leaf is live and `i` below its slots.
+    #[inline(always)]
+    pub(crate) unsafe fn key(self, i: usize) -> K {
+        // SAFETY: L2.
+        unsafe {
+            debug_assert!(i < self.slots());
+            if self.is_wide() { *self.keys().0.add(i) } else { K::join(self.high(), *self.words().0.add(i)) }
+        }
+    }
+
+    /// The first key of slot `i`.
+    ///
+    /// # Safety
+    /// As for [`Leaf::key`].
+    #[inline(always)]
+    pub(crate) unsafe fn first(self, i: usize) -> K {
+        // SAFETY: L2.
+        unsafe {
+            debug_assert!(i < self.slots());
+            if self.is_wide() { *self.keys().1.add(i) } else { K::join(self.high(), *self.words().1.add(i)) }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Leaf::key`]; the leaf admits the key ([`Leaf::admit`]), and the caller keeps the keys in order.
+    #[inline(always)]
+    pub(crate) unsafe fn set_key(self, i: usize, key: K) {
+        sync::written(self.at);
+        // SAFETY: L1, L4 by the caller's promise.
+        unsafe {
+            debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
+            if self.is_wide() {
+                *self.keys().0.add(i) = key;
+            } else {
+                *self.words().0.add(i) = key.above(self.high());
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Leaf::set_key`].
+    #[inline(always)]
+    pub(crate) unsafe fn set_first(self, i: usize, key: K) {
+        sync::written(self.at);
+        // SAFETY: as above.
+        unsafe {
+            debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
+            if self.is_wide() {
+                *self.keys().1.add(i) = key;
+            } else {
+                *self.words().1.add(i) = key.above(self.high());
+            }
+        }
+    }
+
+    /// The value of slot `i`.
+    ///
+    /// # Safety
+    /// The leaf is live and `i` below its slots.
+    #[inline(always)]
+    pub(crate) unsafe fn value(self, i: usize) -> *mut V {
+        // SAFETY: L1: within the allocation.
+        unsafe {
+            debug_assert!(i < self.slots());
+            self.items().add(i)
+        }
+    }
+
+    /// Folds over the entries of `slots`: what form the leaf has is looked at once.
+    ///
+    /// # Safety
+    /// The leaf is live and stays as it is, and the slots are below its length.
+    #[inline(always)]
+    pub(crate) unsafe fn fold<B>(
+        self,
+        slots: impl Iterator<Item = usize>,
+        init: B,
+        mut f: impl FnMut(B, Span<K>, *mut V) -> B,
+    ) -> B {
+        let mut so_far = init;
+        // SAFETY: L2, L3.
+        unsafe {
+            let items = self.items();
+            if self.is_wide() {
+                let (lasts, firsts) = self.keys();
+                for i in slots {
+                    so_far = f(so_far, Span::new(*firsts.add(i), *lasts.add(i)), items.add(i));
+                }
+            } else {
+                let (high, (lasts, firsts)) = (self.high(), self.words());
+                for i in slots {
+                    let span = Span::new(K::join(high, *firsts.add(i)), K::join(high, *lasts.add(i)));
+                    so_far = f(so_far, span, items.add(i));
+                }
+            }
+        }
+        so_far
+    }
+
+    /// The number of last keys below `key`.
+    ///
+    /// # Safety
+    /// The leaf is live, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
+        sync::read(self.at, false);
+        // SAFETY: L2, L5.
+        unsafe {
+            if self.is_wide() {
+                F::rank(self.keys().0, Self::WIDE, key)
+            } else {
+                F::rank_words(self.words().0, Self::PACKED, key.above(self.high()))
+            }
+        }
+    }
+
+    /// The width of the widest gap of a leaf whose region starts at `start`.
+    ///
+    /// # Safety
+    /// The leaf is live and not empty, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn widest_by<F: Search>(self, start: K) -> K {
+        // SAFETY: L2.
+        unsafe {
+            let within = if self.is_wide() {
+                F::widest(self.keys().1, self.keys().0, self.len())
+            } else {
+                K::join(0, F::widest_words(self.words().1, self.words().0, Self::PACKED, self.len()))
+            };
+            self.first(0).wrapping_sub(start).max(within)
+        }
+    }
+
+    /// Which gaps of a leaf whose region starts at `start` are `least` wide or wider, which is not nothing: bit `i` for the gap before entry `i`.
+    ///
+    /// # Safety
+    /// The leaf is live and not empty, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn wide_gaps<F: Search>(self, start: K, least: K) -> u64 {
+        // SAFETY: L2.
+        unsafe {
+            let within = if self.is_wide() {
+                (1..self.len()).fold(0, |bits, i| {
+                    let gap = self.first(i).wrapping_sub(self.key(i - 1)).wrapping_sub(K::ONE);
+                    bits | u64::from(gap >= least) << i
+                })
+            } else if least.high() != 0 {
+                0
+            } else {
+                F::wide_words(self.words().1, self.words().0, Self::PACKED, self.len(), least.above(0))
+            };
+            within | u64::from(self.first(0).wrapping_sub(start) >= least)
+        }
+    }
+
+    /// [`Leaf::widest_by`] with the search in force.
+    ///
+    /// # Safety
+    /// The leaf is live and not empty.
+    #[inline]
+    pub(crate) unsafe fn widest(self, start: K) -> K {
+        struct Widest<V, K, S>(Leaf<V, K, S>, K);
+        impl<V, K: Key, S: Shape> Job<K> for Widest<V, K, S> {
+            type Out = K;
+            #[inline(always)]
+            unsafe fn run<F: Search>(self) -> K {
+                // SAFETY: the promises of both.
+                unsafe { self.0.widest_by::<F>(self.1) }
+            }
+        }
+        dispatch::<K, _>(Widest(self, start))
+    }
+
+    /// Asks for all of the leaf's lines.
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        crate::node::search::prefetch(self.at, Self::BYTES);
+    }
+
+    /// Whether keys from `low` to `high` have words in this leaf as it is.
+    ///
+    /// # Safety
+    /// The leaf is live.
+    #[inline(always)]
+    pub(crate) unsafe fn admits(self, low: K, high: K) -> bool {
+        // SAFETY: L1.
+        unsafe { self.is_wide() || (low.high() == self.high() && high.above(self.high()) < u32::MAX) }
+    }
+
+    /// Whether keys from `low` to `high` can be packed.
+    #[inline]
+    pub(crate) fn packs(low: K, high: K) -> bool {
+        K::IS_U64 && high.above(low.high()) < u32::MAX
+    }
+
+    /// Makes the leaf a packed one, if its keys and those up to `last` can be packed: whether it is one.
+    ///
+    /// # Safety
+    /// The leaf is live and not empty, `last` is not below its keys, and nothing is parked in it.
+    pub(crate) unsafe fn pack_with(self, last: K) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let first = self.first(0);
+            if !Self::packs(first, last) {
+                return false;
+            }
+            if self.is_wide() {
+                self.pack(first.high());
+            }
+        }
+        true
+    }
+
+    /// How many slots a leaf has whose keys are from `low` to `high`.
+    pub(crate) fn slots_for(low: K, high: K) -> usize {
+        if Self::packs(low, high) { Self::PACKED } else { Self::WIDE }
+    }
+
+    /// Brings the leaf into a form that has words for the keys from `low` to `high` beside its own, and `slots` slots. `false`: there is
+    /// none, and it stays as it is. `low` and `high` enclose the leaf's own keys.
+    ///
+    /// # Safety
+    /// The leaf is live, nothing is parked in it, and `slots` is not below its length.
+    #[inline]
+    pub(crate) unsafe fn admit(self, low: K, high: K, slots: usize) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (self.admits(low, high) && slots <= self.slots()) || self.reform(low, high, slots) }
+    }
+
+    /// [`Leaf::admit`] where the leaf's form will not do.
+    ///
+    /// # Safety
+    /// As there.
+    #[cold]
+    pub(crate) unsafe fn reform(self, low: K, high: K, slots: usize) -> bool {
+        // SAFETY: the caller's promise; the form has as many slots as are asked for, and words for all keys.
+        unsafe {
+            debug_assert!(slots >= self.len());
+            if Self::packs(low, high) && slots <= Self::PACKED {
+                self.pack(low.high());
+            } else if slots <= Self::WIDE {
+                self.widen();
+            } else {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Makes the leaf a packed one of keys with this upper half.
+    ///
+    /// # Safety
+    /// The leaf is live, its keys can be packed so, and nothing is parked in it.
+    unsafe fn pack(self, high: u32) {
+        // SAFETY: the caller's promise: all words and values are written within their arrays. The keys are copied out first.
+        unsafe {
+            let len = self.len();
+            debug_assert!(self.unseen());
+            let mut keys = [(0u32, 0u32); 63];
+            for (i, (last, first)) in keys.iter_mut().enumerate().take(len) {
+                (*last, *first) = (self.key(i).above(high), self.first(i).above(high));
+            }
+            let items = self.items();
+            (*self.header()).wide = 0;
+            (*self.header()).high = high;
+            ptr::copy(items, self.items(), len);
+            let (lasts, firsts) = self.words();
+            for (i, (last, first)) in keys.iter().enumerate().take(Self::PACKED) {
+                lasts.add(i).write(if i < len { *last } else { u32::MAX });
+                firsts.add(i).write(*first);
+            }
+            for i in Self::PACKED..Self::KEYS / 4 {
+                firsts.add(i).write(0); // L5
+            }
+        }
+    }
+
+    /// Makes the leaf a wide one.
+    ///
+    /// # Safety
+    /// The leaf is live, its length not above `WIDE`, and nothing is parked in it.
+    unsafe fn widen(self) {
+        // SAFETY: as for `pack`.
+        unsafe {
+            if self.is_wide() {
+                return;
+            }
+            let len = self.len();
+            debug_assert!(len <= Self::WIDE);
+            debug_assert!(self.unseen());
+            let mut keys = [(K::MAX, K::ZERO); 63];
+            for (i, (last, first)) in keys.iter_mut().enumerate().take(len) {
+                (*last, *first) = (self.key(i), self.first(i));
+            }
+            let items = self.items();
+            (*self.header()).wide = 1;
+            ptr::copy(items, self.items(), len);
+            let (lasts, firsts) = self.keys();
+            for (i, (last, first)) in keys.iter().enumerate().take(Self::WIDE) {
+                lasts.add(i).write(*last);
+                firsts.add(i).write(*first);
+            }
+        }
+    }
+
+    /// Opens a hole of `n` slots at `i`; `len` grows by `n`. The caller fills the hole at once.
+    ///
+    /// # Safety
+    /// The leaf is live, `i <= len`, `len + n` is not above its slots, and nothing is parked.
+    #[inline(always)]
+    pub(crate) unsafe fn open(self, i: usize, n: usize) {
+        // SAFETY: the caller's promise keeps every range within the arrays.
+        unsafe {
+            let len = self.len();
+            if i < len {
+                self.move_keys(i, i + n, len - i);
+                ptr::copy(self.items().add(i), self.items().add(i + n), len - i);
+            }
+            self.set_len(len + n);
+        }
+    }
+
+    /// Moves the keys of the `n` slots at `from` to `to`.
+    ///
+    /// # Safety
+    /// The leaf is live, and both places are within its slots.
+    #[inline(always)]
+    unsafe fn move_keys(self, from: usize, to: usize, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_wide() {
+                let (lasts, firsts) = self.keys();
+                ptr::copy(lasts.add(from), lasts.add(to), n);
+                ptr::copy(firsts.add(from), firsts.add(to), n);
+            } else {
+                let (lasts, firsts) = self.words();
+                ptr::copy(lasts.add(from), lasts.add(to), n);
+                ptr::copy(firsts.add(from), firsts.add(to), n);
+            }
+        }
+    }
+
+    /// Puts an entry into slot `i` of a packed leaf, before what stands there.
+    ///
+    /// # Safety
+    /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
+        // SAFETY: the caller's promise keeps every range within the arrays.
+        unsafe {
+            let (lasts, firsts) = self.words();
+            let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
+            F::insert_word(lasts, Self::PACKED, i, span.last.low());
+            F::insert_word(firsts, Self::PACKED, i, span.first.low());
+            F::open_value(items, Self::PACKED, len, i);
+            items.add(i).write(value);
+            self.set_len(len + 1);
+        }
+    }
+
+    /// Fills slot `i` of a packed leaf, without a look at what form it has.
+    ///
+    /// # Safety
+    /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf admits the keys.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_words(self, i: usize, span: Span<K>, value: V) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (lasts, firsts) = self.words();
+            lasts.add(i).write(span.last.low());
+            firsts.add(i).write(span.first.low());
+            self.byte(Self::PACKED_ITEMS).cast::<V>().add(i).write(value);
+        }
+    }
+
+    /// Takes the entry in slot `i` out of a packed leaf.
+    ///
+    /// # Safety
+    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor has what `F` uses.
+    #[inline(always)]
+    pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
+        // SAFETY: the caller's promise keeps every range within the arrays; L2 is restored by closing.
+        unsafe {
+            let (lasts, firsts) = self.words();
+            let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
+            let value = ptr::read(items.add(i));
+            F::close_value(items, Self::PACKED, len, i);
+            F::remove_word(lasts, Self::PACKED, len, i);
+            F::remove_word(firsts, Self::PACKED, len, i);
+            self.set_len(len - 1);
+            value
+        }
+    }
+
+    /// The upper half of a packed leaf's keys, and its words: last keys, first keys.
+    ///
+    /// # Safety
+    /// The leaf is live. `None`: it is a wide one.
+    #[inline(always)]
+    pub(crate) unsafe fn packed(self) -> Option<(u32, *const u32, *const u32)> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.is_wide() {
+                return None;
+            }
+            let (lasts, firsts) = self.words();
+            Some((self.high(), lasts, firsts))
+        }
+    }
+
+    /// Fills slot `i` of a hole.
+    ///
+    /// # Safety
+    /// The leaf is live, admits the keys, and slot `i` is in a hole (its value is not initialised).
+    #[inline(always)]
+    pub(crate) unsafe fn fill(self, i: usize, last: K, first: K, value: V) {
+        // SAFETY: the caller's promise; L1.
+        unsafe {
+            self.set_key(i, last);
+            self.set_first(i, first);
+            self.value(i).write(value);
+        }
+    }
+
+    /// Closes the hole of `n` slots at `i`, whose values have been moved out; `len` shrinks by `n`.
+    ///
+    /// # Safety
+    /// The leaf is live, and `i + n <= len`.
+    #[inline(always)]
+    pub(crate) unsafe fn close(self, i: usize, n: usize) {
+        // SAFETY: the caller's promise keeps the range within the array.
+        unsafe {
+            ptr::copy(self.items().add(i + n), self.items().add(i), self.len() - i - n);
+            self.close_keys(i, n);
+        }
+    }
+
+    /// [`Leaf::close`] for the keys alone: where the values are, the caller knows.
+    ///
+    /// # Safety
+    /// As for [`Leaf::close`].
+    #[inline(always)]
+    pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
+        // SAFETY: the caller's promise keeps every range within the arrays; L2 is restored for the slots that fall free.
+        unsafe {
+            let len = self.len();
+            self.move_keys(i + n, i, len - i - n);
+            self.blank(len - n, len);
+            self.set_len(len - n);
+        }
+    }
+
+    /// Whether L2 holds behind the length.
+    ///
+    /// # Safety
+    /// The leaf is live.
+    pub(crate) unsafe fn is_blank(self) -> bool {
+        // SAFETY: L2.
+        unsafe {
+            (self.len()..self.slots()).all(|i| {
+                if self.is_wide() { *self.keys().0.add(i) == K::MAX } else { *self.words().0.add(i) == u32::MAX }
+            })
+        }
+    }
+
+    /// Restores L2 for the slots `from..to`.
+    ///
+    /// # Safety
+    /// The leaf is live and `to` not above its slots.
+    #[inline(always)]
+    pub(crate) unsafe fn blank(self, from: usize, to: usize) {
+        for i in from..to {
+            // SAFETY: the caller's promise.
+            unsafe {
+                if self.is_wide() {
+                    *self.keys().0.add(i) = K::MAX;
+                } else {
+                    *self.words().0.add(i) = u32::MAX;
+                }
+            }
+        }
+    }
+
+    /// Makes fresh memory a leaf of the form and the words of `from`, without a value, and of no length.
+    ///
+    /// # Safety
+    /// Both are live and different, and this one holds nothing.
+    pub(crate) unsafe fn init_as(self, from: Self) {
+        // SAFETY: the caller's promise: L2 and L5 hold here as they do there. Not the header as a whole: other owners may be counting
+        // there (Q1).
+        unsafe {
+            sync::read(from.at, false);
+            let (high, wide) = ((*from.header()).high, (*from.header()).wide);
+            if from.is_wide() {
+                let keys = Self::WIDE_ITEMS - Self::KEYS;
+                ptr::copy_nonoverlapping(from.byte(Self::KEYS), self.byte(Self::KEYS), keys);
+            } else {
+                let (mine, theirs) = (self.words(), from.words());
+                ptr::copy_nonoverlapping(theirs.0, mine.0, Self::PACKED);
+                ptr::copy_nonoverlapping(theirs.1, mine.1, Self::KEYS / 4);
+            }
+            let number = self.number().read();
+            self.header().write(Header { high, refs: AtomicU32::new(0), len: 0, wide, number });
+        }
+        sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
+    }
+
+    /// Moves the slots `from..from + n` of this leaf to slot `at` of `other`, where they overwrite what is uninitialised.
+    /// Lengths and blanks are the caller's.
+    ///
+    /// # Safety
+    /// Both leaves are live and different; the slots are initialised here and their values moved out there; `other` admits their keys.
+    pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
+        // SAFETY: the caller's promise: both ranges are within their arrays, and the leaves do not overlap.
+        unsafe {
+            debug_assert!(from + n <= self.slots() && at + n <= other.slots());
+            if !self.is_wide() && !other.is_wide() && self.high() == other.high() {
+                let (mine, theirs) = (self.words(), other.words());
+                ptr::copy_nonoverlapping(mine.0.add(from), theirs.0.add(at), n);
+                ptr::copy_nonoverlapping(mine.1.add(from), theirs.1.add(at), n);
+            } else {
+                for i in 0..n {
+                    other.set_key(at + i, self.key(from + i));
+                    other.set_first(at + i, self.first(from + i));
+                }
+            }
+            ptr::copy_nonoverlapping(self.items().add(from), other.items().add(at), n);
+        }
+    }
+
+    /// Takes over the form of `from`, without a word of it.
+    ///
+    /// # Safety
+    /// Both are live; this one is empty, as [`Unit::init`] leaves it.
+    pub(crate) unsafe fn take_form(self, from: Self) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if from.is_wide() {
+                self.widen();
+            } else {
+                (*self.header()).high = from.high();
+            }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
+    const BYTES: usize = Self::BYTES;
+    const ALIGN: usize = {
+        assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63);
+        // L5: who shifts words by vectors writes whole ones from the start of either array.
+        let shifted = SHIFTED.0 <= Self::PACKED && Self::PACKED <= SHIFTED.1;
+        assert!(!K::IS_U64 || !shifted || Self::KEYS >= up(4 * Self::PACKED, 64));
+        Self::ALIGN
+    };
+
+    unsafe fn init(self) {
+        // SAFETY: L1: the bytes written are within the allocation; this is what L2 and L3 ask of an empty leaf.
+        unsafe {
+            let number = self.number().read();
+            if K::IS_U64 {
+                let (lasts, firsts) = self.words();
+                for i in 0..Self::KEYS / 4 {
+                    lasts.add(i).write(u32::MAX);
+                    firsts.add(i).write(0); // what stands behind the first keys, too (L5)
+                }
+            } else {
+                let (lasts, firsts) = self.keys();
+                for i in 0..Self::WIDE {
+                    lasts.add(i).write(K::MAX);
+                    firsts.add(i).write(K::ZERO);
+                }
+            }
+            self.header().write(Header { high: 0, refs: AtomicU32::new(0), len: 0, wide: 0, number });
+        }
+        sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
+    }
+
+    fn number(self) -> *mut u16 {
+        // SAFETY: L1: within the allocation.
+        unsafe { &raw mut (*self.header()).number }
+    }
+
+    fn link(self) -> *mut Option<Raw> {
+        const { assert!(Self::KEYS + size_of::<Option<Raw>>() <= Self::BYTES) };
+        self.byte(Self::KEYS).cast()
+    }
+
+    fn raw(self) -> Raw {
+        self.at
+    }
+
+    fn from_raw(at: Raw) -> Self {
+        Self::from_raw(at)
+    }
+}

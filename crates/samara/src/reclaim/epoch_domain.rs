@@ -1,0 +1,247 @@
+//! Epochs with the fence moved to the writer: a list of records, one for each registration, that says who looks, and since when. Knows nothing of
+//! threads, of `std`, or of how its two barriers are made ([`Barriers`]).
+//!
+//! - **E1** A record says 0 while its thread has no guard, else the epoch of the outermost: one that was current when it was made, or before.
+//! - **E2** `pins` and `ended` are touched by the thread alone that has taken the record. It is given back once there is neither guard nor registration.
+//! - **E3** Records stay until the domain goes, and are used again. Their list only grows, at its head.
+//! - **E4** The epoch never falls and is never 0. At its highest value it stays: then stamps pass only where nobody looks at all.
+//!
+//! # Why a stamp that has passed means that nobody sees
+//! A reader and a writer, in program order; `e` is the epoch that the reader found, `s` the one of the stamp:
+//!
+//! ```text
+//!   pin    R1  load epoch, Acquire: e              unlink  W1  stores, Release
+//!          R2  record := e, Release                stamp   W2  epoch: s becomes s + 1, Release
+//!          RB  light barrier                               WB  heavy barrier
+//!   look   R3  loads, Acquire                      passed  W3  load record, Acquire: 0, or above s
+//!   unpin  R4  record := 0, Release                free    W4
+//! ```
+//!
+//! A light and a heavy barrier are ordered as two SeqCst fences are: RB before WB, or WB before RB.
+//!
+//! - *WB before RB.* What comes before WB is seen behind RB: R3 loads what W1 stored, or what is later. The reader is one that sees what happened before the stamp.
+//! - *RB before WB.* What comes before RB is seen behind WB: W3 loads R2's store or a later one of that record, and finds the record, since it was pushed before
+//!   R2. Three cases:
+//!     - *R2's store, and e ≤ s:* not passed.
+//!     - *R2's store, and e > s:* R1 loaded what W2 stored, or a later one of the additions, which belong to W2's release sequence. So R1 (Acquire) pairs with W2
+//!       (Release), W1 happens before R3, and R3 sees it.
+//!     - *A later store to the record:* that is R4, or what its next guard stored (R2 of that one). Both are Release stores behind R3 in program order (or behind it by
+//!       way of `taken`, where another thread has the record now: Release in `release`, Acquire in `register`), and W3 is an Acquire: R3 happens before W4.
+//!
+//! R2 is a Release for this last case alone: a reader that is back already must not hide that it was gone.
+
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering};
+use alloc::boxed::Box;
+use core::marker::PhantomData;
+use core::ptr;
+
+/// The two barriers of a domain. Every light one is ordered with every heavy one, as if both were SeqCst fences.
+///
+/// # Safety
+/// They are, where `heavy` returns `true`.
+pub(crate) unsafe trait Barriers {
+    /// The reader's, once for each outermost guard.
+    fn light(&self);
+    /// The writer's. `false`: it could not be made.
+    fn heavy(&self) -> bool;
+}
+
+/// One registration's, on a line of its own: two lines, since processors fetch them in pairs.
+#[repr(align(128))]
+struct Record {
+    /// E1.
+    active: AtomicUsize,
+    /// Guards that live. 64 bits, so that guards that are leaked cannot bring it round to 0.
+    pins: Cell<u64>,
+    /// Its registration is gone.
+    ended: Cell<bool>,
+    taken: AtomicBool,
+    /// Written before the record is pushed, never after.
+    next: Cell<*const Record>,
+}
+
+impl Record {
+    /// Gives it back.
+    fn release(&self) {
+        // Release: pairs with the Acquire in `register`, so that who takes the record next comes after all that was done with it.
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+/// Readers that are registered together, and their epoch.
+#[repr(align(128))]
+pub(crate) struct Domain<B> {
+    epoch: AtomicUsize,
+    barriers: B,
+    records: AtomicPtr<Record>,
+}
+
+/// A moment of the writer's.
+#[derive(Debug)]
+pub(crate) struct Stamp {
+    epoch: usize,
+    /// Whether the heavy barrier was made then. Else it has to be before the records are looked at.
+    fenced: bool,
+}
+
+// SAFETY: E2: the cells of a record are its taker's alone, but for `next`, which nobody writes once it can be found (E3). Records are owned by the domain.
+unsafe impl<B: Send> Send for Domain<B> {}
+// SAFETY: as above.
+unsafe impl<B: Sync> Sync for Domain<B> {}
+
+impl<B> Domain<B> {
+    /// Nobody is registered.
+    #[cfg(any(not(loom), feature = "shared"))]
+    pub(crate) const fn new(barriers: B) -> Self {
+        Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    /// Nobody is registered. Loom's atomics, which this file has in samara-models, cannot be made by a `const fn`.
+    #[cfg(not(any(not(loom), feature = "shared")))]
+    pub(crate) fn new(barriers: B) -> Self {
+        Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    pub(crate) fn barriers(&self) -> &B {
+        &self.barriers
+    }
+
+    /// The records, newest first.
+    fn records(&self) -> impl Iterator<Item = &Record> {
+        // Acquire: pairs with the Release of the push, of this record and by its release sequence of those behind it.
+        let mut at: *const Record = self.records.load(Ordering::Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: E3: records live as long as the domain, which is borrowed.
+            let record = unsafe { at.as_ref() }?;
+            at = record.next.get();
+            Some(record)
+        })
+    }
+
+    /// A record that nobody has, or a new one.
+    fn take(&self) -> &Record {
+        for record in self.records() {
+            // Relaxed: only a hint. Acquire: pairs with the Release in `release`.
+            if !record.taken.load(Ordering::Relaxed)
+                && record.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                record.ended.set(false);
+                return record;
+            }
+        }
+        let mut head = self.records.load(Ordering::Relaxed);
+        let record = Box::into_raw(Box::new(Record {
+            active: AtomicUsize::new(0),
+            pins: Cell::new(0),
+            ended: Cell::new(false),
+            taken: AtomicBool::new(true),
+            next: Cell::new(head),
+        }));
+        // SAFETY: E3: it lives as long as the domain.
+        let fresh = unsafe { &*record };
+        // Release: pairs with the Acquire in `records`. Relaxed: what is behind the head is not looked at here.
+        while let Err(now) = self.records.compare_exchange_weak(head, record, Ordering::Release, Ordering::Relaxed) {
+            head = now;
+            fresh.next.set(head);
+        }
+        fresh
+    }
+
+    /// One more reader.
+    pub(crate) fn register(&self) -> Registration<'_, B> {
+        Registration { domain: self, record: self.take(), here: PhantomData }
+    }
+}
+
+impl<B: Barriers> Domain<B> {
+    /// A moment, after what was unlinked before the call.
+    pub(crate) fn stamp(&self) -> Stamp {
+        // Release: W2, pairs with R1. Relaxed else: nothing is read by way of the epoch here. E4: at its highest value it stays.
+        let added = self.epoch.fetch_update(Ordering::Release, Ordering::Relaxed, |epoch| epoch.checked_add(1));
+        let epoch = added.unwrap_or_else(|highest| highest);
+        Stamp { epoch, fenced: self.barriers.heavy() }
+    }
+
+    /// Whether no guard is left that might see what was unlinked before the stamp. One look at each record.
+    pub(crate) fn has_passed(&self, stamp: &Stamp) -> bool {
+        if !stamp.fenced && !self.barriers.heavy() {
+            return false;
+        }
+        self.records().all(|record| {
+            // Acquire: W3, pairs with R2 and R4.
+            let active = record.active.load(Ordering::Acquire);
+            active == 0 || active > stamp.epoch
+        })
+    }
+}
+
+impl<B> Drop for Domain<B> {
+    fn drop(&mut self) {
+        let mut at = self.records.load(Ordering::Acquire);
+        while !at.is_null() {
+            // SAFETY: E3; registrations and pins borrow the domain, so none is left, and each record is in the list once.
+            let record = unsafe { Box::from_raw(at) };
+            at = record.next.get().cast_mut();
+        }
+    }
+}
+
+/// A record that is taken, by one thread, which it does not leave.
+pub(crate) struct Registration<'d, B> {
+    domain: &'d Domain<B>,
+    record: &'d Record,
+    here: PhantomData<*mut ()>,
+}
+
+impl<'d, B: Barriers> Registration<'d, B> {
+    /// May be nested: only the outermost says so to the writer.
+    #[inline]
+    pub(crate) fn pin(&self) -> Pin<'d> {
+        let record = self.record;
+        let pins = record.pins.get();
+        record.pins.set(pins + 1);
+        if pins == 0 {
+            // Acquire: R1, pairs with W2. Release: R2, pairs with W3.
+            let epoch = self.domain.epoch.load(Ordering::Acquire);
+            record.active.store(epoch, Ordering::Release);
+            self.domain.barriers.light();
+        }
+        Pin { record, here: PhantomData }
+    }
+}
+
+impl<B> Drop for Registration<'_, B> {
+    fn drop(&mut self) {
+        if self.record.pins.get() == 0 {
+            self.record.release();
+        } else {
+            self.record.ended.set(true);
+        }
+    }
+}
+
+/// While it lives its thread looks.
+pub(crate) struct Pin<'d> {
+    record: &'d Record,
+    here: PhantomData<*mut ()>,
+}
+
+impl Drop for Pin<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let record = self.record;
+        let pins = record.pins.get() - 1;
+        record.pins.set(pins);
+        if pins == 0 {
+            // Release: R4, pairs with W3.
+            record.active.store(0, Ordering::Release);
+            if record.ended.get() {
+                record.release();
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "epoch_domain_tests.rs"]
+mod tests;

@@ -1,0 +1,217 @@
+//! Reclamation whose readers make no fence: the writer makes it for them, by membarrier(2). The protocol is in `epoch_domain`; this module
+//! chooses the barriers, holds the process's two domains, and finds a thread's registration.
+//!
+//! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`:
+//! between its entry and its return each running thread of the process passes through a state where its memory accesses match program
+//! order, and others are in one. That is the pairing that membarrier(2) gives in its table: `barrier()` with `membarrier()`, ordered as two
+//! full barriers are.
+//!
+//! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems, without `std`, and under Miri, which has
+//! no such call.
+//!
+//! - **M1** Which of the two a domain has is decided before anybody can register with it, and stays.
+//! - **M2** A registration of the domain for all is made only after the process is registered for the expedited command, where it is expedited.
+//! - **M3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be
+//!   installed later than M1). `refused` says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`] tells.
+
+#[cfg(feature = "std")]
+use crate::reclaim::PinHere;
+use crate::reclaim::Reclaim;
+use crate::reclaim::epoch_domain::{Barriers, Domain, Pin, Registration, Stamp};
+use crate::sync::{AtomicBool, Ordering, compiler_fence, fence};
+use core::fmt;
+
+/// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2), else with fences.
+///
+/// A guard costs a load from a cache line that writers change, and a few stores to memory of its thread's own. A stamp costs a system call that
+/// interrupts the process's running threads for a moment. Asking whether one has passed reads one record for each registration that there ever
+/// was at once. A guard that lives long holds up only what was taken out while it lived, or while another one of its thread did that overlaps
+/// with it. All values made by [`new`](Self::new) share one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
+/// each thread, used again when it ends.
+///
+/// In a child of `fork` the guards that other threads held are never dropped: what is taken out after it is kept there.
+///
+/// A filter of system calls that is installed later may refuse the call to the threads that it is for, after it was granted first. Then no
+/// stamp passes that such a thread asks about: what it takes out stays (a map's [`pending`](crate::SharedRangeMap::pending) tells how much), until
+/// a thread asks that may make the call. Readers that go without a fence cannot be made to make one afterwards. [`is_expedited`](Self::is_expedited)
+/// tells `false` then. A program that installs such a filter takes [`fenced`](Self::fenced) from the start.
+#[derive(Clone, Copy)]
+pub struct Membarrier {
+    domain: &'static Domain<Kind>,
+}
+
+/// A registration with a [`Membarrier`].
+pub struct MembarrierReader(Registration<'static, Kind>);
+
+/// While it lives, what its thread may see through a [`Membarrier`] stays.
+pub struct MembarrierGuard(#[expect(dead_code, reason = "for its drop")] Pin<'static>);
+
+/// A moment of a [`Membarrier`].
+#[derive(Debug)]
+pub struct MembarrierStamp(Stamp);
+
+/// Which barriers: M1.
+struct Kind {
+    expedited: bool,
+    /// Whether the last heavy barrier was refused (M3).
+    refused: AtomicBool,
+}
+
+impl Kind {
+    const fn new(expedited: bool) -> Self {
+        Kind { expedited, refused: AtomicBool::new(false) }
+    }
+}
+
+// SAFETY: head: both forms order each light barrier with each heavy one. M2, M3.
+unsafe impl Barriers for Kind {
+    #[inline]
+    fn light(&self) {
+        if self.expedited { compiler_fence(Ordering::SeqCst) } else { fence(Ordering::SeqCst) }
+    }
+
+    fn heavy(&self) -> bool {
+        if self.expedited {
+            let made = system::barrier();
+            // Relaxed: it says nothing of other memory. Stored to where it changes only: readers load from the same line.
+            if self.refused.load(Ordering::Relaxed) == made {
+                self.refused.store(!made, Ordering::Relaxed);
+            }
+            return made;
+        }
+        fence(Ordering::SeqCst);
+        true
+    }
+}
+
+static FENCED: Domain<Kind> = Domain::new(Kind::new(false));
+
+/// The domain for all.
+#[cfg(feature = "std")]
+static DEFAULT: crate::sync::LazyLock<Domain<Kind>> =
+    crate::sync::LazyLock::new(|| Domain::new(Kind::new(system::register())));
+
+#[cfg(feature = "std")]
+std::thread_local! {
+    static HERE: Registration<'static, Kind> = DEFAULT.register();
+    static HERE_FENCED: Registration<'static, Kind> = FENCED.register();
+}
+
+impl Membarrier {
+    /// With membarrier(2), where the kernel has it and allows it; else as [`Membarrier::fenced`].
+    pub fn new() -> Self {
+        #[cfg(feature = "std")]
+        return Membarrier { domain: &DEFAULT };
+        #[cfg(not(feature = "std"))]
+        return Self::fenced();
+    }
+
+    /// With fences, whatever the kernel has: for a process that stores often and looks seldom, or whose threads must not be interrupted.
+    pub const fn fenced() -> Self {
+        Membarrier { domain: &FENCED }
+    }
+
+    /// Whether its readers go without a fence, and the kernel makes the writers' barrier. `false` from the moment on at which it has
+    /// refused that to a thread, until one is granted it again.
+    pub fn is_expedited(&self) -> bool {
+        let kind = self.domain.barriers();
+        kind.expedited && !kind.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Membarrier {
+    fn default() -> Self {
+        Membarrier::new()
+    }
+}
+
+impl fmt::Debug for Membarrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Membarrier").field("expedited", &self.is_expedited()).finish()
+    }
+}
+
+impl fmt::Debug for MembarrierReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MembarrierReader").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for MembarrierGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MembarrierGuard").finish_non_exhaustive()
+    }
+}
+
+// SAFETY: the argument in the head of `epoch_domain`. Guards stay in their thread, as registrations do, and the domain lives for ever.
+unsafe impl Reclaim for Membarrier {
+    /// Its stamps interrupt readers: seldom, then.
+    const BATCH: usize = 1024;
+    type Reader = MembarrierReader;
+    type Guard = MembarrierGuard;
+    type Stamp = MembarrierStamp;
+
+    fn reader(&self) -> MembarrierReader {
+        MembarrierReader(self.domain.register())
+    }
+
+    #[inline]
+    fn pin(&self, reader: &MembarrierReader) -> MembarrierGuard {
+        MembarrierGuard(reader.0.pin())
+    }
+
+    fn stamp(&self) -> MembarrierStamp {
+        MembarrierStamp(self.domain.stamp())
+    }
+
+    fn has_passed(&self, stamp: &MembarrierStamp) -> bool {
+        self.domain.has_passed(&stamp.0)
+    }
+}
+
+#[cfg(feature = "std")]
+impl PinHere for Membarrier {
+    #[inline]
+    fn pin_here(&self) -> MembarrierGuard {
+        let here = if core::ptr::eq(self.domain, &FENCED) { &HERE_FENCED } else { &HERE };
+        // A thread that is ending, and has no registration any more: one for this guard.
+        MembarrierGuard(here.try_with(Registration::pin).unwrap_or_else(|_| self.domain.register().pin()))
+    }
+}
+
+/// membarrier(2).
+#[cfg(all(feature = "std", target_os = "linux", not(miri)))]
+mod system {
+    // As in <linux/membarrier.h>; the libc crate has them for Android alone.
+    const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+    const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+
+    fn call(command: libc::c_int) -> bool {
+        let none: libc::c_int = 0;
+        // SAFETY: the call takes a command, flags and a processor's number, and touches no memory of the caller's.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
+    }
+
+    /// Registers the process, and tries the command once: whether it can be used.
+    pub(super) fn register() -> bool {
+        call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED)
+    }
+
+    /// The heavy barrier. Registers anew where it must: whether a child of `fork` is registered is written nowhere.
+    pub(super) fn barrier() -> bool {
+        call(PRIVATE_EXPEDITED) || register()
+    }
+}
+
+/// Nothing to be had.
+#[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
+mod system {
+    #[cfg(feature = "std")]
+    pub(super) fn register() -> bool {
+        false
+    }
+
+    pub(super) fn barrier() -> bool {
+        false
+    }
+}

@@ -1,0 +1,181 @@
+//! Freed nodes whose values are still to be dropped: a value's drop is foreign code, and runs when nothing is held that it could wait for.
+//! The leaves' memory then goes back to those who store. Knows nothing of when nodes are free (`limbo`).
+//!
+//! - **V1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns goes when it is dropped there, once.
+//! - **V2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the next one. Leaves are put there one by one and
+//!   taken all at once, so a head that is exchanged is the one that was linked to.
+//!
+//! Orderings: a leaf is put with Release and taken with Acquire: what was done to it happened before. Each put exchanges the head, so it
+//! passes on what the puts before it have released.
+
+use crate::node::leaf::Leaf;
+use crate::node::pool::Spare;
+use crate::node::shape::Shape;
+use crate::node::{Raw, Unit};
+use crate::shared::publish::most;
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering, freed};
+use crate::tree::cow::let_go;
+use crate::tree::free::Subtree;
+use crate::tree::retired::{Fate, Retired};
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::mem;
+use core::ptr;
+
+/// Dropped where the values' drops may run.
+pub(crate) struct Freed<'m, V, K: Key, S: Shape> {
+    nodes: Vec<Retired>,
+    returned: &'m Returned<V, K, S>,
+    owns: PhantomData<(V, K, S)>,
+}
+
+impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
+    pub(crate) const fn new(returned: &'m Returned<V, K, S>) -> Self {
+        Freed { nodes: Vec::new(), returned, owns: PhantomData }
+    }
+
+    pub(crate) fn returned(&self) -> &'m Returned<V, K, S> {
+        self.returned
+    }
+
+    /// Whether a node's values have drops to be run.
+    #[inline(always)]
+    pub(crate) fn takes(fate: Fate) -> bool {
+        mem::needs_drop::<V>() && fate == Fate::GivenUp
+    }
+
+    /// Room for one more.
+    pub(crate) fn reserve(&mut self) -> Result<(), AllocError> {
+        self.nodes.try_reserve(1).map_err(|_| AllocError)
+    }
+
+    /// Takes over a node, for which there is room.
+    ///
+    /// # Safety
+    /// V1: the map has given it up, no reader can see it, and the caller does not use it any more.
+    pub(crate) unsafe fn take(&mut self, node: Retired) {
+        debug_assert!(self.nodes.len() < self.nodes.capacity());
+        self.nodes.push(node);
+    }
+
+    /// Takes over what `other` has. Where there is no memory to note it, what there is goes now.
+    pub(crate) fn append(&mut self, mut other: Self) {
+        if self.nodes.try_reserve(other.nodes.len()).is_ok() {
+            self.nodes.append(&mut other.nodes);
+        }
+    }
+
+    /// Drops what is there.
+    pub(crate) fn clear(&mut self) {
+        drop(mem::replace(self, Freed::new(self.returned)));
+    }
+}
+
+impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
+    fn drop(&mut self) {
+        while let Some(Retired { at, level, .. }) = self.nodes.pop() {
+            // While a value's drop unwinds, this one goes on.
+            let mut rest = Freed { nodes: mem::take(&mut self.nodes), ..Freed::new(self.returned) };
+            if level > 0 {
+                drop(Subtree::<V, K, S>::new(at, usize::from(level)));
+            } else {
+                // SAFETY: V1: the node is live, and one owner's share of it is ours to give up.
+                unsafe { empty(Leaf::from_raw(at), self.returned) };
+            }
+            self.nodes = mem::take(&mut rest.nodes);
+        }
+    }
+}
+
+/// Gives up a leaf: if that was the last owner, its values are dropped, and its memory is returned.
+///
+/// # Safety
+/// The leaf is live, and the caller gives up an owner's share of it.
+unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V, K, S>) {
+    /// Also where a value's drop panics.
+    struct Return<'r, V, K: Key, S: Shape>(Leaf<V, K, S>, &'r Returned<V, K, S>);
+    impl<V, K: Key, S: Shape> Drop for Return<'_, V, K, S> {
+        fn drop(&mut self) {
+            // SAFETY: the leaf is live and nobody else's, and its values are gone.
+            unsafe { self.1.put(self.0) };
+        }
+    }
+    // SAFETY: the caller's promise; Q1: who was the last owner has the leaf alone. L3: its first `len` values are initialised.
+    unsafe {
+        if let_go(leaf.refs()) {
+            let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());
+            let _return = Return(leaf, returned);
+            ptr::drop_in_place(values);
+        }
+    }
+}
+
+/// Leaves whose values have been dropped, for those who store next.
+pub(crate) struct Returned<V, K: Key, S: Shape> {
+    head: AtomicPtr<u8>,
+    /// How many there are, or are about to be.
+    len: AtomicUsize,
+    kind: PhantomData<(V, K, S)>,
+}
+
+impl<V, K: Key, S: Shape> Returned<V, K, S> {
+    pub(crate) const fn new() -> Self {
+        Returned { head: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0), kind: PhantomData }
+    }
+
+    /// # Safety
+    /// The leaf is live and nobody else's, and holds no value.
+    unsafe fn put(&self, leaf: Leaf<V, K, S>) {
+        // SAFETY: the caller's promise; V2.
+        unsafe {
+            if leaf.number().read() != 0 {
+                return leaf.free();
+            }
+            // Relaxed: a count, which orders nothing.
+            if self.len.fetch_add(1, Ordering::Relaxed) >= most(Leaf::<V, K, S>::BYTES) {
+                self.len.fetch_sub(1, Ordering::Relaxed);
+                return leaf.free();
+            }
+            freed(leaf.raw(), Leaf::<V, K, S>::BYTES);
+            // Relaxed: what is behind the head is not looked at here.
+            let mut head = self.head.load(Ordering::Relaxed);
+            loop {
+                leaf.link().write_unaligned(Raw::new(head));
+                // Release: pairs with the Acquire in `take`.
+                match self.head.compare_exchange_weak(head, leaf.raw().as_ptr(), Ordering::Release, Ordering::Relaxed) {
+                    Ok(_) => return,
+                    Err(now) => head = now,
+                }
+            }
+        }
+    }
+
+    /// Gives all of them to `to`, which keeps them or frees them.
+    #[inline]
+    pub(crate) fn take(&self, to: &mut Spare<Leaf<V, K, S>>) {
+        if self.head.load(Ordering::Relaxed).is_null() {
+            return;
+        }
+        // Acquire: pairs with the Release in `put`.
+        let mut at = Raw::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
+        while let Some(raw) = at {
+            let leaf = Leaf::from_raw(raw);
+            // SAFETY: V2: linked by `put`, and ours since the swap.
+            unsafe {
+                at = leaf.link().read_unaligned();
+                self.len.fetch_sub(1, Ordering::Relaxed);
+                to.give(leaf);
+            }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Drop for Returned<V, K, S> {
+    fn drop(&mut self) {
+        let mut last = Spare::new();
+        last.pool(u32::MAX);
+        self.take(&mut last);
+    }
+}

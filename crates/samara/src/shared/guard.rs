@@ -1,0 +1,182 @@
+//! Readers of a shared map: a registration, and the guard to look through. Knows the promises; why they hold, `publish` says.
+
+use crate::map::RangeMap;
+use crate::node::shape::{Normal, Shape};
+use crate::reclaim::Reclaim;
+use crate::reclaim::crossbeam::Epoch;
+use crate::shared::SharedRangeMap;
+use crate::shared::cursor::SharedCursor;
+use crate::shared::iter::SharedRange;
+use crate::tree::{Tree, find, value_or};
+use crate::types::error::AllocError;
+use crate::types::gap::{End, GapQuery};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::mem::ManuallyDrop;
+
+/// A reader's registration: see [`SharedRangeMap::reader`].
+pub struct SharedReader<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
+    pub(crate) reader: R::Reader,
+}
+
+impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedReader<'m, V, K, R, S> {
+    /// From here on the thread may look, until the guard is dropped.
+    #[inline]
+    pub fn pin(&self) -> SharedGuard<'m, V, K, R, S> {
+        SharedGuard { map: self.map, _pinned: self.map.reclaim.pin(&self.reader) }
+    }
+}
+
+/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it shows lives as long as it is borrowed. For what it has
+/// not (`covers`, `gaps`, `check` and the like) take a [`snapshot`](Self::snapshot); [`len`](SharedRangeMap::len) is the map's.
+pub struct SharedGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
+    pub(crate) _pinned: R::Guard,
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
+    /// The entry that holds `key`: its range and its value, at one instant. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
+        let (root, height) = self.map.published.load()?;
+        // SAFETY: pinned; `find` gives an entry's slot.
+        unsafe {
+            let (leaf, slot) = find::<V, K, S>(root, height, key)?;
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
+        }
+    }
+
+    /// The value at `key`, or `default` where no entry holds it: [`RangeMap::get_or`], at one instant. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
+        let Some((root, height)) = self.map.published.load() else { return default };
+        // SAFETY: pinned for as long as `self` is borrowed.
+        unsafe { value_or(find::<V, K, S>(root, height, key), key, default) }
+    }
+
+    /// Whether an entry holds `key`. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The entry that holds `key`, or the first one above it, as a walk finds it. O(log n).
+    #[must_use]
+    pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.range(Span::new(key, K::MAX)).next()
+    }
+
+    /// The entry that holds `key`, or the last one below it, as a walk finds it. O(log n).
+    #[must_use]
+    pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.range(Span::new(K::MIN, key)).next_back()
+    }
+
+    /// The first entry. O(log n).
+    #[must_use]
+    pub fn first(&self) -> Option<(Span<K>, &V)> {
+        self.iter().next()
+    }
+
+    /// The last entry. O(log n).
+    #[must_use]
+    pub fn last(&self) -> Option<(Span<K>, &V)> {
+        self.iter().next_back()
+    }
+
+    /// All entries, ascending; from both ends. O(log n) to begin, O(1) amortised a step.
+    pub fn iter(&self) -> SharedRange<'_, V, K, S> {
+        self.range(Span::FULL)
+    }
+
+    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the window holds no key.
+    /// O(log n) to begin, O(1) amortised a step.
+    pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, V, K, S> {
+        // SAFETY: pinned for as long as `self` is borrowed.
+        unsafe { SharedRange::new(&self.map.published, window.into()) }
+    }
+
+    /// A cursor that stands at `key`. O(log n).
+    pub fn cursor(&self, key: K) -> SharedCursor<'_, V, K, S> {
+        // SAFETY: pinned for as long as `self` is borrowed.
+        unsafe { SharedCursor::new(&self.map.published, key) }
+    }
+
+    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the search; another one that was free
+    /// throughout, and lies nearer to the end where the search begins, is not passed over.
+    ///
+    /// O(log n) as [`RangeMap::find_gap`] is, and one step more for each gap on the way that a store has just taken; O(n log n) for keys
+    /// that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
+    #[must_use]
+    pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        if !K::ATOMIC {
+            return self.find_gap_slowly(query);
+        }
+        // Not dropped: the nodes are the map's.
+        let mut tree = ManuallyDrop::new(Tree::<V, K, S>::new());
+        if let Some((root, height)) = self.map.published.load() {
+            (tree.root, tree.height) = (Some(root), height);
+        }
+        tree.find_gap_by::<true>(query)
+    }
+
+    /// The same, by going over the gaps one by one.
+    fn find_gap_slowly(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        if query.len == K::ZERO || query.window.is_empty() {
+            return None;
+        }
+        let mut at = self.cursor(if query.end == End::Lowest { query.window.first } else { query.window.last });
+        loop {
+            if at.current().is_none()
+                && let Some(fit) = query.fit(at.span())
+            {
+                return Some(fit);
+            }
+            let more = match query.end {
+                End::Lowest => at.span().last < query.window.last && at.next_range(),
+                End::Highest => at.span().first > query.window.first && at.prev_range(),
+            };
+            if !more {
+                return None;
+            }
+        }
+    }
+
+    /// The map as it is at one moment: [`SharedRangeMap::try_snapshot`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn try_snapshot(&self) -> Result<RangeMap<V, K, S>, AllocError>
+    where
+        V: Clone + Send + Sync,
+    {
+        self.map.try_snapshot()
+    }
+
+    /// The map as it is at one moment: [`SharedRangeMap::snapshot`].
+    #[must_use]
+    pub fn snapshot(&self) -> RangeMap<V, K, S>
+    where
+        V: Clone + Send + Sync,
+    {
+        self.map.snapshot()
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedReader<'_, V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedReader { .. }")
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedGuard<'_, V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedGuard").field("map", &self.map).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,278 @@
+//! Iteration beside a writer: leaf by leaf, each as it was at one moment of the walk.
+//!
+//! A leaf that a reader has does not change (U1); which comes next, its parent says, which stays the parent of the leaves in its region
+//! also where it has been taken out meanwhile (U3). At the parent's end the walk comes down again from the root, to the key behind. What it
+//! has shown it does not go back to: an entry that begins before the end of the last one shown, because it was stored since, is left out.
+//!
+//! - **W3** `from` is behind the last key of what has been shown from the front, or of the entries before the window; `to` in front of what
+//!   has been shown from the back. An entry that has not been shown and was there throughout lies between them.
+
+use crate::fault::{Point, point};
+use crate::map::iter::AHEAD;
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::{Normal, Shape};
+use crate::shared::publish::Published;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::marker::PhantomData;
+
+/// A slot of a leaf, and where the leaf hangs.
+pub(crate) struct Spot<V, K: Key, S: Shape> {
+    pub(crate) leaf: Leaf<V, K, S>,
+    pub(crate) slot: usize,
+    pub(crate) parent: Option<(Inner<K, S>, usize)>,
+    /// The first key of the region of the parent, or, where there is none, of the leaf.
+    pub(crate) start: K,
+}
+
+impl<V, K: Key, S: Shape> Clone for Spot<V, K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<V, K: Key, S: Shape> Copy for Spot<V, K, S> {}
+
+impl<V, K: Key, S: Shape> Spot<V, K, S> {
+    /// The first key of the leaf's region.
+    ///
+    /// # Safety
+    /// The parent is live.
+    pub(crate) unsafe fn region(&self) -> K {
+        match self.parent {
+            // SAFETY: the caller's promise; the slot before is there.
+            Some((node, slot)) if slot > 0 => unsafe { node.key(slot - 1).wrapping_add(K::ONE) },
+            _ => self.start,
+        }
+    }
+}
+
+/// Comes down from the root as it is now to the first entry that does not end before `key`, or behind the last one. `None`: the map is empty.
+/// `told` is told the slot by which the way leaves each inner node, by its level.
+pub(crate) fn descend<V, K: Key, S: Shape>(
+    published: &Published,
+    key: K,
+    told: impl FnMut(usize, usize),
+) -> Option<Spot<V, K, S>> {
+    let (root, height) = published.load()?;
+    Some(dispatch::<K, _>(Descend { root, height, key, told, kind: PhantomData::<(V, S)> }))
+}
+
+/// Comes down to the first entry that does not end before `key`, or behind the last one.
+struct Descend<V, K, S, T> {
+    root: Raw,
+    height: usize,
+    key: K,
+    told: T,
+    kind: PhantomData<(V, S)>,
+}
+
+impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T> {
+    type Out = Spot<V, K, S>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(mut self) -> Spot<V, K, S> {
+        let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
+        // SAFETY: the caller has pinned; inner nodes above level 0, none of them empty.
+        unsafe {
+            for level in (1..=self.height).rev() {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = node.rank::<F>(self.key).min(node.len() - 1);
+                if slot > 0 && level > 1 {
+                    start = node.key(slot - 1).wrapping_add(K::ONE);
+                }
+                (self.told)(level, slot);
+                parent = Some((node, slot));
+                at = node.child(slot);
+                point(Point::Descended);
+            }
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            Spot { leaf, slot: leaf.rank::<F>(self.key), parent, start }
+        }
+    }
+}
+
+/// The entries that meet a window, beside a writer: see [`SharedGuard::range`](crate::SharedGuard::range).
+///
+/// It goes from leaf to leaf (29 entries at most), and shows each leaf as it was at the moment when the walk came to it. So what is stored
+/// there later is not shown, also where it was stored before the step was asked for, by the same thread. A
+/// [`SharedCursor`](crate::SharedCursor)'s step shows what is there when it is asked for.
+#[must_use = "an iterator does nothing until it is asked"]
+pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
+    published: &'g Published,
+    /// The window, less what has been shown: the entries to come meet it.
+    from: K,
+    to: K,
+    /// Whether an entry has been shown from the front, from the back: what is still to come lies within `from..=to` on that side.
+    shown: (bool, bool),
+    front: Option<Spot<V, K, S>>,
+    /// The slot behind the next entry.
+    back: Option<Spot<V, K, S>>,
+    done: bool,
+    borrow: PhantomData<&'g V>,
+}
+
+impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
+    /// # Safety
+    /// What is published stays pinned for `'g`.
+    pub(crate) unsafe fn new(published: &'g Published, window: Span<K>) -> Self {
+        SharedRange {
+            published,
+            from: window.first,
+            to: window.last,
+            shown: (false, false),
+            front: None,
+            back: None,
+            done: window.is_empty(),
+            borrow: PhantomData,
+        }
+    }
+
+    fn descend(&self, key: K) -> Option<Spot<V, K, S>> {
+        descend(self.published, key, |_, _| ())
+    }
+
+    /// Whether an entry may be shown: it overlaps nothing that has been.
+    fn fits(&self, entry: Span<K>) -> bool {
+        (!self.shown.0 || entry.first >= self.from) && (!self.shown.1 || entry.last <= self.to)
+    }
+
+    fn entry(&self, spot: &Spot<V, K, S>, slot: usize) -> (Span<K>, &'g V) {
+        // SAFETY: a slot below the leaf's length; pinned for `'g`.
+        unsafe { (Span::new(spot.leaf.first(slot), spot.leaf.key(slot)), &*spot.leaf.value(slot)) }
+    }
+
+    fn step(&mut self) -> Option<(Span<K>, &'g V)> {
+        let mut spot = match self.front {
+            Some(spot) => spot,
+            None => self.descend(self.from)?,
+        };
+        loop {
+            // SAFETY: pinned: leaf and parent are live.
+            unsafe {
+                while spot.slot < spot.leaf.len() {
+                    let (span, value) = self.entry(&spot, spot.slot);
+                    if span.first > self.to {
+                        return None;
+                    }
+                    spot.slot += 1;
+                    if self.fits(span) {
+                        // Behind the last key there is nothing more.
+                        self.done = span.last >= self.to;
+                        self.from = span.last.succ().unwrap_or(K::MAX);
+                        (self.shown.0, self.front) = (true, Some(spot));
+                        return Some((span, value));
+                    }
+                }
+                point(Point::Walked);
+                // What is behind begins behind the last key here.
+                let end = spot.leaf.key(spot.leaf.len() - 1);
+                if end >= self.to {
+                    return None;
+                }
+                spot = match spot.parent {
+                    Some((node, slot)) if slot + 1 < node.len() => {
+                        if let Some(ahead) = node.get(slot + 1 + AHEAD) {
+                            Leaf::<V, K, S>::from_raw(ahead).prefetch();
+                        }
+                        let leaf = Leaf::from_raw(node.child(slot + 1));
+                        Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
+                    }
+                    // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all others. Where the
+                    // window begins behind `end`, too, an entry before the window may have been stored since (W3).
+                    _ => {
+                        let key = end.wrapping_add(K::ONE).max(self.from);
+                        self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?
+                    }
+                };
+            }
+        }
+    }
+
+    fn step_back(&mut self) -> Option<(Span<K>, &'g V)> {
+        let mut spot = match self.back {
+            Some(spot) => spot,
+            None => {
+                let mut spot = self.descend(self.to)?;
+                // SAFETY: pinned; the slot is read if it is an entry's.
+                unsafe {
+                    if spot.slot < spot.leaf.len() && spot.leaf.first(spot.slot) <= self.to {
+                        spot.slot += 1;
+                    }
+                }
+                spot
+            }
+        };
+        loop {
+            // SAFETY: pinned: leaf and parent are live.
+            unsafe {
+                while spot.slot > 0 {
+                    spot.slot -= 1;
+                    let (span, value) = self.entry(&spot, spot.slot);
+                    if span.last < self.from {
+                        return None;
+                    }
+                    if self.fits(span) && span.first <= self.to {
+                        self.done = span.first <= self.from;
+                        self.to = span.first.pred().unwrap_or(K::MIN);
+                        (self.shown.1, self.back) = (true, Some(spot));
+                        return Some((span, value));
+                    }
+                }
+                point(Point::Walked);
+                spot = match spot.parent {
+                    Some((node, slot)) if slot > 0 => {
+                        if let Some(ahead) = slot.checked_sub(1 + AHEAD) {
+                            Leaf::<V, K, S>::from_raw(node.child(ahead)).prefetch();
+                        }
+                        let leaf = Leaf::<V, K, S>::from_raw(node.child(slot - 1));
+                        Spot { leaf, slot: leaf.len(), parent: Some((node, slot - 1)), start: spot.start }
+                    }
+                    _ => {
+                        let key = spot.start.pred().filter(|key| *key >= self.from)?;
+                        let mut spot = self.descend(key)?;
+                        if spot.slot < spot.leaf.len() && spot.leaf.first(spot.slot) <= key {
+                            spot.slot += 1;
+                        }
+                        spot
+                    }
+                };
+            }
+        }
+    }
+}
+
+impl<'g, V, K: Key, S: Shape> Iterator for SharedRange<'g, V, K, S> {
+    type Item = (Span<K>, &'g V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let next = self.step();
+        self.done |= next.is_none();
+        next
+    }
+}
+
+impl<V, K: Key, S: Shape> DoubleEndedIterator for SharedRange<'_, V, K, S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let next = self.step_back();
+        self.done |= next.is_none();
+        next
+    }
+}
+
+impl<V, K: Key, S: Shape> core::iter::FusedIterator for SharedRange<'_, V, K, S> {}
+
+impl<V, K: Key, S: Shape> fmt::Debug for SharedRange<'_, V, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedRange { .. }")
+    }
+}

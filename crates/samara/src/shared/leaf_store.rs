@@ -1,0 +1,213 @@
+//! Stores beside other stores: each in one leaf, whose parent it has locked. Knows how such a store comes down, and what it may touch; who
+//! may store so and when, `writer_gate` knows.
+//!
+//! - **A4** Of a node that the map shows, child pointers and gap words change under its lock; the word for a child that is an inner node
+//!   changes under that one's lock as well, so whoever has either may read it. Locks are taken from below upwards, and held until the store is
+//!   done. A writer that is alone (A1) needs none.
+//! - **A5** While a node's lock is free, its widest gap is what the word for it says (T3).
+//! - **A6** What such a store does not change: pivots, lengths, inner nodes, the root. So the way down stays right without a lock, and a
+//!   leaf that was read from its parent under the lock stays until that is let go: nobody else takes it out.
+//!
+//! A store that does not fit in one leaf (`publish::fits`), or in which a snapshot has a part, is made alone, by the handle.
+//!
+//! For readers it is a store like any other: the heads of `publish` and `limbo` argue about one pointer, and what each writer takes out waits
+//! in a limbo of its own.
+
+use crate::fault::{Point, point};
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::Shape;
+use crate::reclaim::Reclaim;
+use crate::shared::publish::{Bench, Change, Published, copy_leaf, fits, last_key, mark, misfit, put};
+use crate::sync::{AtomicU8, AtomicUsize, Ordering, spin};
+use crate::tree::cow::{Cloner, has_others};
+use crate::tree::retired::Fate;
+use crate::tree::{FAR, Path, Tree};
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+/// What came of a store.
+pub(crate) enum Beside<T, F> {
+    /// It has been made.
+    Done(T),
+    /// There is no entry that it is about.
+    Nothing,
+    /// It must be made alone.
+    Alone(F),
+}
+
+/// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also where `verb` panics.
+///
+/// # Safety
+/// The caller is in (A1), and `bench` and `len` are its seat's; `tree` is what `shared` shows.
+///
+/// # Errors
+/// [`AllocError`]; `verb` has not been called, and the map is as before.
+#[inline]
+pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(&mut Tree<V, K, S>) -> T>(
+    tree: &Tree<V, K, S>,
+    shared: &Published,
+    bench: &mut Bench<V, K, S, R>,
+    len: &AtomicUsize,
+    change: Change<K>,
+    verb: F,
+) -> Result<Beside<T, F>, AllocError> {
+    if tree.height == 0 {
+        return Ok(Beside::Alone(verb));
+    }
+    let mut path = Path::new();
+    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
+    let (leaf, slot) = dispatch::<K, _>(Descend { tree, key: change.keys().first, path: &mut path });
+    let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
+    // SAFETY: A6: the path is of the tree as it is, and the leaf stays.
+    unsafe {
+        let others = |level| {
+            point(Point::Asked);
+            has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
+        };
+        // From above: U4.
+        if snapshots && (1..=tree.height).rev().any(others) {
+            return Ok(Beside::Alone(verb));
+        }
+        let there = |upto| slot < leaf.len() && leaf.first(slot) <= upto;
+        match change {
+            Change::Remove { key } | Change::Modify { key } if !there(key) => return Ok(Beside::Nothing),
+            Change::Replace { span, stores: false } if !there(span.last) => return Ok(Beside::Nothing),
+            _ => {}
+        }
+        if !fits(leaf, slot, change) {
+            return Ok(Beside::Alone(verb));
+        }
+        let Bench { part, limbo } = bench;
+        limbo.log.owed = 0;
+        limbo.log.reserve()?;
+        (limbo.log.base, limbo.log.whole) = (tree.region_start(&path, 0), false);
+        part.root = Some(copy_leaf(part, leaf)?.raw());
+        (part.height, part.len) = (0, leaf.len());
+        part.hole.forget();
+        point(Point::Chosen);
+        let swap = Swap { bench, len, height: tree.height, old: leaf, locks };
+        let Bench { part, limbo } = &mut *swap.bench;
+        // Until `swap` is dropped the log is used through the part alone.
+        part.log = Some(NonNull::from(&mut limbo.log));
+        Ok(Beside::Done(verb(part)))
+    }
+}
+
+/// Puts what a store has left in the place of its leaf, when it is dropped: also where the store's panic unwinds.
+struct Swap<'a, V, K: Key, S: Shape, R: Reclaim> {
+    bench: &'a mut Bench<V, K, S, R>,
+    len: &'a AtomicUsize,
+    height: usize,
+    old: Leaf<V, K, S>,
+    locks: Locks<'a, K, S>,
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
+    #[inline]
+    fn drop(&mut self) {
+        point(Point::Worked);
+        let Bench { part, limbo } = &mut *self.bench;
+        (part.log, part.cloner) = (None, Cloner::none());
+        let root = part.root.take();
+        // SAFETY: `store`: the way and its lock; the old leaf stays while the lock is held, and until readers are gone.
+        unsafe {
+            let last = self.old.key(self.old.len() - 1);
+            // U6: a leaf that is not empty and ends where the old one does. Nothing has been noted yet.
+            if part.height > 0 || root.and_then(|new| last_key::<V, K, S>(new, 0)) != Some(last) {
+                misfit();
+            }
+            if let Some(new) = root {
+                let gap = Leaf::<V, K, S>::from_raw(new).widest(limbo.log.base);
+                let _not_empty = mark::<V, K, S>(new, 0, true);
+                let locks = &mut self.locks;
+                put::<K, S>(self.height, locks.path, 0, new, gap, |level| locks.take(level));
+                limbo.log.note(self.old.raw(), 0, Fate::GivenUp);
+                let len = self.len.load(Ordering::Relaxed).wrapping_add(part.len).wrapping_sub(self.old.len());
+                self.len.store(len, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// The locks of the nodes on a way, from the leaf's parent up to a level.
+struct Locks<'a, K: Key, S: Shape> {
+    path: &'a Path,
+    /// 0: none.
+    upto: usize,
+    kind: PhantomData<(K, S)>,
+}
+
+impl<K: Key, S: Shape> Locks<'_, K, S> {
+    /// Takes the locks up to this level.
+    fn take(&mut self, level: usize) {
+        while self.upto < level {
+            // SAFETY: A6: the nodes of the way are live.
+            let lock = unsafe { Inner::<K, S>::from_raw(self.path.at(self.upto + 1).node).lock() };
+            acquire(lock);
+            self.upto += 1;
+        }
+    }
+}
+
+fn acquire(lock: &AtomicU8) {
+    let mut spins = 0;
+    // Acquire: pairs with the Release of who had it.
+    while lock.swap(1, Ordering::Acquire) != 0 {
+        while lock.load(Ordering::Relaxed) != 0 {
+            spin(&mut spins);
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
+    fn drop(&mut self) {
+        for level in 1..=self.upto {
+            // SAFETY: as in `take`. Release: pairs with the Acquire there.
+            unsafe { Inner::<K, S>::from_raw(self.path.at(level).node).lock().store(0, Ordering::Release) };
+        }
+    }
+}
+
+/// Comes down to the first entry of the tree, which is taller than a leaf, that does not end before `key`, or behind the last one. The leaf's
+/// parent is locked then.
+struct Descend<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    key: K,
+    path: &'a mut Path,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Descend<'_, V, K, S> {
+    type Out = (Leaf<V, K, S>, usize);
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let Descend { tree, key, path } = self;
+        // SAFETY: T4, A6: inner nodes from the root down to level 1, none empty. The leaf is looked at once the lock is held.
+        unsafe {
+            let mut at = tree.root.unwrap_unchecked();
+            for level in (2..=tree.height).rev() {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = node.rank::<F>(key).min(node.len() - 1);
+                path.set(level, at, slot);
+                at = node.child(slot);
+            }
+            let parent = Inner::<K, S>::from_raw(at);
+            let far = tree.height >= FAR;
+            if far {
+                parent.prefetch();
+            }
+            let slot = parent.rank::<F>(key).min(parent.len() - 1);
+            path.set(1, at, slot);
+            acquire(parent.lock());
+            let leaf = Leaf::<V, K, S>::from_raw(parent.child(slot));
+            if far {
+                leaf.prefetch();
+            }
+            (leaf, leaf.rank::<F>(key))
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Limbo: nodes that were taken out of a shared map wait here until no reader can see them. Knows batches and stamps; what a stamp is, `reclaim`
+//! knows.
+//!
+//! - **X1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
+//!
+//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. For one that was given up the owner
+//! count is lowered by the map's share; if that was the last owner, its values are dropped and what is below it is given up in turn. The
+//! mark stays (Q5). Values that have a drop are dropped by others (`deferred_drop`).
+
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::pool::Spare;
+use crate::node::shape::Shape;
+use crate::reclaim::Reclaim;
+use crate::shared::deferred_drop::Freed;
+use crate::tree::cow::let_go;
+use crate::tree::free::{self, Subtree};
+use crate::tree::retired::{Fate, Log, Retired};
+use crate::types::key::Key;
+use alloc::collections::VecDeque;
+use core::mem::{self, needs_drop};
+
+pub(crate) struct Limbo<K, R: Reclaim> {
+    pub(crate) log: Log<K>,
+    /// Stamps, and how many nodes each is for. Oldest first.
+    batches: VecDeque<(R::Stamp, usize)>,
+    stamped: usize,
+}
+
+impl<K: Key, R: Reclaim> Limbo<K, R> {
+    /// For nodes of these sizes: leaf, inner node.
+    pub(crate) fn new(leaf: usize, inner: usize) -> Self {
+        let log = Log { base: K::MIN, whole: false, retired: VecDeque::new(), owed: 0, bytes: 0, sizes: (leaf, inner) };
+        Limbo { log, batches: VecDeque::new(), stamped: 0 }
+    }
+
+    /// Whether much has been taken out since it was last looked at.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.log.retired.len() - self.stamped >= R::BATCH
+    }
+
+    /// Frees what no reader sees any more, or hands it over to `deferred_drop`. Unless `now`, only if much has been
+    /// taken out since it was last looked at.
+    #[inline]
+    pub(crate) fn collect<V, S: Shape>(
+        &mut self,
+        reclaim: &R,
+        now: bool,
+        leaves: &mut Spare<Leaf<V, K, S>>,
+        inners: &mut Spare<Inner<K, S>>,
+        freed: &mut Freed<'_, V, K, S>,
+    ) {
+        if now || self.is_due() {
+            freed.returned().take(leaves);
+            self.stamp(reclaim);
+            self.free(reclaim, leaves, inners, freed);
+            self.tidy(NOTES);
+        }
+    }
+
+    /// Gives back memory of notes beyond what `least` of them need, and four times what there are.
+    #[cold]
+    pub(crate) fn tidy(&mut self, least: usize) {
+        shrink(&mut self.log.retired, least);
+        shrink(&mut self.batches, least);
+    }
+
+    #[cold]
+    fn stamp(&mut self, reclaim: &R) {
+        let open = self.log.retired.len() - self.stamped;
+        // Without memory for it, the next call tries again.
+        if open > 0 && self.batches.try_reserve(1).is_ok() {
+            self.batches.push_back((reclaim.stamp(), open));
+            self.stamped += open;
+        }
+    }
+
+    #[cold]
+    fn free<V, S: Shape>(
+        &mut self,
+        reclaim: &R,
+        leaves: &mut Spare<Leaf<V, K, S>>,
+        inners: &mut Spare<Inner<K, S>>,
+        freed: &mut Freed<'_, V, K, S>,
+    ) {
+        while let Some((stamp, nodes)) = self.batches.front_mut() {
+            if !reclaim.has_passed(stamp) {
+                return;
+            }
+            while *nodes > 0 {
+                // Without memory for it, the next call tries again.
+                if needs_drop::<V>() && freed.reserve().is_err() {
+                    return;
+                }
+                *nodes -= 1;
+                self.stamped -= 1;
+                if let Some(node) = self.log.pop() {
+                    // SAFETY: X1: it was taken out before the stamp, which has passed.
+                    unsafe {
+                        if Freed::<'_, V, K, S>::takes(node.fate) {
+                            freed.take(node);
+                        } else {
+                            free(node, leaves, inners);
+                        }
+                    }
+                }
+            }
+            self.batches.pop_front();
+        }
+    }
+
+    /// Frees everything.
+    ///
+    /// # Safety
+    /// There is no reader.
+    pub(crate) unsafe fn clear<V, S: Shape>(
+        &mut self,
+        leaves: &mut Spare<Leaf<V, K, S>>,
+        inners: &mut Spare<Inner<K, S>>,
+    ) {
+        self.batches.clear();
+        self.stamped = 0;
+        drop(Rest { log: &mut self.log, leaves, inners });
+    }
+}
+
+/// So many notes' memory is kept in any case.
+pub(crate) const NOTES: usize = 4096;
+
+/// Gives back memory beyond what `least` items need, and four times those that are there. Where there is no memory to move them to, they stay.
+fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
+    if items.capacity() > least.max(4 * items.len()) {
+        let mut fewer = VecDeque::new();
+        if fewer.try_reserve_exact(items.len()).is_ok() {
+            fewer.append(items);
+            *items = fewer;
+        }
+    }
+}
+
+/// All that is left in limbo, freed when this is dropped: there is no reader.
+struct Rest<'a, V, K: Key, S: Shape> {
+    log: &'a mut Log<K>,
+    leaves: &'a mut Spare<Leaf<V, K, S>>,
+    inners: &'a mut Spare<Inner<K, S>>,
+}
+
+impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
+    fn drop(&mut self) {
+        while let Some(node) = self.log.pop() {
+            // While a value's drop unwinds, this one goes on.
+            let rest = Rest { log: self.log, leaves: self.leaves, inners: self.inners };
+            // SAFETY: `Limbo::clear`.
+            unsafe { free(node, rest.leaves, rest.inners) };
+            mem::forget(rest);
+        }
+    }
+}
+
+/// Frees a node that was taken out.
+///
+/// # Safety
+/// No reader sees it any more.
+unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
+    let Retired { at, level, fate } = node;
+    let level = usize::from(level);
+    // SAFETY: the caller's promise; Q4: a node that was given up is marked, and one that has moved owns nothing.
+    unsafe {
+        match fate {
+            Fate::Moved => inners.give(Inner::from_raw(at)),
+            Fate::GivenUp if level > 0 => drop(Subtree::<V, K, S>::new(at, level)),
+            Fate::GivenUp => {
+                let leaf = Leaf::from_raw(at);
+                if let_go(leaf.refs()) {
+                    free::leaf(leaf, leaves);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Who has the handle to write: one at a time. With std a thread that waits sleeps, and one that would wait for itself panics; without, it
+//! spins.
+
+#[cfg(feature = "std")]
+use crate::shared::reentry::Reentry;
+#[cfg(not(feature = "std"))]
+use crate::sync::{AtomicBool, Ordering, spin};
+#[cfg(feature = "std")]
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, TryLockError, here, is_here};
+
+/// A lock.
+#[derive(Debug, Default)]
+pub(crate) struct Lock {
+    #[cfg(feature = "std")]
+    mutex: Mutex<()>,
+    /// Which thread holds it; 0: none. Relaxed: a thread compares it with its own word, which only itself stores.
+    #[cfg(feature = "std")]
+    owner: AtomicUsize,
+    #[cfg(not(feature = "std"))]
+    held: AtomicBool,
+}
+
+/// Held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a> {
+    #[cfg(feature = "std")]
+    owner: &'a AtomicUsize,
+    #[cfg(feature = "std")]
+    _guard: MutexGuard<'a, ()>,
+    #[cfg(not(feature = "std"))]
+    held: &'a AtomicBool,
+}
+
+#[cfg(feature = "std")]
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Lock { mutex: Mutex::new(()), owner: AtomicUsize::new(0) }
+    }
+
+    fn held<'a>(&'a self, guard: MutexGuard<'a, ()>) -> Held<'a> {
+        self.owner.store(here(), Ordering::Relaxed);
+        Held { owner: &self.owner, _guard: guard }
+    }
+
+    /// # Panics
+    /// If the calling thread holds it.
+    pub(crate) fn lock(&self) -> Held<'_> {
+        if let Some(held) = self.try_lock() {
+            return held;
+        }
+        if is_here(self.owner.load(Ordering::Relaxed)) {
+            Reentry::Handle.panic();
+        }
+        // A panic of a writer leaves nothing half done.
+        self.held(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(self.held(guard)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.held(poisoned.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+#[cfg(feature = "std")]
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Before the mutex is let go of, which is a field's drop, and comes after.
+        self.owner.store(0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(feature = "std"))]
+impl Lock {
+    pub(crate) const fn new() -> Self {
+        Lock { held: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_> {
+        loop {
+            if let Some(held) = self.try_lock() {
+                return held;
+            }
+            let mut spins = 0;
+            while self.held.load(Ordering::Relaxed) {
+                spin(&mut spins);
+            }
+        }
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
+        // Acquire: pairs with the Release of the one who held it before.
+        // Made only where it is held, for its drop lets go.
+        (!self.held.swap(true, Ordering::Acquire)).then(|| Held { held: &self.held })
+    }
+}
+
+#[cfg(not(feature = "std"))]
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `try_lock`.
+        self.held.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;

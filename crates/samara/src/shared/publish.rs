@@ -1,0 +1,672 @@
+//! Publishing: how a store in a shared map becomes one instant for its readers.
+//!
+//! Readers come down from the root without a lock (`guard`). What they may come to is *marked* (Q4) and changed in two ways only, each an
+//! atomic store of one word: another child is put in the place of a child, and gap words change. So a store works in a *part* of the tree,
+//! a tree of its own: the lowest node on the way that takes the whole change in itself, so that its last key stays and it neither splits
+//! nor falls thin. For most stores that is one leaf. All verbs of the tree work in the part as they do elsewhere; there they copy what is
+//! marked before they change it. Then the copies are marked, and one pointer is put in its place: that is the instant. If the part is the
+//! whole tree, that pointer is the root.
+//!
+//! - **U1** Of a marked node, keys, length, values and form never change. An inner node's child pointer changes to a node of the same
+//!   level, with the same last key; its gap words while a store is under way are never less than what they were before it, nor than they
+//!   will be after it.
+//! - **U2** Only inner nodes that the map alone owns change so; what a snapshot owns too is copied, from the uppermost such node on.
+//! - **U3** What is taken out is noted (`retired`), and freed or used again when every reader that could have come to it is gone (`limbo`).
+//!   A node that was taken out is not changed any more: its child pointers stay as they were at that moment.
+//! - **U4** `storing` is held while a store of the handle plans and publishes; a snapshot is taken under it, and keeps out those who store
+//!   beside others (A1). So the map's nodes get other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to own its
+//!   children, before it gives the node up. Hence whoever asks whether a node is the map's alone asks from above, first of the root.
+//! - **U5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
+//!   (`Tree::own`).
+//! - **U6** Before anything is published, [`Publish::assert_fits`] has seen that what a store made fits where it goes: it is of the
+//!   level of what it replaces, ends in the same key, and no new node is empty. A part below the root keeps its height (`Tree::lower`).
+//!   Where the assertion fails, the map stays as it was, and what the store made is leaked.
+//!
+//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By U3 each node that it comes to was, at some moment
+//! after that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from
+//! one that was taken out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the
+//! reader had pinned, and is freed only after the reader is gone.
+//!
+//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. By U5 an inner
+//! node ceases to be that only by being taken out, and then it stays as it was. So each node that a lookup comes to was the tree's for its
+//! key at some moment since the lookup began: at the step to it, or, if the node above had been taken out by then, just before that was. A
+//! leaf does not change, so what it says of the key was so at that moment. The same goes for the gap that the key is in: its lower end may
+//! be the border of the region, which a node above knows, and by U5 the leaf and the border are of one moment.
+//!
+//! Several writers may store at once, each in a leaf: `leaf_store` says what they may touch. What is said of a writer here holds for each of them.
+//!
+//! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node
+//! sees all that was written to it before. Gap words are, too: who finds less room than there was comes to what took it.
+
+use crate::fault::{Point, point};
+use crate::map::RangeMap;
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::Shape;
+use crate::reclaim::Reclaim;
+use crate::shared::deferred_drop::Freed;
+use crate::shared::limbo::Limbo;
+use crate::shared::reentry::Reentry;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, here, is_here, spin};
+use crate::tree::cow::{Cloner, PUBLISHED, has_others, refs};
+use crate::tree::free::Subtree;
+use crate::tree::retired::Fate;
+use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};
+use crate::types::displaced::unobserved;
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::mem::{self, needs_drop};
+use core::ptr;
+
+/// What readers load: each in lines of its own, for the second is written to by every store.
+pub(crate) struct Published {
+    pub(crate) root: Padded<AtomicPtr<u8>>,
+    pub(crate) tally: Padded<Tally>,
+}
+
+/// What is told of the map as a whole.
+pub(crate) struct Tally {
+    pub(crate) len: AtomicUsize,
+    /// Bytes that are taken out and not yet free.
+    pub(crate) pending: AtomicUsize,
+    /// Held by a store while it plans and publishes, and by a snapshot (U4): the thread's word, or 0.
+    pub(crate) storing: AtomicUsize,
+    /// Whether a snapshot has been taken by a reader.
+    pub(crate) snapshots: AtomicBool,
+    /// Whether mending has left a node thin (T5).
+    pub(crate) thinned: AtomicBool,
+}
+
+/// Apart from other lines: processors fetch them in pairs.
+#[repr(align(128))]
+pub(crate) struct Padded<T>(pub(crate) T);
+
+/// The root as one word: its height stands in the bits of the address that alignment leaves free.
+fn join(root: Option<Raw>, height: usize) -> *mut u8 {
+    debug_assert!(height <= SHARED_HEIGHT);
+    root.map_or(ptr::null_mut(), |root| root.as_ptr().map_addr(|at| at | height))
+}
+
+fn part(word: *mut u8) -> Option<(Raw, usize)> {
+    let height = word.addr() & SHARED_HEIGHT;
+    Raw::new(word.map_addr(|at| at & !SHARED_HEIGHT)).map(|root| (root, height))
+}
+
+impl Published {
+    pub(crate) fn new() -> Self {
+        Published {
+            root: Padded(AtomicPtr::new(ptr::null_mut())),
+            tally: Padded(Tally {
+                len: AtomicUsize::new(0),
+                pending: AtomicUsize::new(0),
+                storing: AtomicUsize::new(0),
+                snapshots: AtomicBool::new(false),
+                thinned: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// The root and its height.
+    #[inline(always)]
+    pub(crate) fn load(&self) -> Option<(Raw, usize)> {
+        part(self.root.0.load(Ordering::Acquire))
+    }
+
+    /// Waits for the store or the snapshot that is under way, and keeps others out.
+    ///
+    /// # Panics
+    /// If it is the calling thread's.
+    pub(crate) fn enter(&self) -> Storing<'_> {
+        let (storing, here) = (&self.tally.0.storing, here());
+        // Acquire: pairs with the Release at the end of the last one.
+        while let Err(who) = storing.compare_exchange(0, here, Ordering::Acquire, Ordering::Relaxed) {
+            if is_here(who) {
+                Reentry::Store.panic();
+            }
+            let mut spins = 0;
+            while storing.load(Ordering::Relaxed) != 0 {
+                spin(&mut spins);
+            }
+        }
+        Storing(storing)
+    }
+}
+
+/// `storing` is held (U4).
+pub(crate) struct Storing<'a>(&'a AtomicUsize);
+
+impl Drop for Storing<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `enter`.
+        self.0.store(0, Ordering::Release);
+    }
+}
+
+/// What a store does, as far as it decides in which part of the tree it can be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change<K> {
+    /// What is in the span is replaced, by an entry or by nothing.
+    Replace { span: Span<K>, stores: bool },
+    /// The entry that holds the key, which is there, is taken out.
+    Remove { key: K },
+    /// The entry that holds the key, which is there, gets another value.
+    Modify { key: K },
+    /// Two entries that touch become one.
+    Join { lower: Span<K>, upper: Span<K> },
+    /// The entry `was` gets other bounds.
+    Move { was: Span<K>, to: Span<K> },
+}
+
+impl<K: Key> Change<K> {
+    /// The keys of the entries that are changed or looked at.
+    pub(crate) fn keys(&self) -> Span<K> {
+        match *self {
+            Change::Replace { span, .. } => span,
+            Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
+            Change::Join { lower, upper } => Span::new(lower.first, upper.last),
+            Change::Move { was, to } => Span::new(was.first.min(to.first), was.last.max(to.last)),
+        }
+    }
+}
+
+/// The writer's side of a shared map.
+pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
+    /// The map as it is published: its nodes are marked.
+    pub(crate) map: RangeMap<V, K, S>,
+    /// How many of its entries stores beside others have added (`Seats::len`).
+    pub(crate) added: usize,
+    pub(crate) bench: Bench<V, K, S, R>,
+}
+
+/// What a thread that stores works with.
+pub(crate) struct Bench<V, K: Key, S: Shape, R: Reclaim> {
+    /// The part of the tree that a store is in; between stores, nodes for the next ones.
+    pub(crate) part: Tree<V, K, S>,
+    pub(crate) limbo: Limbo<K, R>,
+}
+
+/// Nodes of each kind that are kept for the next stores, at most: so many, and so many bytes.
+const POOL: (usize, usize) = (1024, 1 << 20);
+
+/// How many nodes of so many bytes that are.
+pub(crate) const fn most(bytes: usize) -> usize {
+    let fit = POOL.1 / crate::node::max(bytes, 1);
+    if fit < POOL.0 { fit } else { POOL.0 }
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
+    pub(crate) fn new() -> Self {
+        let mut part = Tree::new();
+        part.leaves.pool(most(Leaf::<V, K, S>::BYTES) as u32);
+        part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
+        Bench { part, limbo: Limbo::new(Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES) }
+    }
+
+    /// Frees everything that was taken out.
+    ///
+    /// # Safety
+    /// There is no reader.
+    pub(crate) unsafe fn end(&mut self) {
+        let Bench { part, limbo } = self;
+        // SAFETY: the caller's promise.
+        unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
+    }
+
+    /// Frees what no reader can see any more, if it is time to ask for it, or `now`; what has values to be dropped goes to `deferred_drop`. Tells how
+    /// many bytes still wait.
+    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, V, K, S>) {
+        let Bench { part, limbo } = self;
+        point(Point::Collecting);
+        limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
+        pending.store(limbo.log.bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back what is kept for the next stores.
+    pub(crate) fn release(&mut self) {
+        self.part.release();
+        self.limbo.tidy(0);
+    }
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Drop for Bench<V, K, S, R> {
+    fn drop(&mut self) {
+        // SAFETY: a map drops what it stores with when nobody borrows it any more.
+        unsafe { self.end() };
+    }
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+    pub(crate) fn new(home: usize) -> Self {
+        let mut map = RangeMap { tree: Tree::new() };
+        map.tree.home = home;
+        Writer { map, added: 0, bench: Bench::new() }
+    }
+
+    /// Tells readers how many entries there are, and those who take snapshots whether T5 holds.
+    fn tell(&self, shared: &Published) {
+        let Tally { thinned, .. } = &shared.tally.0;
+        if thinned.load(Ordering::Relaxed) != self.map.tree.thinned {
+            thinned.store(self.map.tree.thinned, Ordering::Relaxed);
+        }
+        shared.tally.0.len.store(self.map.tree.len.wrapping_sub(self.added), Ordering::Relaxed);
+    }
+}
+
+impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+    /// Makes a change by `verb`, which works in a part of the tree, and publishes it, also where `verb` panics: what it left is a map.
+    ///
+    /// # Errors
+    /// [`AllocError`]; `verb` has not been called, and the map is as before.
+    #[inline]
+    pub(crate) fn change<T>(
+        &mut self,
+        shared: &Published,
+        change: Change<K>,
+        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+    ) -> Result<T, AllocError> {
+        let _storing = shared.enter();
+        let mut path = Path::new();
+        let Bench { part, limbo } = &mut self.bench;
+        let tree = &self.map.tree;
+        // Room for what the publishing itself notes. What an earlier store owed, it has noted.
+        limbo.log.owed = 0;
+        limbo.log.reserve()?;
+        let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
+        let old = tree.root.map(|_| {
+            // SAFETY: the path is fresh.
+            unsafe { path.at(level).node }
+        });
+        // SAFETY: as above. A leaf is copied here, where `V` is known, and the store is spared all that has to do with sharing.
+        unsafe {
+            part.root = match old {
+                Some(leaf) if level == 0 => Some(copy_leaf(part, Leaf::from_raw(leaf))?.raw()),
+                old => old,
+            };
+            limbo.log.base = if old.is_some() { tree.region_start(&path, level) } else { K::MIN };
+        }
+        limbo.log.whole = level == tree.height;
+        let noted = limbo.log.retired.len();
+        (part.height, part.len, part.thinned) = (level, tree.len, tree.thinned);
+        part.hole.forget();
+        if level > 0 {
+            part.cloner.set(V::clone);
+        }
+        point(Point::Chosen);
+        let publish = Publish { writer: self, shared, path: &path, level, old, noted };
+        // Until `publish` is dropped the log is used through the part alone.
+        let Bench { part, limbo } = &mut publish.writer.bench;
+        part.log = Some(ptr::NonNull::from(&mut limbo.log));
+        Ok(verb(part))
+    }
+
+    /// Puts `map` in the place of the whole map.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub(crate) fn set(&mut self, shared: &Published, mut map: RangeMap<V, K, S>) -> Result<(), AllocError> {
+        if map.tree.home != self.map.tree.home && map.tree.may_share() {
+            map.tree.own(Span::FULL)?; // marks of another map mean nothing here (Q5)
+        }
+        if map.tree.height > SHARED_HEIGHT {
+            return Err(AllocError);
+        }
+        let _storing = shared.enter();
+        let log = &mut self.bench.limbo.log;
+        log.owed = 0;
+        log.reserve()?;
+        let (tree, new) = (&mut self.map.tree, &mut map.tree);
+        if tree.root == new.root {
+            return Ok(()); // `map` is one owner more, and goes
+        }
+        // SAFETY: T4: the root is live, at its height.
+        let sound = new.root.is_none_or(|root| unsafe { mark::<V, K, S>(root, new.height, false) });
+        if !sound {
+            misfit();
+        }
+        shared.root.0.store(join(new.root, new.height), Ordering::Release);
+        if let Some(old) = mem::replace(&mut tree.root, new.root.take()) {
+            log.note(old, tree.height, Fate::GivenUp);
+        }
+        (tree.height, tree.len, tree.thinned) = (mem::take(&mut new.height), mem::take(&mut new.len), new.thinned);
+        self.tell(shared);
+        Ok(())
+    }
+}
+
+/// Publishes what a store has left in the part, when it is dropped: also where the store's panic unwinds.
+struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
+    writer: &'a mut Writer<V, K, S, R>,
+    shared: &'a Published,
+    path: &'a Path,
+    level: usize,
+    /// The node in whose place the part stands.
+    old: Option<Raw>,
+    /// How many nodes were noted before the store.
+    noted: usize,
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
+    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall, fits in the place of the part (U6).
+    ///
+    /// # Panics
+    /// If it does not: a defect of this crate. The map is as it was before the store.
+    ///
+    /// # Safety
+    /// The path is of the tree as it is published; `new` is a node at `height`.
+    #[inline(always)]
+    unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
+        let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+        // SAFETY: the caller's promise; a node below the root has a parent on the path.
+        let fits = unsafe {
+            match new {
+                None => self.level == map.tree.height && height == 0,
+                Some(_) if self.level == map.tree.height => height <= SHARED_HEIGHT,
+                Some(_) if height != self.level => false,
+                Some(new) => {
+                    let Step { node, slot } = self.path.at(self.level + 1);
+                    last_key::<V, K, S>(new, height) == Some(Inner::<K, S>::from_raw(node).key(slot))
+                }
+            }
+        };
+        if !fits {
+            limbo.log.strike(self.noted);
+            misfit();
+        }
+    }
+}
+
+/// The last key of the node at `at`, if it is not empty.
+///
+/// # Safety
+/// A live node at `level`.
+#[inline(always)]
+pub(crate) unsafe fn last_key<V, K: Key, S: Shape>(at: Raw, level: usize) -> Option<K> {
+    // SAFETY: the caller's promise; slots below the length are read.
+    unsafe {
+        if level == 0 {
+            let leaf = Leaf::<V, K, S>::from_raw(at);
+            leaf.len().checked_sub(1).map(|last| leaf.key(last))
+        } else {
+            let node = Inner::<K, S>::from_raw(at);
+            node.len().checked_sub(1).map(|last| node.key(last))
+        }
+    }
+}
+
+/// What a store has made must not be published.
+#[cold]
+#[inline(never)]
+pub(crate) fn misfit() -> ! {
+    panic!(
+        "samara: a store made a node that does not fit where it goes (U6); it was not published, and the map is as before: please report this"
+    )
+}
+
+impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
+    #[inline]
+    fn drop(&mut self) {
+        point(Point::Worked);
+        let Bench { part, .. } = &mut self.writer.bench;
+        let (new, height) = (part.root.take(), mem::take(&mut part.height));
+        let (len, thinned) = (mem::take(&mut part.len), part.thinned);
+        (part.log, part.cloner) = (None, Cloner::none());
+        // SAFETY: the path is of the tree as it is published; what the part holds was made by this store, or is marked.
+        unsafe {
+            self.assert_fits(new, height);
+            let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+            let tree = &mut map.tree;
+            if let Some(new) = new
+                && !mark::<V, K, S>(new, height, true)
+            {
+                limbo.log.strike(self.noted);
+                misfit();
+            }
+            (tree.len, tree.thinned) = (len, tree.thinned | thinned);
+            let base = limbo.log.base;
+            if self.level == tree.height {
+                if new != self.old {
+                    (tree.root, tree.height) = (new, height);
+                    self.shared.root.0.store(join(new, height), Ordering::Release);
+                    point(Point::Swapped);
+                }
+            } else if let Some(new) = new.filter(|new| Some(*new) != self.old) {
+                let gap = if height == 0 {
+                    Leaf::<V, K, S>::from_raw(new).widest(base)
+                } else {
+                    Inner::<K, S>::from_raw(new).widest()
+                };
+                put::<K, S>(tree.height, self.path, self.level, new, gap, |_| ());
+            }
+            if self.level == 0
+                && let Some(old) = self.old
+            {
+                limbo.log.note(old, 0, Fate::GivenUp);
+            }
+        }
+        self.writer.tell(self.shared);
+    }
+}
+
+/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to see. `lock` is told at which level a gap word is
+/// about to change, above the parent's (A4).
+///
+/// # Safety
+/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone (U2), and the caller's from the parent up to where
+/// `lock` has been called for; `new` is complete, and has the last key of what was there.
+#[inline]
+pub(crate) unsafe fn put<K: Key, S: Shape>(
+    height: usize,
+    path: &Path,
+    level: usize,
+    new: Raw,
+    gap: K,
+    mut lock: impl FnMut(usize),
+) {
+    // SAFETY: the caller's promise; path nodes are live.
+    unsafe {
+        // What grows, before: a search that comes from above finds its way to a gap from the moment on at which that is there (U1).
+        for above in level + 1..=height {
+            let Step { node, slot } = path.at(above);
+            let node = Inner::<K, S>::from_raw(node);
+            if gap <= node.gap(slot) {
+                break;
+            }
+            lock(above);
+            node.publish_gap(slot, gap);
+        }
+        point(Point::Raised);
+        let Step { node, slot } = path.at(level + 1);
+        Inner::<K, S>::from_raw(node).publish(slot, new);
+        point(Point::Swapped);
+        // What shrinks, after.
+        let mut below = gap;
+        for above in level + 1..=height {
+            let Step { node, slot } = path.at(above);
+            let node = Inner::<K, S>::from_raw(node);
+            if node.gap(slot) == below {
+                break;
+            }
+            lock(above);
+            node.publish_gap(slot, below);
+            below = node.widest();
+        }
+        point(Point::Lowered);
+    }
+}
+
+/// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else snapshots may, and be making themselves owners of
+/// more. Whether none of these nodes is empty (U6).
+///
+/// # Safety
+/// A live node at `level`; `alone` is true.
+#[must_use]
+pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
+    // SAFETY: the caller's promise; children are live.
+    unsafe {
+        let count = refs::<V, K, S>(at, level);
+        // Below a marked node all are (Q5). Relaxed: a mark is seen with the pointer to its node.
+        if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
+            return true;
+        }
+        if alone {
+            count.store(PUBLISHED, Ordering::Relaxed);
+        } else {
+            count.fetch_or(PUBLISHED, Ordering::Relaxed);
+        }
+        if level == 0 {
+            Leaf::<V, K, S>::from_raw(at).len() > 0
+        } else {
+            let node = Inner::<K, S>::from_raw(at);
+            for i in 0..node.len() {
+                crate::node::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(node.child(i), level - 1)).cast());
+            }
+            let mut sound = node.len() > 0;
+            for i in 0..node.len() {
+                sound &= mark::<V, K, S>(node.child(i), level - 1, alone);
+            }
+            sound
+        }
+    }
+}
+
+/// Takes the marks off `at` and all below it.
+///
+/// # Safety
+/// A live node at `level` of a tree that is shared with no reader.
+pub(crate) unsafe fn unmark<V, K: Key, S: Shape>(at: Raw, level: usize) {
+    // SAFETY: the caller's promise; children are live.
+    unsafe {
+        refs::<V, K, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
+        if level > 0 {
+            let node = Inner::<K, S>::from_raw(at);
+            for i in 0..node.len() {
+                unmark::<V, K, S>(node.child(i), level - 1);
+            }
+        }
+    }
+}
+
+/// A copy of `from`, of memory of `part`.
+///
+/// # Safety
+/// A live leaf that nobody changes.
+#[inline]
+pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
+    part: &mut Tree<V, K, S>,
+    from: Leaf<V, K, S>,
+) -> Result<Leaf<V, K, S>, AllocError> {
+    let to = part.leaves.fresh()?;
+    // SAFETY: L2, L3. The copy's length counts what it has got so far, if that is to be dropped, so its guard drops just that if a clone panics.
+    unsafe {
+        to.init_as(from);
+        let partial = Subtree::<V, K, S>::new(to.raw(), 0);
+        let (values, copies, len) = (from.items(), to.items(), from.len());
+        for i in 0..len {
+            copies.add(i).write((*values.add(i)).clone());
+            if needs_drop::<V>() {
+                to.set_len(i + 1);
+            }
+        }
+        to.set_len(len);
+        mem::forget(partial);
+    }
+    Ok(to)
+}
+
+impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
+    /// Stores, in the place of the entry that holds `key`, what `change` makes of a clone of its value, if there is one.
+    pub(crate) fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<(), AllocError> {
+        let Some((span, value)) = self.range(Span::new(key, key)).next() else { return Ok(()) };
+        let mut value = value.clone();
+        change(&mut value);
+        self.store(span, Some(value), unobserved).map_err(|_| AllocError)
+    }
+}
+
+/// The lowest level at which the node on the way takes the whole change in itself; `path` is the way.
+struct Choose<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    shared: &'a Published,
+    change: Change<K>,
+    path: &'a mut Path,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
+    type Out = usize;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> usize {
+        let Choose { tree, shared, change, path } = self;
+        let keys = change.keys();
+        // SAFETY: the caller's promise for `F`; the path is fresh.
+        unsafe {
+            let Some((leaf, slot)) = tree.seek_by::<F>(keys.first, path) else { return 0 };
+            // From the uppermost node on that a snapshot owns too, all is copied (U2).
+            let mut least = 0;
+            if tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed) {
+                let others = |level: &usize| has_others(Inner::<K, S>::from_raw(path.at(*level).node).refs());
+                least = (1..=tree.height).rev().find(others).unwrap_or(0);
+            }
+            if tree.height == 0 || (least == 0 && fits(leaf, slot, change)) {
+                return 0;
+            }
+            for level in least.max(1)..tree.height {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                let (len, to) = (node.len(), node.rank::<F>(keys.last));
+                // The change stays clear of its first and its last child; it splits a leaf twice at most.
+                let inside = slot > 0 && to + 1 < len;
+                if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > Inner::<K, S>::MIN {
+                    return level;
+                }
+            }
+            tree.height
+        }
+    }
+}
+
+/// Whether a leaf takes a change in itself: nothing beyond it is looked at or changed, its last key stays, and it neither splits nor falls
+/// thin. `slot` is that of the first entry that does not end before the change.
+///
+/// # Safety
+/// The leaf is live and not empty.
+#[inline(always)]
+pub(crate) unsafe fn fits<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize, change: Change<K>) -> bool {
+    // SAFETY: the caller's promise; slots below the length are read.
+    unsafe {
+        let len = leaf.len();
+        let last = leaf.key(len - 1);
+        let least = Leaf::<V, K, S>::MIN;
+        match change {
+            Change::Replace { span, stores } => {
+                if span.last > last || (span.last == last && !stores) {
+                    return false;
+                }
+                let mut to = slot;
+                while leaf.key(to) < span.last {
+                    to += 1;
+                }
+                let meets = leaf.first(to) <= span.last;
+                let met = to - slot + usize::from(meets);
+                let head = met > 0 && leaf.first(slot) < span.first;
+                let tail = meets && leaf.key(to) > span.last;
+                let after = len - met + usize::from(stores) + usize::from(head) + usize::from(tail);
+                after <= leaf.slots()
+                    && (after >= len || after >= least)
+                    && (!stores || leaf.admits(span.first, span.last))
+            }
+            Change::Remove { .. } => slot + 1 < len && len > least,
+            Change::Modify { .. } => slot < len,
+            Change::Join { upper, .. } => slot + 1 < len && leaf.key(slot + 1) == upper.last && len > least,
+            Change::Move { was, to } => {
+                to.last <= last
+                    && was.last <= last
+                    && (was.last < last || to.last == last)
+                    && leaf.admits(to.first, to.last)
+            }
+        }
+    }
+}

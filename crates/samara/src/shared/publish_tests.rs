@@ -1,0 +1,119 @@
+//! What must not be published is not (U6): stores whose verb leaves in its part what does not fit there. Such a store's nodes are leaked,
+//! so Miri does not run these.
+
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::shared::publish::Change;
+use crate::sync::Ordering;
+use crate::testing::Small;
+use crate::tree::Tree;
+use crate::tree::cow::PUBLISHED;
+use crate::{Membarrier, RangeMap, SharedRangeMap, Span};
+use alloc::vec::Vec;
+use core::panic::AssertUnwindSafe;
+use std::panic::catch_unwind;
+
+type Map = SharedRangeMap<u64, u64, Membarrier, Small>;
+
+fn map() -> Map {
+    // In an order that leaves room in most nodes.
+    let plain: RangeMap<u64, u64, Small> =
+        (0..200u64).map(|i| i * 77 % 200).map(|i| (i * 10..=i * 10 + 4, i)).collect();
+    SharedRangeMap::from_map(plain, Membarrier::fenced()).unwrap()
+}
+
+/// A store of which `change` says where it works, and whose verb ruins the part: it panics, and readers see nothing of it. Nor if it is made
+/// beside others, where that can be.
+fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Small>)) {
+    is_refused_by(|map| map.write().change(change, &ruin).unwrap());
+    is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
+}
+
+fn is_refused_by(store: impl FnOnce(&Map)) {
+    let map = map();
+    let before: Vec<_> = map.pin().iter().map(|(span, value)| (span, *value)).collect();
+    let root = map.published.root.0.load(Ordering::Relaxed);
+    let done = catch_unwind(AssertUnwindSafe(|| store(&map)));
+    let panic = done.expect_err("it was published");
+    let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
+    assert!(text.contains("U6"), "{text}");
+    assert_eq!(map.published.root.0.load(Ordering::Relaxed), root);
+    assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(before.iter().copied()));
+    // The map goes on; nothing that readers see has been noted as gone, or its memory would be used anew.
+    let mut write = map.write();
+    write.check().unwrap();
+    write.reclaim();
+    for i in 0..200 {
+        write.insert(i * 10 + 5..=i * 10 + 7, 1000 + i).unwrap();
+    }
+    write.check().unwrap();
+    let new = (0..200).map(|i| (Span::new(i * 10 + 5, i * 10 + 7), 1000 + i));
+    let mut all: Vec<_> = before.into_iter().chain(new).collect();
+    all.sort_unstable();
+    drop(write);
+    assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(all));
+}
+
+/// A store across leaves whose part is below the root, and its span.
+fn across() -> (Change<u64>, Span) {
+    let map = map();
+    let spans = (0..180).map(|i| Span::new(i * 10, i * 10 + 44));
+    let is_part = |span: &Span| {
+        let change = Change::Replace { span: *span, stores: false };
+        map.write().change(change, |part| part.height == 1).unwrap()
+    };
+    let span = { spans }.find(is_part).expect("there is a part");
+    (Change::Replace { span, stores: false }, span)
+}
+
+#[test]
+fn a_part_of_another_level() {
+    is_refused(across().0, |part| {
+        assert_eq!(part.height, 1, "a part below the root");
+        let root = part.root.expect("a part");
+        // SAFETY: an inner node.
+        part.root = Some(unsafe { Inner::<u64, Small>::from_raw(root).child(0) });
+        part.height = 0;
+    });
+}
+
+#[test]
+fn a_part_that_ends_elsewhere() {
+    is_refused(Change::Modify { key: 400 }, |part| {
+        let mut other = Tree::<u64, u64, Small>::new();
+        other.store(Span::new(405, 406), Some(1), crate::types::displaced::unobserved).unwrap();
+        part.root = other.root.take();
+    });
+}
+
+#[test]
+fn a_part_that_is_gone() {
+    is_refused(across().0, |part| (part.root, part.height) = (None, 0));
+    is_refused(Change::Modify { key: 400 }, |part| {
+        assert_eq!(part.height, 0, "a leaf");
+        part.root = None;
+    });
+}
+
+#[test]
+fn an_empty_leaf() {
+    is_refused(Change::Modify { key: 400 }, |part| {
+        // SAFETY: a leaf of `u64`s, which need no drop.
+        unsafe { Leaf::<u64, u64, Small>::from_raw(part.root.expect("a leaf")).set_len(0) };
+    });
+}
+
+#[test]
+fn an_empty_leaf_below() {
+    let (change, span) = across();
+    is_refused(change, |part| {
+        part.store(span, Some(1), crate::types::displaced::unobserved).unwrap();
+        let root = Inner::<u64, Small>::from_raw(part.root.expect("a part"));
+        // SAFETY: the part's root is an inner node above leaves, of `u64`s, which need no drop; what is not published is the part's own.
+        unsafe {
+            let mut leaves = (0..root.len()).map(|i| Leaf::<u64, u64, Small>::from_raw(root.child(i)));
+            let own = leaves.find(|leaf| leaf.refs().load(Ordering::Relaxed) & PUBLISHED == 0).expect("a new leaf");
+            own.set_len(0);
+        }
+    });
+}

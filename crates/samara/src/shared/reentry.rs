@@ -1,0 +1,42 @@
+//! A thread that would wait for itself for ever says so by a panic. Makes the message; `lock`, `writer_gate` and `publish` detect the case,
+//! where threads can be told apart: with `std`.
+
+use core::fmt;
+
+/// What the calling thread has, and waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reentry {
+    /// The handle to write by.
+    #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "a lock that spins does not know who holds it"))]
+    Handle,
+    /// The end of a store that it is in the midst of.
+    Store,
+}
+
+impl Reentry {
+    /// Says so.
+    ///
+    /// # Panics
+    /// Always.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn panic(self) -> ! {
+        panic!("{self}")
+    }
+}
+
+impl fmt::Display for Reentry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Reentry::Handle => {
+                "this thread has the write handle of this SharedRangeMap already, or is in a store that has taken it, and would wait for itself \
+                 for ever. Closures of a store must not store in the same map. Let the handle go first: the temporaries of `match map.write()..` and `if let .. = map.write()..` live as long as their arms, so bind the \
+                 result before"
+            }
+            Reentry::Store => {
+                "this thread is in the midst of a store of this SharedRangeMap, and would wait for itself for ever. Observers, predicates, \
+                 closures of a store and values' `clone` and `drop` must not store in the same map, nor take its handle or a snapshot"
+            }
+        })
+    }
+}

@@ -1,0 +1,230 @@
+//! Reservations of a shared map: memory is set aside first, then stores are committed that neither allocate nor fail. Knows how many nodes
+//! a store may take.
+
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::shape::{Normal, Shape};
+use crate::reclaim::Reclaim;
+use crate::reclaim::crossbeam::Epoch;
+use crate::shared::limbo::NOTES;
+use crate::shared::publish::Writer;
+use crate::shared::write_guard::WriteGuard;
+use crate::tree::retired::ROOTS;
+use crate::types::displaced::Displaced;
+use crate::types::error::{AllocError, ReservedError, StoreError};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+
+impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+    /// Sets aside what `stores` stores may need, wherever they go.
+    ///
+    /// A store copies the way to the first and to the last leaf that it meets and to the one behind, and those leaves; mends on two ways,
+    /// with a neighbour or two for each level; and splits a leaf twice, with what is above. Nodes that are wholly within its range are
+    /// copied, if inner, and then fall free at once: so as many as there are, for all stores together. What is taken out has to be noted,
+    /// and that is all there is at most.
+    fn set_aside(&mut self, stores: usize) -> Result<(), AllocError> {
+        let tree = &self.map.tree;
+        let (mut inners, mut leaves) = (0, 0);
+        if let Some(root) = tree.root {
+            // SAFETY: T4.
+            unsafe { count::<K, S>(root, tree.height, &mut inners, &mut leaves) };
+        }
+        let levels = tree.height + 1;
+        let each = stores.checked_mul(12).ok_or(AllocError)?;
+        let each_inner = each.checked_mul(levels).ok_or(AllocError)?;
+        let all = inners.checked_add(each_inner).ok_or(AllocError)?;
+        let noted = all.checked_add(each).and_then(|nodes| nodes.checked_add(leaves + 1 + ROOTS)).ok_or(AllocError)?;
+        self.bench.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)?;
+        self.bench.part.ensure(each, all)
+    }
+
+    /// Gives back what was set aside and not used, beyond what is kept in any case.
+    fn give_back(&mut self) {
+        let part = &mut self.bench.part;
+        part.leaves.trim();
+        part.inners.trim();
+        self.bench.limbo.tidy(NOTES);
+    }
+}
+
+/// Counts the nodes below `at`, and itself.
+///
+/// # Safety
+/// A live node at `level` of a tree.
+unsafe fn count<K: Key, S: Shape>(at: Raw, level: usize, inners: &mut usize, leaves: &mut usize) {
+    if level == 0 {
+        *leaves += 1;
+        return;
+    }
+    *inners += 1;
+    // SAFETY: the caller's promise; children are live.
+    unsafe {
+        let node = Inner::<K, S>::from_raw(at);
+        if level == 1 {
+            *leaves += node.len();
+            return;
+        }
+        for i in 0..node.len() {
+            count::<K, S>(node.child(i), level - 1, inners, leaves);
+        }
+    }
+}
+
+impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
+    /// Sets memory aside for `stores` stores, wherever they go. Through what is returned these then neither allocate nor fail for lack of
+    /// memory, whatever snapshots are taken meanwhile. (What the value's own `clone` does is its affair.) What is not used is given back when what
+    /// is returned is dropped, but for the 1,024 nodes of each kind that serve later stores.
+    ///
+    /// # Complexity
+    /// O(inner nodes), which is O(n / 600), and as many allocations at most as a dozen for each store and level, and those nodes.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the entries are as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{ReservedError, SharedRangeMap};
+    /// let map = SharedRangeMap::new();
+    /// let mut write = map.write();
+    /// let mut commit = write.reserve(2)?;
+    /// commit.insert(0..=99, 'a')?;
+    /// commit.clear_range(40..=49, |_| ())?;
+    /// assert_eq!(commit.insert(0..=9, 'c'), Err(ReservedError::UsedUp));
+    /// assert_eq!(map.len(), 2);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn reserve(&mut self, stores: usize) -> Result<SharedReservation<'_, 'm, V, K, R, S>, AllocError> {
+        self.writer().0.set_aside(stores)?;
+        Ok(SharedReservation { write: self, left: stores })
+    }
+}
+
+/// Memory set aside for a number of stores, which are committed through it: see [`WriteGuard::reserve`].
+///
+/// Every call that happens counts as one, whatever it met; one that is refused counts for nothing. What is taken out meanwhile is not
+/// freed through this: the first store after it, or [`WriteGuard::reclaim`], looks at it.
+pub struct SharedReservation<'w, 'm, V: Clone, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    write: &'w mut WriteGuard<'m, V, K, R, S>,
+    left: usize,
+}
+
+impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K, R, S> {
+    /// How many stores can still be made.
+    #[must_use]
+    pub fn remaining(&self) -> usize {
+        self.left
+    }
+
+    /// The map as it is.
+    #[must_use]
+    pub fn map(&self) -> &WriteGuard<'m, V, K, R, S> {
+        self.write
+    }
+
+    fn commit<T, E>(
+        &mut self,
+        store: impl FnOnce(&mut WriteGuard<'m, V, K, R, S>) -> Result<T, E>,
+        refused: impl FnOnce(E) -> ReservedError<K>,
+    ) -> Result<T, ReservedError<K>> {
+        if self.left == 0 {
+            return Err(ReservedError::UsedUp);
+        }
+        // First, for an observer or a clone that panics may leave nodes used.
+        self.left -= 1;
+        self.write.collects = false;
+        let done = store(self.write);
+        self.write.collects = true;
+        done.map_err(|error| {
+            self.left += 1;
+            refused(error)
+        })
+    }
+
+    /// [`WriteGuard::insert`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before.
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), ReservedError<K>> {
+        self.commit(|write| write.insert(span, value), stored)
+    }
+
+    /// [`WriteGuard::insert_merging`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before.
+    pub fn insert_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Span<K>, ReservedError<K>> {
+        self.commit(|write| write.insert_merging(span, value, joins), stored)
+    }
+
+    /// [`WriteGuard::replace`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before, and nothing is told.
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), ReservedError<K>> {
+        self.commit(|write| write.replace(span, value, observe), stored)
+    }
+
+    /// [`WriteGuard::clear_range`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError`]; the map is as before, and nothing is told.
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), ReservedError<K>> {
+        self.commit(|write| write.clear_range(span, observe), stored)
+    }
+
+    /// [`WriteGuard::split_at`], from what is set aside.
+    ///
+    /// # Errors
+    /// [`ReservedError::UsedUp`]; the map is as before.
+    pub fn split_at(&mut self, key: K) -> Result<bool, ReservedError<K>> {
+        self.commit(|write| write.split_at(key), stored)
+    }
+
+    /// [`WriteGuard::remove`], from what is set aside: a removal from a shared map copies, and counts.
+    ///
+    /// # Errors
+    /// [`ReservedError::UsedUp`]; the map is as before.
+    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, ReservedError<K>> {
+        self.commit(|write| write.remove(key), |AllocError| stored(StoreError::Alloc))
+    }
+}
+
+/// A store through a reservation has failed.
+fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
+    match error {
+        StoreError::EmptyRange(span) => ReservedError::EmptyRange(span),
+        StoreError::Alloc => {
+            debug_assert!(false, "a reserved store failed");
+            ReservedError::Shared
+        }
+    }
+}
+
+/// Also after a panic in a store.
+impl<V: Clone, K: Key, R: Reclaim, S: Shape> Drop for SharedReservation<'_, '_, V, K, R, S> {
+    fn drop(&mut self) {
+        self.write.collects = true;
+        self.write.writer().0.give_back();
+    }
+}
+
+impl<V: Clone, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedReservation<'_, '_, V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedReservation").field("remaining", &self.left).finish_non_exhaustive()
+    }
+}

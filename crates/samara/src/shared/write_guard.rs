@@ -1,0 +1,446 @@
+//! The handle to write a shared map by: each verb is one store, and each store one instant. Knows the verbs and what each looks at; how it is
+//! published, `publish` knows.
+
+use crate::map::RangeMap;
+use crate::node::shape::{Normal, Shape};
+use crate::reclaim::Reclaim;
+use crate::reclaim::crossbeam::Epoch;
+use crate::shared::SharedRangeMap;
+use crate::shared::deferred_drop::Freed;
+use crate::shared::lock::Held;
+use crate::shared::publish::{Bench, Change, Published, Writer};
+use crate::shared::writer_gate::{Closed, Seats};
+use crate::sync::Ordering;
+use crate::tree::{Path, Tree};
+use crate::types::displaced::{Displaced, unobserved};
+use crate::types::error::{AllocError, BoundError, BuildError, StoreError};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+/// The right to write: see [`SharedRangeMap::write`]. It is the map, too, for who holds it: all that [`RangeMap`] tells by `&` is there, and
+/// stays as it is told until the next store of this handle.
+///
+/// # Consistency
+/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. After a panic
+/// the store has happened as a whole or not at all. Not, where an observer or a predicate panics, or a value's `clone` while the store is
+/// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or the `drop` of a value that the store took out. The `drop` of a
+/// value that an earlier call took out may run before the store or after it. Those closures, that of [`modify`](Self::modify), and values' `clone`, run while the store is under way: they may look at the
+/// map through guards, but must not take a snapshot of it or write to it. That panics, or waits for ever without `std`: as on the first page of
+/// [`SharedRangeMap`]. The closure of [`update`](Self::update) may take snapshots, and must not write to the map but by what it is given.
+///
+/// The drops of values that no reader sees any more run once the handle has been let go, those that one call has found free also in a later
+/// call of the same handle.
+///
+/// # Errors
+/// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
+///
+/// # Examples
+/// ```
+/// use samara::{SharedRangeMap, Span};
+/// let map = SharedRangeMap::new();
+/// let mut write = map.write();
+/// write.insert(0..=99, 'a')?;
+/// write.insert(40..=49, 'b')?;
+/// assert_eq!(write.len(), 3);
+/// assert_eq!(write.remove(45)?, Some((Span::new(40, 49), 'b')));
+/// assert_eq!(map.pin().get(45), None);
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    published: &'m Published,
+    reclaim: &'m R,
+    /// Whose lock is held. No reference: it would still be one while `_held` lets go, when another thread may make its own.
+    writer: NonNull<Writer<V, K, S, R>>,
+    /// Invariant in what the writer holds, as a reference would be.
+    kind: PhantomData<&'m mut Writer<V, K, S, R>>,
+    /// Whether a store may look at what was taken out, for which it may need memory.
+    pub(crate) collects: bool,
+    seats: &'m Seats<Bench<V, K, S, R>>,
+    /// Nobody stores beside this handle. Opened before the lock is let go of.
+    _closed: Closed<'m, Bench<V, K, S, R>>,
+    _held: Held<'m>,
+    /// What the last call has found free. Dropped after the lock has been let go of: fields go in this order, and values' drops may store.
+    freed: Freed<'m, V, K, S>,
+}
+
+impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
+    /// # Safety
+    /// `held` is of the map's lock, and `closed` of its seats, where nobody is in.
+    pub(crate) unsafe fn new(
+        map: &'m SharedRangeMap<V, K, R, S>,
+        held: Held<'m>,
+        closed: Closed<'m, Bench<V, K, S, R>>,
+    ) -> Self {
+        let seats = &map.seats;
+        // SAFETY: of a cell, not null. Nobody stores now: A3.
+        let writer = unsafe {
+            let mut writer = NonNull::new_unchecked(map.writer.get());
+            if !seats.is_empty() {
+                let Writer { map: whole, added, .. } = writer.as_mut();
+                *added = seats.len();
+                whole.tree.len = map.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(*added);
+            }
+            writer
+        };
+        WriteGuard {
+            published: &map.published,
+            reclaim: &map.reclaim,
+            writer,
+            kind: PhantomData,
+            collects: true,
+            seats,
+            _closed: closed,
+            _held: held,
+            freed: Freed::new(&map.returned),
+        }
+    }
+
+    /// The map, and what a store needs of it.
+    ///
+    /// A handle for values that live long is none for values that do not, which could then be stored:
+    /// ```compile_fail
+    /// # use samara::WriteGuard;
+    /// fn shorter<'m, 'a>(guard: WriteGuard<'m, &'static str>) -> WriteGuard<'m, &'a str> {
+    ///     guard
+    /// }
+    /// ```
+    pub(crate) fn writer(&mut self) -> (&mut Writer<V, K, S, R>, &'m Published, &'m R) {
+        // SAFETY: the lock is held: nobody else has the writer.
+        (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
+    }
+
+    /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it. Values
+    /// that it finds free are dropped when the handle is let go, or by the next call.
+    ///
+    /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many times, where many threads have come and
+    /// gone); while a guard is held that may see it, nothing helps.
+    pub fn reclaim(&mut self) -> usize {
+        self.collect(true);
+        let reclaim = self.reclaim;
+        for seat in self.seats.iter() {
+            let mut freed = Freed::new(self.freed.returned());
+            // SAFETY: A3: the seats are closed.
+            unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true, &mut freed) };
+            self.freed.append(freed);
+        }
+        self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
+    }
+
+    /// Gives back the nodes that are kept for the next stores, by this handle and by each [`SharedWriter`](crate::SharedWriter) that there
+    /// ever was. The map is as it is: nodes that a bulk build made stay where they are, for which there is
+    /// [`shrink_to_fit`](Self::shrink_to_fit). O(nodes given back).
+    pub fn release(&mut self) {
+        let returned = self.freed.returned();
+        self.freed.clear();
+        let bench = &mut self.writer().0.bench;
+        returned.take(&mut bench.part.leaves);
+        bench.release();
+        for seat in self.seats.iter() {
+            // SAFETY: A3: the seats are closed.
+            unsafe { (*seat.work.get()).release() };
+        }
+    }
+
+    /// Looks at what was taken out, if it is time for it, or `now`.
+    fn collect(&mut self, now: bool) {
+        let (published, reclaim) = (self.published, self.reclaim);
+        // SAFETY: as in `writer`.
+        let writer = unsafe { self.writer.as_mut() };
+        if now || writer.bench.limbo.is_due() {
+            self.freed.clear(); // a handle that is kept for many stores does not keep what they free
+        }
+        writer.bench.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
+    }
+}
+
+impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
+    #[inline]
+    pub(crate) fn change<T>(
+        &mut self,
+        change: Change<K>,
+        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+    ) -> Result<T, AllocError> {
+        let collects = self.collects;
+        // After stores that have panicked.
+        if collects && self.writer().0.bench.limbo.is_due() {
+            self.collect(false);
+        }
+        let (writer, published, _) = self.writer();
+        let done = writer.change(published, change, verb)?;
+        if collects {
+            self.collect(false);
+        }
+        Ok(done)
+    }
+
+    /// [`RangeMap::insert`], as one instant. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before.
+    #[inline]
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>> {
+        self.replace(span, value, unobserved)
+    }
+
+    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that it has gone. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    #[inline]
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        self.change(Change::Replace { span, stores: true }, |part| part.store(span, Some(value), observe))?
+    }
+
+    /// [`RangeMap::insert_merging`], as one instant. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before.
+    pub fn insert_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Span<K>, StoreError<K>> {
+        self.replace_merging(span, value, joins, unobserved)
+    }
+
+    /// [`RangeMap::replace_merging`], as one instant. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    pub fn replace_merging(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+        mut observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<Span<K>, StoreError<K>> {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        let whole = self.joined(span, &value, joins);
+        self.replace(whole, value, |piece| {
+            if let Some(lost) = piece.span.intersect(&span) {
+                observe(Displaced { span: lost, ..piece });
+            }
+        })?;
+        Ok(whole)
+    }
+
+    /// [`RangeMap::clear_range`], as one instant. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        let span = span.into();
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        if !self.overlaps(span) {
+            return Ok(());
+        }
+        self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
+    }
+
+    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is returned is a clone of the value, which
+    /// readers may still see. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    #[inline]
+    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+        if !self.contains_key(key) {
+            return Ok(None);
+        }
+        self.change(Change::Remove { key }, |part| part.try_remove(key))?
+    }
+
+    /// [`RangeMap::split_at`], as one instant. O(log n).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
+        let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else {
+            return Ok(false);
+        };
+        let value = value.clone();
+        self.insert(Span::new(key, span.last), value)?;
+        Ok(true)
+    }
+
+    /// [`RangeMap::merge_at`], as one instant. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn merge_at(
+        &mut self,
+        key: K,
+        joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Result<Option<V>, AllocError> {
+        let map: &RangeMap<V, K, S> = self;
+        let Some(left) = key.pred().and_then(|below| map.get(below)).filter(|(span, _)| span.last < key) else {
+            return Ok(None);
+        };
+        let Some(right) = map.get(key) else { return Ok(None) };
+        let (lower, upper) = (left.0, right.0);
+        if !joins(left, right) {
+            return Ok(None);
+        }
+        self.change(Change::Join { lower, upper }, |part| part.try_merge(lower, upper))?
+    }
+
+    /// Gives the entry that holds `key` the range `to`, as one instant: [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span).
+    /// Returns the range that it
+    /// had. O(log n).
+    ///
+    /// # Errors
+    /// [`BoundError`]; the map is as before.
+    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, BoundError<K>> {
+        let to = to.into();
+        self.tree.movable(key, to, &mut Path::new())?;
+        let Some((was, _)) = self.get(key) else { return Err(BoundError::NoEntry(key)) };
+        self.change(Change::Move { was, to }, |part| part.resize(key, to))?
+    }
+
+    /// Replaces the value of the entry that holds `key` by what `change` makes of a clone of it, as one instant. Whether there is one.
+    /// Where `change` panics, the map is as before. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::SharedRangeMap;
+    /// let map = SharedRangeMap::new();
+    /// let mut write = map.write();
+    /// write.insert(0..=9, 1)?;
+    /// assert!(write.modify(5, |value| *value += 1)? && !write.modify(10, |value| *value += 1)?);
+    /// assert_eq!(write[0], 2);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
+        if !self.contains_key(key) {
+            return Ok(false);
+        }
+        self.change(Change::Modify { key }, |part| part.modify(key, change))??;
+        Ok(true)
+    }
+
+    /// Many operations, and one instant: `change` gets the map as it is, to do with it what it likes, and what it leaves is published if it
+    /// returns `Ok`. If it does not, or panics, nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`,
+    /// `append`, reservations.
+    ///
+    /// The map that it gets shares all nodes with the published one: each part of it is copied when it is first written to, as after a
+    /// [`snapshot`](RangeMap::snapshot). What is left is compact, however many updates there are: nodes that grow thin are merged.
+    ///
+    /// # Errors
+    /// What `change` returns; [`AllocError`] made into that.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{AllocError, SharedRangeMap};
+    /// let map = SharedRangeMap::new();
+    /// map.write().insert(0..=9, 1)?;
+    /// map.write().update(|map| {
+    ///     map.insert(20..=29, 2).map_err(|_| AllocError)?;
+    ///     map.retain(|_, value| *value != 1);
+    ///     Ok::<_, AllocError>(())
+    /// })?;
+    /// assert!(map.pin().iter().map(|(_, value)| *value).eq([2]));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn update<T, E: From<AllocError>>(
+        &mut self,
+        change: impl FnOnce(&mut RangeMap<V, K, S>) -> Result<T, E>,
+    ) -> Result<T, E>
+    where
+        V: Send + Sync,
+    {
+        let mut map = self.try_snapshot()?;
+        let done = change(&mut map)?;
+        self.set(map)?;
+        Ok(done)
+    }
+
+    /// Puts `map` in the place of all that is there, as one instant: what arc-swap calls a store. O(nodes of `map` that are new here).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
+        let (writer, published, _) = self.writer();
+        writer.set(published, map)?;
+        // What was there before may be large, and is one node here.
+        self.collect(true);
+        Ok(())
+    }
+
+    /// Packs the entries into as few nodes as they need, as one instant, and gives the rest of the memory back: the nodes that are kept for
+    /// the next stores ([`release`](Self::release)), and slabs of bulk builds of which little is used. Needs memory for all nodes first;
+    /// clones each value once; what is replaced goes when no reader and no snapshot sees it any more ([`reclaim`](Self::reclaim)). O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::SharedRangeMap;
+    /// let map: SharedRangeMap<u64> = (0..10_000).map(|i| (10 * i..=10 * i + 4, i)).collect();
+    /// map.write().update(|map| {
+    ///     map.retain(|span, _| span.first % 1000 == 0);
+    ///     Ok::<_, samara::AllocError>(())
+    /// })?;
+    /// map.write().shrink_to_fit()?;
+    /// assert_eq!(map.len(), 100);
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
+        let packed = RangeMap::from_sorted(self.iter().map(|(span, value)| (span, value.clone())));
+        self.set(packed.map_err(|error: BuildError<K>| {
+            debug_assert!(matches!(error, BuildError::Alloc), "the entries of a map are sorted");
+            AllocError
+        })?)?;
+        self.release();
+        Ok(())
+    }
+
+    /// Removes every entry, as one instant. O(1), but for what is freed, now or later.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn clear(&mut self) -> Result<(), AllocError> {
+        self.set(RangeMap { tree: Tree::new() })
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> Deref for WriteGuard<'_, V, K, R, S> {
+    type Target = RangeMap<V, K, S>;
+
+    fn deref(&self) -> &RangeMap<V, K, S> {
+        // SAFETY: the lock is held: nobody else has the writer, and who stores has this borrowed mutably.
+        unsafe { &self.writer.as_ref().map }
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for WriteGuard<'_, V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteGuard").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,217 @@
+//! A writer of a shared map beside others: [`SharedWriter`]. Knows the verbs, and that a store that cannot be made beside others is made
+//! alone, by the handle; how the former is made, `leaf_store` knows.
+
+use crate::node::shape::{Normal, Shape};
+use crate::reclaim::Reclaim;
+use crate::reclaim::crossbeam::Epoch;
+use crate::shared::SharedRangeMap;
+use crate::shared::deferred_drop::Freed;
+use crate::shared::leaf_store::{self, Beside};
+use crate::shared::publish::{Bench, Change};
+use crate::shared::reentry::Reentry;
+use crate::shared::writer_gate::Seat;
+use crate::sync::spin;
+use crate::tree::Tree;
+use crate::types::displaced::{Displaced, unobserved};
+use crate::types::error::{AllocError, StoreError};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+
+/// One of several writers that store at the same time: see [`SharedRangeMap::writer`].
+///
+/// Each call is one store, and one instant for readers, as with the [handle](SharedRangeMap::write). A store that changes one leaf alone, as most
+/// do, is made beside those of other `SharedWriter`s. It waits, spinning, for one that changes a leaf below the same node (31 at most), with what runs
+/// in that; and now and then for a moment for one that changes what nodes further up tell of gaps. Any other
+/// store (one that splits a leaf or leaves few entries in it, takes its last entry away, goes over several, comes first after a snapshot, or goes behind
+/// the map's last entry) takes the handle for itself, and so waits for it; so do all while the map is one leaf (29 entries at most). After a panic the
+/// store has happened as a whole or not at all, as [`WriteGuard`](crate::WriteGuard) says.
+///
+/// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must not store, nor take the handle, a
+/// snapshot or another `SharedWriter`: it would wait for itself, and panics (but a store by another `SharedWriter` of the same thread, which is told where
+/// debug assertions are on, and else may wait for ever; and all of it without `std`). Values that no reader sees any more are dropped when the store
+/// is over. For verbs that are not here, take the [handle](SharedRangeMap::write); a thread must not call a `SharedWriter`
+/// while it holds it, which panics too.
+///
+/// # Memory
+/// Each has a limbo of its own, and keeps nodes for its next stores, as many as the handle does ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits, once it is
+/// dropped, for the next `SharedWriter` of the map, for [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or the map's end.
+///
+/// # Examples
+/// ```
+/// use samara::SharedRangeMap;
+/// let map: SharedRangeMap<u64> = (0..1_000_u64).map(|i| (i * 16..=i * 16 + 7, 0)).collect();
+/// std::thread::scope(|scope| {
+///     for half in 0..2 {
+///         let map = &map;
+///         scope.spawn(move || {
+///             let mut writer = map.writer().unwrap();
+///             for i in (half..1_000).step_by(2) {
+///                 writer.insert(i * 16..=i * 16 + 7, i).unwrap();
+///             }
+///         });
+///     }
+/// });
+/// assert!(map.pin().iter().map(|(_, value)| *value).eq(0..1_000));
+/// ```
+pub struct SharedWriter<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+    map: &'m SharedRangeMap<V, K, R, S>,
+    seat: &'m Seat<Bench<V, K, S, R>>,
+}
+
+// SAFETY: the seat is this one's alone while it lives, and may be used from any thread, one at a time, as the handle's things are.
+unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Send for SharedWriter<'_, V, K, R, S> where
+    R::Stamp: Send
+{
+}
+
+impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedWriter<'m, V, K, R, S> {
+    /// # Safety
+    /// The caller has taken the seat, which is one of the map's.
+    pub(crate) unsafe fn new(map: &'m SharedRangeMap<V, K, R, S>, seat: &'m Seat<Bench<V, K, S, R>>) -> Self {
+        SharedWriter { map, seat }
+    }
+
+    /// The map that it stores to.
+    #[must_use]
+    pub fn map(&self) -> &'m SharedRangeMap<V, K, R, S> {
+        self.map
+    }
+}
+
+/// So often it is looked whether the seats are open again, before the handle is waited for.
+const PATIENCE: u32 = 100;
+
+impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
+    /// Makes a change by `verb`, beside others if that can be done. `None`: there is no entry that it is about.
+    #[inline]
+    pub(crate) fn store<T>(
+        &mut self,
+        change: Change<K>,
+        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+    ) -> Result<Option<T>, AllocError> {
+        let SharedRangeMap { published, seats, writer, reclaim, returned, .. } = self.map;
+        if cfg!(debug_assertions) && seats.is_inside() {
+            Reentry::Store.panic();
+        }
+        let (mut verb, mut spins) = (verb, 0);
+        // Dropped once the thread is out again: values' drops may store.
+        let mut freed = Freed::new(returned);
+        while spins < PATIENCE {
+            if let Some(inside) = seats.enter(self.seat) {
+                // SAFETY: A1, A3: nobody is alone, so nobody has the writer or its map mutably, and the seat's bench is this one's.
+                let (tree, bench) = unsafe { (&(*writer.get()).map.tree, &mut *self.seat.work.get()) };
+                // After stores that have panicked.
+                if bench.limbo.is_due() {
+                    bench.collect(&self.seat.pending, reclaim, false, &mut freed);
+                }
+                // SAFETY: as above.
+                let done = unsafe { leaf_store::store(tree, published, bench, &self.seat.len, change, verb)? };
+                verb = match done {
+                    Beside::Nothing => return Ok(None),
+                    Beside::Alone(verb) => verb,
+                    Beside::Done(done) => {
+                        bench.collect(&self.seat.pending, reclaim, false, &mut freed);
+                        drop(inside);
+                        drop(freed);
+                        return Ok(Some(done));
+                    }
+                };
+                break;
+            }
+            spin(&mut spins);
+        }
+        let mut write = self.map.write();
+        let there = match change {
+            Change::Replace { span, stores: false } => write.overlaps(span),
+            Change::Remove { key } | Change::Modify { key } => write.contains_key(key),
+            _ => true,
+        };
+        let done = if there { write.change(change, verb).map(Some) } else { Ok(None) };
+        // Both drop values, which may panic: then what is to be given is dropped too, as a local.
+        drop(write);
+        drop(freed);
+        done
+    }
+
+    /// [`WriteGuard::insert`](crate::WriteGuard::insert), beside others. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before.
+    #[inline]
+    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>> {
+        self.replace(span, value, unobserved)
+    }
+
+    /// [`WriteGuard::replace`](crate::WriteGuard::replace), beside others. `observe` is told what goes before readers see that it has gone.
+    /// O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    #[inline]
+    pub fn replace(
+        &mut self,
+        span: impl Into<Span<K>>,
+        value: V,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        self.put(span.into(), Some(value), observe)
+    }
+
+    /// [`WriteGuard::clear_range`](crate::WriteGuard::clear_range), beside others. O(log n + entries met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the map is as before. Nothing is told then.
+    pub fn clear_range(
+        &mut self,
+        span: impl Into<Span<K>>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        self.put(span.into(), None, observe)
+    }
+
+    #[inline]
+    fn put(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        observe: impl FnMut(Displaced<'_, V, K>),
+    ) -> Result<(), StoreError<K>> {
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        let change = Change::Replace { span, stores: value.is_some() };
+        self.store(change, |part| part.store(span, value, observe))?.unwrap_or(Ok(()))
+    }
+
+    /// [`WriteGuard::remove`](crate::WriteGuard::remove), beside others: the entry that holds `key` is taken out. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    #[inline]
+    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+        self.store(Change::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
+    }
+
+    /// [`WriteGuard::modify`](crate::WriteGuard::modify), beside others: between the look at the value and the store of the new one nobody else
+    /// stores there. `change` is called while the store is under way: what is said of observers holds for it. O(log n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
+        let done = self.store(Change::Modify { key }, |part| part.modify(key, change))?;
+        Ok(done.transpose()?.is_some())
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> Drop for SharedWriter<'_, V, K, R, S> {
+    fn drop(&mut self) {
+        self.seat.give_back();
+    }
+}
+
+impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedWriter<'_, V, K, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedWriter").field("map", self.map).finish_non_exhaustive()
+    }
+}

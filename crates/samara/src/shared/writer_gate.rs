@@ -1,0 +1,225 @@
+//! Seats: who may store beside others, and how one that must be alone waits for them. Knows nothing of what is stored.
+//!
+//! - **A1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had closed the seats when it looked. Who must be alone closes
+//!   them, and then waits until nobody is in. Each says its own before it looks at the other's, with a SeqCst fence between: of two that
+//!   do so at the same time one at least sees the other.
+//! - **A2** Seats stay until the list goes, and are used again. Their list grows at its head, and only while whoever might close it cannot
+//!   (`Seats::take`): where it is empty nobody can come in, and who must be alone need not close it.
+//! - **A3** `work` is its taker's while that one is in, and belongs to who has closed the seats, once nobody is in.
+//!
+//! Orderings: who goes out, or opens again, stores with Release; who looks for that loads with Acquire. So what was done inside happened before
+//! what is done alone, and the other way about.
+
+use crate::shared::reentry::Reentry;
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, here, is_here, spin};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::mem;
+use core::panic::{RefUnwindSafe, UnwindSafe};
+use core::ptr;
+
+/// One storing thread's, on lines of its own: processors fetch them in pairs.
+#[repr(align(128))]
+pub(crate) struct Seat<T> {
+    /// Which thread is in by it; 0: none.
+    inside: AtomicUsize,
+    taken: AtomicBool,
+    /// Written before the seat is in the list, never after.
+    next: Cell<*const Seat<T>>,
+    /// What its stores have added to the number of entries, and taken away: modulo 2^bits.
+    pub(crate) len: AtomicUsize,
+    /// Bytes that its stores have taken out and that are not free yet.
+    pub(crate) pending: AtomicUsize,
+    pub(crate) work: UnsafeCell<T>,
+}
+
+/// All seats of a map.
+pub(crate) struct Seats<T> {
+    head: AtomicPtr<Seat<T>>,
+    /// How many have closed them.
+    closed: AtomicUsize,
+    owns: PhantomData<Box<Seat<T>>>,
+}
+
+// SAFETY: the list owns its seats; of a shared one atomics alone are used, but for `work`, which is one thread's at a time (A3), and
+// `next`, which nobody writes once it can be found (A2).
+unsafe impl<T: Send> Send for Seats<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Seats<T> {}
+
+// A store that panics is whole, or has not been: nothing half done is seen.
+impl<T> UnwindSafe for Seats<T> {}
+impl<T> RefUnwindSafe for Seats<T> {}
+
+impl<T> Seats<T> {
+    pub(crate) fn new() -> Self {
+        Seats { head: AtomicPtr::new(ptr::null_mut()), closed: AtomicUsize::new(0), owns: PhantomData }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        // Acquire: as in `iter`.
+        self.head.load(Ordering::Acquire).is_null()
+    }
+
+    /// All there are, newest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat<T>> {
+        // Acquire: pairs with the Release in `take`, of this seat and by way of its store of those behind it.
+        let mut at: *const Seat<T> = self.head.load(Ordering::Acquire);
+        core::iter::from_fn(move || {
+            // SAFETY: A2: seats live as long as the list, which is borrowed.
+            let seat = unsafe { at.as_ref() }?;
+            at = seat.next.get();
+            Some(seat)
+        })
+    }
+
+    /// A seat that nobody has, or a new one. `None`: there is no memory for it.
+    ///
+    /// # Safety
+    /// While it runs nobody else calls it, nor closes the seats.
+    pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&Seat<T>> {
+        for seat in self.iter() {
+            // Acquire: pairs with the Release in `give_back`.
+            if !seat.taken.swap(true, Ordering::Acquire) {
+                return Some(seat);
+            }
+        }
+        let mut fresh = Vec::new();
+        fresh.try_reserve_exact(1).ok()?;
+        fresh.push(Seat {
+            inside: AtomicUsize::new(0),
+            taken: AtomicBool::new(true),
+            next: Cell::new(self.head.load(Ordering::Relaxed)),
+            len: AtomicUsize::new(0),
+            pending: AtomicUsize::new(0),
+            work: UnsafeCell::new(work()),
+        });
+        // A box of one is the same memory.
+        let seat: *mut Seat<T> = Box::into_raw(fresh.into_boxed_slice()).cast();
+        // Release: pairs with the Acquire in `iter`.
+        self.head.store(seat, Ordering::Release);
+        // SAFETY: A2: it lives as long as the list.
+        Some(unsafe { &*seat })
+    }
+
+    /// Goes in, unless somebody has closed the seats. The caller has taken `seat`.
+    #[inline]
+    pub(crate) fn enter<'s>(&self, seat: &'s Seat<T>) -> Option<Inside<'s, T>> {
+        seat.inside.store(here(), Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let inside = Inside(seat);
+        // Acquire: pairs with the Release of who opened them again.
+        (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
+    }
+
+    /// Keeps others out, until what is returned is dropped: some may still be in. Nobody takes a seat meanwhile.
+    fn shut(&self) -> Closed<'_, T> {
+        // A2: an empty list stays so for as long as the caller may be alone.
+        if self.is_empty() {
+            return Closed(None);
+        }
+        self.closed.fetch_add(1, Ordering::Relaxed);
+        let closed = Closed(Some(self));
+        fence(Ordering::SeqCst);
+        closed
+    }
+
+    /// Whether the calling thread is in.
+    pub(crate) fn is_inside(&self) -> bool {
+        // Relaxed: who is in by this thread has stored it here.
+        self.iter().any(|seat| is_here(seat.inside.load(Ordering::Relaxed)))
+    }
+
+    /// Keeps others out, and waits until nobody is in, until what is returned is dropped. Nobody takes a seat meanwhile.
+    ///
+    /// # Panics
+    /// If the calling thread is in.
+    pub(crate) fn close(&self) -> Closed<'_, T> {
+        let closed = self.shut();
+        for seat in self.iter() {
+            let mut spins = 0;
+            while seat.is_in() {
+                if is_here(seat.inside.load(Ordering::Relaxed)) {
+                    Reentry::Store.panic();
+                }
+                spin(&mut spins);
+            }
+        }
+        closed
+    }
+
+    /// [`Seats::close`], unless somebody is in.
+    pub(crate) fn try_close(&self) -> Option<Closed<'_, T>> {
+        let closed = self.shut();
+        self.iter().all(|seat| !seat.is_in()).then_some(closed)
+    }
+
+    /// What all stores beside others have added to the number of entries: modulo 2^bits.
+    pub(crate) fn len(&self) -> usize {
+        self.iter().fold(0, |sum, seat| sum.wrapping_add(seat.len.load(Ordering::Relaxed)))
+    }
+
+    /// Bytes that wait for readers to go.
+    pub(crate) fn pending(&self) -> usize {
+        self.iter().map(|seat| seat.pending.load(Ordering::Relaxed)).sum()
+    }
+}
+
+impl<T> Seat<T> {
+    fn is_in(&self) -> bool {
+        // Acquire: pairs with the Release of who goes out.
+        self.inside.load(Ordering::Acquire) != 0
+    }
+
+    /// For the next one who takes a seat.
+    pub(crate) fn give_back(&self) {
+        // Release: pairs with the Acquire in `take`.
+        self.taken.store(false, Ordering::Release);
+    }
+}
+
+impl<T> Drop for Seats<T> {
+    fn drop(&mut self) {
+        loop {
+            // Relaxed: nobody else is left.
+            let at = self.head.load(Ordering::Relaxed);
+            if at.is_null() {
+                return;
+            }
+            // SAFETY: A2; who has taken one borrows the list, and each is in it once.
+            let seat = unsafe { Box::from_raw(at) };
+            let next = seat.next.get().cast_mut();
+            self.head.store(next, Ordering::Relaxed);
+            // Where this one's work panics as it is dropped, those behind go nevertheless.
+            let rest = Seats { head: AtomicPtr::new(next), closed: AtomicUsize::new(0), owns: PhantomData };
+            drop(seat);
+            mem::forget(rest);
+        }
+    }
+}
+
+/// Its holder stores beside others.
+pub(crate) struct Inside<'s, T>(&'s Seat<T>);
+
+impl<T> Drop for Inside<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // Release: pairs with the Acquire in `close`.
+        self.0.inside.store(0, Ordering::Release);
+    }
+}
+
+/// While it lives, nobody comes in.
+pub(crate) struct Closed<'s, T>(Option<&'s Seats<T>>);
+
+impl<T> Drop for Closed<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(seats) = self.0 {
+            // Release: pairs with the Acquire in `enter`; where others have closed them too, their subtraction passes it on.
+            seats.closed.fetch_sub(1, Ordering::Release);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Bulk building: entries that come in order fill one leaf after the other, and the nodes above as leaves are done.
+
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::Shape;
+use crate::tree::free::Subtree;
+use crate::tree::{MAX_HEIGHT, Tree};
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::marker::PhantomData;
+use core::mem;
+
+/// A tree under construction: on every level one open node, full ones hang from the level above.
+pub(crate) struct Builder<V, K: Key, S: Shape> {
+    /// Counts the entries, and has what is set aside.
+    tree: Tree<V, K, S>,
+    open: [Option<Raw>; MAX_HEIGHT],
+    /// The first key of the open leaf's region.
+    start: K,
+    /// Of the open leaf, if it is packed: its handle, its upper half, and how many entries it has. What it says itself lags behind (`settle`).
+    packed: Option<(Leaf<V, K, S>, u32)>,
+    filled: usize,
+}
+
+impl<V, K: Key, S: Shape> Builder<V, K, S> {
+    pub(crate) fn new() -> Self {
+        let mut tree = Tree::new();
+        tree.leaves.begin_bulk();
+        tree.inners.begin_bulk();
+        Builder { tree, open: [None; MAX_HEIGHT], start: K::MIN, packed: None, filled: 0 }
+    }
+
+    /// Puts an entry behind all others. The caller has seen to it that it belongs there.
+    #[inline]
+    pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
+        if let Some((leaf, high)) = self.packed
+            && self.filled < Leaf::<V, K, S>::PACKED
+            && span.first.high() == high
+            && span.last.high() == high
+            && span.last.low() != u32::MAX
+        {
+            // SAFETY: the open leaf is live and packed, has words for these keys and a slot.
+            unsafe { leaf.fill_words(self.filled, span, value) };
+            self.filled += 1;
+            return Ok(());
+        }
+        self.push_slowly(span, value)
+    }
+
+    /// What the open leaf does not say yet is said.
+    fn settle(&mut self) {
+        if let Some((leaf, _)) = self.packed.take() {
+            // SAFETY: the open leaf is live, and so many of its slots are filled.
+            unsafe {
+                self.tree.len += self.filled - leaf.len();
+                leaf.set_len(self.filled);
+            }
+        }
+    }
+
+    /// [`Builder::push`] into any leaf, or a new one.
+    fn push_slowly(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
+        self.settle();
+        // SAFETY: open nodes are live, and their slots up to `len` filled.
+        unsafe {
+            let leaf = match self.open[0].map(Leaf::<V, K, S>::from_raw) {
+                Some(leaf) if leaf.len() < leaf.slots() && leaf.admits(span.first, span.last) => leaf,
+                Some(leaf) if leaf.admit(leaf.first(0), span.last, leaf.len() + 1) => leaf,
+                full => {
+                    self.plan()?;
+                    if let Some(full) = full {
+                        let pivot = full.key(full.len() - 1);
+                        let widest = full.widest(self.start);
+                        self.hang(1, pivot, widest, full.raw());
+                        self.start = pivot.wrapping_add(K::ONE);
+                    }
+                    let leaf = self.tree.leaves.take();
+                    leaf.admit(span.first, span.last, 1);
+                    self.open[0] = Some(leaf.raw());
+                    leaf
+                }
+            };
+            let slot = leaf.len();
+            leaf.set_len(slot + 1);
+            leaf.fill(slot, span.last, span.first, value);
+            self.tree.len += 1;
+            self.filled = slot + 1;
+            self.packed = leaf.packed().map(|(high, ..)| (leaf, high));
+        }
+        Ok(())
+    }
+
+    /// Sets aside a leaf, and an inner node for every level that may need one.
+    #[cold]
+    fn plan(&mut self) -> Result<(), AllocError> {
+        let mut inners = 0;
+        for open in &self.open[1..] {
+            inners += 1;
+            match open.map(Inner::<K, S>::from_raw) {
+                // SAFETY: an open node is live.
+                Some(node) if unsafe { node.len() } == Inner::<K, S>::SLOTS => {}
+                Some(_) => return self.tree.ensure(1, inners - 1),
+                None => return self.tree.ensure(1, inners),
+            }
+        }
+        Err(AllocError) // MAX_HEIGHT
+    }
+
+    /// Hangs a finished node from the open one at `level`. What that takes is set aside.
+    ///
+    /// # Safety
+    /// `plan` has been called; the node is live, and one level lower.
+    unsafe fn hang(&mut self, level: usize, pivot: K, gap: K, child: Raw) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let node = match self.open[level].map(Inner::<K, S>::from_raw) {
+                Some(node) if node.len() < Inner::<K, S>::SLOTS => node,
+                full => {
+                    if let Some(full) = full {
+                        self.hang(level + 1, full.key(full.len() - 1), full.widest(), full.raw());
+                    }
+                    let node = self.tree.inners.take();
+                    self.open[level] = Some(node.raw());
+                    node
+                }
+            };
+            let slot = node.len();
+            node.open(slot, 1);
+            node.fill(slot, pivot, gap, child);
+        }
+    }
+
+    /// The tree of all entries.
+    pub(crate) fn finish(mut self) -> Result<Tree<V, K, S>, AllocError> {
+        self.settle();
+        if let Some(leaf) = self.open[0].map(Leaf::<V, K, S>::from_raw) {
+            // What is hung may find the open node full: one more on every level that has one, and one above.
+            let levels = self.open[1..].iter().flatten().count();
+            if levels + 2 >= MAX_HEIGHT {
+                return Err(AllocError);
+            }
+            self.tree.ensure(0, levels + usize::from(levels > 0))?;
+            // SAFETY: open nodes are live and not empty. Each is hung from the level above, until there is none above.
+            unsafe {
+                let (mut pivot, mut gap) = (leaf.key(leaf.len() - 1), leaf.widest(self.start));
+                let (mut child, mut height) = (leaf.raw(), 0);
+                self.open[0] = None;
+                while self.open[height + 1].is_some() {
+                    height += 1;
+                    self.hang(height, pivot, gap, child);
+                    if let Some(node) = self.open[height].take().map(Inner::<K, S>::from_raw) {
+                        (pivot, gap, child) = (node.key(node.len() - 1), node.widest(), node.raw());
+                    }
+                }
+                (self.tree.root, self.tree.height) = (Some(child), height);
+            }
+        }
+        self.tree.release();
+        self.tree.leaves.end_bulk();
+        self.tree.inners.end_bulk();
+        Ok(mem::replace(&mut self.tree, Tree::new()))
+    }
+}
+
+impl<V, K: Key, S: Shape> Drop for Builder<V, K, S> {
+    fn drop(&mut self) {
+        // Nothing is open after `finish`.
+        self.settle();
+        self.tree.len = 0;
+        drop(Open::<V, K, S>(&mut self.open, PhantomData));
+    }
+}
+
+/// Open nodes to be dropped; where a value's drop panics, the others while the panic goes on.
+struct Open<'b, V, K: Key, S: Shape>(&'b mut [Option<Raw>; MAX_HEIGHT], PhantomData<(V, K, S)>);
+
+impl<V, K: Key, S: Shape> Drop for Open<'_, V, K, S> {
+    fn drop(&mut self) {
+        for level in 0..MAX_HEIGHT {
+            if let Some(at) = self.0[level].take() {
+                let rest = Open::<V, K, S>(&mut *self.0, PhantomData);
+                drop(Subtree::<V, K, S>::new(at, level));
+                mem::forget(rest);
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! A tree whose values are taken for another type of the same layout, so that they can be moved in and out of its nodes
+//! where they stand: `ManuallyDrop` for values that leave (owned iteration, draining), `MaybeUninit` for values to come.
+
+use crate::node::shape::Shape;
+use crate::tree::Tree;
+use crate::types::key::Key;
+use core::mem;
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Moves all entries into `to`, which has none, their values taken for `W`s; this tree has none then. What is set aside for nodes
+    /// goes along, with its promise to keep those that fall free.
+    ///
+    /// # Safety
+    /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a node's layout depends on the
+    /// size and the alignment of its values, and on nothing else of them. Every value is a valid `W`. Nobody else holds a node
+    /// of this tree.
+    pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<W, K, S>) {
+        const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
+        debug_assert!(to.root.is_none());
+        (to.root, to.height, to.len) = (self.root.take(), mem::take(&mut self.height), mem::take(&mut self.len));
+        to.thinned = self.thinned;
+        self.hole.forget();
+        mem::swap(&mut to.inners, &mut self.inners);
+        // SAFETY: leaves of both are of one size and alignment.
+        unsafe { self.leaves.swap(&mut to.leaves) };
+    }
+
+    /// [`move_into`](Self::move_into) a new tree.
+    ///
+    /// # Safety
+    /// As there.
+    pub(crate) unsafe fn move_as<W>(&mut self) -> Tree<W, K, S> {
+        let mut tree = Tree::new();
+        // SAFETY: the caller's promise.
+        unsafe { self.move_into(&mut tree) };
+        tree
+    }
+}

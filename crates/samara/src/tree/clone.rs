@@ -1,0 +1,77 @@
+//! Structural copy: node by node, in the same shape, in O(n).
+
+use crate::map::iter::AHEAD;
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::Shape;
+use crate::tree::Tree;
+use crate::tree::free::Subtree;
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use core::mem;
+use core::ptr;
+
+impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
+    pub(crate) fn try_clone(&self) -> Result<Self, AllocError> {
+        let mut copy = Tree::new();
+        if let Some(root) = self.root {
+            copy.leaves.begin_bulk();
+            copy.inners.begin_bulk();
+            // SAFETY: T4.
+            copy.root = Some(unsafe { copy_node(&mut copy, root, self.height, None)? });
+            (copy.height, copy.len) = (self.height, self.len);
+            copy.thinned = self.thinned;
+            copy.leaves.end_bulk();
+            copy.inners.end_bulk();
+        }
+        Ok(copy)
+    }
+}
+
+/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is
+/// what will be copied after it: the leaves that come soon are asked for.
+///
+/// # Safety
+/// Live nodes at `level` of a tree.
+unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
+    copy: &mut Tree<V, K, S>,
+    at: Raw,
+    level: usize,
+    next: Option<Raw>,
+) -> Result<Raw, AllocError> {
+    // SAFETY: T4, N2, N3. The copy's length counts what it has got so far, so its guard drops just that.
+    unsafe {
+        if level == 0 {
+            let (from, to) = (Leaf::<V, K, S>::from_raw(at), copy.leaves.fresh()?);
+            to.init_as(from);
+            let partial = Subtree::<V, K, S>::new(to.raw(), 0);
+            for i in 0..from.len() {
+                to.value(i).write((*from.value(i)).clone());
+                to.set_len(i + 1);
+            }
+            mem::forget(partial);
+            return Ok(to.raw());
+        }
+        let (from, to) = (Inner::<K, S>::from_raw(at), copy.inners.fresh()?);
+        to.init_as(from);
+        let partial = Subtree::<V, K, S>::new(to.raw(), level);
+        let next = next.map(Inner::<K, S>::from_raw);
+        if let Some(next) = next {
+            next.prefetch();
+        }
+        for i in 0..from.len() {
+            if level == 1 {
+                let beyond = || next.and_then(|next| next.get(i + AHEAD - from.len()));
+                if let Some(leaf) = from.get(i + AHEAD).or_else(beyond) {
+                    Leaf::<V, K, S>::from_raw(leaf).prefetch();
+                }
+            }
+            let after = from.get(i + 1).or_else(|| next?.get(0));
+            ptr::write(to.items().add(i), copy_node(copy, from.child(i), level - 1, after)?);
+            to.set_len(i + 1);
+        }
+        mem::forget(partial);
+        Ok(to.raw())
+    }
+}

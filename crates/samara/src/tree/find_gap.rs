@@ -1,0 +1,146 @@
+//! Finding a free run by its width: from the root down where the gap words say that it fits, beginning at either end of the window.
+//!
+//! Only the two regions that the window cuts can disappoint, besides gaps that are wide enough and yet hold no aligned
+//! run: O(log n) without alignment, and with it one more step for each such gap on the way.
+
+use crate::fault::{Point, point};
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::Shape;
+use crate::tree::{Path, Step, Tree};
+use crate::types::gap::{End, GapQuery};
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    pub(crate) fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        self.find_gap_by::<false>(query)
+    }
+
+    /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than what is below them, but while they change
+    /// they are never less than what they were and will be.
+    pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        if query.len == K::ZERO || !query.align.is_power_of_two() || query.window.is_empty() {
+            return None;
+        }
+        let Some(max) = self.max() else { return query.fit(Span::FULL) };
+        let behind = || max.succ().and_then(|first| query.fit(Span::new(first, K::MAX)));
+        match query.end {
+            End::Lowest => self.find_inside::<NOW>(query).or_else(behind),
+            End::Highest => behind().or_else(|| self.find_inside::<NOW>(query)),
+        }
+    }
+
+    /// The fit that lies before the last entry.
+    fn find_inside<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        match query.end {
+            End::Lowest => dispatch::<K, _>(FindGap::<_, _, _, true, NOW> { tree: self, query }),
+            End::Highest => dispatch::<K, _>(FindGap::<_, _, _, false, NOW> { tree: self, query }),
+        }
+    }
+}
+
+/// Upwards from the lowest key of the window, or downwards from the highest.
+struct FindGap<'a, V, K: Key, S: Shape, const UP: bool, const NOW: bool> {
+    tree: &'a Tree<V, K, S>,
+    query: &'a GapQuery<K>,
+}
+
+/// Below which children of `node` there is a gap `least` wide or wider.
+///
+/// # Safety
+/// As for [`Inner::wide_gaps`], or, where `NOW`, [`Inner::wide_gaps_now`].
+#[inline(always)]
+unsafe fn wide<K: Key, S: Shape, F: Search, const NOW: bool>(node: Inner<K, S>, least: K) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { if NOW { node.wide_gaps_now::<F>(least) } else { node.wide_gaps::<F>(least) } }
+}
+
+/// The bits of `some` for the slots before `slot`.
+fn before(some: u64, slot: usize) -> u64 {
+    some & ((1 << slot) - 1)
+}
+
+/// The bits of `some` for the slots from `slot` on.
+fn from_on(some: u64, slot: usize) -> u64 {
+    some >> slot << slot
+}
+
+/// The lowest or the highest slot of which there is a bit.
+fn end(some: u64, up: bool) -> Option<usize> {
+    (some != 0).then(|| if up { some.trailing_zeros() } else { 63 - some.leading_zeros() } as usize)
+}
+
+impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_, V, K, S, UP, NOW> {
+    type Out = Option<Span<K>>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Option<Span<K>> {
+        let FindGap { tree, query } = self;
+        let up = UP;
+        let from = if up { query.window.first } else { query.window.last };
+        let mut path = Path::new();
+        let (mut at, mut level) = (tree.root?, tree.height);
+        // Whether the search may have to begin in the midst of the node at `at`: where `from` is.
+        let mut edge = true;
+        // SAFETY: T4: nodes on the way are live, inner above level 0; the path is set from the root down before it is looked at.
+        unsafe {
+            loop {
+                point(Point::Searched);
+                if level > 0 {
+                    let node = Inner::<K, S>::from_raw(at);
+                    let mut wide = wide::<K, S, F, NOW>(node, query.len);
+                    let mut border = usize::MAX;
+                    if edge {
+                        border = node.rank::<F>(from);
+                        wide = if up { from_on(wide, border) } else { before(wide, border + 1) };
+                    }
+                    if let Some(found) = end(wide, up) {
+                        path.set(level, at, found);
+                        edge &= found == border;
+                        (at, level) = (node.child(found), level - 1);
+                        continue;
+                    }
+                } else {
+                    let leaf = Leaf::<V, K, S>::from_raw(at);
+                    let start = tree.region_start(&path, 0);
+                    // Beyond the window there is nothing to find.
+                    let beyond =
+                        if up { start > query.window.last } else { leaf.key(leaf.len() - 1) < query.window.first };
+                    if beyond {
+                        return None;
+                    }
+                    let mut wide = leaf.wide_gaps::<F>(start, query.len);
+                    if edge {
+                        let slot = leaf.rank::<F>(from);
+                        wide = if up { from_on(wide, slot) } else { before(wide, slot + 1) };
+                    }
+                    while let Some(i) = end(wide, up) {
+                        // As wide as that, the gap ends before an entry: its last key is there.
+                        let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
+                        if let Some(fit) = query.fit(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
+                            return Some(fit);
+                        }
+                        wide &= !(1 << i);
+                    }
+                }
+                // Nothing here: to the next subtree that has a gap so wide, below the nearest node that has one.
+                edge = false;
+                (at, level) = loop {
+                    level += 1;
+                    if level > tree.height {
+                        return None;
+                    }
+                    let Step { node, slot } = path.at(level);
+                    let inner = Inner::<K, S>::from_raw(node);
+                    let wide = wide::<K, S, F, NOW>(inner, query.len);
+                    if let Some(found) = end(if up { from_on(wide, slot + 1) } else { before(wide, slot) }, up) {
+                        path.set(level, node, found);
+                        break (inner.child(found), level - 1);
+                    }
+                };
+            }
+        }
+    }
+}

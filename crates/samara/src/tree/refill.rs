@@ -1,0 +1,229 @@
+//! The hole that the last removal left: the way to it, and what the gap words were. A store that fills it, as the second half of a
+//! replacement does, needs neither a way down nor a look at other gaps.
+//!
+//! - **G1** Where `gap` is not empty, it is the free run before slot `slot` of the packed leaf `steps[0]`; `steps` is the way there from
+//!   the root; the nodes on it are the tree's own, but for snapshots that were taken since: `store` asks whether the tree may share, and
+//!   what makes it share no more ([`Tree::own`]) forgets the hole. Since the removal nothing has changed.
+//! - **G2** The gap words of the lowest `raised` levels on the way are the width of `gap`, and were `words` before the removal, when two gaps
+//!   stood in the place of this one, the wider of which was `within`.
+//!
+//! Whoever changes anything forgets the hole ([`Tree::own`]). Does not know how to come down to a key, nor how leaves shift.
+
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::Shape;
+use crate::tree::check::Violation;
+use crate::tree::{Path, Step, Tree};
+use crate::types::displaced::Displaced;
+use crate::types::error::StoreError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::mem::MaybeUninit;
+
+/// Of so many levels at most the way is kept: trees that are taller have more than 10^7 entries.
+const LEVELS: usize = 6;
+
+pub(crate) struct Hole<K> {
+    gap: Span<K>,
+    slot: usize,
+    steps: [MaybeUninit<Step>; LEVELS],
+    words: [MaybeUninit<K>; LEVELS],
+    within: K,
+    raised: usize,
+}
+
+impl<K: Key> Hole<K> {
+    pub(crate) const fn none() -> Self {
+        Hole {
+            gap: Span { first: K::MAX, last: K::MIN },
+            slot: 0,
+            steps: [const { MaybeUninit::uninit() }; LEVELS],
+            words: [const { MaybeUninit::uninit() }; LEVELS],
+            within: K::ZERO,
+            raised: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        self.gap = Span { first: K::MAX, last: K::MIN };
+    }
+
+    /// Whether `span` lies within it.
+    #[inline(always)]
+    pub(crate) fn holds(&self, span: Span<K>) -> bool {
+        self.gap.first <= span.first && span.last <= self.gap.last
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// The entry `was` has been taken out of the leaf of `path`, from before the entry in `slot`: the free run `gap` is there now. Sees to
+    /// the gap words, and remembers.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, but for the gap words; its leaf is packed, not shared, and has an entry in `slot`.
+    #[inline(always)]
+    pub(crate) unsafe fn tear(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
+        let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
+        let kept = self.height < LEVELS && !self.may_share();
+        let mut level = 1;
+        // SAFETY: the caller's promise; path nodes are live. Levels that are kept have places.
+        unsafe {
+            while level <= self.height {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                let word = node.gap(slot);
+                if width <= word {
+                    break;
+                }
+                node.set_gap(slot, width);
+                if kept {
+                    self.hole.steps.get_unchecked_mut(level).write(Step { node: node.raw(), slot });
+                    self.hole.words.get_unchecked_mut(level).write(word);
+                }
+                level += 1;
+            }
+            if kept {
+                self.hole.gap = gap;
+                self.hole.slot = slot;
+                self.hole.steps[0].write(path.at(0));
+                self.hole.within = was.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(was.last));
+                self.hole.raised = level - 1;
+            }
+        }
+    }
+
+    /// Whether an entry of these bounds goes into the hole: it holds them, and its leaf has words for them. (Where the hole begins with the leaf's region, that has to be
+    /// seen.)
+    #[inline(always)]
+    pub(crate) fn fills(&self, span: Span<K>) -> bool {
+        // SAFETY: G1: a hole that holds a key is in a leaf.
+        self.hole.holds(span)
+            && !self.may_share()
+            && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
+    }
+
+    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made where it is taken from.)
+    #[inline(always)]
+    pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        if !span.is_empty() && self.fills(span) {
+            dispatch::<K, _>(Fill { tree: self, span, value });
+            return Ok(());
+        }
+        self.store_elsewhere(span, Some(value), observe)
+    }
+
+    /// Stores an entry in the hole.
+    ///
+    /// # Safety
+    /// [`Tree::fills`] has said so, and the processor has what `F` uses.
+    #[inline(always)]
+    unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
+        // SAFETY: G1, G2: the leaf has a slot, from which an entry has just been taken, and the caller's promise.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node);
+            let gap = self.hole.gap;
+            self.hole.forget();
+            leaf.insert_words::<F>(self.hole.slot, span, value);
+            self.len += 1;
+            let appeared = span.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(span.last));
+            let mut level = 1;
+            while level <= self.hole.raised {
+                let Step { node, slot } = self.hole.steps.get_unchecked(level).assume_init();
+                let word = self.hole.words.get_unchecked(level).assume_init();
+                // Where one of the two gaps was the widest, the others are not known, but those that are there now may be as wide.
+                if word <= self.hole.within && appeared < word {
+                    self.refresh_behind_gap(span.first);
+                    break;
+                }
+                Inner::<K, S>::from_raw(node).set_gap(slot, word.max(appeared));
+                level += 1;
+            }
+        }
+    }
+
+    /// What [`Tree::find`] gives for a key in the hole: the entry behind it.
+    #[inline]
+    pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+        if !self.hole.holds(Span::new(key, key)) || self.may_share() {
+            return None;
+        }
+        // SAFETY: G1.
+        Some(unsafe { (Leaf::from_raw(self.hole.steps[0].assume_init().node), self.hole.slot) })
+    }
+
+    /// Whether G1 and G2 hold, of a tree that is right otherwise.
+    pub(crate) fn check_hole(&self) -> Result<(), Violation> {
+        let fail = |invariant, what, level| Err(Violation { invariant, what, level });
+        let (gap, mut path) = (self.hole.gap, Path::new());
+        // With shared nodes the hole counts for nothing.
+        if gap.is_empty() || self.may_share() {
+            return Ok(());
+        }
+        let Some((leaf, slot)) = self.seek(gap.first, &mut path) else {
+            return fail("G1", "a hole in an empty tree", 0);
+        };
+        // SAFETY: the path is fresh; the slot is read if it is an entry's.
+        unsafe {
+            let here = |level: usize| {
+                let (step, found) = (self.hole.steps[level].assume_init(), path.at(level));
+                (step.node, step.slot) == (found.node, found.slot)
+            };
+            let start = if slot > 0 { leaf.key(slot - 1).succ() } else { Some(self.region_start(&path, 0)) };
+            let packed = slot < leaf.len() && leaf.len() < leaf.slots() && leaf.packed().is_some();
+            if !packed
+                || !here(0)
+                || slot != self.hole.slot
+                || Some(gap.first) != start
+                || gap.last.succ() != Some(leaf.first(slot))
+            {
+                return fail("G1", "the hole is not there", 0);
+            }
+            for level in 1..=self.hole.raised {
+                let Step { node, slot } = path.at(level);
+                let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
+                if !here(level) || Inner::<K, S>::from_raw(node).gap(slot) != width {
+                    return fail("G2", "the hole has not raised this gap word", level);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the gap words on the way to `key` anew.
+    ///
+    /// # Safety
+    /// Everything but those words obeys T2 and T3.
+    #[cold]
+    #[inline(never)]
+    unsafe fn refresh_behind_gap(&mut self, key: K) {
+        let mut path = Path::new();
+        // SAFETY: the caller's promise: what is written is what stands below.
+        unsafe {
+            self.seek(key, &mut path);
+            self.rewrite(&path);
+        }
+    }
+}
+
+/// [`Tree::fill_by`] with the search in force.
+struct Fill<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    span: Span<K>,
+    value: V,
+}
+
+impl<V, K: Key, S: Shape> Job<K> for Fill<'_, V, K, S> {
+    type Out = ();
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: the caller's promise; who makes one has asked `fills`.
+        unsafe { self.tree.fill_by::<F>(self.span, self.value) }
+    }
+}

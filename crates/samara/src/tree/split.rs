@@ -1,0 +1,241 @@
+//! Splitting: a full node becomes two, and the new one is put into the parent, which may be full too.
+//!
+//! Where the insertion is at the right (left) end of the whole level, the full node stays as it is and the new one gets
+//! only what is new: ascending (descending) fills leave full nodes behind. Elsewhere both get half.
+//! Memory has been set aside before ([`Tree::plan_split`]): nothing here fails.
+
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::Shape;
+use crate::tree::{MAX_HEIGHT, Path, SHARED_HEIGHT, Step, Tree};
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+/// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on move to the new node.
+/// The second word says whether the new slots belong to the old, left one.
+fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -> (usize, bool) {
+    if last && at == len {
+        return (len, false);
+    }
+    if first && at == 0 {
+        return (0, true);
+    }
+    // With the new slots on the left `stay >= at` slots stay there, on the right `stay <= at`. The more even one is taken.
+    let half = (len + n) / 2;
+    let left = half.saturating_sub(n).max(at).min(slots - n);
+    let right = half.min(at).max((len + n).saturating_sub(slots));
+    let thinner = |left: usize| left.min(len + n - left);
+    let goes_left = left >= at && (right > at || thinner(left + n) >= thinner(right));
+    if goes_left { (left, true) } else { (right, false) }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Sets aside what a split of the leaf of `path` may need.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    #[cold]
+    pub(crate) unsafe fn plan_split(&mut self, path: &Path) -> Result<(), AllocError> {
+        let mut inners = 0;
+        for level in 1..=self.height {
+            // SAFETY: path nodes are live.
+            if unsafe { Inner::<K, S>::from_raw(path.at(level).node).len() } < Inner::<K, S>::SLOTS {
+                return self.ensure(1, inners);
+            }
+            inners += 1;
+        }
+        // Every node of the path is full: there will be a new root.
+        if self.height + 1 == MAX_HEIGHT || (self.log.is_some() && self.height == SHARED_HEIGHT) {
+            return Err(AllocError);
+        }
+        self.ensure(1, inners + 1)
+    }
+
+    /// Sets aside what `stores` stores in `span` may need; of the nodes that are shared, copies of those on the way there.
+    ///
+    /// A store splits one leaf at most, and sends one child up at most to each level. Let an inner node of c children have
+    /// the potential `max(0, c - 16) / 15` (of 31 slots; the first and the last of a level, which split unevenly,
+    /// `(c - 1) / 15`). Then nodes plus potentials of a level grow by a fifteenth for each child that arrives: a split turns a
+    /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
+    /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
+    ///
+    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level of two ways, to mend it (T5).
+    pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
+        self.own(span)?;
+
+        let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
+        let again = stores / (slots / 2).max(1);
+        // New levels: the first may come with the first store. For another one the root has to fill up, and for each
+        // one after that the nodes below it as well.
+        let mut inners = 0usize;
+        let mut fill = slots - 1;
+        for level in 1..MAX_HEIGHT {
+            if level > self.height + 1 {
+                if stores < fill {
+                    break;
+                }
+                fill = fill.saturating_mul((min / 2).max(1));
+            }
+            let there = self.height.checked_sub(level).map_or(1, |up| slots.saturating_pow(up as u32));
+            inners = inners.saturating_add(stores.min(there.saturating_add(again).saturating_add(3)));
+        }
+        let (mut leaves, mut mending) = (stores, (0, 0));
+        if self.may_share() {
+            let ways = stores.saturating_mul(2);
+            mending = (ways, ways.saturating_mul(self.height));
+            leaves = leaves.saturating_add(mending.0);
+            inners = inners.saturating_add(mending.1);
+        }
+        self.ensure(leaves, inners.saturating_add(1))?;
+        self.leaves.keep(mending.0);
+        self.inners.keep(mending.1);
+        Ok(())
+    }
+
+    /// Whether the node at `level` of `path` is the first and the last of its level.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    pub(crate) unsafe fn edges(&self, path: &Path, level: usize) -> (bool, bool) {
+        let (mut first, mut last) = (true, true);
+        for above in level + 1..=self.height {
+            // SAFETY: path nodes are live.
+            unsafe {
+                let Step { node, slot } = path.at(above);
+                first &= slot == 0;
+                last &= slot + 1 == Inner::<K, S>::from_raw(node).len();
+            }
+        }
+        (first, last)
+    }
+
+    /// Splits the full leaf of `path` so that `n` slots at `at` are open in one of the halves: returns that half and the
+    /// place of the hole. Pivots and gaps are right only after [`Tree::adopt_leaf`], which is to follow once the hole is filled.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, nothing is parked, `n <= 2`, and one leaf is set aside.
+    #[cold]
+    pub(crate) unsafe fn split_leaf(
+        &mut self,
+        path: &Path,
+        at: usize,
+        n: usize,
+    ) -> (Leaf<V, K, S>, usize, Leaf<V, K, S>) {
+        // SAFETY: the caller's promise; `cut` gives a place where both halves hold what they are to take.
+        unsafe {
+            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let (first, last) = self.edges(path, 0);
+            let (cut, goes_left) = cut(left.slots(), left.len(), at, n, first, last);
+            let right = self.cut_leaf(left, cut);
+            let (half, at) = if goes_left { (left, at) } else { (right, at - cut) };
+            half.open(at, n);
+            (half, at, right)
+        }
+    }
+
+    /// Moves the slots of `left` from `cut` on to a leaf that is set aside, of the same form.
+    ///
+    /// # Safety
+    /// The leaf is live, nothing is parked in it, `cut` is not above its length, and one leaf is set aside.
+    unsafe fn cut_leaf(&mut self, left: Leaf<V, K, S>, cut: usize) -> Leaf<V, K, S> {
+        let right = self.leaves.take();
+        // SAFETY: the caller's promise: what is moved fits in a leaf of the same form.
+        unsafe {
+            let len = left.len();
+            right.take_form(left);
+            left.transfer(cut, len - cut, right, 0);
+            right.set_len(len - cut);
+            left.blank(cut, len);
+            left.set_len(cut);
+        }
+        right
+    }
+
+    /// Splits the leaf of `path`, which has two entries at least, in halves.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, nothing is parked, and memory is set aside as [`Tree::plan_split`] does. The path is used up.
+    #[cold]
+    pub(crate) unsafe fn halve(&mut self, path: &Path) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let right = self.cut_leaf(left, left.len() / 2);
+            self.adopt_leaf(&mut path.clone(), right);
+        }
+    }
+
+    /// Puts `right`, split off the leaf of `path`, into the tree.
+    ///
+    /// # Safety
+    /// As [`Tree::split_leaf`] left it, the hole filled; the inner nodes that `plan_split` counted are set aside.
+    #[cold]
+    pub(crate) unsafe fn adopt_leaf(&mut self, path: &mut Path, right: Leaf<V, K, S>) {
+        // SAFETY: both halves are live and not empty; the left one's region starts where the whole one's did.
+        unsafe {
+            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let pivot = left.key(left.len() - 1);
+            let widest = left.widest(self.region_start(path, 0));
+            let right_widest = right.widest(pivot.wrapping_add(K::ONE));
+            let right_pivot = right.key(right.len() - 1);
+            // Where the leaf's end moved, the region behind it starts elsewhere.
+            let moved = self.height > 0 && {
+                let Step { node, slot } = path.at(1);
+                Inner::<K, S>::from_raw(node).key(slot) != right_pivot
+            };
+            self.adopt(path, 0, (pivot, widest), (right_pivot, right_widest, right.raw()));
+            if moved {
+                self.refresh_behind(right_pivot);
+            }
+        }
+    }
+
+    /// Puts `right` (pivot, gap, node) behind the node at `level` of `path`, whose own pivot and gap are now `left`.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and the inner nodes that `plan_split` counted are set aside.
+    unsafe fn adopt(&mut self, path: &mut Path, level: usize, left: (K, K), right: (K, K, Raw)) {
+        let (pivot, gap, child) = right;
+        // SAFETY: path nodes are live; the nodes taken were set aside.
+        unsafe {
+            if level == self.height {
+                let root = self.inners.take();
+                root.open(0, 2);
+                root.fill(0, left.0, left.1, path.at(level).node);
+                root.fill(1, pivot, gap, child);
+                self.root = Some(root.raw());
+                self.height += 1;
+                path.set(self.height, root.raw(), 0);
+                return;
+            }
+            let Step { node, slot } = path.at(level + 1);
+            let node = Inner::<K, S>::from_raw(node);
+            node.set_key(slot, left.0);
+            node.set_gap(slot, left.1);
+            let (len, at) = (node.len(), slot + 1);
+            if len < Inner::<K, S>::SLOTS {
+                node.open(at, 1);
+                node.fill(at, pivot, gap, child);
+                self.refresh_above_cold(path, level + 1);
+                return;
+            }
+            let other = self.inners.take();
+            let (first, last) = self.edges(path, level + 1);
+            // A child is put behind another: `first` would want `at == 0`, which a descending fill meets as `at == 1`.
+            let (cut, goes_left) =
+                if first && at == 1 { (1, true) } else { cut(Inner::<K, S>::SLOTS, len, at, 1, false, last) };
+            node.transfer(cut, len - cut, other, 0);
+            other.set_len(len - cut);
+            node.blank(cut, len);
+            node.set_len(cut);
+            let (half, at) = if goes_left { (node, at) } else { (other, at - cut) };
+            half.open(at, 1);
+            half.fill(at, pivot, gap, child);
+            let left = (node.key(node.len() - 1), node.widest());
+            let right = (other.key(other.len() - 1), other.widest(), other.raw());
+            self.adopt(path, level + 1, left, right);
+        }
+    }
+}

@@ -1,0 +1,604 @@
+//! Storing: one range is replaced by one entry, or by nothing, whatever stood there.
+//!
+//! Plan (find what the range meets, clone the value of an entry that is cut in two), reserve (set the nodes of a split
+//! aside), tell the observer, commit. Up to the commit nothing has changed, so an observer or a clone that panics, or an
+//! allocation that fails, leaves the map as it was. The commit calls no user code; values that it displaced are *parked*
+//! (behind the length of their leaf, where nothing counts them, or in leaves taken out of the tree) and dropped at the
+//! end, when the map is whole again: a drop that panics finds, and leaves, a valid map. Only then is a thin leaf mended.
+//!
+//! - **R1** Parked values are initialised, counted by nobody, and dropped by one guard, once.
+//! - **R2** Between the commit and the mending, leaves may be thin or empty, but nobody looks: the tree is borrowed.
+
+use crate::node::Raw;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::Shape;
+use crate::tree::cow::{is_own, refs};
+use crate::tree::free;
+use crate::tree::rebalance::thin;
+use crate::tree::retired::Fate;
+use crate::tree::{Path, Tree};
+use crate::types::displaced::Displaced;
+use crate::types::error::{AllocError, StoreError};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::mem::needs_drop;
+use core::ptr;
+use core::slice;
+
+/// What a leaf has for a store.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// Slots enough.
+    There,
+    /// Not enough slots: it is to be split, for which memory is set aside.
+    Split,
+    /// No words for the new keys beside so many others: it has been halved, and the way down is to be gone again.
+    Again,
+    /// No words for the new keys, and they stand before all others: the leaf before it has words for them.
+    Before,
+}
+
+struct Store<'a, V, K: Key, S: Shape, O> {
+    tree: &'a mut Tree<V, K, S>,
+    span: Span<K>,
+    value: Option<V>,
+    observe: O,
+}
+
+impl<V: Clone, K: Key, S: Shape, O: FnMut(Displaced<'_, V, K>)> Job<K> for Store<'_, V, K, S, O> {
+    type Out = Result<(), StoreError<K>>;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: the caller's promise.
+        unsafe { self.tree.store_by::<F, O>(self.span, self.value, self.observe) }
+    }
+}
+
+/// Values that wait for their drop (R1).
+struct Parked<V> {
+    at: *mut V,
+    n: usize,
+}
+
+impl<V> Drop for Parked<V> {
+    fn drop(&mut self) {
+        // SAFETY: R1. The slice's drop goes on behind a value whose drop panics.
+        unsafe { ptr::drop_in_place(ptr::slice_from_raw_parts_mut(self.at, self.n)) }
+    }
+}
+
+/// Mends the leaf of `path`, if it needs it, once the values parked in it are gone.
+struct Mend<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    path: &'a Path,
+}
+
+impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: R2: nothing has changed since the commit, and what was parked has been dropped: guards drop in reverse order.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(self.path.at(0).node);
+            if thin(leaf.len(), Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+                self.tree.mend(self.path);
+            }
+        }
+    }
+}
+
+/// Takes the `n` entries at `at` out of `leaf`; their values stay parked behind its length.
+///
+/// # Safety
+/// The leaf is live, `at + n <= len`, nothing is parked in it.
+#[inline(always)]
+unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
+    if n == 0 {
+        return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
+    }
+    // SAFETY: the caller's promise. Rotated, the values taken out stand behind those that stay, where `close` leaves them
+    // alone: what it copies down are the slots behind the hole, of which there are none then.
+    unsafe {
+        let len = leaf.len();
+        if needs_drop::<V>() {
+            let tail = slice::from_raw_parts_mut(leaf.value(at).cast::<core::mem::MaybeUninit<V>>(), len - at);
+            tail.rotate_left(n);
+            leaf.close_keys(at, n);
+            Parked { at: leaf.items().add(len - n), n }
+        } else {
+            leaf.close(at, n);
+            Parked { at: leaf.items(), n: 0 }
+        }
+    }
+}
+
+impl<V, K: Key, S: Shape> Tree<V, K, S> {
+    /// Replaces what stands in `span` by `value`, or by nothing.
+    #[inline]
+    pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        match value {
+            Some(value) => self.replace(span, value, observe),
+            None => self.store_elsewhere(span, None, observe),
+        }
+    }
+
+    /// [`Tree::store`] of what does not go into the hole.
+    #[inline]
+    pub(crate) fn store_elsewhere<O>(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        observe: O,
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        if span.is_empty() {
+            return Err(StoreError::EmptyRange(span));
+        }
+        if value.is_some() {
+            self.own_replaced(span)?;
+        } else if !self.own_met_replaced(span)? {
+            return Ok(());
+        }
+        dispatch::<K, _>(Store { tree: self, span, value, observe })
+    }
+
+    /// [`Tree::store`] of a span that is not empty.
+    ///
+    /// # Safety
+    /// The processor has what `F` uses.
+    #[inline(always)]
+    unsafe fn store_by<F: Search, O>(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        mut observe: O,
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        let mut path = Path::new();
+        // SAFETY: the caller's promise.
+        let Some((leaf, from)) = (unsafe { self.seek_by::<F>(span.first, &mut path) }) else {
+            return self.store_first(span, value);
+        };
+        // SAFETY: the path is fresh. Slots below `len` are read.
+        unsafe {
+            let len = leaf.len();
+            if let Some((high, lasts, firsts)) = leaf.packed()
+                && from < len
+                && len < Leaf::<V, K, S>::PACKED
+                && span.first.high() == high
+                && let next = K::join(high, *firsts.add(from))
+                && span.last < next
+                && value.is_some()
+            {
+                // Into a gap before an entry of a leaf that has a slot: by far the most stores are so. The words fit: the entry's do.
+                let Some(value) = value else { return Ok(()) };
+                let start = if from > 0 {
+                    K::join(high, *lasts.add(from - 1)).wrapping_add(K::ONE)
+                } else {
+                    self.region_start(&path, 0)
+                };
+                leaf.insert_words::<F>(from, span, value);
+                self.len += 1;
+                let (below, above) =
+                    (span.first.wrapping_sub(start), next.wrapping_sub(span.last).wrapping_sub(K::ONE));
+                self.regap::<F>(&path, next.wrapping_sub(start), below.max(above));
+                return Ok(());
+            }
+            let mut to = from;
+            while to < len && leaf.first(to) <= span.last {
+                to += 1;
+            }
+            if from < len && to == len && span.last > leaf.key(len - 1) && self.reaches_on(&path, span.last) {
+                return self.store_across(span, value, observe, &mut path);
+            }
+            let head = from < to && leaf.first(from) < span.first;
+            let tail = from < to && leaf.key(to - 1) > span.last;
+            let inside = head && tail && to - from == 1;
+
+            // Plan.
+            let upper = if inside { Some((*leaf.value(from)).clone()) } else { None };
+            let at = from + usize::from(head);
+            let gone = (to - usize::from(tail)).saturating_sub(at);
+            let new = usize::from(value.is_some()) + usize::from(inside);
+            if value.is_none() && from == to {
+                return Ok(());
+            }
+            // Reserve.
+            let room = self.make_room(&path, span, value.is_some(), new, gone)?;
+            if matches!(room, Room::Again | Room::Before) {
+                drop(upper);
+                return match value {
+                    Some(value) if room == Room::Before => self.store_before(&path, span, value),
+                    value => self.store_again(span, value, observe),
+                };
+            }
+            let split = room == Room::Split;
+            // Tell.
+            for i in from..to {
+                let entry = Span::new(leaf.first(i), leaf.key(i));
+                let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
+                observe(Displaced { span: lost, entry, value: &*leaf.value(i) });
+            }
+            // Commit.
+            let entry_last = if inside { leaf.key(from) } else { span.last };
+            if head {
+                leaf.set_key(from, span.first.wrapping_sub(K::ONE));
+            }
+            if tail && !inside {
+                leaf.set_first(to - 1, span.last.wrapping_add(K::ONE));
+            }
+            self.len = self.len + new - gone;
+            if from == to && !split {
+                // Into a gap.
+                let Some(value) = value else { return Ok(()) };
+                let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
+                let below = span.first.wrapping_sub(start);
+                leaf.open(at, 1);
+                leaf.fill(at, span.last, span.first, value);
+                if at < len {
+                    let next = leaf.first(at + 1);
+                    let above = next.wrapping_sub(span.last).wrapping_sub(K::ONE);
+                    self.regap::<F>(&path, next.wrapping_sub(start), below.max(above));
+                } else {
+                    self.extend(&path, span.last, below);
+                }
+                return Ok(());
+            }
+            if gone == 0 {
+                let (half, at, right) = if split {
+                    let (half, at, right) = self.split_leaf(&path, at, new);
+                    (half, at, Some(right))
+                } else {
+                    leaf.open(at, new);
+                    (leaf, at, None)
+                };
+                let mut slot = at;
+                if let Some(value) = value {
+                    half.fill(slot, span.last, span.first, value);
+                    slot += 1;
+                }
+                if let Some(upper) = upper {
+                    half.fill(slot, entry_last, span.last.wrapping_add(K::ONE), upper);
+                }
+                match right {
+                    Some(right) => self.adopt_leaf(&mut path, right),
+                    None => self.refresh::<F>(&path),
+                }
+                return Ok(());
+            }
+            let (old, kept) = match value {
+                Some(value) => {
+                    let same = leaf.first(at) == span.first && leaf.key(at) == span.last;
+                    let old = ptr::read(leaf.value(at));
+                    leaf.fill(at, span.last, span.first, value);
+                    if gone == 1 {
+                        if !same {
+                            self.refresh::<F>(&path);
+                        }
+                        drop(old);
+                        return Ok(());
+                    }
+                    (Some(old), 1)
+                }
+                None => (None, 0),
+            };
+            let parked = park(leaf, at + kept, gone - kept);
+            if leaf.len() > 0 {
+                self.refresh::<F>(&path);
+            }
+            let _mend = Mend { tree: self, path: &path };
+            let _parked = parked;
+            drop(old);
+        }
+        Ok(())
+    }
+
+    /// The first entry of an empty map.
+    #[cold]
+    fn store_first(&mut self, span: Span<K>, value: Option<V>) -> Result<(), StoreError<K>> {
+        let Some(value) = value else { return Ok(()) };
+        self.ensure(1, 0)?;
+        let leaf = self.leaves.take();
+        // SAFETY: a fresh leaf.
+        unsafe {
+            leaf.admit(span.first, span.last, 1);
+            leaf.open(0, 1);
+            leaf.fill(0, span.last, span.first, value);
+        }
+        (self.root, self.height, self.len) = (Some(leaf.raw()), 0, 1);
+        Ok(())
+    }
+
+    /// Sees to it that the leaf of `path` can take `new` entries for `gone` that go, of which one has the bounds `span` if `stores`.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and nothing is parked.
+    #[inline(always)]
+    unsafe fn make_room(
+        &mut self,
+        path: &Path,
+        span: Span<K>,
+        stores: bool,
+        new: usize,
+        gone: usize,
+    ) -> Result<Room, StoreError<K>> {
+        // SAFETY: the caller's promise; the leaf is not empty.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let admits = !stores || leaf.admits(span.first, span.last);
+            // In front of all others of a wide leaf: its place may rather be with its like.
+            let stranger = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
+            if admits && !stranger && leaf.len() + new - gone <= leaf.slots() {
+                return Ok(Room::There);
+            }
+            self.find_room(path, span, admits, new, gone)
+        }
+    }
+
+    /// [`Tree::make_room`] where there is none.
+    #[cold]
+    unsafe fn find_room(
+        &mut self,
+        path: &Path,
+        span: Span<K>,
+        admits: bool,
+        new: usize,
+        gone: usize,
+    ) -> Result<Room, StoreError<K>> {
+        // SAFETY: the caller's promise; the leaf is not empty.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let len = leaf.len();
+            let gap = gone == 0 && leaf.first(0) > span.last && leaf.first(0).high() != span.last.high();
+            if gap && self.before(path, span)?.is_some() {
+                return Ok(Room::Before);
+            }
+            if admits && len + new - gone <= leaf.slots() {
+                return Ok(Room::There);
+            }
+            let (low, high) = (leaf.first(0).min(span.first), leaf.key(len - 1).max(span.last));
+            if leaf.reform(low, high, len.max(len + new - gone)) {
+                return Ok(Room::There);
+            }
+            self.plan_split(path)?;
+            if admits {
+                return Ok(Room::Split);
+            }
+            // Half the leaf can be wide, and then takes anything (L6).
+            self.halve(path);
+            Ok(Room::Again)
+        }
+    }
+
+    /// The way to the last entry of the leaf before that of `path`, if `span` fits behind it: the leaf has words for it, and a slot or
+    /// memory for a split set aside.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    unsafe fn before(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let start = self.region_start(path, 0);
+            let Some(last) = start.pred() else { return Ok(None) };
+            if let Some(log) = self.log {
+                if start == log.as_ref().base {
+                    return Ok(None); // not in this part of the shared map
+                }
+                self.own(Span::new(last, last))?;
+            }
+            let mut way = Path::new();
+            let Some((leaf, _)) = self.seek(last, &mut way) else { return Ok(None) };
+            let own =
+                !self.may_share() || (0..=self.height).all(|level| is_own(refs::<V, K, S>(way.at(level).node, level)));
+            if !own || !leaf.pack_with(span.last) {
+                return Ok(None);
+            }
+            if leaf.len() == leaf.slots() {
+                self.plan_split(&way)?;
+            }
+            Ok(Some(way))
+        }
+    }
+
+    /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it. So each of two far places that
+    /// grow towards each other, as heaps and stacks do, keeps to leaves of its own.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is, and [`Tree::before`] has found that it can be done.
+    #[cold]
+    unsafe fn store_before(&mut self, path: &Path, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
+        // SAFETY: the caller's promise: memory is set aside where it is needed.
+        unsafe {
+            let Some(mut way) = self.before(path, span)? else { return Err(StoreError::Alloc) };
+            let leaf = Leaf::<V, K, S>::from_raw(way.at(0).node);
+            let at = leaf.len();
+            self.len += 1;
+            if at < leaf.slots() {
+                leaf.open(at, 1);
+                leaf.fill(at, span.last, span.first, value);
+                self.refresh_cold(&way);
+            } else {
+                let (half, at, right) = self.split_leaf(&way, at, 1);
+                half.fill(at, span.last, span.first, value);
+                self.adopt_leaf(&mut way, right);
+            }
+        }
+        Ok(())
+    }
+
+    /// [`Tree::store`] once more, after the leaf has been halved.
+    #[cold]
+    #[inline(never)]
+    fn store_again<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        self.store(span, value, observe)
+    }
+
+    /// Whether an entry behind the leaf of `path` starts at or before `last`.
+    ///
+    /// # Safety
+    /// `path` is of this tree as it is.
+    #[cold]
+    unsafe fn reaches_on(&self, path: &Path, last: K) -> bool {
+        // SAFETY: the leaf is not empty; a leaf behind it holds an entry in its first slot.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let mut behind = Path::new();
+            match leaf.key(leaf.len() - 1).succ() {
+                Some(key) => match self.seek(key, &mut behind) {
+                    Some((next, slot)) => slot < next.len() && next.first(slot) <= last,
+                    None => false,
+                },
+                None => false,
+            }
+        }
+    }
+
+    /// The store whose range meets entries of several leaves. `path` leads to the first of them.
+    #[cold]
+    unsafe fn store_across<O>(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        mut observe: O,
+        path: &mut Path,
+    ) -> Result<(), StoreError<K>>
+    where
+        V: Clone,
+        O: FnMut(Displaced<'_, V, K>),
+    {
+        // SAFETY: the caller's promise: `path` is fresh. The leaves behind are sought by key, and nothing on `path` moves
+        // while they are taken out: what goes lies to its right, and no ancestor of its leaf becomes empty.
+        unsafe {
+            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let (from, len) = (path.at(0).slot, leaf.len());
+            // Plan, reserve. The leaf may lose nothing but the end of its last entry, and be full.
+            let head = leaf.first(from) < span.first;
+            let at = from + usize::from(head);
+            let gone = len - at;
+            let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), gone)?;
+            if room == Room::Again {
+                return self.store_again(span, value, observe);
+            }
+            // Tell.
+            for (entry, value) in self.range(span) {
+                let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
+                observe(Displaced { span: lost, entry, value });
+            }
+            // Commit. The leaves behind the first: whole ones go, the last one may keep entries.
+            let pivot = leaf.key(len - 1);
+            let behind = pivot.wrapping_add(K::ONE);
+            let mut whole: Option<Raw> = None;
+            let mut parked_behind = Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
+            let mut next = Path::new();
+            while let Some((other, 0)) = self.seek(behind, &mut next) {
+                let n = other.len();
+                let mut to = 0;
+                while to < n && other.first(to) <= span.last {
+                    to += 1;
+                }
+                if to > 0 && other.key(to - 1) > span.last {
+                    to -= 1;
+                    other.set_first(to, span.last.wrapping_add(K::ONE));
+                }
+                self.len -= to;
+                if to < n {
+                    parked_behind = park(other, 0, to);
+                    break;
+                }
+                self.detach(&next);
+                match self.log {
+                    // Readers may see it: its values are not dropped now.
+                    Some(mut log) if !is_own(other.refs()) => log.as_mut().note(other.raw(), 0, Fate::GivenUp),
+                    _ => free::chain(&mut whole, other),
+                }
+            }
+            // Those that it owed are noted.
+            if let Some(mut log) = self.log {
+                log.as_mut().owed = 0;
+            }
+            // The first leaf.
+            if head {
+                leaf.set_key(from, span.first.wrapping_sub(K::ONE));
+            }
+            let mut old = None;
+            let mut parked = Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
+            match value {
+                Some(value) if gone > 0 => {
+                    old = Some(ptr::read(leaf.value(at)));
+                    leaf.fill(at, span.last, span.first, value);
+                    parked = park(leaf, at + 1, gone - 1);
+                    self.len = self.len + 1 - gone;
+                    self.refresh_cold(path);
+                }
+                Some(value) => {
+                    self.len += 1;
+                    if room == Room::Split {
+                        let (half, at, right) = self.split_leaf(path, at, 1);
+                        half.fill(at, span.last, span.first, value);
+                        self.adopt_leaf(path, right);
+                    } else {
+                        leaf.open(at, 1);
+                        leaf.fill(at, span.last, span.first, value);
+                        self.refresh_cold(path);
+                    }
+                }
+                None => {
+                    parked = park(leaf, at, gone);
+                    self.len -= gone;
+                    if leaf.len() > 0 {
+                        self.refresh_cold(path);
+                    }
+                }
+            }
+            // An empty leaf is led to by the pivot that it had.
+            let first = if leaf.len() > 0 { leaf.key(leaf.len() - 1) } else { pivot };
+            let settle = Settle { tree: self, first, behind: span.last.succ() };
+            let _whole = free::Chain::new(whole, &mut settle.tree.leaves);
+            let _behind = parked_behind;
+            let _parked = parked;
+            drop(old);
+        }
+        Ok(())
+    }
+}
+
+/// Mends what a store across leaves left, once the values that it displaced are gone.
+struct Settle<'a, V, K: Key, S: Shape> {
+    tree: &'a mut Tree<V, K, S>,
+    /// A key that leads to the first leaf, which may be empty.
+    first: K,
+    /// The key behind the range, if there is one.
+    behind: Option<K>,
+}
+
+impl<V, K: Key, S: Shape> Drop for Settle<'_, V, K, S> {
+    fn drop(&mut self) {
+        let mut path = Path::new();
+        // SAFETY: R2: nothing has changed since the commit but what was parked, which is gone.
+        unsafe {
+            self.tree.settle(self.first);
+            // The region behind the range starts elsewhere now.
+            if let Some(behind) = self.behind
+                && self.tree.seek(behind, &mut path).is_some()
+            {
+                self.tree.refresh_cold(&path);
+                self.tree.settle(behind);
+            }
+        }
+    }
+}

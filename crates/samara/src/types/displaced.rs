@@ -1,0 +1,48 @@
+//! What a store takes away, as its observer is told. Knows nothing of nodes.
+
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+/// A piece of an entry that a store is about to take away.
+///
+/// The observer of [`RangeMap::replace`](crate::RangeMap::replace) and of
+/// [`RangeMap::clear_range`](crate::RangeMap::clear_range) is given one for each entry that the range meets, in ascending
+/// order, before anything changes: an observer that panics leaves the map as it was.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Displaced<'a, V, K = u64> {
+    /// The keys that the entry loses.
+    pub span: Span<K>,
+    /// The keys that the entry had.
+    pub entry: Span<K>,
+    /// The entry's value. What is left of the entry, if anything, keeps it (an entry that is cut in two keeps it on both sides).
+    pub value: &'a V,
+}
+
+/// What a store leaves of an entry that it meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// Nothing: the entry goes.
+    Nothing,
+    /// The keys below the range: the entry's end is trimmed.
+    Head,
+    /// The keys above the range: the entry's start is trimmed.
+    Tail,
+    /// Both: the entry is split.
+    Both,
+}
+
+/// The observer of stores that are not observed: one, so that they share one copy of the store's code.
+pub(crate) fn unobserved<V, K>(_: Displaced<'_, V, K>) {}
+
+impl<V, K: Key> Displaced<'_, V, K> {
+    /// What is left of the entry.
+    pub fn remains(&self) -> Remains {
+        match (self.entry.first < self.span.first, self.span.last < self.entry.last) {
+            (false, false) => Remains::Nothing,
+            (true, false) => Remains::Head,
+            (false, true) => Remains::Tail,
+            (true, true) => Remains::Both,
+        }
+    }
+}

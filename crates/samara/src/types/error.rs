@@ -1,0 +1,230 @@
+//! What can go wrong, as types. Knows nothing of nodes.
+
+use crate::types::span::Span;
+use core::fmt;
+
+/// Memory could not be allocated. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocError;
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("out of memory: no node could be allocated")
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// The handle to write a shared map by is taken, by another thread or by this one, or a store is being made without it.
+#[cfg(feature = "shared")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+#[cfg(feature = "shared")]
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("busy: the handle to write by is taken, or another thread stores; wait with `write`, or try again")
+    }
+}
+
+#[cfg(feature = "shared")]
+impl core::error::Error for Busy {}
+
+/// Why a store did not happen. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError<K = u64> {
+    /// The range holds no key: its first key lies after its last.
+    EmptyRange(Span<K>),
+    /// Memory could not be allocated.
+    Alloc,
+}
+
+impl<K> From<AllocError> for StoreError<K> {
+    fn from(_: AllocError) -> Self {
+        StoreError::Alloc
+    }
+}
+
+impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreError::EmptyRange(s) => {
+                write!(f, "the range {s} holds no key: its first key must not lie after its last")
+            }
+            StoreError::Alloc => fmt::Display::fmt(&AllocError, f),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
+
+/// Why a store through a [`Reservation`](crate::Reservation), or one of a shared map, did not happen. The map is as it was before the call.
+///
+/// Lack of memory is not among the reasons, but where a snapshot was taken through the reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReservedError<K = u64> {
+    /// The range holds no key: its first key lies after its last.
+    EmptyRange(Span<K>),
+    /// As many stores have been made as were reserved.
+    UsedUp,
+    /// There was no memory to copy what the map shares with a snapshot that was taken after the reservation. Never with a shared map.
+    Shared,
+}
+
+impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReservedError::EmptyRange(s) => {
+                write!(f, "the range {s} holds no key: its first key must not lie after its last")
+            }
+            ReservedError::Shared => f.write_str(
+                "no memory to copy what is shared with a snapshot: take it before the reservation, or after the stores",
+            ),
+            ReservedError::UsedUp => f.write_str("as many stores were made as had been reserved: reserve more of them"),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for ReservedError<K> {}
+
+/// Why an entry was not put into a gap. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EntryError<K = u64> {
+    /// The range holds no key: its first key lies after its last.
+    EmptyRange(Span<K>),
+    /// The range is not within the gap.
+    OutsideGap {
+        /// The range asked for.
+        span: Span<K>,
+        /// The gap.
+        gap: Span<K>,
+    },
+    /// Memory could not be allocated.
+    Alloc,
+}
+
+impl<K: fmt::LowerHex> fmt::Display for EntryError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EntryError::EmptyRange(s) => {
+                write!(f, "the range {s} holds no key: its first key must not lie after its last")
+            }
+            EntryError::OutsideGap { span, gap } => {
+                write!(
+                    f,
+                    "{span} is not within the gap {gap}: ask for less, or insert into the map, over what is there"
+                )
+            }
+            EntryError::Alloc => fmt::Display::fmt(&AllocError, f),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for EntryError<K> {}
+
+/// Why a map could not be built from an iterator. Nothing is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError<K = u64> {
+    /// An item's range holds no key.
+    EmptyRange {
+        /// The item's place in the iterator, from 0.
+        index: usize,
+        /// The item's range.
+        span: Span<K>,
+    },
+    /// An item starts at or before the last key of the item before it.
+    NotAscending {
+        /// The item's place in the iterator, from 0.
+        index: usize,
+        /// The item's range.
+        span: Span<K>,
+    },
+    /// Memory could not be allocated.
+    Alloc,
+}
+
+impl<K> From<AllocError> for BuildError<K> {
+    fn from(_: AllocError) -> Self {
+        BuildError::Alloc
+    }
+}
+
+impl<K: fmt::LowerHex> fmt::Display for BuildError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::EmptyRange { index, span } => {
+                write!(f, "item {index}: the range {span} holds no key: its first key must not lie after its last")
+            }
+            BuildError::NotAscending { index, span } => write!(
+                f,
+                "item {index}: {span} starts before the end of the item before it: sort the items, and let none overlap"
+            ),
+            BuildError::Alloc => f.write_str("out of memory: no node could be allocated"),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BuildError<K> {}
+
+/// Why an entry's bounds were not changed. The map is as it was before the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BoundError<K = u64> {
+    /// No entry holds this key.
+    NoEntry(K),
+    /// The bounds asked for hold no key.
+    EmptyRange(Span<K>),
+    /// Another entry holds this key, which the bounds asked for would take in.
+    Occupied(K),
+    /// The bounds asked for hold none of the entry's keys: that would be another place, not a moved boundary.
+    Elsewhere {
+        /// The entry's bounds.
+        entry: Span<K>,
+        /// The bounds asked for.
+        wanted: Span<K>,
+    },
+    /// Memory could not be allocated: the boundary goes so far that its leaf has to be split.
+    Alloc,
+}
+
+impl<K> From<AllocError> for BoundError<K> {
+    fn from(_: AllocError) -> Self {
+        BoundError::Alloc
+    }
+}
+
+impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BoundError::NoEntry(key) => write!(f, "no entry holds {key:#x}: walk to an entry first"),
+            BoundError::EmptyRange(s) => write!(f, "the bounds {s} hold no key: the first must not lie after the last"),
+            BoundError::Occupied(key) => {
+                write!(f, "{key:#x} belongs to another entry: a boundary moves into free keys only")
+            }
+            BoundError::Elsewhere { entry, wanted } => {
+                write!(f, "{wanted} shares no key with the entry's {entry}: remove the entry and insert it there")
+            }
+            BoundError::Alloc => f.write_str("out of memory: no node could be allocated"),
+        }
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
+
+/// The end, where there is no memory and the caller has no `Result` to look at.
+#[cold]
+pub(crate) fn out_of_memory() -> ! {
+    alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>())
+}
+
+/// What a call that cannot say so does where there is no memory: what `Box` does.
+#[inline]
+pub(crate) fn or_abort<T>(result: Result<T, AllocError>) -> T {
+    match result {
+        Ok(done) => done,
+        Err(AllocError) => out_of_memory(),
+    }
+}
