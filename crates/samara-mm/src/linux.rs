@@ -18,22 +18,22 @@
 //! assert!(linux::call(&mut space, &mut NoFiles, &mut Linux, 0, [0; 6]).is_none()); // read(2) is not this module's
 //! ```
 
-use crate::advise::Advice;
+use crate::area::flags::{MapFlags, Prot};
 use crate::area::{Backing, Policy};
-use crate::errno::{Errno, Error};
-use crate::flags::{MapFlags, Prot};
-use crate::huge_places::HugePlaces;
-use crate::limits::Caps;
-use crate::lock::LockKind;
-use crate::map::{FileMode, MapRequest};
-use crate::mdwe::Mdwe;
-use crate::msync::SyncFlags;
-use crate::personality::Personality;
-use crate::place::Placement;
-use crate::plan::Plan;
-use crate::process_advise;
-use crate::remap::RemapFlags;
-use crate::shm::{Segment, ShmFlags};
+use crate::calls::madvise::Advice;
+use crate::calls::mlock::LockKind;
+use crate::calls::mmap::{FileMode, MapRequest};
+use crate::calls::mremap::RemapFlags;
+use crate::calls::msync::SyncFlags;
+use crate::calls::process_madvise;
+use crate::calls::shm::{Segment, ShmFlags};
+use crate::space::errno::{Errno, Error};
+use crate::space::huge_places::HugePlaces;
+use crate::space::limits::Caps;
+use crate::space::mdwe::Mdwe;
+use crate::space::personality::Personality;
+use crate::space::place::Placement;
+use crate::space::plan::Plan;
 use crate::space::{AddressSpace, PageSize};
 use alloc::vec::Vec;
 
@@ -470,7 +470,7 @@ fn ranges<B>(host: &mut impl Host<B>, vector: u64, count: u32, task: u64) -> Res
             return Err(Errno::EINVAL);
         }
         // What is too long for a call is cut off before it is looked at, if it is alone.
-        ranges.push((start, if count == 1 { len.min(process_advise::MOST) } else { len }));
+        ranges.push((start, if count == 1 { len.min(process_madvise::MOST) } else { len }));
     }
     let inside = |&(start, len): &(u64, u64)| start.checked_add(len).is_some_and(|end| end <= task);
     if ranges.iter().all(inside) { Ok(ranges) } else { Err(Errno::EFAULT) }

@@ -1,0 +1,235 @@
+//! Extras: what only few areas have. They stand in a table of the space, so that areas stay small; an area knows its place there, 0 being none. Knows places and
+//! who still points to them; nothing of what extras mean.
+//!
+//! I1. What an area of the tree or a remembered join points to is in use; all else may be swept, once a call begins that needs places. So a call makes all places that
+//!     it needs before it changes anything, at once, and none is swept while it holds an area outside of both.
+//! I2. An edit that leaves extras as they were leaves the area its place: areas of which nothing changes stay equal. Equal extras may have two places all the same.
+
+use crate::area::{Area, Policy, Uffd};
+use crate::space::AddressSpace;
+use crate::space::errno::Errno;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use samara::Span;
+
+/// What only few areas have.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Extras, FileId, MapRequest, Prot};
+/// let mut space = AddressSpace::<FileId>::new(Config::default());
+/// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
+/// space.set_anon_name(0x10000, 0x1000, Some("arena".into())).unwrap();
+/// assert_eq!(space.area_at(0x10000).unwrap().extras().name.as_deref(), Some("arena"));
+/// assert_eq!(space.area_at(0x11000).unwrap().extras(), &Extras::default());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Memory policy; `None` is the default policy.
+    pub policy: Option<Policy>,
+    /// Userfaultfd registration; its modes are in the area's flags.
+    pub uffd: Option<Uffd>,
+    /// Name of anonymous memory (`PR_SET_VMA_ANON_NAME`).
+    pub name: Option<Arc<str>>,
+    /// Open file learnt from the kernel, where the object cannot tell.
+    pub opened: Option<u64>,
+}
+
+static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None };
+
+/// So many places are used up before any is sought to be swept.
+const FEW: usize = 64;
+
+/// Whether a place is used: what `Slot::state` says, or else the next free place.
+const USED: u32 = u32::MAX;
+const MARKED: u32 = u32::MAX - 1;
+
+#[derive(Clone, Debug)]
+struct Slot {
+    extras: Extras,
+    state: u32,
+    made: Made,
+}
+
+/// What an edit has made of extras: in which edit, and their place.
+#[derive(Clone, Copy, Debug, Default)]
+struct Made {
+    edit: u64,
+    at: u32,
+}
+
+/// The extras of a space.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    slots: Vec<Slot>,
+    /// The first free place; 0: there is none.
+    free: u32,
+    /// So many slots there may be before a sweep.
+    room: usize,
+    /// The number of the last edit, and what it has made of no extras.
+    edit: u64,
+    none: Made,
+}
+
+impl Table {
+    /// The extras at this place.
+    #[inline]
+    pub(crate) fn get(&self, at: u32) -> &Extras {
+        if at == 0 { &NONE } else { self.slots.get(at as usize - 1).map_or(&NONE, |slot| &slot.extras) }
+    }
+
+    /// The place of these extras.
+    pub(crate) fn add(&mut self, extras: Extras) -> Result<u32, Errno> {
+        if extras == NONE {
+            return Ok(0);
+        }
+        let slot = Slot { extras, state: USED, made: Made::default() };
+        if self.free != 0
+            && let Some(free) = self.slots.get_mut(self.free as usize - 1)
+        {
+            let at = self.free;
+            self.free = free.state;
+            *free = slot;
+            return Ok(at);
+        }
+        let at = u32::try_from(self.slots.len()).ok().filter(|n| *n < MARKED - 1).ok_or(Errno::ENOMEM)? + 1;
+        self.slots.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.slots.push(slot);
+        Ok(at)
+    }
+
+    /// The place of what `edit` makes of the extras at `at`.
+    pub(crate) fn edited(&mut self, at: u32, edit: impl Fn(&mut Extras)) -> Result<u32, Errno> {
+        let mut extras = self.get(at).clone();
+        edit(&mut extras);
+        if extras == *self.get(at) { Ok(at) } else { self.add(extras) }
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    fn made(&mut self, at: u32) -> &mut Made {
+        match self.slots.get_mut((at as usize).wrapping_sub(1)) {
+            Some(slot) => &mut slot.made,
+            None => &mut self.none,
+        }
+    }
+
+    /// Has `edit`, the last one that was begun, make of the extras at `at` what [`Table::derived`] gives. What it makes, it leaves as it is.
+    fn derive(&mut self, at: u32, edit: &impl Fn(&mut Extras)) -> Result<(), Errno> {
+        if self.made(at).edit != self.edit {
+            let made = Made { edit: self.edit, at: self.edited(at, edit)? };
+            *self.made(at) = made;
+            *self.made(made.at) = made;
+        }
+        Ok(())
+    }
+
+    /// What the last edit made of the extras at `at`.
+    pub(crate) fn derived(&self, at: u32) -> u32 {
+        let made = self.slots.get((at as usize).wrapping_sub(1)).map_or(self.none, |slot| slot.made);
+        if made.edit == self.edit { made.at } else { at }
+    }
+
+    fn mark(&mut self, at: u32) {
+        if let Some(slot) = self.slots.get_mut((at as usize).wrapping_sub(1)) {
+            slot.state = MARKED;
+        }
+    }
+
+    /// Frees what is not marked. Sweeps again when there is twice as much, or a part of `areas`, so that a sweep costs O(1) for each place.
+    fn sweep(&mut self, areas: usize) {
+        let mut used = 0;
+        self.free = 0;
+        for (slot, at) in self.slots.iter_mut().zip(1..) {
+            if slot.state == MARKED {
+                slot.state = USED;
+                used += 1;
+            } else {
+                *slot = Slot { extras: Extras::default(), state: self.free, made: Made::default() };
+                self.free = at;
+            }
+        }
+        self.room = FEW.max(2 * used).max(areas / 4);
+    }
+
+    /// The table of a forked child: without the registrations that do not follow there.
+    pub(crate) fn for_child(&self) -> Result<Table, Errno> {
+        let mut copy = self.copy()?;
+        copy.slots.iter_mut().for_each(|slot| slot.extras.uffd = slot.extras.uffd.filter(|u| u.fork_events));
+        Ok(copy)
+    }
+
+    /// The same extras at the same places.
+    pub(crate) fn copy(&self) -> Result<Table, Errno> {
+        let mut slots = Vec::new();
+        slots.try_reserve_exact(self.slots.len()).map_err(|_| Errno::ENOMEM)?;
+        slots.extend_from_slice(&self.slots);
+        Ok(Table { slots, ..*self })
+    }
+}
+
+impl<B> AddressSpace<B> {
+    /// Begins a call that makes places: sweeps, if it is time.
+    pub(crate) fn sweep_extras(&mut self) {
+        if self.extras.free != 0 || self.extras.slots.len() < self.extras.room.max(FEW) {
+            return;
+        }
+        self.areas.iter().for_each(|(_, a)| self.extras.mark(a.extra));
+        self.seams.iter().for_each(|s| [&s.left, &s.right].into_iter().for_each(|a| self.extras.mark(a.extra)));
+        self.extras.sweep(self.areas.len());
+    }
+
+    /// Makes places for what `edit` makes of the extras of all areas in `ranges` (first and last address): [`AddressSpace::with_derived`] then gives an area its own. To
+    /// do it twice is to do it once.
+    pub(crate) fn derive_extras(&mut self, ranges: &[(u64, u64)], edit: impl Fn(&mut Extras)) -> Result<(), Errno> {
+        self.sweep_extras();
+        self.extras.edit += 1;
+        let (areas, table) = (&self.areas, &mut self.extras);
+        let mut within = ranges.iter().flat_map(|(first, last)| areas.range(Span::new(*first, *last)));
+        within.try_for_each(|(_, a)| table.derive(a.extra, &edit))
+    }
+
+    /// The area with what the last edit made of its extras.
+    pub(crate) fn with_derived(&self, a: &Area<B>) -> Area<B>
+    where
+        B: Clone,
+    {
+        let mut new = a.clone();
+        new.extra = self.extras.derived(a.extra);
+        new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{AddressSpace, Config, Extras, FileId, MapRequest, Prot};
+    use std::format;
+    use std::sync::Arc;
+    use std::vec::Vec;
+
+    #[test]
+    fn what_nobody_has_is_swept() {
+        let mut space = AddressSpace::<FileId>::new(Config::default());
+        space.map(&MapRequest::anonymous(0x10000, 0x20_0000, Prot::RW)).unwrap();
+        let mut names = Vec::new();
+        for round in 0..20_u64 {
+            for i in 0..100 {
+                let name: Arc<str> = Arc::from(&*format!("{round} {i}"));
+                space.set_anon_name(0x10000 + i * 0x2000, 0x1000, Some(name.clone())).unwrap();
+                names.push(name);
+            }
+            for (i, a) in space.areas().filter(|a| *a.extras() != Extras::default()).enumerate() {
+                assert_eq!(a.extras().name, Some(names[100 * round as usize + i].clone()));
+            }
+        }
+        assert!(space.extras.slots.len() <= 300, "{} places for 100 names", space.extras.slots.len());
+        let kept = names.iter().filter(|name| Arc::strong_count(name) > 1).count();
+        assert!(kept <= 300, "{kept} names are kept for 100");
+        let child = space.fork().unwrap();
+        space.set_anon_name(0, 0x40_0000, None).unwrap_err();
+        assert_eq!((space.len(), child.len()), (1, 200));
+        assert!(child.areas().eq(child.fork().unwrap().areas()));
+    }
+}

@@ -1,0 +1,104 @@
+//! Merge rules: when two touching areas can be one, and what that one is. Knows nothing of trees, places or calls.
+//!
+//! I1. `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
+
+use crate::area::extras::Table;
+use crate::area::flags::Flags;
+use crate::area::reasons::{Reason, Reasons};
+use crate::area::{Anon, Area, Doubt};
+
+/// Why `l` and `r`, which touch in this order, cannot be one area.
+pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons {
+    let (mut why, mut opened) = (Reasons::EMPTY, false);
+    let differ = (l.flags ^ r.flags).difference(Flags::STICKY);
+    let account_known = !l.unsure.account && !r.unsure.account;
+    why.add(Reason::Protection, differ.intersects(Flags::ACCESS | Flags::PKEY));
+    why.add(Reason::Lock, differ.intersects(Flags::LOCK));
+    why.add(Reason::Seal, differ.intersects(Flags::SEALED));
+    why.add(Reason::Uffd, differ.intersects(Flags::UFFD));
+    why.add(
+        Reason::Accounting,
+        differ.intersects(Flags::NORESERVE) || (differ.intersects(Flags::ACCOUNT) && account_known),
+    );
+    let named =
+        Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD | Flags::NORESERVE | Flags::ACCOUNT;
+    why.add(Reason::Flags, !differ.difference(named).is_empty());
+    why.add(Reason::Special, l.is_special() || r.is_special());
+    if l.extra != r.extra {
+        let (l, r) = (table.get(l.extra), table.get(r.extra));
+        why.add(Reason::Uffd, l.uffd != r.uffd);
+        why.add(Reason::Policy, l.policy != r.policy);
+        why.add(Reason::Name, l.name != r.name);
+        opened = matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b);
+    }
+    if l.object != r.object {
+        // Offsets and identities mean nothing across objects.
+        why.add(Reason::Backing, true);
+        return why;
+    }
+    why.add(Reason::OpenFile, opened);
+    why.add(Reason::Offset, !biases_fit(l, r));
+    why.add(Reason::AnonymousIdentity, common_anon(l.anon(), r.anon()).is_none());
+    why
+}
+
+/// The one area that `l` and `r` become, or why they do not.
+pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Result<Area<B>, Reasons> {
+    let why = reasons(l, r, table);
+    if !why.is_empty() {
+        return Err(why);
+    }
+    let known = if l.unsure.account { r } else { l };
+    let mut one = l.clone();
+    one.flags = l.flags.difference(Flags::ACCOUNT) | (known.flags & Flags::ACCOUNT) | (r.flags & Flags::STICKY);
+    one.set_anon(common_anon(l.anon(), r.anon()).unwrap_or(l.anon()));
+    if l.extra != r.extra && table.get(l.extra).opened.is_none() && table.get(r.extra).opened.is_some() {
+        // The rest of what they have is equal.
+        one.extra = r.extra;
+    }
+    one.unsure.account &= r.unsure.account;
+    // The bias that both can have. Where one side is in doubt and the other is not, the join settles it.
+    (one.bias, one.unsure.bias) = match (l.unsure.bias, r.unsure.bias) {
+        (a, b) if a < b => (l.bias, a),
+        (a, b) if a > b => (r.bias, b),
+        (Doubt::OrZero, _) if l.bias != r.bias => (0, Doubt::Known),
+        (a, _) => (l.bias, a),
+    };
+    Ok(one)
+}
+
+/// Whether there is a bias that both can have.
+fn biases_fit<B>(l: &Area<B>, r: &Area<B>) -> bool {
+    let other = |a: &Area<B>| if a.unsure.bias == Doubt::OrZero { 0 } else { a.bias };
+    let any = l.unsure.bias == Doubt::Any || r.unsure.bias == Doubt::Any;
+    any || [l.bias, other(l)].into_iter().any(|b| b == r.bias || b == other(r))
+}
+
+/// The anonymous identity that both can have: none has one, or the same, or only one has one and did not inherit it.
+pub(crate) fn common_anon(l: Anon, r: Anon) -> Option<Anon> {
+    use Anon::{Identity, Unknown, UnknownInherited, Untouched};
+    Some(match (l, r) {
+        (a, b) if a == b => a,
+        (Untouched, a) | (a, Untouched) => match a {
+            Identity { inherited: true, .. } => return None,
+            _ => a,
+        },
+        (Identity { .. }, Identity { .. }) => return None,
+        (Unknown, a @ Identity { inherited, .. }) | (a @ Identity { inherited, .. }, Unknown) => {
+            if inherited {
+                return None;
+            }
+            a
+        }
+        (UnknownInherited { id: u }, a @ Identity { id, inherited })
+        | (a @ Identity { id, inherited }, UnknownInherited { id: u }) => {
+            if inherited && id != u {
+                return None;
+            }
+            a
+        }
+        (a @ UnknownInherited { .. }, Unknown) | (Unknown, a @ UnknownInherited { .. }) => a,
+        (a @ UnknownInherited { .. }, UnknownInherited { .. }) => a,
+        (Unknown, Unknown) => Unknown,
+    })
+}

@@ -1,0 +1,148 @@
+//! brk: the heap's end.
+
+use crate::area::flags::{Flags, Prot};
+use crate::area::{Area, Backing, Object};
+use crate::space::edit::{Around, Side, Store, side};
+use crate::space::errno::{Errno, Error};
+use crate::space::limits::Counters;
+use crate::space::plan::{Plan, StepKind};
+use crate::space::{AddressSpace, Touches};
+use samara::{Revision, Span};
+
+impl<B: Backing> AddressSpace<B> {
+    /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
+    ///
+    /// # Errors
+    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way, too many areas, or above a limit (ENOMEM; EAGAIN for locked memory),
+    /// sealed (EPERM), nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that a
+    /// sealed area leaves behind.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Layout, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.set_layout(Layout { start_brk: 0x50_0000, brk: 0x50_0000, ..Layout::default() });
+    /// assert_eq!(space.brk(0x50_1800)?.to_string(), "mapped 500000-502000");
+    /// assert_eq!(space.layout().brk, 0x50_1800);
+    /// // Something is in the way: the system call gives the break as it is.
+    /// space.map(&MapRequest::anonymous(0x50_4000, 0x1000, Prot::RW))?;
+    /// assert!(space.brk(0x50_6000).is_err());
+    /// assert_eq!(space.layout().brk, 0x50_1800);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn brk(&mut self, new: u64) -> Result<Plan, Error> {
+        Plan::of(|plan| self.brk_at(new, plan)).map(|((), plan)| plan)
+    }
+
+    /// `brk`, with its steps in `plan`, which is empty.
+    pub(crate) fn brk_at(&mut self, new: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let (old_end, task) = (self.page_up(self.layout.brk), self.config.task_size);
+        if new < self.layout.start_brk || self.layout.brk > task {
+            return Err(Errno::EINVAL);
+        }
+        // The last page of all has no end.
+        if new > task || self.page_up(new) < new {
+            return Err(Errno::ENOMEM);
+        }
+        let heap = (new - self.layout.start_brk).saturating_add(self.layout.data);
+        if heap > self.limits.data.soft {
+            return Err(Errno::ENOMEM);
+        }
+        let new_end = self.page_up(new);
+        let went = match new_end.cmp(&old_end) {
+            core::cmp::Ordering::Equal => Ok(()),
+            core::cmp::Ordering::Less => self.shrink_brk(new_end, old_end, plan),
+            core::cmp::Ordering::Greater => self.grow_brk(old_end, new_end, plan),
+        };
+        if went.is_ok() {
+            self.layout.brk = new;
+        }
+        went
+    }
+
+    fn shrink_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        self.begin_store(0)?;
+        let went = self.unmap_range(start, end, plan);
+        self.end_store(plan);
+        if went.is_ok() && plan.is_empty() { Err(Errno::EINVAL) } else { went }
+    }
+
+    fn grow_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+        // Executable or not, PR_SET_MDWE has no say in it.
+        let flags = self.implied(Prot::RW, true).access() | may | Flags::ACCOUNT | self.def_flags;
+        let mut one = Area::new(flags, Object::Anonymous, 0);
+        self.born(&mut one);
+        let allowed = (|| {
+            self.may_lock_more(flags, end - start)?;
+            self.may_expand(flags, end - start)?;
+            self.may_charge(end - start)
+        })();
+        let full = self.areas.len() > self.config.max_map_count;
+        let (config, mut grown) = (&self.config, false);
+        let roomy = |next: Option<(u64, Flags)>| {
+            let room = next.map_or(u64::MAX, |(start, flags)| config.guarded(start, flags));
+            end.saturating_add(config.page_size.bytes()) <= room && end <= config.task_size && !full
+        };
+        // What ends where the heap begins is no part of it: the kernel does not look there.
+        let begun = start > self.layout.start_brk;
+        if begun && allowed.is_ok() && config.touches == Touches::Told {
+            // The usual case: the heap's area grows as it is.
+            let revised = self.areas.revise(start - 1, |(at, area), next| {
+                grown = at.last == start - 1
+                    && area.goes_on(one.flags)
+                    && roomy(next.map(|(next, area)| (next.first, area.flags)));
+                if !grown {
+                    return Revision::Keep;
+                }
+                // Now, so that their parts are in the cache when they are returned.
+                plan.push(StepKind::Mapped, start, end);
+                plan.push(StepKind::Merged, start, start);
+                Revision::Resize(Span::new(at.first, end - 1))
+            });
+            if revised.is_err() {
+                plan.truncate(0);
+                return Err(Errno::ENOMEM);
+            }
+        }
+        if grown {
+            self.counters.add(&Counters::of(one.flags, end - start));
+            if self.def_flags & Flags::LOCK == Flags::LOCKED {
+                self.populate_all(start, end);
+            }
+            return Ok(());
+        }
+        let (mut left, mut next) = (None, None);
+        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
+            if a.start < start {
+                left = Some(a);
+            }
+            if a.end > start {
+                next = Some((a.start, a.area.flags));
+                break;
+            }
+        }
+        if !roomy(next) {
+            return Err(Errno::ENOMEM);
+        }
+        allowed?;
+        let left = left.filter(|l| l.end == start && begun);
+        let left = left.map(|l| (l.start, l.area.clone()));
+        self.begin_store(1)?;
+        let went = self.with_seams(|space, seams| {
+            let left = left.as_ref().map(|(first, area)| Side { start: *first, end: start, area });
+            let around = Around::new(left, None, Counters::default());
+            plan.reserve(3)?;
+            let mut store = Store::new((start, end), one);
+            space.map_into(&mut store, &around, seams, plan);
+            space.commit(store)
+        });
+        if went.is_err() {
+            plan.truncate(0);
+            return went;
+        }
+        if self.def_flags & Flags::LOCK == Flags::LOCKED {
+            self.populate_all(start, end);
+        }
+        Ok(())
+    }
+}

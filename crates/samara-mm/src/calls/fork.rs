@@ -1,0 +1,130 @@
+//! fork: the child's space.
+
+use crate::area::extras::Table;
+use crate::area::flags::Flags;
+use crate::area::{Anon, Area, Backing};
+use crate::calls::madvise::Advice;
+use crate::space::errno::Errno;
+use crate::space::limits::{Counters, Overcommit};
+use crate::space::plan::{FlagChange, Plan, StepKind};
+use crate::space::{AddressSpace, Touches};
+use alloc::vec::Vec;
+use samara::{BuildError, RangeMap};
+
+impl<B: Backing> AddressSpace<B> {
+    /// The space of a forked child: the same areas but those that are not copied, none of them locked; what was written carries
+    /// an inherited identity, which merges with its own kind only. [`AddressSpace::fork_plan`] tells what the child does not have. Exec begins with [`AddressSpace::new`], and the same limits and capabilities.
+    ///
+    /// O(n).
+    ///
+    /// # Errors
+    /// ENOMEM for want of memory, or where what is written in the child is not promised.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
+    /// let mut parent = AddressSpace::<FileId>::new(Config::default());
+    /// parent.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// parent.touch(0x10000, 0x11000);
+    /// let mut child = parent.fork().unwrap();
+    /// child.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
+    /// assert!(child.why_not_merged(0x11000).unwrap().contains(Reason::AnonymousIdentity));
+    /// ```
+    pub fn fork(&self) -> Result<Self, Errno> {
+        let mut child = AddressSpace::new(self.config.clone());
+        (child.layout, child.next_id) = (self.layout, self.next_id);
+        let table = self.extras.for_child()?;
+        let kept = self.areas.iter().filter(|(_, a)| !a.flags.contains(Flags::DONTCOPY));
+        let ids = &mut child.next_id;
+        let unseen = self.config.touches == Touches::Unseen;
+        let (mut counters, mut most) = (Counters::default(), 0);
+        let copies = kept.map(|(span, a)| {
+            let a = copy(a, &self.extras, unseen, ids);
+            let of = Counters::of(a.flags, span.last - span.first + 1);
+            most = of.committed.max(most);
+            counters.add(&of);
+            (span, a)
+        });
+        let areas = RangeMap::from_sorted(copies).map_err(|e| match e {
+            BuildError::Alloc => Errno::ENOMEM,
+            // The parent's areas are in order and not empty.
+            _ => Errno::EINVAL,
+        })?;
+        (child.areas, child.extras) = (areas, table);
+        (child.limits, child.caps, child.personality) = (self.limits, self.caps, self.personality);
+        (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
+        child.huge_pages.clone_from(&self.huge_pages);
+        child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
+        // Each area is asked for by itself; only the strict mode looks at the sum.
+        let strict = matches!(self.config.overcommit, Overcommit::Never { .. });
+        // What strict overcommit leaves free is a part of the process's size.
+        child.counters.total = counters.total;
+        child.may_charge(if strict { counters.committed } else { most })?;
+        child.counters = counters;
+        child.seams = Vec::new();
+        Ok(child)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// What [`AddressSpace::fork`] makes different in the child: which areas it does not have ([`StepKind::Unmapped`]: MADV_DONTFORK), which it has without what they
+    /// hold ([`StepKind::Discarded`]: MADV_WIPEONFORK), and of which it has not all flags ([`StepKind::Changed`]: locks, registrations). The parent stays as it is.
+    ///
+    /// O(n).
+    ///
+    /// # Errors
+    /// ENOMEM for want of memory.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Advice, Config, FileId, MapRequest, Prot};
+    /// let mut parent = AddressSpace::<FileId>::new(Config::default());
+    /// parent.map(&MapRequest::anonymous(0x10000, 0x3000, Prot::RW))?;
+    /// parent.advise(0x10000, 0x1000, Advice::DontFork)?;
+    /// parent.advise(0x12000, 0x1000, Advice::WipeOnFork)?;
+    /// assert_eq!(parent.fork_plan()?.to_string(), "unmapped 10000-11000, discarded 12000-13000");
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn fork_plan(&self) -> Result<Plan, Errno> {
+        let mut plan = Plan::new();
+        for a in self.areas() {
+            plan.reserve(2)?;
+            let old = a.area.flags;
+            let new = child_flags(a.area, &self.extras);
+            if old.contains(Flags::DONTCOPY) {
+                plan.push(StepKind::Unmapped, a.start, a.end);
+                continue;
+            }
+            if old != new {
+                plan.push(StepKind::Changed(FlagChange::new(old, new)), a.start, a.end);
+            }
+            if old.contains(Flags::WIPEONFORK) {
+                plan.push(StepKind::Discarded(Advice::WipeOnFork), a.start, a.end);
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// An area's flags in a child.
+fn child_flags<B>(a: &Area<B>, table: &Table) -> Flags {
+    let deaf = table.get(a.extra).uffd.is_some_and(|u| !u.fork_events);
+    a.flags - Flags::LOCK - if deaf { Flags::UFFD } else { Flags::empty() }
+}
+
+/// `a` as the child has it. `table` is the parent's.
+fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> Area<B> {
+    let mut new = a.clone();
+    new.flags = child_flags(a, table);
+    let mut fresh = || {
+        *ids = ids.wrapping_add(1);
+        ids.wrapping_sub(1)
+    };
+    new.set_anon(match a.anon() {
+        _ if !a.has_own_pages() => Anon::Untouched,
+        _ if a.flags.contains(Flags::WIPEONFORK) && unseen => Anon::Unknown,
+        _ if a.flags.contains(Flags::WIPEONFORK) => Anon::Untouched,
+        Anon::Untouched => Anon::Untouched,
+        Anon::Identity { .. } => Anon::Identity { id: fresh(), inherited: true },
+        Anon::Unknown | Anon::UnknownInherited { .. } => Anon::UnknownInherited { id: fresh() },
+    });
+    new
+}

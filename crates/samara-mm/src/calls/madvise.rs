@@ -1,0 +1,278 @@
+//! madvise: the advice that changes flags, and of the rest what concerns areas (errors, touches).
+
+use crate::area::flags::Flags;
+use crate::area::{Anon, Area, Backing, Object};
+use crate::space::AddressSpace;
+use crate::space::edit::Holes;
+use crate::space::errno::{Errno, Error};
+use crate::space::features::Features;
+use crate::space::plan::{FlagChange, Plan, StepKind};
+use crate::space::secret::is_secret;
+
+/// Advice, by Linux's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[repr(u32)]
+#[allow(missing_docs)] // Each is the MADV_ constant of its name; madvise(2) says what it does.
+pub enum Advice {
+    Normal = 0,
+    Random = 1,
+    Sequential = 2,
+    WillNeed = 3,
+    DontNeed = 4,
+    Free = 8,
+    Remove = 9,
+    DontFork = 10,
+    DoFork = 11,
+    Mergeable = 12,
+    Unmergeable = 13,
+    HugePage = 14,
+    NoHugePage = 15,
+    DontDump = 16,
+    DoDump = 17,
+    WipeOnFork = 18,
+    KeepOnFork = 19,
+    Cold = 20,
+    PageOut = 21,
+    PopulateRead = 22,
+    PopulateWrite = 23,
+    DontNeedLocked = 24,
+    Collapse = 25,
+    GuardInstall = 102,
+    GuardRemove = 103,
+}
+
+impl Advice {
+    /// All that this crate knows.
+    pub const ALL: [Advice; 25] = {
+        use Advice::*;
+        [
+            Normal,
+            Random,
+            Sequential,
+            WillNeed,
+            DontNeed,
+            Free,
+            Remove,
+            DontFork,
+            DoFork,
+            Mergeable,
+            Unmergeable,
+            HugePage,
+            NoHugePage,
+            DontDump,
+            DoDump,
+            WipeOnFork,
+            KeepOnFork,
+            Cold,
+            PageOut,
+            PopulateRead,
+            PopulateWrite,
+            DontNeedLocked,
+            Collapse,
+            GuardInstall,
+            GuardRemove,
+        ]
+    };
+
+    /// The advice of this number; `None` for one that this crate does not know (`madvise` says EINVAL to most of those).
+    pub fn from_raw(raw: u32) -> Option<Advice> {
+        Advice::ALL.into_iter().find(|a| *a as u32 == raw)
+    }
+
+    /// Advice that throws pages away: refused on sealed memory that is not writable.
+    fn discards(self) -> bool {
+        use Advice::*;
+        matches!(self, DontNeed | DontNeedLocked | Free | Remove | DontFork | WipeOnFork | GuardInstall)
+    }
+
+    fn populates(self) -> bool {
+        matches!(self, Advice::PopulateRead | Advice::PopulateWrite)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Advises on `[start, start + len)`. The plan tells what was thrown away ([`StepKind::Discarded`]), also that of an error.
+    ///
+    /// # Errors
+    /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
+    /// before it done; ENOMEM for holes, with all that is mapped done;
+    /// EAGAIN at the count limit; EFAULT where huge pages to populate are wanting ([`AddressSpace::set_huge_pages`]). [`Advice::Collapse`] is refused here for what areas say; the pages may refuse it too.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW))?;
+    /// let plan = space.advise(0x11000, 0x1000, Advice::DontFork)?;
+    /// assert_eq!(plan.to_string(), "split at 11000, changed 11000-12000");
+    /// assert!(space.area_at(0x11000).unwrap().area.flags.contains(Flags::DONTCOPY));
+    /// // Behind the end there is a hole: what is mapped is done all the same.
+    /// let refused = space.advise(0x10000, 0x3000, Advice::DontDump).unwrap_err();
+    /// assert_eq!((refused.errno, refused.done.is_empty()), (Errno::ENOMEM, false));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
+        let guards = matches!(advice, Advice::GuardInstall | Advice::GuardRemove);
+        if guards && !self.config.features.contains(Features::GUARD_PAGES) {
+            return Err(Errno::EINVAL.into());
+        }
+        if advice == Advice::Collapse && self.config.bases.huge == 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let end = self.end_of(start, len)?;
+        if end == start {
+            return Ok(Plan::new());
+        }
+        let features = self.config.features;
+        let mut plan = self.begin_walk(start, end)?;
+        let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
+        let mut reached = start;
+        let went = self.walk(start, end, holes, &mut plan, |space, a, s, e| {
+            let new = advised(a, advice, features)?;
+            if a.flags.contains(Flags::HUGETLB) {
+                space.takes_in_huge_pages(a, advice, s)?;
+            }
+            if advice == Advice::Collapse && !space.may_collapse(s, e) {
+                return Err(Errno::EINVAL);
+            }
+            reached = e;
+            Ok(new)
+        });
+        // Writing advice did what it did before it was refused.
+        match advice {
+            Advice::PopulateWrite => self.touch(start, reached),
+            Advice::GuardInstall => self.mark_guards(start, reached, &mut plan),
+            _ => {}
+        }
+        self.tell_discarded(start, reached, advice, &mut plan);
+        self.finish(advice_answer(went), plan)
+    }
+
+    /// Whether `[start, end)`, which lies in one area, may be collapsed into huge pages as far as its area has a say: the area has room for one, whose pages lie so in its
+    /// file too, and was written to if it is anonymous; and between the range's ends there is the bound of a huge page. The rest, pages decide.
+    fn may_collapse(&self, start: u64, end: u64) -> bool {
+        let huge = self.config.bases.huge;
+        let bounds = |start: u64, end: u64| Some((start.checked_next_multiple_of(huge)?, end / huge * huge));
+        let Some(at) = self.area_at(start) else { return false };
+        let a = at.area;
+        let fits = bounds(at.start, at.end).is_some_and(|(first, last)| first < last);
+        let meets = bounds(start, end).is_some_and(|(first, last)| first <= last);
+        let placed = a.is_anonymous() || a.bias.is_multiple_of((huge / self.page()).max(1));
+        let written = !a.is_anonymous() || a.anon() != Anon::Untouched;
+        let takes = !a.is_special() && !is_secret(a) && !a.flags.intersects(Flags::NOHUGEPAGE | Flags::HUGETLB);
+        takes && fits && meets && placed && written
+    }
+
+    /// What only areas of huge pages refuse, from `start` on. Pages are thrown away from whole ones on, up to whole ones.
+    fn takes_in_huge_pages(&self, a: &Area<B>, advice: Advice, start: u64) -> Result<(), Errno> {
+        match advice {
+            Advice::DontNeed | Advice::DontNeedLocked if !a.can_split(start) => Err(Errno::EINVAL),
+            _ if advice.populates() && !self.has_pages(a) => Err(Errno::EFAULT),
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells what advice has thrown away from `start` on, up to `reached`. There is room for a step for each area.
+    fn tell_discarded(&self, start: u64, reached: u64, advice: Advice, plan: &mut Plan) {
+        use Advice::*;
+        if !matches!(advice, DontNeed | DontNeedLocked | Free | Remove | GuardInstall) {
+            return;
+        }
+        for a in self.met(start, reached) {
+            let (first, mut end) = (a.start.max(start), a.end.min(reached));
+            // Of huge pages, whole ones.
+            if let Some(huge) = a.area.huge_page().filter(|_| end < a.end) {
+                end = huge.down(end);
+            }
+            if first < end {
+                plan.push(StepKind::Discarded(advice), first, end);
+            }
+        }
+    }
+
+    /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
+    fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
+        let marks = self.config.features.contains(Features::GUARD_MARK);
+        let mut at = start;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (key, next) = (a.start, a.end);
+            if a.area.is_anonymous() {
+                self.touch(key, next);
+            }
+            if marks
+                && let Some((_, area)) = self.areas.get_mut(key).filter(|(_, a)| !a.flags.contains(Flags::MAYBE_GUARD))
+            {
+                let old = area.flags;
+                area.flags |= Flags::MAYBE_GUARD;
+                plan.push(StepKind::Changed(FlagChange::new(old, area.flags)), key, next);
+            }
+            at = next;
+        }
+    }
+}
+
+/// As madvise answers: ENOMEM for a hole; where the number of areas is at its limit, EAGAIN.
+pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
+    match went {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Errno::ENOMEM),
+        Err(Errno::ENOMEM) => Err(Errno::EAGAIN),
+        Err(e) => Err(e),
+    }
+}
+
+/// What the advice makes of the area; `None` where it changes no attribute.
+fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Result<Option<Area<B>>, Errno> {
+    use Advice::*;
+    let has = |f: Flags| a.flags.intersects(f);
+    let spared = a.is_anonymous() || (a.is_private() && !features.contains(Features::SEALS_SPARE_FILES));
+    if advice.discards() && has(Flags::SEALED) && spared && !has(Flags::WRITE) {
+        return Err(Errno::EPERM);
+    }
+    let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);
+    let refused = match advice {
+        DoFork => has(Flags::IO),
+        WipeOnFork => has(Flags::SHARED) || matches!(a.object, Object::File(_)),
+        KeepOnFork => has(Flags::DROPPABLE),
+        DoDump => (a.is_special() && !has(Flags::HUGETLB)) || has(Flags::DROPPABLE),
+        DontNeed => has(Flags::LOCKED | Flags::PFNMAP),
+        DontNeedLocked => has(Flags::PFNMAP),
+        Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
+        Cold | PageOut => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
+        Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),
+        PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::ACCESS) || is_secret(a),
+        PopulateWrite => has(Flags::IO | Flags::PFNMAP) || !has(Flags::WRITE) || is_secret(a),
+        GuardInstall => a.is_special() || has(Flags::HUGETLB | Flags::LOCKED),
+        GuardRemove => a.is_special() || has(Flags::HUGETLB),
+        _ => false,
+    };
+    if refused {
+        return Err(Errno::EINVAL);
+    }
+    if advice == Remove && !a.flags.contains(Flags::SHARED | Flags::MAYWRITE) {
+        return Err(Errno::EACCES);
+    }
+    let (off, on) = match advice {
+        Normal => (Flags::SEQ_READ | Flags::RAND_READ, Flags::empty()),
+        Sequential => (Flags::RAND_READ, Flags::SEQ_READ),
+        Random => (Flags::SEQ_READ, Flags::RAND_READ),
+        DontFork => (Flags::empty(), Flags::DONTCOPY),
+        DoFork => (Flags::DONTCOPY, Flags::empty()),
+        WipeOnFork => (Flags::empty(), Flags::WIPEONFORK),
+        KeepOnFork => (Flags::WIPEONFORK, Flags::empty()),
+        DontDump => (Flags::empty(), Flags::DONTDUMP),
+        DoDump => (Flags::DONTDUMP, Flags::empty()),
+        HugePage => (Flags::NOHUGEPAGE, Flags::HUGEPAGE),
+        NoHugePage => (Flags::HUGEPAGE, Flags::NOHUGEPAGE),
+        Mergeable if mergeable(a) => (Flags::empty(), Flags::MERGEABLE),
+        Unmergeable => (Flags::MERGEABLE, Flags::empty()),
+        _ => return Ok(None),
+    };
+    let mut new = a.clone();
+    new.flags = a.flags.difference(off) | on;
+    Ok(Some(new))
+}
+
+pub(crate) fn mergeable<B>(a: &Area<B>) -> bool {
+    a.is_private() && !a.is_special() && !a.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
+}

@@ -1,0 +1,65 @@
+//! mbind and PR_SET_VMA_ANON_NAME: attributes that only keep areas apart.
+
+use crate::area::{Backing, Object, Policy};
+use crate::space::AddressSpace;
+use crate::space::edit::Holes;
+use crate::space::errno::{Errno, Error};
+use crate::space::plan::Plan;
+use alloc::sync::Arc;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Sets the memory policy of `[start, start + len)`; `None` is the default policy (`MPOL_DEFAULT`).
+    ///
+    /// # Errors
+    /// EINVAL for a bad range; EFAULT for a hole, with nothing changed (the default policy passes over holes, and is
+    /// refused only where nothing is mapped at all); ENOMEM at the count limit.
+    pub fn set_policy(&mut self, start: u64, len: u64, policy: Option<Policy>) -> Result<Plan, Error> {
+        let end = start.wrapping_add(self.page_up(len));
+        if !self.aligned(start) || end < start {
+            return Err(Errno::EINVAL.into());
+        }
+        if end == start {
+            return Ok(Plan::new());
+        }
+        let refused = match policy {
+            Some(_) => self.covered(start, end) < end,
+            None => self.is_free(start, end),
+        };
+        if refused {
+            return Err(Errno::EFAULT.into());
+        }
+        self.derive_extras(&[(start, end - 1)], |extras| extras.policy = policy)?;
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(space.with_derived(a))));
+        self.finish(went.map(|_| ()), plan)
+    }
+
+    /// Names anonymous memory (`PR_SET_VMA_ANON_NAME`); `None` takes the name away.
+    ///
+    /// # Errors
+    /// EINVAL for a bad range; EBADF at a file's area, ENOMEM for holes: what could be named is named.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
+    /// space.set_anon_name(0x10000, 0x1000, Some("arena".into()))?;
+    /// assert!(space.line(0x10000).unwrap().to_string().ends_with("[anon:arena]"));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn set_anon_name(&mut self, start: u64, len: u64, name: Option<Arc<str>>) -> Result<Plan, Error> {
+        let end = self.end_of(start, len)?;
+        if end == start {
+            return Ok(Plan::new());
+        }
+        self.derive_extras(&[(start, end - 1)], |extras| extras.name.clone_from(&name))?;
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
+            if !matches!(a.object, Object::Anonymous) {
+                return Err(Errno::EBADF);
+            }
+            Ok(Some(space.with_derived(a)))
+        });
+        self.finish(crate::calls::madvise::advice_answer(went), plan)
+    }
+}

@@ -1,0 +1,355 @@
+//! mmap: a new area at a place that the caller has decided, over what is there or not.
+
+use crate::area::flags::{Flags, MapFlags, Prot};
+use crate::area::{Area, Backing, Object, flags_of};
+use crate::space::edit::Store;
+use crate::space::errno::{Errno, Error};
+use crate::space::features::Features;
+use crate::space::learn::Seam;
+use crate::space::limits::{Caps, Counters, Overcommit};
+use crate::space::plan::Plan;
+use crate::space::secret::{self, is_secret};
+use crate::space::{AddressSpace, PageSize};
+use alloc::vec::Vec;
+use bitflags::bitflags;
+
+/// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind it.
+const MAX_OFFSET: u64 = i64::MAX as u64;
+
+bitflags! {
+    /// How a file was opened, and what it and its file system allow, as far as maps ask.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct FileMode: u8 {
+        /// Open for reading: without it, no map at all (EACCES).
+        const READ = 1;
+        /// Open for writing: a shared map without it can never become writable.
+        const WRITE = 2;
+        /// May only be appended to: no shared map while it is open for writing (EACCES).
+        const APPEND_ONLY = 4;
+        /// On a file system that nothing is executed from: no executable map (EPERM).
+        const NOEXEC = 8;
+        /// Cannot be mapped: a directory, a pipe (ENODEV).
+        const UNMAPPABLE = 0x10;
+        /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that is or becomes writable (EPERM).
+        const WRITE_SEALED = 0x20;
+        /// `/dev/zero`: it has no end. A shared map that may be written needs an object of its own ([`Host::shared_memory`](crate::linux::Host::shared_memory)),
+        /// and what that holds is charged.
+        const ZERO = 0x40;
+        /// In use as swap space: no shared map that may be written at once (ETXTBSY).
+        const SWAP_FILE = 0x80;
+    }
+}
+
+impl FileMode {
+    /// Open for reading and writing.
+    pub const RW: FileMode = FileMode::READ.union(FileMode::WRITE);
+}
+
+/// What to map, and where.
+///
+/// The place is decided already: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to map over anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapRequest<B> {
+    /// First address; a multiple of the page size.
+    pub start: u64,
+    /// Length in bytes; rounded up to pages of the backing.
+    pub len: u64,
+    /// Protection. Unknown bits are ignored, as `mmap` ignores them.
+    pub prot: Prot,
+    /// Type and flags.
+    pub flags: MapFlags,
+    /// The file, or the hidden file of shared anonymous memory (each such map has a new one). `None` for private
+    /// anonymous memory.
+    pub backing: Option<B>,
+    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for anonymous memory (but for that in huge pages, whose backing is a file
+    /// like any other).
+    pub offset: u64,
+    /// How the file was opened; means nothing for anonymous memory.
+    pub mode: FileMode,
+    /// Flags that the backing's driver adds (`IO`, `PFNMAP`, `DONTEXPAND`, ...).
+    pub driver_flags: Flags,
+}
+
+impl<B> MapRequest<B> {
+    /// Private anonymous memory.
+    pub fn anonymous(start: u64, len: u64, prot: Prot) -> Self {
+        MapRequest {
+            start,
+            len,
+            prot,
+            flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS,
+            backing: None,
+            offset: 0,
+            mode: FileMode::RW,
+            driver_flags: Flags::empty(),
+        }
+    }
+
+    /// A file from byte `offset` on, shared or private; open for writing.
+    pub fn file(start: u64, len: u64, prot: Prot, flags: MapFlags, backing: B, offset: u64) -> Self {
+        MapRequest { flags, backing: Some(backing), offset, ..Self::anonymous(start, len, prot) }
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Maps; joins with its neighbours where the rules allow. What was there is unmapped in the same store.
+    ///
+    /// # Errors
+    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EOVERFLOW (behind
+    /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, ETXTBSY, EPERM (over a
+    /// sealed area: the cut at the start of the range may stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
+    /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at both ends of the range; where the memory of a shared
+    /// object is not promised, it leaves the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too much is locked for it. Memory in huge pages also: EINVAL for a start within a huge page; and, with the range left empty, EINVAL for
+    /// an offset within one, ENOMEM for want of pages ([`AddressSpace::set_huge_pages`]).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
+    /// let plan = space.map(&MapRequest::anonymous(0x12000, 0x1000, Prot::RW)).unwrap();
+    /// assert_eq!(plan.to_string(), "mapped 12000-13000, merged at 12000");
+    /// assert_eq!(space.len(), 1);
+    /// ```
+    pub fn map(&mut self, request: &MapRequest<B>) -> Result<Plan, Error> {
+        Plan::of(|plan| self.map_at(request.start, request, plan)).map(|((), plan)| plan)
+    }
+
+    /// `map` at another place than the request's own; its steps go into `plan`, which is empty.
+    pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
+        let (end, flags, offset) = self.check_map(start, request)?;
+        let (object, bias) = match &request.backing {
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
+            None => (Object::Anonymous, 0),
+        };
+        // Put together where it is stored from: to copy it at once would wait for its parts.
+        let mut store = Store::new((start, end), Area::new(flags, object, bias));
+        let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
+        if !late {
+            self.born(store.area_mut());
+        }
+        self.begin_store(2)?;
+        let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
+        let locked = store.area().flags.contains(Flags::LOCKED);
+        let eager = populate || locked;
+        let unlockable = locked && !store.area().lockable() && !is_secret(store.area());
+        let mut seams = self.lend_seams();
+        let before = seams.len();
+        let went = match self.plan_over((start, end), &mut store, request, plan, &mut seams) {
+            Ok(()) => self.commit(store).inspect_err(|_| plan.truncate(0)),
+            refused => refused,
+        };
+        let went = self.return_seams(seams, before, went);
+        if went.is_ok() {
+            if unlockable {
+                self.drop_lock(start);
+            }
+            if late {
+                self.born_late(start, end);
+            }
+            if eager {
+                self.populate_all(start, end);
+            }
+        }
+        self.end_store(plan);
+        went
+    }
+
+    /// All that can be refused before anything is touched. Gives the end, the flags, and the offset.
+    #[inline(always)]
+    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
+        let kind = r.flags.bits() & MapFlags::TYPE;
+        if r.len == 0 || !self.aligned(r.offset) {
+            return Err(Errno::EINVAL);
+        }
+        let huge = self.huge_page(r.backing.as_ref());
+        let len = self.map_len(r.len, huge)?;
+        if self.areas.len() > self.config.max_map_count || len > self.config.task_size {
+            return Err(Errno::ENOMEM);
+        }
+        if huge.is_some_and(|huge| !huge.holds(start)) {
+            return Err(Errno::EINVAL);
+        }
+        if start > self.config.task_size - len {
+            return Err(Errno::ENOMEM);
+        }
+        if !self.aligned(start) {
+            return Err(Errno::EINVAL);
+        }
+        let end = start + len;
+        if start < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
+            return Err(Errno::EPERM);
+        }
+        if r.flags.contains(MapFlags::FIXED_NOREPLACE) && !self.is_free(start, end) {
+            return Err(Errno::EEXIST);
+        }
+        if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
+            return Err(Errno::EPERM);
+        }
+        let asked = flags_of(r.flags) | self.def_flags;
+        self.may_lock_more(asked, len)?;
+        // The kernel's hidden file is mapped from its start, whatever the offset says.
+        let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
+        // What cannot be mapped has no end of its own, nor has what is empty throughout.
+        let most = if r.mode.intersects(FileMode::UNMAPPABLE | FileMode::ZERO) { u64::MAX } else { MAX_OFFSET };
+        if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
+            return Err(Errno::EOVERFLOW);
+        }
+        let flags = self.map_flags(r, kind, asked, huge.is_some())?;
+        self.deny_execution(None, flags)?;
+        Ok((end, flags, offset))
+    }
+
+    /// The length of a map that is to be `len` bytes: whole pages.
+    #[inline]
+    pub(crate) fn map_len(&self, len: u64, huge: Option<PageSize>) -> Result<u64, Errno> {
+        match (self.page_up(len), huge) {
+            (_, Some(huge)) => Some(huge.up(len)).filter(|len| *len != 0).ok_or(Errno::EINVAL),
+            (0, None) => Err(Errno::ENOMEM),
+            (len, None) => Ok(len),
+        }
+    }
+
+    /// Looks whether limits allow the store, and joins it with its neighbours. What is refused leaves the range cut off from what lies around it, as in Linux; shared
+    /// memory that is not promised leaves it empty, because its object is made last, and so do huge pages that there are not.
+    #[inline(always)]
+    fn plan_over(
+        &mut self,
+        (start, end): (u64, u64),
+        store: &mut Store<B>,
+        r: &MapRequest<B>,
+        plan: &mut Plan,
+        seams: &mut Vec<Seam<B>>,
+    ) -> Result<(), Errno> {
+        let flags = store.area().flags;
+        let (len, around) = (end - start, self.around(start, end, plan)?);
+        let was = around.was;
+        if let Some(refused) = around.refused {
+            return self.refuse(start, refused, 0, plan);
+        }
+        let charged = if accountable(flags) { len - was.committed } else { 0 };
+        if let Err(why) = self.may_expand(flags, len - was.total).and_then(|()| self.may_charge(charged)) {
+            plan.truncate(0);
+            // Both, or none for want of memory.
+            self.set_aside(start, end, 2)?;
+            self.cut(start, plan)?;
+            self.cut(end, plan)?;
+            return Err(why);
+        }
+        let zero = r.mode.contains(FileMode::ZERO) && flags.contains(Flags::SHARED);
+        let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
+        let late = if object && !flags.contains(Flags::NORESERVE) {
+            self.may_charge(len)
+        } else if flags.contains(Flags::HUGETLB) {
+            self.may_have_pages(store.area(), start, end)
+        } else {
+            self.may_map_secret(store.area(), len)
+        };
+        if let Err(why) = late {
+            self.empty(start, end, &was).inspect_err(|_| plan.truncate(0))?;
+            return Err(why);
+        }
+        if let Err(short) = plan.reserve(3) {
+            plan.truncate(0);
+            return Err(short);
+        }
+        self.map_into(store, &around, seams, plan);
+        Ok(())
+    }
+
+    /// The flags of an area, of which `asked` are those that the request's own flags ask for.
+    fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags, huge: bool) -> Result<Flags, Errno> {
+        const PRIVATE: u32 = MapFlags::PRIVATE.bits();
+        const SHARED: u32 = MapFlags::SHARED.bits();
+        const VALIDATE: u32 = MapFlags::SHARED_VALIDATE.bits();
+        const DROPPABLE: u32 = MapFlags::DROPPABLE.bits();
+        let anonymous = r.flags.contains(MapFlags::ANONYMOUS);
+        let secret = r.backing.as_ref().is_some_and(Backing::is_secret);
+        let never_droppable = MapFlags::LOCKED | MapFlags::HUGETLB | MapFlags::GROWSDOWN;
+        let grows = r.flags.contains(MapFlags::GROWSDOWN);
+        let no_file = r.backing.is_none();
+        let shared = kind == SHARED || kind == VALIDATE;
+        let refused = match kind {
+            PRIVATE => no_file != anonymous,
+            SHARED => no_file || (anonymous && grows),
+            VALIDATE => no_file || anonymous,
+            DROPPABLE => !no_file || !anonymous || r.flags.intersects(never_droppable),
+            _ => true,
+        };
+        if refused || (r.flags.contains(MapFlags::HUGETLB) && !huge) {
+            return Err(Errno::EINVAL);
+        }
+        if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
+            let told = self.config.features.contains(Features::DROPPABLE_TOLD);
+            return Err(if told { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+        }
+        if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut mode = if anonymous { FileMode::RW } else { r.mode };
+        mode.set(FileMode::NOEXEC, secret || mode.contains(FileMode::NOEXEC));
+        let writable = mode.contains(FileMode::WRITE);
+        let writes = shared && r.prot.contains(Prot::WRITE);
+        if writes && writable && mode.contains(FileMode::SWAP_FILE) {
+            return Err(Errno::ETXTBSY);
+        }
+        if (writes && !writable) || (shared && mode.contains(FileMode::APPEND_ONLY | FileMode::WRITE)) {
+            return Err(Errno::EACCES);
+        }
+        if !mode.contains(FileMode::READ) {
+            return Err(Errno::EACCES);
+        }
+        if mode.contains(FileMode::NOEXEC) && r.prot.contains(Prot::EXEC) {
+            return Err(Errno::EPERM);
+        }
+        if mode.contains(FileMode::UNMAPPABLE) {
+            return Err(Errno::ENODEV);
+        }
+        if grows && !anonymous {
+            return Err(Errno::EINVAL);
+        }
+        let sealed = shared && mode.contains(FileMode::WRITE_SEALED);
+        if sealed && writes {
+            return Err(Errno::EPERM);
+        }
+        let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
+        let mut flags = prot.access() | asked | r.driver_flags;
+        flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+        flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
+        flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };
+        flags |= if secret { secret::FLAGS } else { Flags::empty() };
+        if kind == DROPPABLE {
+            flags |= Flags::DROPPABLE | Flags::NORESERVE | Flags::WIPEONFORK | Flags::DONTDUMP;
+        } else if shared && writable {
+            flags |= Flags::SHARED | Flags::MAYSHARE;
+        } else if shared {
+            flags = flags.difference(Flags::MAYWRITE) | Flags::MAYSHARE;
+        }
+        if r.flags.contains(MapFlags::NORESERVE)
+            && (huge || !matches!(self.config.overcommit, Overcommit::Never { .. }))
+        {
+            flags |= Flags::NORESERVE;
+        }
+        if huge {
+            flags |= Flags::HUGETLB | Flags::DONTEXPAND;
+        }
+        if accountable(flags) {
+            flags |= Flags::ACCOUNT;
+        }
+        Ok(flags)
+    }
+
+    /// What cannot be locked loses the lock flags, but only after it was compared with its neighbours.
+    fn drop_lock(&mut self, start: u64) {
+        let Some((span, area)) = self.areas.get_mut(start).filter(|(_, a)| !a.lockable()) else { return };
+        let bytes = span.last - span.first + 1;
+        self.counters.take(&Counters::of(area.flags, bytes));
+        area.flags -= Flags::LOCK;
+        self.counters.add(&Counters::of(area.flags, bytes));
+    }
+}
+
+/// Whether memory with these flags is charged: private, writable, and not exempt.
+#[inline]
+pub(crate) fn accountable(flags: Flags) -> bool {
+    flags.contains(Flags::WRITE) && !flags.intersects(Flags::SHARED | Flags::NORESERVE | Flags::HUGETLB)
+}

@@ -1,0 +1,19 @@
+//! What a program asks of its address space, a file for each call, and what asks nothing: a fault.
+
+pub(crate) mod brk;
+pub(crate) mod fault;
+pub(crate) mod fork;
+pub(crate) mod madvise;
+pub(crate) mod mbind;
+pub(crate) mod mincore;
+pub(crate) mod mlock;
+pub(crate) mod mmap;
+pub(crate) mod mprotect;
+pub(crate) mod mremap;
+pub(crate) mod mseal;
+pub(crate) mod msync;
+pub(crate) mod munmap;
+pub(crate) mod process_madvise;
+pub(crate) mod remap_file_pages;
+pub(crate) mod shm;
+pub(crate) mod userfaultfd;

@@ -1,0 +1,117 @@
+//! mprotect and pkey_mprotect.
+
+use crate::area::flags::{Flags, Prot};
+use crate::area::{Anon, Area, Backing};
+use crate::calls::mmap::accountable;
+use crate::space::AddressSpace;
+use crate::space::edit::Holes;
+use crate::space::errno::{Errno, Error};
+use crate::space::plan::Plan;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Sets the protection of `[start, start + len)`; with `pkey`, the protection key too.
+    ///
+    /// Whether a key is allocated is the caller's to check.
+    ///
+    /// # Errors
+    /// As `mprotect(2)`; ENOMEM also where memory becomes writable above RLIMIT_DATA, or is not promised. Areas before the one that is refused, or before a hole, stay changed: see [`Error::done`].
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
+    /// let refused = space.protect(0x11000, 0x2000, Prot::READ, None).unwrap_err(); // a hole at 0x12000
+    /// assert_eq!(refused.errno, Errno::ENOMEM);
+    /// assert_eq!(refused.done.to_string(), "split at 11000, changed 11000-12000");
+    /// ```
+    pub fn protect(&mut self, start: u64, len: u64, prot: Prot, pkey: Option<u8>) -> Result<Plan, Error> {
+        let grows = prot & (Prot::GROWSDOWN | Prot::GROWSUP);
+        let prot = prot.difference(grows);
+        if grows == Prot::GROWSDOWN | Prot::GROWSUP || !self.aligned(start) {
+            return Err(Errno::EINVAL.into());
+        }
+        if len == 0 {
+            return Ok(Plan::new());
+        }
+        let len = self.page_up(len);
+        let end = start.wrapping_add(len);
+        if end <= start {
+            return Err(Errno::ENOMEM.into());
+        }
+        if !(Prot::RW | Prot::EXEC | Prot::SEM).contains(prot) || pkey.is_some_and(|k| k > 15) {
+            return Err(Errno::EINVAL.into());
+        }
+        let first = self.area_at_or_after(start).ok_or(Errno::ENOMEM)?;
+        let mut from = start;
+        if grows == Prot::GROWSDOWN {
+            if first.start >= end {
+                return Err(Errno::ENOMEM.into());
+            }
+            if !first.area.flags.contains(Flags::GROWSDOWN) {
+                return Err(Errno::EINVAL.into());
+            }
+            from = first.start;
+        } else if first.start > start {
+            return Err(Errno::ENOMEM.into());
+        } else if grows == Prot::GROWSUP {
+            return Err(Errno::EINVAL.into());
+        }
+        let mut plan = self.begin_walk(from, end)?;
+        let edit = |space: &Self, a: &Area<B>, start, end| {
+            let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
+            space.deny_execution(Some(a.flags), prot.access())?;
+            let new = protected(a, prot, pkey)?;
+            space.affords(a, &new, end - start)?;
+            Ok(Some(new))
+        };
+        let went = self.walk(from, end, Holes::Stop, &mut plan, edit);
+        self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Whether limits allow memory to become `new`: ENOMEM where it becomes data above RLIMIT_DATA, or a charge that is not promised. (A space that is too
+    /// large as it is, is not refused here.)
+    fn affords(&self, old: &Area<B>, new: &Area<B>, bytes: u64) -> Result<(), Errno> {
+        if new.flags == old.flags || !new.flags.contains(Flags::WRITE) {
+            return Ok(());
+        }
+        if self.may_expand(old.flags, bytes).is_ok() {
+            self.may_expand(new.flags, bytes)?;
+        }
+        let charged = accountable(new.flags) && !old.flags.intersects(Flags::WRITE | Flags::ACCOUNT);
+        if charged { self.may_charge(bytes) } else { Ok(()) }
+    }
+}
+
+/// The area with this protection.
+fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<Area<B>, Errno> {
+    let access = prot.access();
+    let may = Flags::from_bits_retain(old.flags.bits() >> 4) & Flags::ACCESS;
+    if !may.contains(access) {
+        return Err(Errno::EACCES);
+    }
+    if old.flags.contains(Flags::SEALED) {
+        return Err(Errno::EPERM);
+    }
+    let key = pkey.map_or(old.flags & Flags::PKEY, Flags::pkey);
+    let mut new = old.clone();
+    new.flags = old.flags.difference(Flags::ACCESS | Flags::PKEY) | access | key;
+    if new.flags == old.flags {
+        return Ok(new);
+    }
+    if accountable(new.flags) {
+        // Charged now, whatever it was before.
+        new.flags |= Flags::ACCOUNT;
+        new.unsure.account = false;
+    } else if old.flags.contains(Flags::ACCOUNT) && !new.flags.contains(Flags::WRITE) {
+        // Anonymous memory that was never written gives its charge back; a private file map keeps it.
+        match old.anon() {
+            Anon::Untouched if old.is_anonymous() => new.flags -= Flags::ACCOUNT,
+            Anon::Untouched | Anon::Identity { .. } => {}
+            _ if !old.is_anonymous() => {}
+            Anon::Unknown | Anon::UnknownInherited { .. } => new.unsure.account = true,
+        }
+    }
+    Ok(new)
+}

@@ -1,0 +1,41 @@
+//! mseal.
+
+use crate::area::Backing;
+use crate::area::flags::Flags;
+use crate::space::AddressSpace;
+use crate::space::edit::Holes;
+use crate::space::errno::{Errno, Error};
+use crate::space::plan::Plan;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Seals `[start, start + len)`: no unmap, move, protection change or map over it, for good.
+    ///
+    /// # Errors
+    /// EINVAL for a bad range; ENOMEM where any of it is not mapped (nothing is changed), or at the count limit.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::READ))?;
+    /// space.seal(0x10000, 0x1000)?;
+    /// assert_eq!(space.unmap(0x10000, 0x2000).unwrap_err().errno, Errno::EPERM);
+    /// assert!(space.unmap(0x11000, 0x1000).is_ok());
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn seal(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        let end = self.end_of(start, len)?;
+        if end == start {
+            return Ok(Plan::new());
+        }
+        if self.covered(start, end) < end {
+            return Err(Errno::ENOMEM.into());
+        }
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Stop, &mut plan, |_, a, _, _| {
+            let mut new = a.clone();
+            new.flags |= Flags::SEALED;
+            Ok(Some(new))
+        });
+        self.finish(went.map(|_| ()), plan)
+    }
+}

@@ -1,0 +1,58 @@
+//! msync: which ranges it takes. What is written back is whoever's who has the files.
+
+use crate::area::Backing;
+use crate::area::flags::Flags;
+use crate::space::AddressSpace;
+use crate::space::errno::Errno;
+use bitflags::bitflags;
+
+bitflags! {
+    /// The flags of `msync` (`MS_*`).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct SyncFlags: u32 {
+        /// Writes back in its own time.
+        const ASYNC = 1;
+        /// Other maps of the file are to see what is there: refused where memory is locked.
+        const INVALIDATE = 2;
+        /// Writes back before the call returns.
+        const SYNC = 4;
+        const _ = !0;
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Whether `msync` takes `[start, start + len)`. Changes nothing; with [`SyncFlags::SYNC`], shared files are to be written back in all that is mapped
+    /// there, or up to the locked area that is refused. O(log n + areas in the range).
+    ///
+    /// # Errors
+    /// EINVAL: unknown flags, SYNC with ASYNC, `start` within a page; ENOMEM: the range wraps, or has a hole (the areas are dealt with all the same); EBUSY: a
+    /// locked area, with INVALIDATE, also where a hole came before it.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, SyncFlags};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// assert_eq!(space.msync(0x10000, 0x1000, SyncFlags::SYNC), Ok(()));
+    /// assert_eq!(space.msync(0x10000, 0x2000, SyncFlags::SYNC), Err(Errno::ENOMEM));
+    /// ```
+    pub fn msync(&self, start: u64, len: u64, flags: SyncFlags) -> Result<(), Errno> {
+        let known = SyncFlags::ASYNC | SyncFlags::INVALIDATE | SyncFlags::SYNC;
+        let both = flags.contains(SyncFlags::ASYNC | SyncFlags::SYNC);
+        if !known.contains(flags) || both || !self.aligned(start) {
+            return Err(Errno::EINVAL);
+        }
+        let end = start.wrapping_add(self.page_up(len));
+        if end < start {
+            return Err(Errno::ENOMEM);
+        }
+        let (mut at, mut hole) = (start, false);
+        for a in self.areas_in(start, end) {
+            if flags.contains(SyncFlags::INVALIDATE) && a.area.flags.contains(Flags::LOCKED) {
+                return Err(Errno::EBUSY);
+            }
+            hole |= a.start > at;
+            at = a.end;
+        }
+        if hole || at < end { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+}

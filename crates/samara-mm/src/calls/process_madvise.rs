@@ -1,0 +1,63 @@
+//! process_madvise: advice on several ranges, of one's own process or another's. What it asks of the other process is not the model's.
+
+use crate::area::Backing;
+use crate::calls::madvise::Advice;
+use crate::space::AddressSpace;
+use crate::space::errno::{Errno, Error};
+use crate::space::plan::Plan;
+
+/// Bytes that one call takes at most; what lies behind is passed over.
+pub(crate) const MOST: u64 = 0x7fff_f000;
+
+impl Advice {
+    /// Whether it may be given to another process: [`Advice::WillNeed`], [`Advice::Cold`], [`Advice::PageOut`] and [`Advice::Collapse`].
+    pub fn for_others(self) -> bool {
+        matches!(self, Advice::WillNeed | Advice::Cold | Advice::PageOut | Advice::Collapse)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Advises on each of `ranges` (starts and lengths), until one is refused. Returns the bytes of those before it, as they were asked for; the one that was
+    /// refused may have been dealt with in part. `own`: by the process itself.
+    ///
+    /// # Errors
+    /// EINVAL for a length of 2^63 or more anywhere, or advice that is not [for others](Advice::for_others); as [`AddressSpace::advise`] where the very first bytes
+    /// are refused.
+    ///
+    /// ```
+    /// use samara_mm::{Advice, AddressSpace, Config, FileId, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
+    /// let ranges = [(0x10000, 0x1000), (0x12000, 0x1000), (0x11000, 0x1000)]; // the second is a hole
+    /// let (bytes, plan) = space.process_advise(&ranges, Advice::DontDump, true).unwrap();
+    /// assert_eq!((bytes, plan.to_string().as_str()), (0x1000, "split at 11000, changed 10000-11000"));
+    /// ```
+    pub fn process_advise(&mut self, ranges: &[(u64, u64)], advice: Advice, own: bool) -> Result<(u64, Plan), Error> {
+        if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!own && !advice.for_others()) {
+            return Err(Errno::EINVAL.into());
+        }
+        let (mut bytes, mut plan) = (0, Plan::new());
+        let nothing = ranges.iter().all(|r| r.1 == 0);
+        for (i, &(start, len)) in ranges.iter().enumerate() {
+            let len = len.min(MOST - bytes);
+            // Nothing at all is looked at where nothing is asked for; but the first range is, if there is more.
+            if len == 0 && (i > 0 || nothing) {
+                continue;
+            }
+            // What the advice on this range can tell: room for that comes first, so that nothing is done and not told.
+            let steps = self.met(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
+            let advised = match plan.reserve(steps) {
+                Ok(()) => self.advise(start, len, advice),
+                Err(e) => Err(e.into()),
+            };
+            let (errno, done) = advised.map_or_else(|e| (Some(e.errno), e.done), |done| (None, done));
+            done.iter().for_each(|s| plan.push(s.kind, s.start, s.end));
+            match errno {
+                None => bytes += len,
+                Some(errno) if bytes == 0 => return Err(Error { errno, done: plan }),
+                Some(_) => break,
+            }
+        }
+        Ok((bytes, plan))
+    }
+}

@@ -1,0 +1,146 @@
+//! shmat and shmdt: System V segments in the address space. Which segments there are, how long they are, and who may attach them, the caller knows.
+
+use crate::area::flags::{MapFlags, Prot};
+use crate::area::{Area, Backing, Object};
+use crate::calls::mmap::{FileMode, MapRequest};
+use crate::space::errno::{Errno, Error};
+use crate::space::huge_places::HugePlaces;
+use crate::space::place::Placement;
+use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Placed};
+use bitflags::bitflags;
+
+bitflags! {
+    /// The flags of `shmat` (`SHM_*`). Unknown ones mean nothing.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct ShmFlags: u32 {
+        /// For reading only, for good.
+        const RDONLY = 0o1_0000;
+        /// An address within a page means that page.
+        const RND = 0o2_0000;
+        /// Over whatever is there.
+        const REMAP = 0o4_0000;
+        /// Executable.
+        const EXEC = 0o10_0000;
+        const _ = !0;
+    }
+}
+
+impl ShmFlags {
+    /// The protection that is asked for.
+    pub fn prot(self) -> Prot {
+        let write = if self.contains(ShmFlags::RDONLY) { Prot::empty() } else { Prot::WRITE };
+        let exec = if self.contains(ShmFlags::EXEC) { Prot::EXEC } else { Prot::empty() };
+        Prot::READ | write | exec
+    }
+}
+
+/// A segment that is being attached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment<B> {
+    /// What its areas compare: a new one for each `shmat`. It says that it [is a segment](Backing::is_segment).
+    pub backing: B,
+    /// How long it is, as `shmget` was told.
+    pub bytes: u64,
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Attaches a segment: at `addr`, or if that is 0 where `placement` chooses. Returns the address, too.
+    ///
+    /// # Errors
+    /// EINVAL: `addr` within a page without [`ShmFlags::RND`], or 0 (or rounded to it) with [`ShmFlags::REMAP`]; without that, something is there. Else as
+    /// [`AddressSpace::map`].
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Linux, Segment, ShmFlags};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// let backing = FileId { dev: (0, 1), inode: 7, open: 1, name: "/SYSV00000000 (deleted)".into() };
+    /// let segment = Segment { backing, bytes: 0x1800 };
+    /// let (at, plan) = space.shmat(segment, 0x10123, ShmFlags::RND, &mut Linux)?;
+    /// assert_eq!((at, plan.to_string().as_str()), (0x10000, "mapped 10000-12000"));
+    /// space.unmap(0x10000, 0x1000)?;
+    /// assert_eq!(space.shmdt(at, |_| 0x1800)?.to_string(), "unmapped 11000-12000");
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn shmat(
+        &mut self,
+        segment: Segment<B>,
+        addr: u64,
+        flags: ShmFlags,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        self.shmat_for(segment, addr, flags, Backing::huge_places, placement)
+    }
+
+    /// `shmat`, where the segment goes to the `places` that it is asked for.
+    pub(crate) fn shmat_for(
+        &mut self,
+        segment: Segment<B>,
+        addr: u64,
+        flags: ShmFlags,
+        places: impl FnOnce(&B) -> HugePlaces,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        let start = self.attach_at(addr, flags)?;
+        let len = self.segment_len(&segment.backing, segment.bytes);
+        let fixed = if start.is_some() { MapFlags::FIXED } else { MapFlags::empty() };
+        if let Some(start) = start.filter(|_| !flags.contains(ShmFlags::REMAP)) {
+            let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
+            if !self.is_free(start, end) {
+                return Err(Errno::EINVAL.into());
+            }
+        }
+        let (at, kind) = (start.unwrap_or(0), MapFlags::SHARED | fixed);
+        let map = MapRequest::file(at, len, flags.prot(), kind, segment.backing, 0);
+        let mode = if flags.contains(ShmFlags::RDONLY) { FileMode::READ } else { FileMode::RW };
+        let request = MapRequest { mode, ..map };
+        Plan::of(|plan| self.mmap_at(&request, places, placement, plan))
+    }
+
+    /// How long a segment of so many bytes is: whole huge pages, if it has such.
+    fn segment_len(&self, backing: &B, bytes: u64) -> u64 {
+        self.huge_page(Some(backing)).map_or(bytes, |huge| huge.up(bytes))
+    }
+
+    /// Where `shmat` attaches; `None`: wherever there is room. Looked at before the segment is.
+    pub(crate) fn attach_at(&self, addr: u64, flags: ShmFlags) -> Result<Option<u64>, Errno> {
+        let start = if flags.contains(ShmFlags::RND) { self.page_down(addr) } else { addr };
+        if !self.aligned(start) || (start == 0 && flags.contains(ShmFlags::REMAP)) {
+            return Err(Errno::EINVAL);
+        }
+        Ok((addr != 0).then_some(start))
+    }
+
+    /// Detaches what is left of the segment that was attached at `addr`, wherever its first pages went: the first area that shows the page which would
+    /// belong there if the segment began at `addr`, and of the same attachment those behind it that end within `bytes` of the segment. Sealed areas stay.
+    /// O(n).
+    ///
+    /// # Errors
+    /// EINVAL: `addr` within a page, or no such area.
+    pub fn shmdt(&mut self, addr: u64, bytes: impl FnOnce(&B) -> u64) -> Result<Plan, Error> {
+        let bias = Area::<B>::bias_of(addr, 0, self.page());
+        let found = |a: &Placed<'_, B>| a.area.bias == bias && is_segment(a.area);
+        let first = if self.aligned(addr) { self.areas_in(addr, u64::MAX).find(found) } else { None };
+        let first = first.map(|a| (a.start, a.end, a.area.clone(), a.extras().opened));
+        let (start, mut at, of, opened) = first.ok_or(Errno::EINVAL)?;
+        let Object::File(backing) = &of.object else { return Err(Errno::EINVAL.into()) };
+        let to = addr.saturating_add(self.page_up(self.segment_len(backing, bytes(backing))));
+        self.begin_store(0)?;
+        let mut plan = Plan::new();
+        plan.reserve(self.met(start, to).count().saturating_add(1).saturating_mul(2))?;
+        // What is sealed is passed over, and that is no error.
+        let _ = self.unmap_range(start, at, &mut plan);
+        let same = |a: &Placed<'_, B>| found(a) && a.area.object == of.object && a.extras().opened == opened;
+        loop {
+            let next = self.areas_in(at, to).find(|a| same(a) && a.end <= to).map(|a| (a.start, a.end));
+            let Some((start, end)) = next else { return self.finish(Ok(()), plan) };
+            let _ = self.unmap_range(start, end, &mut plan);
+            at = end;
+        }
+    }
+}
+
+/// Whether it shows a segment. Linux counts such areas, and so does not let one of them go up in another.
+pub(crate) fn is_segment<B: Backing>(area: &Area<B>) -> bool {
+    matches!(&area.object, Object::File(backing) if backing.is_segment())
+}

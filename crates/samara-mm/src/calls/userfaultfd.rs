@@ -1,0 +1,112 @@
+//! userfaultfd: registration of ranges.
+
+use crate::area::flags::Flags;
+use crate::area::{Area, Backing, Uffd};
+use crate::calls::shm::is_segment;
+use crate::space::AddressSpace;
+use crate::space::edit::Holes;
+use crate::space::errno::{Errno, Error};
+use crate::space::plan::Plan;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]), in place of the modes that it was registered in;
+    /// but an area that has all of `modes` keeps what it has.
+    ///
+    /// Which files can be registered is the caller's to know.
+    ///
+    /// # Errors
+    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment, minor faults of memory that is not shared, or a part of a huge page; EBUSY: registered elsewhere; EPERM: an area that may never
+    /// be written. Nothing is changed then.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, Reason, Uffd};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW))?;
+    /// let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+    /// space.register_uffd(0x11000, 0x1000, uffd, Flags::UFFD_MISSING)?;
+    /// assert!(space.why_not_merged(0x11000).unwrap().contains(Reason::Uffd));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn register_uffd(&mut self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Result<Plan, Error> {
+        let end = self.uffd_range(start, len)?;
+        if modes.is_empty() || !Flags::UFFD.contains(modes) || !self.uffd_starts(start, end) {
+            return Err(Errno::EINVAL.into());
+        }
+        for a in self.areas_in(start, end) {
+            if !registrable(a.area) || (modes.contains(Flags::UFFD_MINOR) && a.area.is_anonymous()) {
+                return Err(Errno::EINVAL.into());
+            }
+            if !a.area.flags.contains(Flags::MAYWRITE) {
+                return Err(Errno::EPERM.into());
+            }
+            if a.area.flags.contains(Flags::HUGETLB) && end < a.end && !a.area.can_split(end) {
+                return Err(Errno::EINVAL.into());
+            }
+            if a.extras().uffd.is_some_and(|u| u.id != uffd.id) {
+                return Err(Errno::EBUSY.into());
+            }
+        }
+        self.set_uffd(start, end, Some(uffd), modes)
+    }
+
+    /// Takes the registration of `[start, start + len)` back.
+    ///
+    /// # Errors
+    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment, or a start within a huge page. Nothing is changed then. EINVAL also at an end within a huge page, with all before it
+    /// done.
+    pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        let end = self.uffd_range(start, len)?;
+        if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
+            return Err(Errno::EINVAL.into());
+        }
+        self.set_uffd(start, end, None, Flags::empty())
+    }
+
+    /// Takes back every registration with userfaultfd `id`: it was closed.
+    ///
+    /// # Errors
+    /// ENOMEM for want of memory.
+    pub fn close_uffd(&mut self, id: u64) -> Result<Plan, Error> {
+        self.derive_extras(&[(0, u64::MAX)], |extras| extras.uffd = extras.uffd.filter(|u| u.id != id))?;
+        let mut plan = self.begin_walk(0, u64::MAX)?;
+        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |space, a, _, _| {
+            let registered = space.extras.get(a.extra).uffd.is_some_and(|u| u.id == id);
+            Ok(registered.then(|| with(space.with_derived(a), Flags::empty())))
+        });
+        self.finish(went.map(|_| ()), plan)
+    }
+
+    fn uffd_range(&self, start: u64, len: u64) -> Result<u64, Errno> {
+        let task = self.config.task_size;
+        let bad = !self.aligned(start) || !self.aligned(len) || len == 0 || start >= task || len > task - start;
+        if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
+    }
+
+    /// Whether something is mapped there; and `start`, which may lie before it, is not within a huge page, if such are the first.
+    fn uffd_starts(&self, start: u64, end: u64) -> bool {
+        let first = self.met(start, end).next();
+        first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))
+    }
+
+    fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
+        self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
+        let mut plan = self.begin_walk(start, end)?;
+        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
+            // What has these modes already, and maybe others, stays as it is.
+            let has = !modes.is_empty() && a.flags.contains(modes) && space.extras.get(a.extra).uffd == uffd;
+            Ok((!has).then(|| with(space.with_derived(a), modes)))
+        });
+        self.finish(went.map(|_| ()), plan)
+    }
+}
+
+/// Whether it can be registered at all, as far as areas tell: special areas have none, unless it is for being of huge ones.
+fn registrable<B: Backing>(a: &Area<B>) -> bool {
+    let huge = a.flags.contains(Flags::HUGETLB);
+    !a.flags.contains(Flags::DROPPABLE) && (huge || !(a.is_special() || is_segment(a)))
+}
+
+fn with<B>(mut new: Area<B>, modes: Flags) -> Area<B> {
+    new.flags = new.flags.difference(Flags::UFFD) | modes;
+    new
+}

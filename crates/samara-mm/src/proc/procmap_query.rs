@@ -1,0 +1,194 @@
+//! PROCMAP_QUERY: one area, asked for by address and by what it is like. Knows what the ioctl on an open `/proc/PID/maps` takes and gives, value by value
+//! and byte by byte; nothing of descriptors, and of user memory only the bytes that it is handed.
+//!
+//! The rules are from the running kernel (6.18): tests/views asks both.
+
+use crate::area::flags::Flags;
+use crate::area::{Backing, Object};
+use crate::proc::name::Name;
+use crate::space::errno::Errno;
+use crate::space::{AddressSpace, PageSize, Placed};
+use bitflags::bitflags;
+
+/// Bytes that a name may have at most, with the zero byte at its end, however large the buffer is (PATH_MAX).
+const LONGEST: u64 = 4096;
+
+bitflags! {
+    /// What a query asks for, and what an answer says of its area (the first four).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub struct QueryFlags: u64 {
+        /// Is readable.
+        const READABLE = 1;
+        /// Is writable.
+        const WRITABLE = 2;
+        /// Is executable.
+        const EXECUTABLE = 4;
+        /// Is mapped as shared ([`Flags::MAYSHARE`]).
+        const SHARED = 8;
+        /// The area that holds the address, or else the first one after it.
+        const COVERING_OR_NEXT = 0x10;
+        /// Has a file behind it; the hidden file of shared anonymous memory counts.
+        const FILE_BACKED = 0x20;
+        const _ = !0;
+    }
+}
+
+impl QueryFlags {
+    const KNOWN: QueryFlags = QueryFlags::from_bits_retain(0x3f);
+}
+
+/// Which area is sought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Query {
+    /// An address. Any.
+    pub addr: u64,
+    /// All that the area must be; what does not hold is passed over with [`QueryFlags::COVERING_OR_NEXT`], and refused without.
+    pub flags: QueryFlags,
+    /// Bytes that there are for the name, with a zero byte at its end; 0: the name is not asked for.
+    pub name_size: u32,
+}
+
+/// An area that a query found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// Readable, writable, executable, shared.
+    pub flags: QueryFlags,
+    /// Bytes of a page of it.
+    pub page_size: u64,
+    /// Offset into the file in bytes; 0 without one.
+    pub offset: u64,
+    /// Inode number of the file; 0 without one.
+    pub inode: u64,
+    /// Device of the file, major and minor number; 0 without one.
+    pub dev: (u32, u32),
+    /// Its name, if it has one and it was asked for. Newlines are not escaped.
+    pub name: Option<Name<'a>>,
+}
+
+/// Where the fields of the ioctl's structure lie, in bytes.
+mod at {
+    pub(super) const FLAGS: usize = 8;
+    pub(super) const ADDR: usize = 16;
+    pub(super) const OUT: usize = 24;
+    pub(super) const NAME_SIZE: usize = 80;
+    pub(super) const BUILD_ID_SIZE: usize = 84;
+    pub(super) const NAME: usize = 88;
+    pub(super) const BUILD_ID: usize = 96;
+}
+
+impl Query {
+    /// Bytes of the ioctl's structure.
+    pub const BYTES: usize = 104;
+
+    /// The query in the ioctl's structure, which may be shorter or longer than this crate knows it. `bytes` begins with its size, and has at least so many.
+    ///
+    /// # Errors
+    /// EINVAL: shorter than its input; a size without a buffer, or a buffer without a size, for name or build ID. E2BIG: longer than a page, or not zero
+    /// behind what is known. EFAULT: `bytes` is shorter than it says.
+    pub fn from_bytes(bytes: &[u8], page: PageSize) -> Result<Query, Errno> {
+        let size = bytes.first_chunk().map(|b| u64::from_le_bytes(*b)).ok_or(Errno::EFAULT)?;
+        if size < at::OUT as u64 {
+            return Err(Errno::EINVAL);
+        }
+        if size > page.bytes() {
+            return Err(Errno::E2BIG);
+        }
+        let bytes = usize::try_from(size).ok().and_then(|n| bytes.get(..n)).ok_or(Errno::EFAULT)?;
+        if bytes.iter().skip(Query::BYTES).any(|b| *b != 0) {
+            return Err(Errno::E2BIG);
+        }
+        // What is not there is zero.
+        let byte = |i: usize| u64::from(bytes.get(i).copied().unwrap_or(0));
+        let number = |from: usize, len: usize| (0..len).rev().fold(0, |n, i| n << 8 | byte(from + i));
+        let name_size = number(at::NAME_SIZE, 4) as u32;
+        let (name, build_id) = (number(at::NAME, 8), number(at::BUILD_ID, 8));
+        if (name_size == 0) != (name == 0) || (number(at::BUILD_ID_SIZE, 4) == 0) != (build_id == 0) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(Query { addr: number(at::ADDR, 8), flags: QueryFlags::from_bits_retain(number(at::FLAGS, 8)), name_size })
+    }
+}
+
+impl Answer<'_> {
+    /// Puts the answer into the ioctl's structure, as far as that goes: the size of the name (0: none) too, but not the name, and no build ID.
+    pub fn to_bytes(&self, bytes: &mut [u8]) {
+        let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
+        let name = self.name.map_or(0, |n| n.len() as u32 + 1);
+        let out = [
+            self.start,
+            self.end,
+            self.flags.bits(),
+            self.page_size,
+            self.offset,
+            self.inode,
+            pair(self.dev.0, self.dev.1),
+            pair(name, 0),
+        ];
+        let new = out.iter().flat_map(|n| n.to_le_bytes());
+        bytes.iter_mut().skip(at::OUT).zip(new).for_each(|(to, byte)| *to = byte);
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// The area that `query` asks for. O(log n), and one step for each area that is passed over.
+    ///
+    /// `[vsyscall]` is not seen.
+    ///
+    /// # Errors
+    /// EINVAL: a flag that is not known; ENOENT: there is no such area; ENAMETOOLONG: the name is longer than asked for, or longer than 4095 bytes.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, Query, QueryFlags};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::READ)).unwrap();
+    /// space.map(&MapRequest::anonymous(0x20000, 0x1000, Prot::RW)).unwrap();
+    /// let mut query = Query { addr: 0x10800, flags: QueryFlags::WRITABLE, name_size: 0 };
+    /// assert_eq!(space.query(&query), Err(Errno::ENOENT));
+    /// query.flags |= QueryFlags::COVERING_OR_NEXT;
+    /// assert_eq!(space.query(&query).map(|a| (a.start, a.end)), Ok((0x20000, 0x21000)));
+    /// ```
+    pub fn query(&self, query: &Query) -> Result<Answer<'_>, Errno> {
+        if !QueryFlags::KNOWN.contains(query.flags) {
+            return Err(Errno::EINVAL);
+        }
+        let mut from = self.areas_in(query.addr, u64::MAX);
+        let found = if query.flags.contains(QueryFlags::COVERING_OR_NEXT) {
+            from.find(|a| holds(a, query.flags))
+        } else {
+            from.next().filter(|a| a.start <= query.addr && holds(a, query.flags))
+        };
+        let at = found.ok_or(Errno::ENOENT)?;
+        let name = if query.name_size == 0 { None } else { self.name_of(&at) };
+        if name.is_some_and(|n| n.len() as u64 >= LONGEST.min(query.name_size.into())) {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let (offset, inode, dev) = match &at.area.object {
+            Object::File(b) => (at.offset(self.config.page_size), b.inode(), b.dev()),
+            _ => (0, 0, (0, 0)),
+        };
+        let flags = access(at.area.flags);
+        Ok(Answer { start: at.start, end: at.end, flags, page_size: self.page_size_of(&at), offset, inode, dev, name })
+    }
+
+    /// Bytes of a page of this area.
+    pub(crate) fn page_size_of(&self, at: &Placed<'_, B>) -> u64 {
+        at.area.huge_page().map_or(self.page(), |huge| huge.bytes())
+    }
+}
+
+/// What an answer says of these flags.
+fn access(flags: Flags) -> QueryFlags {
+    let shared = if flags.contains(Flags::MAYSHARE) { QueryFlags::SHARED } else { QueryFlags::empty() };
+    QueryFlags::from_bits_retain((flags & Flags::ACCESS).bits()) | shared
+}
+
+/// Whether the area is all that `flags` ask.
+fn holds<B>(at: &Placed<'_, B>, flags: QueryFlags) -> bool {
+    let asked = flags.difference(QueryFlags::COVERING_OR_NEXT | QueryFlags::FILE_BACKED);
+    let file = matches!(at.area.object, Object::File(_));
+    access(at.area.flags).contains(asked) && (file || !flags.contains(QueryFlags::FILE_BACKED))
+}

@@ -1,0 +1,118 @@
+//! `/proc/PID/smaps`, to the byte: the area part from the model, and what only page tables know from whoever has them ([`Usage`]).
+
+use crate::area::Backing;
+use crate::area::flags::Flags;
+use crate::proc::maps::{Line, VSYSCALL};
+use crate::space::{AddressSpace, Placed};
+use core::fmt;
+
+/// What only the page tables of an area know: in kB, each as the line of its name shows it. All zero: nothing was touched yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)] // proc_pid_smaps(5) says what each is.
+pub struct Usage {
+    pub rss: u64,
+    pub pss: u64,
+    pub pss_dirty: u64,
+    pub shared_clean: u64,
+    pub shared_dirty: u64,
+    pub private_clean: u64,
+    pub private_dirty: u64,
+    pub referenced: u64,
+    pub anonymous: u64,
+    pub ksm: u64,
+    pub lazy_free: u64,
+    pub anon_huge_pages: u64,
+    pub shmem_pmd_mapped: u64,
+    pub file_pmd_mapped: u64,
+    pub shared_hugetlb: u64,
+    pub private_hugetlb: u64,
+    pub swap: u64,
+    pub swap_pss: u64,
+    pub locked: u64,
+    /// Whether transparent huge pages may be given to it.
+    pub thp_eligible: bool,
+    /// Whether the machine has protection keys, so that the area's is shown.
+    pub has_keys: bool,
+}
+
+impl Usage {
+    /// The lines that end in kB, in order.
+    fn lines(&self) -> [(&'static str, u64); 19] {
+        [
+            ("Rss:", self.rss),
+            ("Pss:", self.pss),
+            ("Pss_Dirty:", self.pss_dirty),
+            ("Shared_Clean:", self.shared_clean),
+            ("Shared_Dirty:", self.shared_dirty),
+            ("Private_Clean:", self.private_clean),
+            ("Private_Dirty:", self.private_dirty),
+            ("Referenced:", self.referenced),
+            ("Anonymous:", self.anonymous),
+            ("KSM:", self.ksm),
+            ("LazyFree:", self.lazy_free),
+            ("AnonHugePages:", self.anon_huge_pages),
+            ("ShmemPmdMapped:", self.shmem_pmd_mapped),
+            ("FilePmdMapped:", self.file_pmd_mapped),
+            ("Shared_Hugetlb:", self.shared_hugetlb),
+            ("Private_Hugetlb:", self.private_hugetlb),
+            ("Swap:", self.swap),
+            ("SwapPss:", self.swap_pss),
+            ("Locked:", self.locked),
+        ]
+    }
+}
+
+/// The whole of `/proc/PID/smaps`; made by [`AddressSpace::smaps`].
+#[derive(Clone, Debug)]
+pub struct Smaps<'a, B, F> {
+    space: &'a AddressSpace<B>,
+    usage: F,
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Displays as `/proc/PID/smaps`, where `usage` says what an area's page tables hold.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Usage};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x3000, Prot::READ)).unwrap();
+    /// let text = space.smaps(|_area| Usage::default()).to_string();
+    /// let lines: Vec<&str> = text.lines().collect();
+    /// assert_eq!(lines[..3], ["00010000-00013000 r--p 00000000 00:00 0 ", "Size:                 12 kB", "KernelPageSize:        4 kB"]);
+    /// assert_eq!(lines.last(), Some(&"VmFlags: rd mr mw me "));
+    /// ```
+    pub fn smaps<F: Fn(&Placed<'_, B>) -> Usage>(&self, usage: F) -> Smaps<'_, B, F> {
+        Smaps { space: self, usage }
+    }
+}
+
+impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, B, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for at in self.space.areas() {
+            let (size, page) = (at.end - at.start, self.space.page_size_of(&at));
+            writeln!(f, "{}", Line { space: self.space, at })?;
+            fields(f, size, page, &(self.usage)(&at), at.area.flags)?;
+        }
+        if self.space.config.vsyscall {
+            let page = self.space.page();
+            f.write_str(VSYSCALL)?;
+            fields(f, page, page, &Usage::default(), Flags::EXEC)?;
+        }
+        Ok(())
+    }
+}
+
+/// All lines of an area but its first.
+fn fields(f: &mut fmt::Formatter<'_>, size: u64, page: u64, usage: &Usage, flags: Flags) -> fmt::Result {
+    let sizes = [("Size:", size >> 10), ("KernelPageSize:", page >> 10), ("MMUPageSize:", page >> 10)];
+    for (name, kb) in sizes.into_iter().chain(usage.lines()) {
+        writeln!(f, "{name:16}{kb:8} kB")?;
+    }
+    writeln!(f, "{:16}{:8}", "THPeligible:", u8::from(usage.thp_eligible))?;
+    if usage.has_keys {
+        writeln!(f, "{:16}{:8}", "ProtectionKey:", (flags & Flags::PKEY).bits() >> 32)?;
+    }
+    // Each word has a space behind it; where there is none, the first space stays alone.
+    let end = if (flags - Flags::PKEY).is_empty() { "" } else { " " };
+    writeln!(f, "VmFlags: {}{end}", flags.letters())
+}

@@ -1,0 +1,73 @@
+//! Huge pages of hugetlbfs: what a map of them asks for beside address space. Knows how many are free, as it was told; not which are in use, nor by whom.
+//!
+//! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the running kernel (6.18).
+
+use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
+use crate::space::errno::Errno;
+use crate::space::{AddressSpace, PageSize};
+use alloc::sync::Arc;
+
+impl<B: Backing> AddressSpace<B> {
+    /// Says how many huge pages are free, by size: a size that is not named has none, and at first none has. Processes share them, and whoever touches memory takes
+    /// them: so the space takes none off this count, and a caller who has some says anew how many there are before each call that may ask for them.
+    ///
+    /// Memory in huge pages ([`Backing::huge_page`]) asks for all of its pages when it is mapped, and is refused with ENOMEM where there are fewer; with
+    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it asks for none, and cannot be locked or populated while none is free.
+    /// What it is mapped over gives back what private areas there asked for. (In Linux those of a forked child have nothing to give back, as their pages are the parent's;
+    /// and pages that were brought in without having been asked for are given back, too. Here neither is known.)
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapFlags, MapRequest, PageSize, Prot};
+    /// let mut space = AddressSpace::new(Config::default());
+    /// let memory = FileId { dev: (0, 17), inode: 5, open: 1, name: "/anon_hugepage (deleted)".into() };
+    /// let request = MapRequest::file(0x4000_0000, 0x1000, Prot::RW, MapFlags::PRIVATE, memory, 0);
+    /// assert_eq!(space.map(&request).unwrap_err().errno, Errno::ENOMEM);
+    /// space.set_huge_pages([(PageSize::M2, 1)]);
+    /// assert_eq!(space.map(&request)?.to_string(), "mapped 40000000-40200000");
+    /// assert_eq!(space.unmap(0x4000_0000, 0x1000).unwrap_err().errno, Errno::EINVAL);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn set_huge_pages(&mut self, free: impl Into<Arc<[(PageSize, u64)]>>) {
+        self.huge_pages = Some(free.into());
+    }
+
+    /// The size of this object's pages, if they are huge here.
+    #[inline]
+    pub(crate) fn huge_page(&self, backing: Option<&B>) -> Option<PageSize> {
+        backing.and_then(Backing::huge_page).filter(|huge| *huge > self.config.page_size)
+    }
+
+    fn free_huge_pages(&self, size: PageSize) -> u64 {
+        let free = self.huge_pages.as_deref().unwrap_or_default();
+        free.iter().find(|f| f.0 == size).map_or(0, |f| f.1)
+    }
+
+    /// Whether an area may be mapped at `[start, end)`, as far as its pages are concerned. Looked at when what was there is gone, and has given back what it had: EINVAL for
+    /// an offset within a page, ENOMEM for want of pages.
+    #[cold]
+    pub(crate) fn may_have_pages(&self, area: &Area<B>, start: u64, end: u64) -> Result<(), Errno> {
+        let Some(huge) = area.huge_page() else { return Ok(()) };
+        // As many pages on as the start is from a whole huge page.
+        let offset = area.bias.wrapping_add(start / self.page()).wrapping_mul(self.page());
+        if !huge.holds(offset) {
+            return Err(Errno::EINVAL);
+        }
+        let back = |a: &Area<B>| a.reserves() && a.is_private() && a.huge_page() == Some(huge);
+        let freed = self.met(start, end).filter(|a| back(a.area)).map(|a| a.end.min(end) - a.start.max(start));
+        let bytes = (end - start).saturating_sub(freed.sum());
+        if area.reserves() && bytes / huge.bytes() > self.free_huge_pages(huge) { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+
+    /// Whether pages of the area can be brought in: those of a huge one that has reserved none may be wanting.
+    pub(crate) fn has_pages(&self, area: &Area<B>) -> bool {
+        area.huge_page().is_none_or(|huge| area.reserves() || self.free_huge_pages(huge) > 0)
+    }
+}
+
+impl<B: Backing> Area<B> {
+    /// Whether this area of huge pages reserved them when it was mapped. (Those of a segment were when that was made.)
+    fn reserves(&self) -> bool {
+        !self.flags.contains(Flags::NORESERVE) && !crate::calls::shm::is_segment(self)
+    }
+}

@@ -1,0 +1,242 @@
+//! What a process may have: its resource limits, its capabilities, and what memory is promised. Knows sums, and which class an area is of; knows no
+//! call and no place.
+//!
+//! The rules are from setrlimit(2), mmap(2), mlock(2) and proc_sys_vm(5), and from the running kernel (6.18).
+
+use crate::area::Backing;
+use crate::area::flags::Flags;
+use crate::space::AddressSpace;
+use crate::space::errno::Errno;
+use bitflags::bitflags;
+
+/// A resource limit in bytes; `u64::MAX` is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// What counts.
+    pub soft: u64,
+    /// How far the process may raise it. Where the soft limit of [`Limits::data`] is 0, this one counts for all but the heap, as in Linux.
+    pub hard: u64,
+}
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Limit = Limit { soft: u64::MAX, hard: u64::MAX };
+
+    /// So many bytes, as soft and as hard limit.
+    pub const fn bytes(bytes: u64) -> Limit {
+        Limit { soft: bytes, hard: bytes }
+    }
+}
+
+/// The resource limits that concern memory (`setrlimit`).
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Errno, FileId, Limit, Limits, MapRequest, Prot};
+/// let mut space = AddressSpace::<FileId>::new(Config::default());
+/// space.set_limits(Limits { address_space: Limit::bytes(0x2000), ..Limits::NONE });
+/// assert!(space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).is_ok());
+/// assert_eq!(space.map(&MapRequest::anonymous(0x20000, 0x1000, Prot::RW)).unwrap_err().errno, Errno::ENOMEM);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// All areas together (RLIMIT_AS).
+    pub address_space: Limit,
+    /// Private writable areas but stacks (RLIMIT_DATA); and, counted apart, the heap with the program's data segment.
+    pub data: Limit,
+    /// One area that grows down (RLIMIT_STACK).
+    pub stack: Limit,
+    /// Locked areas (RLIMIT_MEMLOCK); nothing to who has [`Caps::IPC_LOCK`].
+    pub locked: Limit,
+}
+
+impl Limits {
+    /// None at all.
+    pub const NONE: Limits =
+        Limits { address_space: Limit::NONE, data: Limit::NONE, stack: Limit::NONE, locked: Limit::NONE };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits::NONE
+    }
+}
+
+bitflags! {
+    /// The capabilities that change what calls answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Caps: u8 {
+        /// Locks without limit (CAP_IPC_LOCK).
+        const IPC_LOCK = 1;
+        /// Maps below `vm.mmap_min_addr` (CAP_SYS_RAWIO).
+        const SYS_RAWIO = 2;
+        /// Takes from what strict overcommit keeps for administrators (CAP_SYS_ADMIN).
+        const SYS_ADMIN = 4;
+        /// Moves pages that others use too (CAP_SYS_NICE).
+        const SYS_NICE = 8;
+    }
+}
+
+/// How much memory is promised (`vm.overcommit_memory`). In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overcommit {
+    /// Mode 0: only a single call that asks for more than there is at all is refused.
+    Guess {
+        /// Memory and swap together.
+        total: u64,
+    },
+    /// Mode 1: everything.
+    Always,
+    /// Mode 2: no more than there is. MAP_NORESERVE is ignored.
+    Never {
+        /// `CommitLimit` of `/proc/meminfo`.
+        limit: u64,
+        /// `vm.admin_reserve_kbytes`: left to who has [`Caps::SYS_ADMIN`].
+        admin_reserve: u64,
+        /// `vm.user_reserve_kbytes`: left free, but never more than a 32nd of the process's own size.
+        user_reserve: u64,
+    },
+}
+
+/// Sums over all areas, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// All areas (`VmSize`).
+    pub total: u64,
+    /// Private writable areas but stacks (`VmData`).
+    pub data: u64,
+    /// Executable areas that are not writable, but stacks.
+    pub exec: u64,
+    /// Areas that grow down, and shadow stacks (`VmStk`).
+    pub stack: u64,
+    /// Locked areas (`VmLck`). As in Linux, what mremap with DONTUNMAP has emptied counts for ever, though it is locked no more.
+    pub locked: u64,
+    /// Areas that are charged against the commit limit.
+    pub committed: u64,
+}
+
+impl Counters {
+    /// So many bytes of an area with these flags.
+    #[inline]
+    pub(crate) fn of(flags: Flags, bytes: u64) -> Counters {
+        let if_so = |so: bool| if so { bytes } else { 0 };
+        Counters {
+            total: bytes,
+            data: if_so(is_data(flags)),
+            exec: if_so(flags & (Flags::EXEC | Flags::WRITE | STACK) == Flags::EXEC),
+            stack: if_so(flags.intersects(STACK)),
+            locked: if_so(flags.contains(Flags::LOCKED)),
+            committed: if_so(flags.contains(Flags::ACCOUNT)),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, o: &Counters) {
+        self.total += o.total;
+        self.data += o.data;
+        self.exec += o.exec;
+        self.stack += o.stack;
+        self.locked += o.locked;
+        self.committed += o.committed;
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, o: &Counters) {
+        self.total -= o.total;
+        self.data -= o.data;
+        self.exec -= o.exec;
+        self.stack -= o.stack;
+        self.locked -= o.locked;
+        self.committed -= o.committed;
+    }
+}
+
+const STACK: Flags = Flags::GROWSDOWN.union(Flags::SHADOW_STACK);
+
+#[inline]
+fn is_data(flags: Flags) -> bool {
+    flags & (Flags::WRITE | Flags::SHARED | STACK) == Flags::WRITE
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// The sums over all areas. O(1).
+    pub fn counters(&self) -> Counters {
+        Counters { locked: self.locked(), ..self.counters }
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Sets the limits, from now on: what exceeds them already stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// The capabilities.
+    pub fn caps(&self) -> Caps {
+        self.caps
+    }
+
+    /// Sets the capabilities.
+    pub fn set_caps(&mut self, caps: Caps) {
+        self.caps = caps;
+    }
+
+    /// Says how much memory all others together have charged, of which strict overcommit leaves the rest. Bytes.
+    pub fn set_committed_elsewhere(&mut self, bytes: u64) {
+        self.elsewhere = bytes;
+    }
+
+    /// Whether the space may have so many bytes more with these flags: ENOMEM above RLIMIT_AS or RLIMIT_DATA.
+    pub(crate) fn may_expand(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
+        let above = |used: u64, limit: u64| used.saturating_add(bytes) > limit;
+        let data = self.limits.data;
+        // Pages, so that a limit of half a page is one of none.
+        let pages = |limit: u64| if limit == u64::MAX { limit } else { self.page_down(limit) };
+        if above(self.counters.total, pages(self.limits.address_space.soft)) {
+            return Err(Errno::ENOMEM);
+        }
+        if is_data(flags) && above(self.counters.data, pages(data.soft)) {
+            let excused = data.soft == 0 && !above(self.counters.data, pages(data.hard));
+            return if excused { Ok(()) } else { Err(Errno::ENOMEM) };
+        }
+        Ok(())
+    }
+
+    /// Whether so many bytes more may be charged: ENOMEM where memory is not promised.
+    pub(crate) fn may_charge(&self, bytes: u64) -> Result<(), Errno> {
+        let refused = match self.config.overcommit {
+            Overcommit::Always => false,
+            Overcommit::Guess { total } => bytes > total,
+            Overcommit::Never { limit, admin_reserve, user_reserve } => {
+                let admin = if self.caps.contains(Caps::SYS_ADMIN) { 0 } else { admin_reserve };
+                let kept = admin.saturating_add((self.counters.total / 32).min(user_reserve));
+                let all = self.elsewhere.saturating_add(self.counters.committed).saturating_add(bytes);
+                all > limit.saturating_sub(kept)
+            }
+        };
+        if refused { Err(Errno::ENOMEM) } else { Ok(()) }
+    }
+
+    /// Bytes that count as locked: the locked areas, and what MREMAP_DONTUNMAP has left counted.
+    pub(crate) fn locked(&self) -> u64 {
+        self.counters.locked.saturating_add(self.stray_locked)
+    }
+
+    /// Whether anything may be locked at all.
+    pub(crate) fn may_lock(&self) -> bool {
+        self.caps.contains(Caps::IPC_LOCK) || self.limits.locked.soft != 0
+    }
+
+    /// Whether so many bytes may be locked in all.
+    pub(crate) fn locks_within(&self, bytes: u64) -> bool {
+        self.caps.contains(Caps::IPC_LOCK) || bytes <= self.page_down(self.limits.locked.soft)
+    }
+
+    /// Whether an area with these flags may have so many bytes more: EAGAIN if it is locked, and too much is.
+    pub(crate) fn may_lock_more(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
+        let within = !flags.contains(Flags::LOCKED) || self.locks_within(self.locked().saturating_add(bytes));
+        if within { Ok(()) } else { Err(Errno::EAGAIN) }
+    }
+}

@@ -1,0 +1,311 @@
+//! Plans: what a call did, step by step. Knows nothing of the rules that led to it.
+
+use crate::area::flags::Flags;
+use crate::calls::madvise::Advice;
+use crate::space::errno::{Errno, Error};
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
+
+/// One thing that a call did to `[start, end)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// What was done.
+    pub kind: StepKind,
+    /// First address concerned.
+    pub start: u64,
+    /// First address after it. Equal to `start` for [`StepKind::Split`] and [`StepKind::Merged`].
+    pub end: u64,
+}
+
+/// Kinds of [`Step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StepKind {
+    /// Was mapped and is no longer: a whole area, or its head or tail.
+    Unmapped,
+    /// Was not mapped (any longer) and is now.
+    Mapped,
+    /// An area was cut at `start`, and both sides stayed.
+    Split,
+    /// Two areas that touched at `start` became one.
+    Merged,
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write gave is not told (one that a move took away is).
+    Changed(FlagChange),
+    /// The memory moved away from here, to where the last `Mapped` before this step begins. What of the old place goes is `Unmapped` after it.
+    Moved,
+    /// The area stays, and what its pages held goes, by advice of this kind: with [`Advice::DontNeed`] and [`Advice::DontNeedLocked`] at once (what lies behind the area
+    /// shows again: zeros, or a file); with [`Advice::Free`] at any time, page by page, until the page is written again; with [`Advice::Remove`] from the file itself, for
+    /// all who map it; with [`Advice::GuardInstall`] at once, and no access is allowed there; with [`Advice::WipeOnFork`] in a child ([`AddressSpace::fork_plan`]).
+    ///
+    /// [`AddressSpace::fork_plan`]: crate::AddressSpace::fork_plan
+    Discarded(Advice),
+}
+
+/// Which flags [`StepKind::Changed`] gave an area, of those that calls change ([`FlagChange::FLAGS`]). All others stay as they are from the area's beginning to its end.
+/// Where something else changed, a policy or a name, the two are equal.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, StepKind};
+/// let mut space = AddressSpace::<FileId>::new(Config::default());
+/// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
+/// let plan = space.protect(0x10000, 0x1000, Prot::READ, None)?;
+/// let StepKind::Changed(change) = plan[0].kind else { panic!("{plan}") };
+/// assert!((change.before() - change.after()).contains(Flags::WRITE));
+/// # Ok::<(), samara_mm::Error>(())
+/// ```
+// Seven bytes, so that a step has three words.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FlagChange([u8; 7]);
+
+/// The flags that calls change stand in these runs of bits: the first one, and how many.
+const RUNS: [(u32, u32); 5] = [(0, 3), (9, 12), (25, 11), (41, 1), (63, 1)];
+/// How many bits that are.
+const PACKED: u32 = 28;
+
+impl FlagChange {
+    /// The flags that calls change: protection with its key, locks, advice, registrations, seals, the charge, and what sticks. (A few that no call changes lie among them.)
+    pub const FLAGS: Flags = {
+        let (mut all, mut i) = (0, 0);
+        while i < RUNS.len() {
+            all |= ((1 << RUNS[i].1) - 1) << RUNS[i].0;
+            i += 1;
+        }
+        Flags::from_bits_retain(all)
+    };
+
+    #[inline]
+    pub(crate) fn new(old: Flags, new: Flags) -> FlagChange {
+        let [a, b, c, d, e, f, g, _] = (pack(old) | pack(new) << PACKED).to_le_bytes();
+        FlagChange([a, b, c, d, e, f, g])
+    }
+
+    /// Those of [`FlagChange::FLAGS`] that the area had before.
+    pub fn before(self) -> Flags {
+        unpack(self.bits() & ((1 << PACKED) - 1))
+    }
+
+    /// Those of [`FlagChange::FLAGS`] that it has now.
+    pub fn after(self) -> Flags {
+        unpack(self.bits() >> PACKED)
+    }
+
+    fn bits(self) -> u64 {
+        let [a, b, c, d, e, f, g] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, 0])
+    }
+}
+
+impl fmt::Debug for FlagChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlagChange").field("before", &self.before()).field("after", &self.after()).finish()
+    }
+}
+
+#[inline]
+fn pack(flags: Flags) -> u64 {
+    let put =
+        |(packed, at), (first, len): (u32, u32)| (packed | (flags.bits() >> first & ((1 << len) - 1)) << at, at + len);
+    RUNS.into_iter().fold((0, 0), put).0
+}
+
+fn unpack(packed: u64) -> Flags {
+    let take = |(bits, at), (first, len): (u32, u32)| (bits | (packed >> at & ((1 << len) - 1)) << first, at + len);
+    Flags::from_bits_retain(RUNS.into_iter().fold((0, 0), take).0)
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.kind {
+            StepKind::Unmapped => "unmapped",
+            StepKind::Mapped => "mapped",
+            StepKind::Split => return write!(f, "split at {:x}", self.start),
+            StepKind::Merged => return write!(f, "merged at {:x}", self.start),
+            StepKind::Changed(_) => "changed",
+            StepKind::Moved => "moved",
+            StepKind::Discarded(_) => "discarded",
+        };
+        write!(f, "{name} {:x}-{:x}", self.start, self.end)
+    }
+}
+
+/// The steps of one call, in order. A slice of [`Step`].
+///
+/// Told is what became of areas: their places and attributes; and which memory lost what it held: what is `Unmapped`, what `Moved` away, what was `Discarded`. Not told
+/// is that memory was written (`touch`, MAP_POPULATE, `mlock`, writing advice): that only gives an anonymous identity, which later calls may merge by.
+///
+/// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
+/// (before it merges), `Unmapped` takes one area or a part of one away.
+#[derive(Clone)]
+pub struct Plan(Steps);
+
+/// A few steps need no memory of their own: most calls have no more.
+#[derive(Clone, Debug)]
+enum Steps {
+    Few { len: usize, steps: [Step; FEW] },
+    Many(Vec<Step>),
+}
+
+/// Steps of a call that replaces an area and joins both neighbours.
+const FEW: usize = 4;
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({self})")
+    }
+}
+
+impl Plan {
+    #[inline]
+    pub(crate) const fn new() -> Plan {
+        let none = Step { kind: StepKind::Unmapped, start: 0, end: 0 };
+        Plan(Steps::Few { len: 0, steps: [none; FEW] })
+    }
+
+    /// Room for `n` more steps, so that pushing them cannot fail.
+    #[inline]
+    pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
+        match &self.0 {
+            Steps::Few { len, .. } if len.saturating_add(n) <= FEW => Ok(()),
+            _ => self.reserve_more(n),
+        }
+    }
+
+    #[cold]
+    fn reserve_more(&mut self, n: usize) -> Result<(), Errno> {
+        match &mut self.0 {
+            Steps::Few { len, steps } => {
+                let mut many = Vec::new();
+                many.try_reserve(len.saturating_add(n)).map_err(|_| Errno::ENOMEM)?;
+                many.extend_from_slice(steps.get(..*len).unwrap_or_default());
+                self.0 = Steps::Many(many);
+                Ok(())
+            }
+            Steps::Many(many) => many.try_reserve(n).map_err(|_| Errno::ENOMEM),
+        }
+    }
+
+    /// For how many steps there is room in memory of its own.
+    #[inline]
+    pub(crate) fn room(&self) -> usize {
+        if let Steps::Many(many) = &self.0 { many.capacity() } else { 0 }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, kind: StepKind, start: u64, end: u64) {
+        if let Steps::Few { len, steps } = &mut self.0
+            && let Some(step) = steps.get_mut(*len)
+        {
+            // Field by field: what is put together elsewhere is read back before its parts are in the cache.
+            (step.kind, step.start, step.end) = (kind, start, end);
+            *len += 1;
+            return;
+        }
+        self.push_more(Step { kind, start, end });
+    }
+
+    #[cold]
+    fn push_more(&mut self, step: Step) {
+        match &mut self.0 {
+            Steps::Few { steps, .. } => self.0 = Steps::Many(steps.iter().copied().chain([step]).collect()),
+            Steps::Many(many) => many.push(step),
+        }
+    }
+
+    /// Takes back all but the first `len` steps.
+    #[inline]
+    pub(crate) fn truncate(&mut self, to: usize) {
+        match &mut self.0 {
+            Steps::Few { len, .. } => *len = (*len).min(to),
+            Steps::Many(many) => many.truncate(to),
+        }
+    }
+
+    /// The steps.
+    #[inline]
+    pub fn steps(&self) -> &[Step] {
+        match &self.0 {
+            Steps::Few { len, steps } => steps.get(..*len).unwrap_or_default(),
+            Steps::Many(many) => many,
+        }
+    }
+
+    /// The plan that `act` makes, or its error with it.
+    pub(crate) fn of<T>(act: impl FnOnce(&mut Plan) -> Result<T, Errno>) -> Result<(T, Plan), Error> {
+        let mut plan = Plan::new();
+        match act(&mut plan) {
+            Ok(value) => Ok((value, plan)),
+            Err(errno) => Err(Error { errno, done: plan }),
+        }
+    }
+
+    /// How many steps of this kind.
+    pub fn count(&self, kind: StepKind) -> usize {
+        self.steps().iter().filter(|s| s.kind == kind).count()
+    }
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan::new()
+    }
+}
+
+impl PartialEq for Plan {
+    fn eq(&self, other: &Plan) -> bool {
+        self.steps() == other.steps()
+    }
+}
+
+impl Eq for Plan {}
+
+impl Deref for Plan {
+    type Target = [Step];
+    #[inline]
+    fn deref(&self) -> &[Step] {
+        self.steps()
+    }
+}
+
+impl<'a> IntoIterator for &'a Plan {
+    type Item = &'a Step;
+    type IntoIter = core::slice::Iter<'a, Step>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.steps().iter()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, s) in self.steps().iter().enumerate() {
+            write!(f, "{}{s}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_packed_and_unpacked() {
+        assert_eq!((size_of::<StepKind>(), size_of::<Step>(), size_of::<Plan>()), (8, 24, 104));
+        assert_eq!(RUNS.iter().map(|run| run.1).sum::<u32>(), PACKED);
+        for bit in 0..64 {
+            let one = Flags::from_bits_retain(1 << bit);
+            for (old, new) in [(one, Flags::empty()), (Flags::empty(), one), (one, Flags::all()), (Flags::all(), one)] {
+                let change = FlagChange::new(old, new);
+                assert_eq!(
+                    (change.before(), change.after()),
+                    (old & FlagChange::FLAGS, new & FlagChange::FLAGS),
+                    "bit {bit}"
+                );
+            }
+        }
+        let changed =
+            Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::UFFD | Flags::SEALED | Flags::STICKY | Flags::ACCOUNT;
+        let advised = Flags::from_letters("sr rr dc wf dd hg nh mg");
+        assert!(FlagChange::FLAGS.contains(changed | advised));
+    }
+}

@@ -1,0 +1,45 @@
+//! A copy of an address space to try calls on. Knows nothing of what is tried.
+
+use crate::area::Backing;
+use crate::space::errno::Errno;
+use crate::space::{AddressSpace, Config};
+use alloc::vec::Vec;
+
+impl<B: Backing + Send + Sync> AddressSpace<B> {
+    /// The space as it is now, under settings of its own: what would a call do, here or with another limit? Neither changes the other.
+    ///
+    /// O(1), and the [extras](crate::Extras) of areas that have some; what either changes afterwards it copies first. Nothing can be learnt of the copy's last call ([`AddressSpace::learn_cut`]).
+    ///
+    /// While the two share, a call that only edits an area in place (a lock that is dropped, an identity that is given) ends the program where no memory can be had for
+    /// the copy; all others refuse with ENOMEM.
+    ///
+    /// # Errors
+    /// EINVAL: another page size. ENOMEM.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, Linux, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// let page = MapRequest::anonymous(0, 0x1000, Prot::RW);
+    /// space.mmap(&page, &mut Linux)?;
+    /// let mut trial = space.snapshot(Config { max_map_count: 0, ..space.config().clone() })?;
+    /// assert_eq!(trial.mmap(&page, &mut Linux).unwrap_err().errno, Errno::ENOMEM);
+    /// assert!(space.mmap(&page, &mut Linux).is_ok());
+    /// assert_eq!((trial.len(), space.len()), (1, 1));
+    /// space.set_anon_name(0x7fff_f7ff_e000, 0x1000, Some("named".into()))?;
+    /// assert_eq!(space.snapshot(space.config().clone())?.to_string(), space.to_string());
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn snapshot(&self, config: Config) -> Result<Self, Errno> {
+        if config.page_size != self.config.page_size {
+            return Err(Errno::EINVAL);
+        }
+        let (areas, extras) = (self.areas.try_snapshot()?, self.extras.copy()?);
+        let mut copy = AddressSpace { areas, extras, seams: Vec::new(), ..AddressSpace::new(config) };
+        (copy.layout, copy.def_flags, copy.counters) = (self.layout, self.def_flags, self.counters);
+        (copy.stray_locked, copy.elsewhere, copy.next_id) = (self.stray_locked, self.elsewhere, self.next_id);
+        (copy.limits, copy.caps, copy.personality) = (self.limits, self.caps, self.personality);
+        (copy.mdwe, copy.merges_pages) = (self.mdwe, self.merges_pages);
+        copy.huge_pages.clone_from(&self.huge_pages);
+        Ok(copy)
+    }
+}

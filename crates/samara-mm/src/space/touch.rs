@@ -1,0 +1,97 @@
+//! First writes: how private memory gets its anonymous identity.
+//!
+//! I1. An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole area takes it away).
+
+use crate::area::flags::Flags;
+use crate::area::{Anon, Area, Backing};
+use crate::space::secret::is_secret;
+use crate::space::{AddressSpace, Placed};
+
+/// Pages could not be brought in: the area that ends here allows no access, is secret, or there are none of its size.
+pub(crate) struct NoAccess {
+    pub(crate) end: u64,
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Says that pages of every area that meets `[start, end)` were written (by the program, or through a debugger).
+    ///
+    /// A private area that was untouched takes the identity of a neighbour that it might later become one with, or a new one.
+    /// A read is no touch. Where writes are [`Touches::Unseen`](crate::Touches::Unseen) this does nothing.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// for at in [0x10000, 0x12000] {
+    ///     space.map(&MapRequest::anonymous(at, 0x1000, Prot::RW))?;
+    ///     space.touch(at, at + 0x1000);
+    /// }
+    /// // Written apart from each other: what comes between them joins only one.
+    /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW))?;
+    /// assert_eq!(space.len(), 2);
+    /// assert!(space.why_not_merged(0x12000).unwrap().contains(Reason::AnonymousIdentity));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn touch(&mut self, start: u64, end: u64) {
+        let mut at = start;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (key, next) = (a.start, a.end);
+            self.give_identity(key);
+            at = next;
+        }
+    }
+
+    /// Brings pages in, as MAP_POPULATE and mlock do: a touch of the writable private areas. Areas that are locked on fault,
+    /// and device memory, are passed over. Stops at an area that allows no access, is secret, or that no huge pages are free for, and says so.
+    pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), NoAccess> {
+        let mut at = start;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (key, next, flags) = (a.start, a.end, a.area.flags);
+            if !flags.intersects(Flags::LOCKONFAULT | Flags::IO | Flags::PFNMAP) {
+                let wanting = flags.contains(Flags::HUGETLB) && !self.has_pages(a.area);
+                if !flags.intersects(Flags::ACCESS) || is_secret(a.area) || wanting {
+                    return Err(NoAccess { end: next });
+                }
+                if flags.contains(Flags::WRITE) {
+                    self.give_identity(key);
+                }
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    /// As `populate`, but goes on behind what allows no access.
+    pub(crate) fn populate_all(&mut self, mut start: u64, end: u64) {
+        while let Err(NoAccess { end: next }) = self.populate(start, end) {
+            start = next;
+        }
+    }
+
+    fn give_identity(&mut self, start: u64) {
+        let Some(a) = self.area_at(start) else { return };
+        if a.area.anon() != Anon::Untouched || !a.area.has_own_pages() {
+            return;
+        }
+        let next = self.area_at(a.end);
+        let prev = start.checked_sub(1).and_then(|p| self.area_at(p));
+        let shared = next.and_then(|n| reusable(&a, &n)).or_else(|| prev.and_then(|p| reusable(&a, &p)));
+        let anon = shared.unwrap_or(Anon::Identity { id: self.next_id, inherited: false });
+        if shared.is_none() {
+            self.fresh_id();
+        }
+        if let Some((_, area)) = self.areas.get_mut(start) {
+            area.set_anon(anon);
+        }
+    }
+}
+
+/// The identity of the neighbour `n`, if `a` could become one with it but for protection.
+fn reusable<B: Eq>(a: &Placed<'_, B>, n: &Placed<'_, B>) -> Option<Anon> {
+    let (l, r): (&Area<B>, &Area<B>) = (a.area, n.area);
+    let differ = (l.flags ^ r.flags).difference(Flags::ACCESS | Flags::STICKY);
+    let alike = differ.is_empty() && l.object == r.object && a.extras().policy == n.extras().policy && l.bias == r.bias;
+    match r.anon() {
+        anon @ Anon::Identity { inherited: false, .. } if alike => Some(anon),
+        _ => None,
+    }
+}
