@@ -27,7 +27,7 @@ pub(crate) enum Call {
     Prctl,
     ArchPrctl,
     Personality,
-    /// Not about spaces: the recorder must let go of the task's processors first (see `pair`).
+    /// Not about spaces: the recorder must let go of the task's processors first (see `tracer::affinity`).
     Affinity,
     /// Not about spaces: it is refused, as we trace the process.
     Ptrace,

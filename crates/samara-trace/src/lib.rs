@@ -30,35 +30,15 @@
 pub mod event;
 pub mod file;
 
-mod adopt;
 mod api;
-mod apply;
 mod arch;
 mod calls;
-mod check;
-mod decide;
-mod engine;
-mod explain;
-mod filter;
-mod future_locks;
-mod host;
-mod huge_pages;
-mod job;
 mod journal;
-mod kernel;
-mod launch;
-mod memory;
-mod model;
-mod order;
-mod pair;
-mod place;
-mod reach;
-mod settle;
-mod space;
 mod sync;
-mod sys;
-mod taken;
-mod tell;
+
+mod engine;
+mod os;
+mod space;
 mod tracer;
 
 pub use api::{Counters, Options, Outcome, RecordError, Sink, SinkError};

@@ -1,0 +1,564 @@
+//! What a call gets, before it is made: asked of the engine, on a copy of the model. Changes neither model nor program.
+//!
+//! - I1: nothing is decided that the model does not know all about; such calls are counted, and left to the kernel.
+//! - I2: a call that is refused for a limit or a fault of the engine's own is answered; one that Linux's rules refuse is made, and the kernel
+//!   must refuse it too.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use samara_mm::{
+    Advice, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Overcommit, PageSize,
+    Personality, RemapFlags, Touches, linux,
+};
+
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::engine::random_place::Anywhere;
+use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
+use crate::file::call_name;
+use crate::os::huge_pages::Settings;
+use crate::os::sys::{self, Tid};
+use crate::space::Returned;
+use crate::space::apply::{on_a_driver, readable, spans};
+use crate::space::host::Program;
+use crate::space::memory::Memory;
+use crate::space::model::Model;
+use crate::space::reach::Range;
+
+/// `personality(2)`.
+const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
+const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
+/// By more than this Linux shifts no base: 2^32 pages, the largest `vm.mmap_rnd_bits`.
+const MOST_RANDOM: u64 = 1 << 44;
+/// `madvise(2)`.
+const GUARD_INSTALL: i32 = 102;
+const GUARD_REMOVE: i32 = 103;
+
+/// An argument that is to be another one while the call is made: which, and what.
+pub(crate) type Change = (usize, u64);
+
+/// Which calls the kernel may refuse for reasons that are not the address space's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Excuse {
+    #[default]
+    None,
+    /// One that the engine grants; or it does less of it.
+    Granted,
+    /// One that the engine refuses too: with another error.
+    Any,
+}
+
+/// What a call gets.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Decision {
+    /// It is not made, and gets this.
+    pub(crate) answer: Option<i64>,
+    /// What it is made with instead.
+    pub(crate) changes: [Option<Change>; 2],
+    /// The place that was chosen for it, `[start, end)`.
+    pub(crate) place: Option<(u64, u64)>,
+    /// What the kernel must say.
+    pub(crate) expect: Option<i64>,
+    /// Whether it may refuse for reasons that are not the address space's.
+    pub(crate) excused: Excuse,
+    /// Why it is refused, if the engine refuses it of its own.
+    pub(crate) cause: Option<Cause>,
+    /// Other calls were in the kernel at the same time.
+    pub(crate) unsure: bool,
+}
+
+impl Decision {
+    /// Whether the kernel may refuse where the engine says this.
+    fn excuses(&self, expect: i64) -> bool {
+        self.excused == Excuse::Any || (self.excused == Excuse::Granted && expect >= 0)
+    }
+}
+
+/// Who asks.
+pub(crate) struct Asker {
+    pub(crate) pid: Tid,
+    pub(crate) tid: Tid,
+    /// `None`: they cannot be read.
+    pub(crate) limits: Option<Limits>,
+    pub(crate) personality: u32,
+    /// By the table of x32, where addresses are 32 bits.
+    pub(crate) x32: bool,
+    /// A filter of the program's own looks at its calls' arguments.
+    pub(crate) filtered: bool,
+    /// And answers them after they were decided: every call stops before it is filtered.
+    pub(crate) hidden: bool,
+    /// The call was counted already: it is made anew.
+    pub(crate) again: bool,
+    /// The process whose memory the call is about, and whether that is not the caller's.
+    pub(crate) of: Tid,
+    pub(crate) foreign: bool,
+}
+
+/// What a call is tried on.
+#[derive(Clone, Copy)]
+struct Trial<'a> {
+    model: &'a Model,
+    bases: Bases,
+    limits: Limits,
+    caps: Caps,
+    personality: Personality,
+    /// Places of calls that have not returned.
+    taken: &'a [(u64, u64)],
+}
+
+/// The engine in charge.
+pub(crate) struct Charge {
+    engine: Engine,
+    rng: fastrand::Rng,
+    /// How many calls of each number there were.
+    made: HashMap<u32, u64>,
+    /// `vm.max_map_count`.
+    kernel_most: usize,
+    config: Config,
+    /// Of huge pages.
+    settings: Rc<Settings>,
+    /// `vm.legacy_va_layout`.
+    legacy: bool,
+    /// `kernel.randomize_va_space`.
+    random: bool,
+    /// The kernel has memory nodes.
+    nodes: bool,
+    /// What is promised is the kernel's to say (strict overcommit).
+    strict: bool,
+    pub(crate) done: Decisions,
+}
+
+impl Charge {
+    pub(crate) fn new(engine: &Engine) -> Charge {
+        let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
+        let kernel_most = kernel_map_count();
+        let least = number("/proc/sys/vm/mmap_min_addr").unwrap_or(0);
+        let settings = Rc::new(Settings::open());
+        let overcommit = number("/proc/sys/vm/overcommit_memory");
+        let bases = Bases { least, fixed_least: least, huge: settings.huge(), ..Bases::default() };
+        let config = Config {
+            page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
+            max_map_count: engine.max_map_count.unwrap_or(kernel_most),
+            features: engine.features.unwrap_or_else(features),
+            touches: Touches::Unseen,
+            overcommit: match overcommit {
+                Some(0) => Overcommit::Guess { total: sys::memory() },
+                // What all others have been promised changes all the time: the kernel's to say.
+                _ => Overcommit::Always,
+            },
+            bases,
+            ..Config::default()
+        };
+        let rng = engine.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        Charge {
+            engine: engine.clone(),
+            rng,
+            made: HashMap::new(),
+            kernel_most,
+            config,
+            settings,
+            legacy: number("/proc/sys/vm/legacy_va_layout").is_some_and(|on| on != 0),
+            random: number("/proc/sys/kernel/randomize_va_space") != Some(0),
+            nodes: std::path::Path::new("/proc/self/numa_maps").exists(),
+            strict: overcommit == Some(2),
+            done: Decisions::default(),
+        }
+    }
+
+    /// Where places are sought in a space that a task has just been given by `execve`: where the kernel would.
+    ///
+    /// Without randomisation the stack's limit says where that is. With it, the kernel's own maps do: what it placed first (the loader, a
+    /// program that is position-independent and needs none, `[vdso]`) ends at the base. Where it placed none, one is drawn.
+    pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
+        let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
+        let page = self.config.page_size.bytes();
+        let compat = self.legacy || personality & ADDR_COMPAT_LAYOUT != 0;
+        let random = self.random && personality & ADDR_NO_RANDOMIZE == 0;
+        let highest = Bases::at_exec(task, stack_limit, random.then_some(0));
+        let shift = random.then(|| {
+            let shift = if compat {
+                model
+                    .areas()
+                    .map(|a| a.start)
+                    .find(|start| *start >= highest.bottom_up)
+                    .map(|at| at - highest.bottom_up)
+            } else {
+                model.areas().map(|a| a.end).rfind(|end| *end <= highest.top_down).map(|end| highest.top_down - end)
+            };
+            // As many bits as Linux takes.
+            shift.filter(|shift| *shift < MOST_RANDOM).unwrap_or_else(|| self.rng.u64(..1 << 28) * page)
+        });
+        let found = Bases::at_exec(task, stack_limit, shift);
+        let (mut top_down, mut bottom_up) = (found.top_down, found.bottom_up);
+        if let Some(seed) = self.engine.seed {
+            let away = fastrand::Rng::with_seed(seed).u64(..1 << 28) * page;
+            top_down = top_down.saturating_sub(away);
+            bottom_up += away;
+        }
+        let legacy = compat || self.engine.policy == Policy::BottomUp;
+        Bases { top_down, bottom_up, legacy, ..self.config.bases }
+    }
+
+    /// What this call gets. `taken`: places that were chosen for calls that have not returned.
+    pub(crate) fn decide(
+        &mut self,
+        model: &Model,
+        bases: Bases,
+        asker: &Asker,
+        d: &Decoded,
+        taken: &[(u64, u64)],
+    ) -> Decision {
+        let count = self.made.entry(d.nr).or_default();
+        *count += u64::from(!asker.again);
+        let count = *count;
+        let refusal = |errno, cause| Refusal { pid: asker.pid as u32, nr: d.nr, count, errno, cause };
+        if let Some(errno) = self.fault(d.nr, count).filter(|_| !asker.again) {
+            self.done.decided += 1;
+            self.done.refuse(refusal(errno, Cause::Fault));
+            return refuse(d.call, errno, Cause::Fault);
+        }
+        let known = |_: &Limits| {
+            let knows = !asker.hidden && !is_32_bit(model) && self.knows(d, asker);
+            knows && readable(model, d) && !on_a_driver(model, &acts_on(asker.tid, d))
+        };
+        let Some(limits) = asker.limits.filter(known) else { return self.left(d) };
+        let mut host = Program::new(asker.tid);
+        host.of = asker.of;
+        host.settings = Some(Rc::clone(&self.settings));
+        let personality = Personality::from_bits_retain(asker.personality);
+        let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
+        let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
+            // Another process's memory; or no memory for a copy: as without us.
+            return self.left(d);
+        };
+        if host.unknown {
+            return self.left(d);
+        }
+        self.done.decided += u64::from(!asker.again);
+        let failed = result < 0 || (d.call == Call::Brk && result as u64 != d.args[0]);
+        // brk tells no error.
+        let errno = if d.call == Call::Brk { libc::ENOMEM } else { -result as i32 };
+        if failed && self.engine.max_map_count.is_some() {
+            let without = self.ask(&trial, &mut host, d, self.kernel_most);
+            if without != Some(result) {
+                self.done.refuse(refusal(errno, Cause::MapCount));
+                return refuse(d.call, errno, Cause::MapCount);
+            }
+        }
+        let cause = if failed && errno == libc::ENOMEM { self.over_limit(&trial, &mut host, d, result) } else { None };
+        if let Some(cause) = cause {
+            self.done.refuse(refusal(errno, cause));
+        }
+        let expect = match d.call {
+            // Where within its page the break stands is not known before the program asks.
+            Call::Brk if failed => None,
+            _ => Some(result),
+        };
+        let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
+        let executable = (libc::PROT_EXEC | implied) as u64;
+        let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
+        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module; what is promised to others; a seal that came later.
+        let pages = match d.call {
+            Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise | Call::ProcessMadvise => true,
+            Call::Mbind => d.args[5] != 0,
+            Call::RemapFilePages => true,
+            _ => false,
+        };
+        let excused = match advice(d) {
+            // Pages of one area may refuse before a hole behind it does.
+            Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
+            // The kernel seeks a place before it looks at the rest, and the one that was chosen by another rule it may not find.
+            _ if failed && self.engine.policy != Policy::Linux && leaves_place_open(d) => Excuse::Any,
+            _ if host.file || pages || executable || self.strict => Excuse::Granted,
+            _ => Excuse::None,
+        };
+        let (place, changes) = self.place(d, &host, result as u64, failed);
+        self.done.placed += u64::from(place.is_some() && !asker.again);
+        // The program's own filter looks at what a call is made with, and may know no other flags than the program's: a wish, and it is seen what becomes of it.
+        let validates = d.call == Call::Mmap && d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
+        if place.is_some() && (asker.filtered || validates) {
+            let wish = changes[0].filter(|_| d.call != Call::Mremap);
+            return Decision { excused, changes: [wish, None], ..Decision::default() };
+        }
+        Decision { expect, excused, place, changes, cause, ..Decision::default() }
+    }
+
+    /// Which limit of the engine's own it is that has a call refused, if it is one.
+    fn over_limit(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, result: i64) -> Option<Cause> {
+        let (space, data) = (self.engine.limit_as, self.engine.limit_data);
+        // The program may have set others since.
+        let space = space.filter(|bytes| trial.limits.address_space.soft == *bytes);
+        let data = data.filter(|bytes| trial.limits.data.soft == *bytes);
+        let most = self.config.max_map_count;
+        let mut without = |limits| self.ask(&Trial { limits, ..*trial }, host, d, most) != Some(result);
+        if space.is_some() && without(Limits { address_space: Limit::NONE, ..trial.limits }) {
+            return Some(Cause::LimitAs);
+        }
+        let free = data.is_some() && without(Limits { data: Limit::NONE, ..trial.limits });
+        free.then_some(Cause::LimitData)
+    }
+
+    /// Whether the model knows all that this call's answer depends on.
+    fn knows(&self, d: &Decoded, asker: &Asker) -> bool {
+        if d.compat || asker.x32 {
+            return false;
+        }
+        match d.call {
+            Call::Mmap => {
+                let known = [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE];
+                known.contains(&(d.args[3] as i32 & 0xf))
+            }
+            // Which keys are allocated nobody tells.
+            Call::PkeyMprotect => d.args[3] as i32 == -1,
+            // Poisoning depends on hardware, and other advice is newer than the model.
+            Call::Madvise | Call::ProcessMadvise if !asker.foreign => {
+                matches!(advice(d), Some(libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE))
+            }
+            // What others take is a matter of areas alone; whether they take it from this process, the kernel says.
+            Call::ProcessMadvise => {
+                matches!(advice(d).and_then(|a| Advice::from_raw(a as u32)), Some(advice) if advice.for_others())
+            }
+            Call::Mbind => self.nodes,
+            Call::Munmap
+            | Call::Mprotect
+            | Call::Mremap
+            | Call::Brk
+            | Call::Mlock
+            | Call::Mlock2
+            | Call::Munlock
+            | Call::Mlockall
+            | Call::Munlockall
+            | Call::Mseal
+            | Call::RemapFilePages
+            | Call::Shmat
+            | Call::Shmdt => true,
+            _ => false,
+        }
+    }
+
+    /// The kernel decides this one.
+    fn left(&mut self, d: &Decoded) -> Decision {
+        *self.done.left.entry(call_name(d.nr).unwrap_or("others")).or_default() += 1;
+        Decision::default()
+    }
+
+    /// What the engine says to the call, on a copy of the model with at most `most` areas.
+    fn ask(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, most: usize) -> Option<i64> {
+        let config = Config { max_map_count: most, bases: trial.bases, ..self.config.clone() };
+        let mut space = trial.model.snapshot(config).ok()?;
+        for (start, end) in trial.taken {
+            let request = samara_mm::MapRequest::anonymous(*start, end - start, samara_mm::Prot::empty());
+            let _ = space.map(&request); // there already: it is taken
+        }
+        space.set_limits(trial.limits);
+        space.set_caps(trial.caps);
+        space.set_personality(trial.personality);
+        // What a file has promised already, and what a call gives back that it asks for, is the kernel's to know.
+        let asks =
+            MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
+        if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
+            space.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, sys::free_huge_pages(size).unwrap_or(0))));
+        }
+        let (nr, args) = (u64::from(d.nr), d.args);
+        let called = match self.engine.policy {
+            Policy::Linux | Policy::BottomUp => linux::call(&mut space, host, &mut Linux, nr, args),
+            Policy::FirstFit => linux::call(&mut space, host, &mut FirstFit, nr, args),
+            Policy::BestFit => linux::call(&mut space, host, &mut BestFit, nr, args),
+            Policy::Random => linux::call(&mut space, host, &mut Anywhere(&mut self.rng), nr, args),
+        };
+        called.map(|c| c.result)
+    }
+
+    /// What a reader should know of the run as a whole.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for fault in &self.engine.faults {
+            let (When::At(n) | When::From(n)) = fault.when else { continue };
+            let made = self.made.get(&fault.nr).copied().unwrap_or(0);
+            if made < n {
+                let name = call_name(fault.nr).unwrap_or("such");
+                notes.push(format!("call {n} of {name}, which was to fail, never came: there were {made}"));
+            }
+        }
+        let random = self.engine.fail_rate.is_some() || self.engine.policy == Policy::Random;
+        if random && self.engine.seed.is_none() {
+            notes.push("chosen at random, and otherwise the next time: with a seed it would be the same again".into());
+        }
+        notes
+    }
+
+    /// Counts how a call ended; where the kernel answered otherwise than the engine had said: how.
+    pub(crate) fn compare(&mut self, decision: &Decision, call: &Returned) -> Option<String> {
+        let expect = decision.expect?;
+        let errno = |result: i64| nix::errno::Errno::from_raw(-result as i32);
+        let said = |result: i64| {
+            if (-4095..0).contains(&result) { format!("{:?}", errno(result)) } else { format!("{result:#x}") }
+        };
+        match call.result {
+            same if same == expect => {
+                if (-4095..0).contains(&same) {
+                    *self.done.refused.entry(said(same)).or_default() += 1;
+                }
+                None
+            }
+            _ if decision.unsure => {
+                self.done.unsure += 1;
+                None
+            }
+            // It was killed before it could do anything.
+            interrupted if interrupted == -i64::from(libc::EINTR) => None,
+            refused if (-4095..0).contains(&refused) && decision.excuses(expect) => {
+                self.done.beyond += 1;
+                None
+            }
+            fewer if call.decoded.call == Call::ProcessMadvise && fewer < expect && decision.excuses(expect) => {
+                self.done.beyond += 1;
+                None
+            }
+            other => {
+                let name = call_name(call.decoded.nr).unwrap_or("a call");
+                Some(format!("{name}: the engine says {}, the kernel {}", said(expect), said(other)))
+            }
+        }
+    }
+
+    /// The place that the engine chose, and what makes the kernel use it.
+    fn place(&self, d: &Decoded, host: &Program, at: u64, failed: bool) -> (Option<(u64, u64)>, [Option<Change>; 2]) {
+        let page = host.huge.unwrap_or(self.config.page_size).bytes();
+        let whole = |len: u64| Some((at, at.saturating_add(len.max(1)).checked_next_multiple_of(page)?));
+        match d.call {
+            Call::Mmap if !failed => {
+                let flags = MapFlags::from_bits_retain(d.args[3] as u32);
+                if flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
+                    return (None, [None; 2]);
+                }
+                let fixed = d.args[3] | u64::from(MapFlags::FIXED_NOREPLACE.bits());
+                (whole(d.args[1]), [Some((0, at)), Some((3, fixed))])
+            }
+            Call::Shmat if !failed && d.args[1] == 0 => (whole(host.bytes), [Some((1, at)), None]),
+            Call::Mremap if !failed && at != d.args[0] && d.args[3] & RemapFlags::FIXED.bits() == 0 => {
+                (whole(d.args[2]), [Some((3, d.args[3] | RemapFlags::FIXED.bits())), Some((4, at))])
+            }
+            _ => (None, [None; 2]),
+        }
+    }
+
+    /// The error that this call is to fail with, if it is to fail.
+    fn fault(&mut self, nr: u32, count: u64) -> Option<i32> {
+        let rate = self.engine.fail_rate;
+        let random = |f: &Fault| f.when == When::Rate;
+        let hit = self.engine.faults.iter().find(|f| {
+            f.nr == nr
+                && match f.when {
+                    When::At(n) => n == count,
+                    When::From(n) => n <= count,
+                    When::Rate => rate.is_none_or(|rate| self.rng.f64() < rate),
+                }
+        });
+        if let Some(fault) = hit {
+            return Some(fault.errno);
+        }
+        let all = rate.filter(|_| !self.engine.faults.iter().any(random))?;
+        let ours = [libc::SYS_mmap, libc::SYS_mremap, libc::SYS_brk].contains(&i64::from(nr));
+        (ours && self.rng.f64() < all).then_some(libc::ENOMEM)
+    }
+}
+
+/// A call that is not made.
+fn refuse(call: Call, errno: i32, cause: Cause) -> Decision {
+    let (answer, changes) = match call {
+        // It answers with where the break is: a question instead.
+        Call::Brk => (None, [Some((0, 0)), None]),
+        _ => (Some(-i64::from(errno)), [None; 2]),
+    };
+    Decision { answer, changes, cause: Some(cause), ..Decision::default() }
+}
+
+/// The advice that a call gives.
+fn advice(d: &Decoded) -> Option<i32> {
+    match d.call {
+        Call::Madvise => Some(d.args[2] as i32),
+        Call::ProcessMadvise => Some(d.args[3] as i32),
+        _ => None,
+    }
+}
+
+/// Where a call is about to act on what is there.
+fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
+    match d.call {
+        Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall => Vec::new(),
+        _ => spans(&Memory::now(tid), d),
+    }
+}
+
+/// Whether a program of 32 bits was loaded: its calls of 64 bits find places elsewhere than others'.
+fn is_32_bit(model: &Model) -> bool {
+    (1..1 << 32).contains(&model.layout().start_stack)
+}
+
+/// `vm.max_map_count`.
+pub(crate) fn kernel_map_count() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    text.trim().parse().unwrap_or(65530)
+}
+
+/// Whether the kernel seeks a place for a call as the program makes it.
+fn leaves_place_open(d: &Decoded) -> bool {
+    let fixed = u64::from((MapFlags::FIXED | MapFlags::FIXED_NOREPLACE).bits());
+    match d.call {
+        Call::Mmap => d.args[3] & fixed == 0,
+        Call::Mremap => d.args[3] & RemapFlags::FIXED.bits() == 0,
+        Call::Shmat => d.args[1] == 0,
+        _ => false,
+    }
+}
+
+/// What the running kernel does, by its release.
+fn features() -> Features {
+    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = text.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
+    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
+        (7, 0) => Features::LINUX_7_0,
+        (7.., _) => Features::LINUX_7_1,
+        (6, 18..) => Features::LINUX_6_18,
+        (6, 17) => Features::LINUX_6_17,
+        (6, 13..=16) => Features::LINUX_6_16,
+        _ => Features::LINUX_6_12,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_mm::{Area, Flags, Object};
+
+    use super::*;
+
+    #[test]
+    fn a_mask_whose_last_word_is_somebody_elses_is_not_read() {
+        let mut model = crate::space::model::empty();
+        let plain = Flags::READ | Flags::WRITE;
+        for (start, flags) in [(0x1000, plain), (0x2000, plain | Flags::UFFD_MISSING)] {
+            model.import(start, start + 0x1000, Area::new(flags, Object::Anonymous, 0)).unwrap();
+        }
+        let mbind = |mask, bits| Decoded { call: Call::Mbind, nr: 237, args: [0, 0, 0, mask, bits, 0], compat: false };
+        assert!(readable(&model, &mbind(0x1ff0, 64)));
+        assert!(!readable(&model, &mbind(0x1ffc, 33)));
+        assert!(!readable(&model, &mbind(0x1000, u64::MAX)));
+    }
+
+    #[test]
+    fn bases_are_in_reach() {
+        // As a program of 32 bits has it, whose maps tell nothing of where others' begin.
+        let mut model = crate::space::model::empty();
+        let stack = Area::new(Flags::READ | Flags::WRITE | Flags::GROWSDOWN, Object::Anonymous, 0);
+        model.import(0xfffd_d000, 0xffff_e000, stack).unwrap();
+        model.set_layout(samara_mm::Layout { start_stack: 0xffff_d000, ..model.layout() });
+        for seed in (0..50).map(Some).chain([None]) {
+            let engine = Engine { seed, ..Engine::default() };
+            let bases = Charge::new(&engine).bases(std::process::id() as Tid, 0, &model);
+            assert!(bases.top_down < 0x7fff_f7ff_f000 && bases.bottom_up >= 0x2aaa_aaaa_b000, "{bases:?}");
+        }
+        assert!(is_32_bit(&model) && !is_32_bit(&crate::space::model::empty()));
+    }
+}

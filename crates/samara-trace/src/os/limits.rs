@@ -1,0 +1,106 @@
+//! What a task may have: its resource limits and capabilities.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::io;
+use std::ptr;
+
+use samara_mm::{Caps, Limit, Limits};
+
+use crate::os::sys::Tid;
+
+/// The limits of a task. `None` where they cannot be read.
+pub(crate) fn limits(tid: Tid) -> Option<Limits> {
+    let of = |resource, name: &str| {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: it writes `limit`, which is live.
+        if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
+            return Some(Limit { soft: limit.rlim_cur, hard: limit.rlim_max });
+        }
+        // A program with another user's rights does not let us ask, but shows them.
+        let text = std::fs::read_to_string(format!("/proc/{tid}/limits")).ok()?;
+        let mut fields = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
+        let mut value = || match fields.next()? {
+            "unlimited" => Some(u64::MAX),
+            number => number.parse().ok(),
+        };
+        Some(Limit { soft: value()?, hard: value()? })
+    };
+    Some(Limits {
+        address_space: of(libc::RLIMIT_AS, "Max address space")?,
+        data: of(libc::RLIMIT_DATA, "Max data size")?,
+        stack: of(libc::RLIMIT_STACK, "Max stack size")?,
+        locked: of(libc::RLIMIT_MEMLOCK, "Max locked memory")?,
+    })
+}
+
+/// Sets a limit of a task, soft and hard.
+pub(crate) fn set_limit(tid: Tid, resource: libc::__rlimit_resource_t, bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: it reads `limit`, which is live.
+    if unsafe { libc::prlimit(tid, resource, &limit, ptr::null_mut()) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Memory and swap space of this machine, in bytes.
+pub(crate) fn memory() -> u64 {
+    // SAFETY: plain numbers, for which zeros are values; it writes `info`, which is live.
+    let (done, info) = unsafe {
+        let mut info: libc::sysinfo = std::mem::zeroed();
+        (libc::sysinfo(&mut info) == 0, info)
+    };
+    let pages = info.totalram.saturating_add(info.totalswap);
+    if done { pages.saturating_mul(u64::from(info.mem_unit)) } else { u64::MAX }
+}
+
+/// This process's own PR_GET_MDWE, which the program inherits; 0 where the kernel has none.
+pub(crate) fn mdwe() -> u64 {
+    const GET_MDWE: libc::c_int = 66;
+    // SAFETY: it takes numbers only.
+    u64::try_from(unsafe { libc::prctl(GET_MDWE, 0, 0, 0, 0) }).unwrap_or(0)
+}
+
+/// This process's own PR_GET_MEMORY_MERGE, which the program inherits.
+pub(crate) fn merges_pages() -> bool {
+    const GET_MEMORY_MERGE: libc::c_int = 68;
+    // SAFETY: it takes numbers only.
+    unsafe { libc::prctl(GET_MEMORY_MERGE, 0, 0, 0, 0) == 1 }
+}
+
+/// The effective capabilities of a task, those that matter here; none where they cannot be read, or hold in a user namespace of its own only.
+pub(crate) fn capabilities(tid: Tid) -> Caps {
+    // The inode of the first one is fixed.
+    const FIRST: &str = "user:[4026531837]";
+    if std::fs::read_link(format!("/proc/{tid}/ns/user")).is_ok_and(|ns| ns.as_os_str() != FIRST) {
+        return Caps::empty();
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    const RAWIO: u32 = 17;
+    const IPC_LOCK: u32 = 14;
+    const ADMIN: u32 = 21;
+    const NICE: u32 = 23;
+    // struct __user_cap_header_struct {version, pid}, then twice {effective, permitted, inheritable}.
+    let header = [VERSION_3, tid as u32];
+    let mut data = [0u32; 6];
+    // SAFETY: it reads `header` and writes `data`, which are live and of the sizes that this version has.
+    let done = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) } == 0;
+    let has = |bit: u32| done && data[0] & 1 << bit != 0;
+    let mut caps = Caps::empty();
+    caps.set(Caps::IPC_LOCK, has(IPC_LOCK));
+    caps.set(Caps::SYS_RAWIO, has(RAWIO));
+    caps.set(Caps::SYS_ADMIN, has(ADMIN));
+    caps.set(Caps::SYS_NICE, has(NICE));
+    caps
+}
+
+/// An extended attribute of a file, through links; `None` where it has none, or a longer one than the recorder knows.
+pub(crate) fn attribute(path: &CStr, name: &CStr) -> Option<Vec<u8>> {
+    let mut value = [0; 64];
+    // SAFETY: both are strings that end; it writes no more than `value`, which is live, has room for.
+    let len = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
+    Some(value.get(..usize::try_from(len).ok()?)?.to_vec())
+}

@@ -1,0 +1,8 @@
+//! What the kernel is asked for: system calls, `/proc`, limits, signals.
+
+pub(crate) mod huge_pages;
+mod limits;
+mod origin;
+pub(crate) mod proc;
+mod signals;
+pub(crate) mod sys;

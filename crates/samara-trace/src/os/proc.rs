@@ -1,0 +1,453 @@
+//! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by PROCMAP_QUERY. Knows no model.
+//!
+//! - I1: an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
+//!   process execs, and as long as any task uses the space.
+
+use std::fs::File;
+use std::io::{self, Read, Seek};
+
+use samara_mm::PageSize;
+
+use crate::file::name_text;
+use crate::os::sys::{self, Tid};
+
+/// Bits of [`KernelArea::perms`], as in [`AreaRecord::perms`](crate::event::AreaRecord::perms).
+pub(crate) const READ: u8 = 1;
+pub(crate) const WRITE: u8 = 2;
+pub(crate) const EXEC: u8 = 4;
+pub(crate) const SHARED: u8 = 8;
+
+/// One area as the kernel shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KernelArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) perms: u8,
+    pub(crate) offset: u64,
+    pub(crate) dev: (u32, u32),
+    pub(crate) inode: u64,
+    /// As the maps file shows it, in the form of [`name_text`]. Only where the text was read or a name was asked for.
+    pub(crate) name: Option<String>,
+    /// `VmFlags` of smaps, where that was read.
+    pub(crate) flags: Option<String>,
+    /// Bytes of a page of it; 0 where only the text of maps was read, which does not say.
+    pub(crate) page: u64,
+}
+
+impl KernelArea {
+    /// The size of its pages, if they are huge ones of hugetlbfs, and that is known.
+    pub(crate) fn huge(&self) -> Option<PageSize> {
+        PageSize::new(self.page).filter(|page| page.bytes() > sys::page_size())
+    }
+}
+
+/// Where the kernel's pseudo-areas begin: `[vsyscall]` is not part of a space.
+pub(crate) const USER_END: u64 = 1 << 63;
+
+fn parse_line(line: &str) -> Option<KernelArea> {
+    let mut rest = line;
+    let mut field = || {
+        rest = rest.trim_start_matches(' ');
+        let (head, tail) = rest.split_once(' ').unwrap_or((rest, ""));
+        rest = tail;
+        head
+    };
+    let (start, end) = field().split_once('-')?;
+    let letters = field().as_bytes();
+    let (offset, dev, inode) = (field(), field(), field());
+    let (major, minor) = dev.split_once(':')?;
+    let perms = letters
+        .iter()
+        .map(|l| match l {
+            b'r' => READ,
+            b'w' => WRITE,
+            b'x' => EXEC,
+            b's' => SHARED,
+            _ => 0,
+        })
+        .sum();
+    Some(KernelArea {
+        start: u64::from_str_radix(start, 16).ok()?,
+        end: u64::from_str_radix(end, 16).ok()?,
+        perms,
+        offset: u64::from_str_radix(offset, 16).ok()?,
+        dev: (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?),
+        inode: inode.parse().ok()?,
+        name: Some(rest.trim_start_matches(' ').to_owned()),
+        flags: None,
+        page: 0,
+    })
+}
+
+/// A name that PROCMAP_QUERY gave, as the maps file shows it: a newline is `\012` there, and nothing else is escaped.
+fn as_shown(name: &[u8]) -> String {
+    name_text(name).replace('\n', "\\012")
+}
+
+/// Whether a line of a maps file shows an area of the kernel's own. A file may have any name: only the place tells.
+pub(crate) fn is_pseudo(line: &str) -> bool {
+    line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).is_some_and(|start| start >= USER_END)
+}
+
+/// The areas in the text of a maps or smaps file, without the kernel's own (`[vsyscall]`).
+pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
+    let mut areas: Vec<KernelArea> = Vec::new();
+    // Not `lines()`, which takes a carriage return for a part of the line's end: here it is one of a name.
+    for line in text.split('\n') {
+        if let Some(flags) = line.strip_prefix("VmFlags: ") {
+            if let Some(last) = areas.last_mut() {
+                last.flags = Some(flags.to_owned());
+            }
+        } else if let Some(kib) = line.strip_prefix("KernelPageSize:") {
+            let kib = kib.trim().strip_suffix(" kB").and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+            if let Some(last) = areas.last_mut() {
+                last.page = kib.saturating_mul(1024);
+            }
+        } else if line.as_bytes().first().is_some_and(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
+            areas.extend(parse_line(line));
+        }
+    }
+    areas.retain(|a| a.start < USER_END);
+    areas
+}
+
+/// A file of `/proc`. Such files tell no size, and are not asked for it; most are read at once.
+pub(crate) fn contents(path: &str) -> io::Result<Vec<u8>> {
+    read_all(&File::open(path)?)
+}
+
+fn read_all(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(1 << 14);
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The areas of a task's space with their `VmFlags`.
+pub(crate) fn smaps(tid: Tid) -> io::Result<Vec<KernelArea>> {
+    let bytes = contents(&format!("/proc/{tid}/smaps"))?;
+    Ok(parse(&name_text(&bytes)))
+}
+
+/// Fields of `/proc/TID/stat` that place `[heap]` and `[stack]`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Layout {
+    pub(crate) start_brk: u64,
+    pub(crate) start_stack: u64,
+    /// How long the program's data segment is.
+    pub(crate) data: u64,
+}
+
+/// Reads `/proc/TID/stat` (fields 28, 45, 46 and 47).
+pub(crate) fn layout(tid: Tid) -> Layout {
+    let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    // The program's name stands in brackets and may hold anything: count from the last bracket, after which field 3 comes.
+    let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
+    let field = |n: usize| tail.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).unwrap_or(0);
+    Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
+}
+
+/// The name of a task, as its program or the task itself has given it.
+pub(crate) fn name(tid: Tid) -> String {
+    let bytes = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).trim_end().to_owned()
+}
+
+/// The personality of a task; 0 where it cannot be read.
+pub(crate) fn personality(tid: Tid) -> u32 {
+    let text = contents(&format!("/proc/{tid}/personality")).unwrap_or_default();
+    u32::from_str_radix(String::from_utf8_lossy(&text).trim(), 16).unwrap_or(0)
+}
+
+/// The status with which a process that ends will be reported to its parent (field 52 of `/proc/PID/stat`), once its last thread
+/// stands at its exit event. `None` where it is not shown.
+pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
+    let text = contents(&format!("/proc/{pid}/stat")).ok()?;
+    exit_status_in(&String::from_utf8_lossy(&text))
+}
+
+fn exit_status_in(stat: &str) -> Option<i32> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let status = fields.get(52 - 3)?.parse().ok()?;
+    // Who may not see it is shown 0, as is where the stack starts (field 28).
+    (status != 0 || fields.get(28 - 3) != Some(&"0")).then_some(status)
+}
+
+/// What `/proc/TID/fdinfo` tells of a descriptor.
+pub(crate) struct Descriptor {
+    /// As `open` was told.
+    pub(crate) flags: i32,
+    /// The number of the mount that it is on.
+    pub(crate) mount: String,
+}
+
+/// A task's descriptor; it may be closed by now.
+pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
+    Ok(Descriptor { flags: i32::from_str_radix(field("flags:"), 8).unwrap_or(0), mount: field("mnt_id:").to_owned() })
+}
+
+/// The number of the userfaultfd behind a descriptor, which no other one has at the same time, and the features that the program asked for.
+pub(crate) fn userfaultfd(tid: Tid, fd: i32) -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
+    let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+    // The interface's version, the features that are in use (with a bit of the kernel's own), all that there are.
+    let features = field("API:").and_then(|api| api.split(':').nth(1)).and_then(|f| u64::from_str_radix(f, 16).ok());
+    Some((field("ino:")?.parse().ok()?, features.unwrap_or(0)))
+}
+
+/// The process that a task's descriptor stands for: `None` if it stands for none, less than 0 if it has ended.
+pub(crate) fn process_of(tid: Tid, fd: i32) -> io::Result<Option<Tid>> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
+    Ok(text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok()))
+}
+
+/// The memory nodes that a task may use, lowest first, 64 in a word.
+pub(crate) fn nodes(tid: Tid) -> Vec<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let mask = text.lines().find_map(|l| l.strip_prefix("Mems_allowed:")).map_or("", str::trim);
+    // 32 in a word there, and the highest first.
+    let halves: Vec<u64> = mask.rsplit(',').map(|word| u64::from_str_radix(word, 16).unwrap_or(0)).collect();
+    halves.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 32).collect()
+}
+
+/// The process that a task belongs to.
+pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
+    let text = contents(&format!("/proc/{tid}/status")).ok()?;
+    String::from_utf8_lossy(&text).lines().find_map(|l| l.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
+/// Whether a seccomp filter is in force for this process.
+pub(crate) fn is_filtered() -> bool {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    text.lines().any(|l| l.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+}
+
+/// Whether some process is traced by this thread. Looks at all processes: for the end only.
+pub(crate) fn traces_any() -> bool {
+    let me = std::fs::read_link("/proc/thread-self").ok();
+    let Some(me) = me.as_ref().and_then(|p| p.file_name()?.to_str()) else { return false };
+    let Ok(all) = std::fs::read_dir("/proc") else { return false };
+    all.flatten().filter(|e| e.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit)).any(|e| {
+        let text = std::fs::read(e.path().join("status")).unwrap_or_default();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .find_map(|l| l.strip_prefix("TracerPid:"))
+            .is_some_and(|t| t.trim() == me)
+    })
+}
+
+/// What is known of a task's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Nothing: it may go on as long as it likes.
+    Runs,
+    /// A SIGKILL waits for it.
+    Killed,
+    /// It is a zombie, or is not there.
+    Ended,
+}
+
+/// Whether a task has ended, or must end.
+pub(crate) fn fate(tid: Tid) -> Fate {
+    let Ok(text) = contents(&format!("/proc/{tid}/status")) else { return Fate::Ended };
+    fate_in(&String::from_utf8_lossy(&text))
+}
+
+fn fate_in(status: &str) -> Fate {
+    const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
+    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
+    let pending = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0) & SIGKILL != 0;
+    match field("State:").as_bytes().first() {
+        None | Some(b'Z' | b'X') => Fate::Ended,
+        _ if pending("SigPnd:") || pending("ShdPnd:") => Fate::Killed,
+        _ => Fate::Runs,
+    }
+}
+
+/// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped for its tracer.
+pub(crate) fn sleeps(tid: Tid) -> bool {
+    let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
+    let tail = String::from_utf8_lossy(&text);
+    tail.rsplit_once(") ").is_none_or(|(_, tail)| tail.starts_with(['S', 'D']))
+}
+
+/// A maps file kept open (I1).
+#[derive(Debug)]
+pub(crate) struct Maps {
+    /// Or the errno with which it could not be opened.
+    file: Result<File, i32>,
+    query: bool,
+    /// Where names are received.
+    name: Vec<u8>,
+}
+
+impl Maps {
+    /// Opens the maps of the space that `tid` uses now.
+    pub(crate) fn open(tid: Tid, query: bool) -> Maps {
+        let file = File::open(format!("/proc/{tid}/maps")).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT));
+        Maps { file, query, name: Vec::new() }
+    }
+
+    /// Whether the recorder may not look at the space.
+    pub(crate) fn refused(&self) -> bool {
+        matches!(self.file, Err(libc::EACCES | libc::EPERM))
+    }
+
+    /// Whether single areas can be asked for.
+    pub(crate) fn queries(&self) -> bool {
+        self.query
+    }
+
+    /// The whole text, in the form of [`name_text`].
+    pub(crate) fn text(&mut self) -> io::Result<String> {
+        let file = self.file.as_mut().map_err(|e| io::Error::from_raw_os_error(*e))?;
+        file.rewind()?;
+        let bytes = read_all(file)?;
+        if bytes.is_empty() {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH)); // its last user has gone
+        }
+        Ok(name_text(&bytes))
+    }
+
+    /// The area at `address` or the next one, with its name where `named`.
+    fn ask(&mut self, address: u64, named: bool) -> io::Result<Option<KernelArea>> {
+        let file = self.file.as_ref().map_err(|e| io::Error::from_raw_os_error(*e))?;
+        let buffer = if named {
+            self.name.clear();
+            self.name.resize(4096, 0);
+            Some(&mut self.name[..])
+        } else {
+            None
+        };
+        match sys::procmap_query(file, address, buffer) {
+            Ok(q) if q.start >= USER_END => Ok(None),
+            Ok(q) => Ok(Some(KernelArea {
+                start: q.start,
+                end: q.end,
+                perms: (q.flags & 0xf) as u8,
+                offset: q.offset,
+                dev: (q.dev_major, q.dev_minor),
+                inode: q.inode,
+                name: named.then(|| {
+                    let end = self.name.iter().position(|b| *b == 0).unwrap_or(0);
+                    as_shown(&self.name[..end])
+                }),
+                flags: None,
+                page: q.page_size,
+            })),
+            Err(e) if e.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The areas that meet `[start, end)`.
+    pub(crate) fn between(&mut self, start: u64, end: u64, out: &mut Vec<KernelArea>) -> io::Result<()> {
+        out.clear();
+        if self.query {
+            let mut at = start;
+            while at < end {
+                match self.ask(at, false) {
+                    Ok(Some(area)) if area.start < end => {
+                        at = area.end;
+                        out.push(area);
+                    }
+                    Ok(_) => return Ok(()),
+                    // No such ioctl: from now on the text is read.
+                    Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::E2BIG)) => {
+                        self.query = false;
+                        return self.between(start, end, out);
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+            return Ok(());
+        }
+        out.extend(parse(&self.text()?).into_iter().filter(|a| a.start < end && a.end > start));
+        Ok(())
+    }
+
+    /// The area that covers `address`, named.
+    pub(crate) fn at(&mut self, address: u64) -> io::Result<Option<KernelArea>> {
+        if self.query {
+            match self.ask(address, true) {
+                Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::E2BIG)) => {
+                    self.query = false;
+                }
+                other => return Ok(other?.filter(|a| a.start <= address)),
+            }
+        }
+        Ok(parse(&self.text()?).into_iter().find(|a| a.start <= address && address < a.end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_lines_are_read() {
+        let text = "00400000-00401000 r-xp 00002000 fe:01 1234                       /a b (deleted)\n\
+                    7f0000000000-7f0000001000 rw-s 00000000 00:01 7                          /x\\012y\r\n\
+                    7ffd00000000-7ffd00001000 rw-p 00000000 00:00 0 \n\
+                    Size:                  4 kB\nVmFlags: rd wr mr \n\
+                    ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
+        let areas = parse(text);
+        assert_eq!(areas.len(), 3);
+        assert_eq!((areas[0].perms, areas[0].offset, areas[0].dev, areas[0].inode), (5, 0x2000, (0xfe, 1), 1234));
+        assert_eq!(areas[0].name.as_deref(), Some("/a b (deleted)"));
+        assert_eq!((areas[1].perms, areas[1].name.as_deref()), (11, Some("/x\\012y\r")));
+        assert_eq!(as_shown(b"/x\ny\xff"), "/x\\012y\u{10ffff}");
+        assert_eq!((areas[2].name.as_deref(), areas[2].flags.as_deref()), (Some(""), Some("rd wr mr ")));
+    }
+
+    #[test]
+    fn fates_are_read() {
+        let status = |state: char, own: u64, shared: u64| {
+            format!("Name:\tx\nState:\t{state} (x)\nSigQ:\t0/7\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n")
+        };
+        assert_eq!(fate_in(&status('R', 0, 0)), Fate::Runs);
+        assert_eq!(fate_in(&status('t', 1 << 9, 1 << 7)), Fate::Runs, "signals 10 and 8");
+        assert_eq!(fate_in(&status('R', 0x100, 0)), Fate::Killed);
+        assert_eq!(fate_in(&status('D', 0, 0x100)), Fate::Killed);
+        assert_eq!(fate_in(&status('Z', 0x100, 0)), Fate::Ended);
+        assert_eq!(fate_in(""), Fate::Ended);
+        assert_eq!(fate(std::process::id() as Tid), Fate::Runs);
+        assert_eq!(fate(Tid::MAX), Fate::Ended);
+    }
+
+    #[test]
+    fn exit_statuses_are_read() {
+        let stat = |stack: &str, status: &str| {
+            let fields: Vec<&str> = (3..=52)
+                .map(|n| {
+                    if n == 28 {
+                        stack
+                    } else if n == 52 {
+                        status
+                    } else {
+                        "7"
+                    }
+                })
+                .collect();
+            format!("12 (a) b) {}\n", fields.join(" "))
+        };
+        assert_eq!(exit_status_in(&stat("1234", "768")), Some(768));
+        assert_eq!(exit_status_in(&stat("1234", "0")), Some(0));
+        assert_eq!(exit_status_in(&stat("0", "9")), Some(9), "a zombie has no stack");
+        assert_eq!(exit_status_in(&stat("0", "0")), None, "we may not see it");
+        assert_eq!(exit_status_in("12 (x) Z 1"), None);
+    }
+
+    #[test]
+    fn our_own_areas_agree_by_query_and_text() {
+        let me = std::process::id() as Tid;
+        let mut maps = Maps::open(me, true);
+        let here = (&raw const maps) as u64;
+        let Some(queried) = maps.at(here).unwrap() else { panic!("our stack is mapped") };
+        let read = Maps::open(me, false).at(here).unwrap().unwrap();
+        assert_eq!((queried.end, queried.perms, queried.inode), (read.end, read.perms, read.inode));
+        assert!(layout(me).start_stack > 0x1000);
+    }
+}

@@ -1,0 +1,517 @@
+//! The system-call edge: the only module of this crate with unsafe code. Thin: each function is one kernel service.
+//! It knows nothing of events, tasks or models.
+
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, c_int, c_long, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use samara_mm::PageSize;
+
+use crate::os::origin;
+
+pub(crate) use crate::os::limits::{attribute, capabilities, limits, mdwe, memory, merges_pages, set_limit};
+pub(crate) use crate::os::signals::{Signals, stop_self};
+
+/// A process or thread id.
+pub(crate) type Tid = i32;
+
+/// Options with which every task is traced. EXITKILL: without us the filter would make the program's memory calls fail
+/// with ENOSYS, so a program whose recorder is killed is ended rather than left to run into that.
+const TRACE_OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACEEXEC
+    | libc::PTRACE_O_TRACEEXIT
+    | libc::PTRACE_O_TRACESECCOMP
+    | libc::PTRACE_O_EXITKILL;
+
+fn check(result: c_long) -> io::Result<c_long> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or_default() // always there
+}
+
+/// What a wait found.
+pub(crate) enum Waited {
+    /// This task changed state: its wait status.
+    Task(Tid, c_int),
+    /// A signal handler of ours ran.
+    Nothing,
+    /// There are children, and none has changed state (only where the wait was not to block).
+    NotYet,
+    /// No child is left.
+    NoChild,
+}
+
+/// Waits for any traced task, or any child of this thread; `block`: until there is something to tell.
+pub(crate) fn wait_any(block: bool) -> io::Result<Waited> {
+    wait_for(-1, block)
+}
+
+/// Likewise for one task, or for any (-1).
+pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
+    let mut status = 0;
+    let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
+    // SAFETY: `status` is a valid int to write to; no rusage is asked for.
+    let tid = unsafe { libc::waitpid(tid, &mut status, flags) };
+    match tid {
+        0 => Ok(Waited::NotYet),
+        1.. => Ok(Waited::Task(tid, status)),
+        _ => match io::Error::last_os_error() {
+            e if e.raw_os_error() == Some(libc::EINTR) => Ok(Waited::Nothing),
+            e if e.raw_os_error() == Some(libc::ECHILD) => Ok(Waited::NoChild),
+            e => Err(e),
+        },
+    }
+}
+
+/// How a stopped task is set going again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Go {
+    /// Until the next stop that is asked for by an option.
+    Cont = libc::PTRACE_CONT as isize,
+    /// Until the next entry to or return from a system call.
+    Syscall = libc::PTRACE_SYSCALL as isize,
+    /// Stay stopped as job control wants, and say when that ends.
+    Listen = libc::PTRACE_LISTEN as isize,
+}
+
+/// # Safety
+/// `request` takes `data` as a number, or as a pointer to memory that it may write as much to as it does.
+unsafe fn ptrace(request: c_long, tid: Tid, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: as the caller promises; `address` is the other process's, or a number.
+    let r = unsafe { libc::syscall(libc::SYS_ptrace, request, c_long::from(tid), address, data) };
+    check(r).map(drop)
+}
+
+/// Sets a task going, delivering `signal` (0 for none). An error means that it has gone (killed meanwhile).
+pub(crate) fn resume(tid: Tid, go: Go, signal: c_int) -> io::Result<()> {
+    // SAFETY: all of `Go` take a number.
+    unsafe { ptrace(go as c_long, tid, 0, signal as usize) }
+}
+
+/// Starts to trace a process.
+pub(crate) fn seize(tid: Tid) -> io::Result<()> {
+    // SAFETY: the options are a number.
+    unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, TRACE_OPTIONS as usize) }
+}
+
+/// Lets a stopped task go for good: what it does from now on is reported to its parent alone.
+pub(crate) fn detach(tid: Tid) -> io::Result<()> {
+    // SAFETY: it takes a number, the signal to deliver.
+    unsafe { ptrace(c_long::from(libc::PTRACE_DETACH), tid, 0, 0) }
+}
+
+/// The ptrace event at which a task stands, if it does.
+pub(crate) fn event(tid: Tid) -> Option<c_int> {
+    // siginfo_t, of 128 bytes: int si_signo, si_errno, si_code, ...
+    let mut info = [0i32; 32];
+    // SAFETY: it writes one siginfo_t, which `info` has room for.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GETSIGINFO), tid, 0, info.as_mut_ptr() as usize) }.ok()?;
+    (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
+}
+
+/// The number that goes with the ptrace event at which a task stands (a new task's id, for one). An error where it has
+/// left that event: it was killed, and the number would be another event's.
+pub(crate) fn event_message(tid: Tid, at: c_int) -> io::Result<u64> {
+    let mut message: libc::c_ulong = 0;
+    // SAFETY: it writes one unsigned long.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GETEVENTMSG), tid, 0, ptr::from_mut(&mut message) as usize)? };
+    // Asked afterwards: nothing leads back to an event that was left.
+    if event(tid) == Some(at) { Ok(message) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
+}
+
+/// The word of the task's registers at `offset` of the user area.
+pub(crate) fn register(tid: Tid, offset: usize) -> io::Result<u64> {
+    let mut word: u64 = 0;
+    // SAFETY: the raw call (unlike libc's wrapper) stores one word at the address given as data.
+    unsafe { ptrace(c_long::from(libc::PTRACE_PEEKUSER), tid, offset, ptr::from_mut(&mut word) as usize)? };
+    Ok(word)
+}
+
+/// A word of a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// At this offset of the user area, where the registers are.
+    Register(usize),
+    /// At this address.
+    Memory(u64),
+}
+
+/// Changes a word of a stopped task, also where its memory is read-only.
+pub(crate) fn set_word(tid: Tid, word: Word, value: u64) -> io::Result<()> {
+    let (request, at) = match word {
+        Word::Register(offset) => (libc::PTRACE_POKEUSER, offset),
+        Word::Memory(address) => (libc::PTRACE_POKEDATA, address as usize),
+    };
+    // SAFETY: both requests take the value as a number.
+    unsafe { ptrace(c_long::from(request), tid, at, value as usize) }
+}
+
+/// What PTRACE_GET_SYSCALL_INFO tells.
+pub(crate) enum SyscallInfo {
+    /// About to run a call (an entry stop or a seccomp stop). `filter`: what the seccomp filter that stopped it said.
+    Entry { arch: u32, nr: u64, args: [u64; 6], filter: Option<u32> },
+    /// Returned: a value or a negative errno.
+    Exit(i64),
+    /// Not in a call.
+    None,
+}
+
+/// Asks what call a stopped task is in.
+pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
+    // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a union: entry/seccomp
+    // {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
+    let mut words = [0u64; 12];
+    let size = size_of_val(&words);
+    // SAFETY: it writes at most `size` bytes, which `words` has.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GET_SYSCALL_INFO), tid, size, words.as_mut_ptr() as usize)? };
+    Ok(match words[0] as u8 {
+        libc::PTRACE_SYSCALL_INFO_ENTRY | libc::PTRACE_SYSCALL_INFO_SECCOMP => SyscallInfo::Entry {
+            arch: (words[0] >> 32) as u32,
+            nr: words[3],
+            args: [words[4], words[5], words[6], words[7], words[8], words[9]],
+            filter: (words[0] as u8 == libc::PTRACE_SYSCALL_INFO_SECCOMP).then_some(words[10] as u32),
+        },
+        libc::PTRACE_SYSCALL_INFO_EXIT => SyscallInfo::Exit(words[3] as i64),
+        _ => SyscallInfo::None,
+    })
+}
+
+/// Reads the memory of a stopped task. False where not all of it could be read.
+pub(crate) fn read_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
+    // SAFETY: `local` describes `bytes`, which lives through the call; `remote` is only used in the other process.
+    let n = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
+    if n < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT) {
+        return peek_memory(tid, address, bytes); // not there, or forbidden by a filter around us
+    }
+    n >= 0 && n as usize == bytes.len()
+}
+
+/// The same by ptrace, word by word.
+fn peek_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
+    let mut done = 0;
+    while done < bytes.len() {
+        let Some(at) = address.checked_add(done as u64) else { return false };
+        let mut word: u64 = 0;
+        let data = ptr::from_mut(&mut word) as usize;
+        // SAFETY: the raw call stores one word at the address given as data. (Aligned words lie in one page.)
+        if unsafe { ptrace(c_long::from(libc::PTRACE_PEEKDATA), tid, (at & !7) as usize, data) }.is_err() {
+            return false;
+        }
+        let part = &word.to_ne_bytes()[(at & 7) as usize..];
+        let n = part.len().min(bytes.len() - done);
+        bytes[done..done + n].copy_from_slice(&part[..n]);
+        done += n;
+    }
+    true
+}
+
+/// `struct procmap_query` of PROCMAP_QUERY.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProcmapQuery {
+    pub(crate) size: u64,
+    pub(crate) query_flags: u64,
+    pub(crate) query_addr: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) flags: u64,
+    pub(crate) page_size: u64,
+    pub(crate) offset: u64,
+    pub(crate) inode: u64,
+    pub(crate) dev_major: u32,
+    pub(crate) dev_minor: u32,
+    name_size: u32,
+    build_id_size: u32,
+    name_addr: u64,
+    build_id_addr: u64,
+}
+
+/// Asks an open maps file for the area that covers `address`, or the next one. `name` receives its name with a final
+/// zero byte, where one is wanted.
+pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) -> io::Result<ProcmapQuery> {
+    const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
+    const COVERING_OR_NEXT: u64 = 0x10;
+    let mut query = ProcmapQuery {
+        size: size_of::<ProcmapQuery>() as u64,
+        query_flags: COVERING_OR_NEXT,
+        query_addr: address,
+        ..ProcmapQuery::default()
+    };
+    if let Some(name) = name {
+        query.name_size = u32::try_from(name.len()).unwrap_or(4096);
+        query.name_addr = name.as_mut_ptr() as u64;
+    }
+    // SAFETY: the number encodes the size of `query`; the name buffer, if any, is live and as long as said.
+    check(c_long::from(unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &mut query) }))?;
+    Ok(query)
+}
+
+/// A program made ready to be run: everything that the child needs, so that it allocates nothing.
+pub(crate) struct Launch {
+    /// Paths to try in order, as `execvp` does.
+    pub(crate) paths: Vec<CString>,
+    pub(crate) argv: Vec<CString>,
+    /// For a file without a known format: the shell, then the path's place, then the arguments.
+    pub(crate) filter: Option<Vec<libc::sock_filter>>,
+}
+
+/// A child that waits for a byte on `go`, and reports on `report` what it could not do.
+pub(crate) struct Child {
+    pub(crate) pid: Tid,
+    pub(crate) go: OwnedFd,
+    pub(crate) report: OwnedFd,
+}
+
+/// What the child reports: a letter and an errno.
+pub(crate) const REPORT_FILTER: u8 = b'F';
+/// `execve` failed for good; the last byte of the report is the index of the path.
+pub(crate) const REPORT_EXEC: u8 = b'E';
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds: [RawFd; 2] = [0; 2];
+    // SAFETY: `fds` has room for two descriptors.
+    check(c_long::from(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }))?;
+    // SAFETY: both descriptors are new and owned by nobody else.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Forks the child that will become the program. It does nothing until it is told to.
+pub(crate) fn fork_child(launch: &Launch) -> io::Result<Child> {
+    let (go_read, go) = pipe()?;
+    let (report, report_write) = pipe()?;
+    let null_ended = |list: &[&CString]| -> Vec<*const libc::c_char> {
+        list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
+    };
+    let argv = null_ended(&launch.argv.iter().collect::<Vec<_>>());
+    // execvp runs a file of unknown format by the shell: /bin/sh PATH ARGS...
+    let shell = c"/bin/sh".to_owned();
+    let shells: Vec<Vec<*const libc::c_char>> = launch
+        .paths
+        .iter()
+        .map(|p| null_ended(&[&shell, p].into_iter().chain(launch.argv.iter().skip(1)).collect::<Vec<_>>()))
+        .collect();
+    // SAFETY: the child calls only async-signal-safe functions (see `child_main`), so forking a threaded process is fine.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: we are the forked child; all pointers lead to this function's live objects.
+        unsafe {
+            child_main(launch, &argv, &shells, &shell, go_read.as_raw_fd(), go.as_raw_fd(), report_write.as_raw_fd())
+        }
+    }
+    check(c_long::from(pid))?;
+    Ok(Child { pid, go, report })
+}
+
+/// The forked child: waits, installs the filter, loads the program; ends where it cannot.
+///
+/// # Safety
+/// Only in a freshly forked child. `argv` and each of `shells` must be null-ended lists of live C strings. Allocates
+/// nothing and takes no lock.
+unsafe fn child_main(
+    launch: &Launch,
+    argv: &[*const libc::c_char],
+    shells: &[Vec<*const libc::c_char>],
+    shell: &CString,
+    go_read: RawFd,
+    go_write: RawFd,
+    report: RawFd,
+) -> ! {
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    // SAFETY: plain system calls on our own descriptors and on live buffers, as the caller promises.
+    unsafe {
+        libc::close(go_write);
+        *libc::__errno_location() = 0; // an end of the pipe sets none
+        let mut byte = 0u8;
+        while libc::read(go_read, ptr::from_mut(&mut byte).cast(), 1) != 1 {
+            if *libc::__errno_location() != libc::EINTR {
+                libc::_exit(127);
+            }
+        }
+        origin::bring_back();
+        let tell = |letter: u8, which: u8| {
+            let errno = (*libc::__errno_location()).to_ne_bytes();
+            let message = [letter, errno[0], errno[1], errno[2], errno[3], which];
+            libc::write(report, message.as_ptr().cast(), message.len());
+        };
+        if let Some(filter) = &launch.filter
+            && !install_filter(filter)
+        {
+            tell(REPORT_FILTER, 0);
+        }
+        let (mut denied, mut which) = (false, 0u8);
+        for (i, (path, shell_argv)) in launch.paths.iter().zip(shells).enumerate() {
+            libc::execve(path.as_ptr(), argv.as_ptr(), environ);
+            match *libc::__errno_location() {
+                libc::ENOEXEC => {
+                    libc::execve(shell.as_ptr(), shell_argv.as_ptr(), environ);
+                    which = i as u8;
+                    denied = false;
+                    break;
+                }
+                libc::EACCES => {
+                    if !denied {
+                        which = i as u8;
+                    }
+                    denied = true;
+                }
+                libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {}
+                _ => {
+                    which = i as u8;
+                    denied = false;
+                    break;
+                }
+            }
+        }
+        if denied {
+            *libc::__errno_location() = libc::EACCES;
+        }
+        tell(REPORT_EXEC, which);
+        libc::_exit(127)
+    }
+}
+
+/// Installs the filter in this process. No new privileges only where the kernel demands it (not root).
+///
+/// # Safety
+/// Async-signal-safe; changes the calling process for good.
+unsafe fn install_filter(filter: &[libc::sock_filter]) -> bool {
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: `program` describes the live slice; the kernel only reads it.
+    let install = |flags: libc::c_ulong| unsafe {
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) == 0
+    };
+    // SAFETY: reads this thread's errno.
+    let errno = || unsafe { *libc::__errno_location() };
+    // SPEC_ALLOW: our filter guards nothing, so it need not cost the program speculation.
+    let both = || install(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW) || (errno() == libc::EINVAL && install(0));
+    if both() {
+        return true;
+    }
+    // SAFETY: prctl with numbers only.
+    errno() == libc::EACCES && unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0 && both()
+}
+
+/// Sends a signal to a process.
+pub(crate) fn kill(pid: Tid, signal: c_int) {
+    // SAFETY: numbers only. A process that has gone is no error here.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// Whether this process is the job of a shell, or part of one: its parent is in another process group of the session.
+pub(crate) fn is_job() -> bool {
+    // SAFETY: numbers only.
+    unsafe {
+        let parent = libc::getppid();
+        libc::getsid(parent) == libc::getsid(0) && libc::getpgid(parent) != libc::getpgrp()
+    }
+}
+
+/// A set of processors.
+#[derive(Clone, Copy)]
+pub(crate) struct CpuSet(libc::cpu_set_t);
+
+impl CpuSet {
+    /// Those that the task may use; 0 is the calling thread.
+    pub(crate) fn of(tid: Tid) -> Option<CpuSet> {
+        // SAFETY: an all-zero set is valid, and is filled by the call.
+        unsafe {
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            (libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &mut set) == 0).then_some(CpuSet(set))
+        }
+    }
+
+    /// The one that the calling thread runs on.
+    pub(crate) fn current() -> Option<CpuSet> {
+        // SAFETY: no arguments; an all-zero set is valid, and the index is below the set's size.
+        unsafe {
+            let cpu = usize::try_from(libc::sched_getcpu()).ok().filter(|c| *c < libc::CPU_SETSIZE as usize)?;
+            let mut set: libc::cpu_set_t = std::mem::zeroed();
+            libc::CPU_SET(cpu, &mut set);
+            Some(CpuSet(set))
+        }
+    }
+
+    /// Whether all of `part` are in it.
+    pub(crate) fn holds(&self, part: &CpuSet) -> bool {
+        // SAFETY: every index is below the sets' size.
+        (0..libc::CPU_SETSIZE as usize).all(|c| unsafe { !libc::CPU_ISSET(c, &part.0) || libc::CPU_ISSET(c, &self.0) })
+    }
+
+    /// Binds a task to it; 0 is the calling thread.
+    pub(crate) fn bind(&self, tid: Tid) -> bool {
+        // SAFETY: a valid set of the size given.
+        unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &self.0) == 0 }
+    }
+}
+
+/// The processor time that a process has used, all its threads together, in nanoseconds.
+pub(crate) fn cpu_time(pid: Tid) -> Option<u64> {
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: it writes to a live variable; a process that has gone has no clock.
+    let found = unsafe { libc::clock_getcpuclockid(pid, &mut clock) } == 0;
+    if found { clock_ns(clock) } else { None }
+}
+
+/// The processor time that the calling thread has used, in nanoseconds.
+pub(crate) fn own_cpu_time() -> Option<u64> {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes to a live variable; a clock that has gone is refused.
+    let done = unsafe { libc::clock_gettime(clock, &mut t) } == 0;
+    done.then_some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// Raises the soft limit of open files to the hard one (a maps file is kept open for each space).
+pub(crate) fn raise_file_limit() {
+    // SAFETY: a valid structure, read then written back with one field changed.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+/// The sizes of huge pages that processors know.
+pub(crate) const HUGE_PAGES: [PageSize; 2] = [PageSize::M2, PageSize::G1];
+
+/// The default size of huge pages.
+pub(crate) fn huge_page() -> Option<PageSize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|line| line.strip_prefix("Hugepagesize:"))?.trim().strip_suffix(" kB")?;
+    PageSize::new(kib.parse::<u64>().ok()?.checked_mul(1024)?)
+}
+
+/// How many huge pages of this size a map may ask for: the free ones that are not promised, and those that the kernel would make. `None`: there is no such size.
+pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
+    let number = |name: &str| {
+        let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", size.bytes() >> 10);
+        std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    let free = number("free_hugepages")?.saturating_sub(number("resv_hugepages")?);
+    Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
+}
+
+/// Size of a page in bytes.
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: sysconf takes and returns numbers.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}

@@ -1,0 +1,415 @@
+//! Has the model do what a call did, with the call's real result. Whether the kernel sees it the same way is `compare`'s.
+//!
+//! - I1: the model is changed only as far as it agrees with the call's result: if the kernel refused, the model keeps only what
+//!   the same refusal leaves behind (a protected part before a hole, for one).
+
+use std::sync::Arc;
+
+use samara_mm::linux::{self, Host};
+use samara_mm::{
+    Advice, Area, Backing, Error, FileMode, Flags, Linux, LockKind, MapFlags, MapRequest, Object, Personality, Placed,
+    Plan, Prot, RemapMode, RemapRequest, Uffd,
+};
+
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::event::Step;
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys::{self, Tid};
+use crate::space::host::Program;
+use crate::space::memory::Memory;
+use crate::space::model::{self, Inode, Model};
+use crate::space::reach::Range;
+
+/// The smallest huge page.
+const HUGE: u64 = 2 << 20;
+
+/// `prctl(2)`.
+pub(crate) const SET_MEMORY_MERGE: u64 = 67;
+
+/// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`.
+const EVENT_FORK: u64 = 1 << 1;
+const EVENT_REMAP: u64 = 1 << 2;
+
+/// What applying a call came to.
+pub(crate) enum Applied {
+    /// The model did it (perhaps nothing); its steps.
+    Done(Vec<Step>),
+    /// What this call does, or whether it did it, is not modelled: take the kernel's word, after these steps of the model.
+    AskKernel(Vec<Step>),
+    /// The model says otherwise: it would have refused, or done what was refused. Its reason, and what it has done.
+    Disagrees(String, Vec<Step>),
+}
+
+/// Applies one call that returned `result`.
+pub(crate) fn apply(
+    model: &mut Model,
+    maps: &mut Maps,
+    memory: &Memory,
+    d: &Decoded,
+    result: i64,
+    personality: u32,
+) -> Applied {
+    let errno = if (-4095..0).contains(&result) { Some(-result as i32) } else { None };
+    model.set_personality(Personality::from_bits_retain(personality));
+    if d.call == Call::Brk {
+        return brk(model, d.args[0], result as u64, d.compat);
+    }
+    let mut guessed = Plan::default();
+    match (errno, do_call(model, maps, memory, d, result, &mut guessed)) {
+        (_, None) => Applied::AskKernel(model::steps(guessed.steps())),
+        (None, Some(Ok(plan))) => Applied::Done(model::steps(plan.steps())),
+        (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
+        (Some(kernel), Some(own)) => {
+            let own = own.map_or_else(|e| e.errno.name().to_owned(), |_| "success".into());
+            Applied::Disagrees(format!("the model expects {own}, the kernel says errno {kernel}"), Vec::new())
+        }
+        (None, Some(Err(own))) => {
+            let done = model::steps(own.done.steps());
+            Applied::Disagrees(format!("the model refuses what the kernel did: {own}"), done)
+        }
+    }
+}
+
+fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
+    let mut layout = model.layout();
+    if compat && result == layout.brk & 0xffff_ffff {
+        return Applied::Done(Vec::new()); // a program of 64 bits that asks by the call for 32
+    }
+    if layout.brk == 0 {
+        layout.brk = result; // never told before
+        model.set_layout(layout);
+    }
+    if result == model.layout().brk {
+        return Applied::Done(Vec::new()); // a question, a refusal, or no change
+    }
+    if result != asked {
+        // Where the break stands within its page nobody told so far: areas show whole pages.
+        let page = sys::page_size();
+        if result.next_multiple_of(page) == layout.brk.next_multiple_of(page) {
+            model.set_layout(samara_mm::Layout { brk: result, ..layout });
+            return Applied::Done(Vec::new());
+        }
+        let how = format!("the break is at {result:x}, and the model thought at {:x}", layout.brk);
+        return Applied::Disagrees(how, Vec::new());
+    }
+    match model.brk(result) {
+        Ok(plan) => Applied::Done(model::steps(plan.steps())),
+        Err(error) => {
+            let done = model::steps(error.done.steps());
+            Applied::Disagrees(format!("the model refuses the break {result:x}: {error}"), done)
+        }
+    }
+}
+
+/// The break that a `prctl(PR_SET_MM, ..)` sets, if it does.
+pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
+    const BRK: u64 = 7;
+    const MAP: u64 = 14;
+    match (d.args[0], d.args[1]) {
+        (35, BRK) => Some(d.args[2]),
+        (35, MAP) => {
+            // The sixth word of `struct prctl_mm_map`.
+            let mut word = [0u8; 8];
+            sys::read_memory(tid, d.args[2].checked_add(40)?, &mut word).then(|| u64::from_ne_bytes(word))
+        }
+        _ => None,
+    }
+}
+
+type Did = Option<Result<Plan, Error>>;
+
+/// `None`: the kernel tells it. `guessed` is what the model has done nevertheless.
+fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
+    let a = &d.args;
+    let failed = (-4095..0).contains(&result);
+    let nothing: Did = Some(Ok(Plan::default()));
+    let prot = Prot::from_bits_retain(a[2] as u32);
+    Some(match d.call {
+        // What is in huge pages, and is refused for want of them, has emptied its place, which is longer than what was asked for.
+        Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => return None,
+        Call::Mmap if failed => return Some(refused(result)),
+        Call::Mmap => return map(m, maps, memory, a, prot, result as u64),
+        Call::Munmap => m.unmap(a[0], a[1]),
+        Call::Mprotect => m.protect(a[0], a[1], prot, None),
+        Call::PkeyMprotect => {
+            let key = if a[3] as i32 == -1 { None } else { Some(a[3] as u8) };
+            m.protect(a[0], a[1], prot, key)
+        }
+        Call::Mremap => {
+            // Where a private map of /dev/zero is shown to begin after a move depends on whether it was written.
+            let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
+            let flags = a[3] as i32;
+            let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
+            let mode = if flags & libc::MREMAP_FIXED != 0 {
+                RemapMode::Fixed(a[4])
+            } else if failed || (result as u64 == a[0] && !dontunmap) {
+                RemapMode::InPlace
+            } else {
+                RemapMode::MoveTo(result as u64)
+            };
+            let done = m.remap(&RemapRequest { old: a[0], old_len: a[1], new_len: a[2], mode, dontunmap });
+            if zero {
+                *guessed = done.unwrap_or_else(|refused| refused.done);
+                return None;
+            }
+            done
+        }
+        Call::Madvise => match Advice::from_raw(a[2] as u32) {
+            Some(advice) if changes_areas(a[2] as i32) => m.advise(a[0], a[1], advice),
+            _ => return Some(if failed { refused(result) } else { Ok(Plan::default()) }),
+        },
+        Call::Personality => return nothing,
+        Call::Mlock | Call::Mlock2 => {
+            let flags = if d.call == Call::Mlock { 0 } else { a[2] };
+            let done = m.lock(a[0], a[1], lock_kind(flags, libc::MLOCK_ONFAULT as u64));
+            // Too much for the limit, and nothing is locked; or pages that could not be brought in, and all is.
+            match done {
+                Ok(plan) if result == -i64::from(libc::ENOMEM) => {
+                    *guessed = plan;
+                    return None;
+                }
+                done => done,
+            }
+        }
+        Call::Munlock => m.unlock(a[0], a[1]),
+        Call::Mlockall if failed => return Some(refused(result)),
+        Call::Mlockall => {
+            let has = |bit: libc::c_int| a[0] & bit as u64 != 0;
+            m.lock_all(has(libc::MCL_CURRENT), has(libc::MCL_FUTURE), lock_kind(a[0], libc::MCL_ONFAULT as u64))
+        }
+        Call::Munlockall => m.unlock_all(),
+        Call::Mseal => m.seal(a[0], a[1]),
+        // It may have set the policy, and not have moved the pages.
+        Call::Mbind if result == -i64::from(libc::EIO) => return None,
+        Call::Mbind if failed => return Some(refused(result)),
+        Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
+        Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => return None,
+        // What was refused half way leaves the first half.
+        Call::ProcessMadvise => return as_it_comes(m, memory, d, result, guessed),
+        Call::Mbind if !failed => return as_it_comes(m, memory, d, result, guessed),
+        Call::RemapFilePages => return as_it_comes(m, memory, d, result, guessed),
+        Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
+        Call::UffdRegister => {
+            let (start, len, mode) = uffd_range(memory, a[2])?;
+            let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
+            let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
+            m.register_uffd(start, len, uffd_of(memory, d), modes)
+        }
+        Call::UffdUnregister => {
+            let (start, len, _) = uffd_range(memory, a[2])?;
+            m.unregister_uffd(start, len)
+        }
+        Call::Prctl if failed => return nothing,
+        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => match c_string(memory, a[4]) {
+            None if a[4] != 0 => return None, // not for us to read
+            name => m.set_anon_name(a[2], a[3], name),
+        },
+        Call::Prctl if a[0] == 65 => {
+            // It changes no area: what it refuses from now on counts where the engine decides.
+            let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
+            return nothing;
+        }
+        // SHM_REMAP makes room, for a segment whose length is the segment's, before it is refused.
+        Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => return None,
+        // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel tells it all.
+        _ if failed => return nothing,
+        _ => return None,
+    })
+}
+
+/// What the kernel refused and the model is not asked about.
+fn refused(result: i64) -> Result<Plan, Error> {
+    use samara_mm::Errno::*;
+    let all = [EPERM, EBADF, EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, EEXIST, EINVAL, ETXTBSY, EOVERFLOW];
+    match all.into_iter().find(|e| i64::from(e.raw()) == -result) {
+        Some(errno) => Err(errno.into()),
+        None => Ok(Plan::default()),
+    }
+}
+
+fn lock_kind(flags: u64, onfault: u64) -> LockKind {
+    if flags & onfault != 0 { LockKind::OnFault } else { LockKind::Now }
+}
+
+/// Advice that changes flags of areas, or that gives memory an identity.
+pub(crate) fn changes_areas(advice: i32) -> bool {
+    matches!(
+        advice,
+        libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_DONTFORK
+            ..=libc::MADV_KEEPONFORK | libc::MADV_POPULATE_WRITE | 102 // MADV_GUARD_INSTALL
+    )
+}
+
+/// Drivers of these names add flags of their own to their areas: `smaps` is asked.
+pub(crate) fn has_driver(name: &str, private: bool) -> bool {
+    !name.starts_with('/')
+        || name.starts_with("/sys/")
+        || name.starts_with("/proc/")
+        || (name.starts_with("/dev/")
+            && name != "/dev/zero (deleted)"
+            && !(private && name == "/dev/zero")
+            && !name.starts_with("/dev/shm/"))
+}
+
+fn map(m: &mut Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], prot: Prot, start: u64) -> Did {
+    let flags = MapFlags::from_bits_retain(a[3] as u32) - MapFlags::FIXED_NOREPLACE;
+    let kind = a[3] as i32 & 0xf;
+    let private = kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE;
+    if flags.contains(MapFlags::ANONYMOUS) && private && !flags.contains(MapFlags::HUGETLB) {
+        let request = MapRequest { flags, ..MapRequest::anonymous(start, a[1], prot) };
+        return Some(m.map(&request));
+    }
+    // What lies behind it, and where in it, the kernel says.
+    let kept = memory.mapped(start);
+    let opened = kept.as_ref().map(|(_, mode)| *mode);
+    let k: KernelArea = match kept {
+        Some((area, _)) => area,
+        None => maps.at(start).ok()??,
+    };
+    let name = k.name.clone().unwrap_or_default();
+    // The text of maps does not tell huge pages, but by the bounds of an area.
+    let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
+    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
+        return None;
+    }
+    // Anonymous memory in huge pages is a file's like any other.
+    let flags = if k.huge().is_some() { flags - MapFlags::ANONYMOUS } else { flags };
+    let offset = k.offset + (start - k.start);
+    let mut extra = FileMode::empty();
+    let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
+    extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));
+    // Where what is read would be executed too, what cannot be executed shows it.
+    let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
+    extra.set(FileMode::NOEXEC, implied && k.perms & proc::EXEC == 0);
+    let file =
+        Inode { dev: k.dev, inode: k.inode, name: name.into(), places: samara_mm::HugePlaces::Plain, huge: k.huge() };
+    // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
+    let asks = !private && !prot.contains(Prot::WRITE);
+    let opened = || opened.unwrap_or_else(|| open_mode(memory.tid, a[4] as i32));
+    let mode = if asks { opened() } else { FileMode::RW };
+    Some(m.map(&MapRequest { mode: mode | extra, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+}
+
+/// Whether an area is a private map of `/dev/zero`.
+pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
+    matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
+}
+
+/// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by now).
+pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
+    match Program::new(tid).file(fd) {
+        Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
+        Err(_) => match proc::descriptor(tid, fd) {
+            Ok(d) if d.flags & libc::O_ACCMODE == libc::O_RDONLY => FileMode::READ,
+            _ => FileMode::RW,
+        },
+    }
+}
+
+/// A call with its arguments as they came.
+fn as_it_comes(m: &mut Model, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
+    let Some(called) = linux::call(m, &mut Program::seen(memory.clone()), &mut Linux, d.nr.into(), d.args) else {
+        return Some(Ok(Plan::default())); // another process's memory
+    };
+    match refused(called.result) {
+        Err(why) => Some(Err(Error { done: called.plan, ..why })),
+        // Advice that came not as far as areas let it: pages had a say.
+        Ok(_) if called.result != result => {
+            *guessed = called.plan;
+            None
+        }
+        Ok(_) => Some(Ok(called.plan)),
+    }
+}
+
+/// Whether what a `mmap` at a fixed place maps may be in huge pages: anonymous memory, or a file of hugetlbfs.
+fn may_be_huge(a: &[u64; 6]) -> bool {
+    match a[3] as i32 & (libc::MAP_ANONYMOUS | libc::MAP_HUGETLB) {
+        libc::MAP_ANONYMOUS => false,
+        0 => a[0].is_multiple_of(HUGE),
+        _ => true,
+    }
+}
+
+/// Whether the memory that a call's arguments point to is read as the kernel reads it, and without asking the program for it: not where a userfaultfd serves it, and not
+/// where the program can read and others cannot: in secret memory, where it may write or execute only, and below a stack.
+pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
+    let (at, len) = match d.call {
+        // It is read by words.
+        Call::Mbind => (d.args[3], (d.args[4] / 8).saturating_add(8)),
+        Call::ProcessMadvise => (d.args[1], d.args[2].saturating_mul(16)),
+        _ => return true,
+    };
+    let plain = |a: &Area<Inode>| match &a.object {
+        Object::File(file) => !file.is_secret() && !has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)),
+        _ => true,
+    };
+    let open = |flags: Flags| flags.contains(Flags::READ) || !flags.intersects(Flags::WRITE | Flags::EXEC);
+    let odd = |a: &Area<Inode>| a.flags.intersects(Flags::UFFD) || !open(a.flags) || !plain(a);
+    // Reading makes a stack grow.
+    let grows = |a: Placed<'_, Inode>| a.start > at && a.area.flags.contains(Flags::GROWSDOWN);
+    !model.areas_in(at, at.saturating_add(len.max(1))).any(|a| odd(a.area))
+        && !model.area_at_or_after(at).is_some_and(grows)
+}
+
+/// Where a call is about to act, as ranges of start and end; of most calls their first two arguments say it.
+pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
+    let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
+    if d.call != Call::ProcessMadvise {
+        return vec![span(d.args[0], d.args[1])];
+    }
+    let word = |at: u64| {
+        let mut word = [0; 8];
+        memory.read(at, &mut word).then(|| u64::from_ne_bytes(word))
+    };
+    let at = |i: u64| d.args[1].checked_add(i * 16);
+    (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
+}
+
+/// Whether something lies there that has rules of its own: huge pages of a size that is not known, a driver's memory.
+pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
+    let odd = |a: &Area<Inode>| {
+        let driver = match &a.object {
+            Object::File(file) => {
+                has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)) || &*file.name == "/dev/zero"
+            }
+            _ => false,
+        };
+        let size = matches!(&a.object, Object::File(file) if file.huge.is_some());
+        (a.flags.contains(Flags::HUGETLB) && !size) || driver
+    };
+    // Not all of a call that goes over very many.
+    spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
+}
+
+/// The userfaultfd that a call registers memory with.
+pub(crate) fn uffd_of(memory: &Memory, d: &Decoded) -> Uffd {
+    let (id, features) = memory.userfaultfd(d.args[0] as i32).unwrap_or((d.args[0], 0));
+    Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 }
+}
+
+/// The range of a userfaultfd registration, and its mode.
+pub(crate) fn uffd_range(memory: &Memory, at: u64) -> Option<(u64, u64, u64)> {
+    let mut bytes = [0u8; 24];
+    if !memory.read(at, &mut bytes[..16]) {
+        return None;
+    }
+    memory.read(at, &mut bytes); // the mode is there for a registration only
+    let word = |i: usize| bytes.as_chunks().0.get(i).map_or(0, |w| u64::from_ne_bytes(*w));
+    Some((word(0), word(1), word(2)))
+}
+
+/// A short string in the program's memory; `None` for nothing readable, as for a null pointer.
+fn c_string(memory: &Memory, at: u64) -> Option<Arc<str>> {
+    let mut bytes = [0u8; 80];
+    for i in 0..bytes.len() {
+        if !memory.read(at.checked_add(i as u64)?, &mut bytes[i..=i]) {
+            return None;
+        }
+        if bytes[i] == 0 {
+            return Some(String::from_utf8_lossy(&bytes[..i]).into());
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).into())
+}

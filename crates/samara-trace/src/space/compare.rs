@@ -1,0 +1,194 @@
+//! Compares the model with the kernel's view of a window, and learns what arguments could not tell.
+//!
+//! - I1: learning settles only what the model holds to be unknown; whatever else differs is left as it is and reported.
+
+use samara_mm::{Flags, NotLearnable, Reason, Reasons};
+
+use crate::event::{Step, StepKind};
+use crate::os::proc::KernelArea;
+use crate::space::model::{self, Model};
+use crate::space::reach::{Range, meets};
+
+/// What a comparison found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The two agree, perhaps after learning boundaries.
+    Equal,
+    /// They differ, and nothing explains it: how.
+    Differs(String),
+}
+
+/// A stack that grew: its new start, its old start.
+pub(crate) type Grown = (u64, u64);
+
+/// What is not known when areas are compared.
+pub(crate) struct Unknown<'a> {
+    /// Where memory policies are not known.
+    pub(crate) foggy: &'a [Range],
+    /// Several calls were applied, in an order that may not be theirs.
+    pub(crate) order: bool,
+}
+
+/// Compares the areas that meet `[start, end)`: `kernel` holds those of the kernel, whole. Boundaries that only one side
+/// has are learnt where the model allows it, and the call's `steps` put right; stacks that grew are told in `grown`.
+pub(crate) fn compare(
+    model: &mut Model,
+    kernel: &[KernelArea],
+    (start, end): (u64, u64),
+    unknown: &Unknown<'_>,
+    steps: &mut Vec<Step>,
+    grown: &mut Vec<Grown>,
+) -> Found {
+    // Each round either ends or settles one boundary, of which there are at most as many as areas on both sides.
+    let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
+    for _ in 0..rounds * 2 {
+        match first_difference(model, kernel, (start, end)) {
+            None => return Found::Equal,
+            Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
+                Ok(_) => note_cut(steps, at),
+                // A new map that joined one neighbour, and in the kernel the other: that join first.
+                Err(NotLearnable::NothingUnknown)
+                    if let Some(other) = kernel_joins(model, kernel, at)
+                        && model.learn_join(other).is_ok() =>
+                {
+                    note_join(steps, other);
+                }
+                Err(NotLearnable::NothingUnknown) if part_policy(model, at, unknown.foggy) => note_cut(steps, at),
+                Err(why) => return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
+            },
+            Some(Mend::Join(at)) => match model.learn_join(at) {
+                Ok(_) => note_join(steps, at),
+                Err(NotLearnable::Certain(why)) if by_policy_alone(why) && copy_policy(model, at, unknown.foggy) => {
+                    note_join(steps, at);
+                }
+                Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
+            },
+            Some(Mend::Grow { from, to }) => match model.grow_down(from, to) {
+                Ok(()) => grown.push((to, from)),
+                Err(why) => return Found::Differs(format!("an area grew from {from:x} down to {to:x}: {why}")),
+            },
+            Some(Mend::None(how)) => return Found::Differs(how),
+        }
+    }
+    Found::Differs("boundaries keep differing".into())
+}
+
+/// A bound of the model's area at `at` where the kernel has no boundary.
+fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
+    let one = model.area_at(at)?;
+    let bounds = [(one.end, one.end), (one.start, one.start.checked_sub(1)?)];
+    let touches = bounds.into_iter().filter(|(_, next)| model.area_at(*next).is_some());
+    touches.map(|(bound, _)| bound).find(|x| kernel.iter().any(|k| k.start < *x && *x < k.end))
+}
+
+fn by_policy_alone(why: Reasons) -> bool {
+    why.iter().all(|reason| matches!(reason, Reason::Policy | Reason::AnonymousIdentity | Reason::OpenFile))
+}
+
+/// The kernel has one area where the model has two that differ by their policies, and the policy of one is not known: it is the
+/// other one's. False: both are known.
+fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
+    let unknown = |at: u64| meets(foggy, (at, at + 1));
+    let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
+        return false;
+    };
+    let (unsure, known) = match (unknown(right.start), unknown(left.end - 1)) {
+        (true, _) => (right, left),
+        (_, true) => (left, right),
+        _ => return false,
+    };
+    let (start, len, policy) = (unsure.start, unsure.end - unsure.start, known.extras().policy);
+    model.set_policy(start, len, policy).is_ok()
+}
+
+/// The kernel has a boundary where the model has one area, of which the policy is not known on one side at least: it is one that
+/// no other area has. False: both sides are known.
+fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
+    let unknown = |at: u64| meets(foggy, (at, at + 1));
+    let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {
+        return false;
+    };
+    let side = [(at, end), (start, at)].into_iter().find(|(start, _)| unknown(if *start == at { at } else { at - 1 }));
+    let Some((start, end)) = side else { return false };
+    let nodes = [start; samara_mm::Policy::WORDS];
+    model.set_policy(start, end - start, Some(samara_mm::Policy { mode: u32::MAX, nodes })).is_ok()
+}
+
+enum Mend {
+    Cut(u64),
+    Join(u64),
+    Grow { from: u64, to: u64 },
+    None(String),
+}
+
+fn first_difference(model: &Model, kernel: &[KernelArea], (start, end): (u64, u64)) -> Option<Mend> {
+    let mut ours = model.areas_in(start, end);
+    let mut theirs = kernel.iter().peekable();
+    loop {
+        let (m, k) = match (ours.next(), theirs.next()) {
+            (None, None) => return None,
+            (Some(m), None) => return Some(Mend::None(format!("only the model has {}", range(m.start, m.end)))),
+            (None, Some(k)) => return Some(Mend::None(format!("only the kernel has {}", range(k.start, k.end)))),
+            (Some(m), Some(k)) => (m, k),
+        };
+        let (offset, dev, inode) = model::backing(model, &m);
+        if k.start < m.start && k.end == m.end && m.area.flags.contains(Flags::GROWSDOWN) {
+            return Some(Mend::Grow { from: m.start, to: k.start });
+        }
+        if m.start != k.start {
+            let (first, who) =
+                if m.start < k.start { ((m.start, m.end), "the model") } else { ((k.start, k.end), "the kernel") };
+            return Some(Mend::None(format!("only {who} has an area that starts at {}", range(first.0, first.1))));
+        }
+        let perms = model::perms(m.area.flags);
+        // Private maps of /dev/zero are shown with offset 0, whatever their place in it.
+        let same_place = offset == k.offset
+            || (k.offset == 0 && dev != (0, 0) && perms & crate::os::proc::SHARED == 0 && is_zero(&m));
+        if perms != k.perms || dev != k.dev || inode != k.inode || !same_place {
+            return Some(Mend::None(format!(
+                "{}: the model has perms {perms:x} offset {offset:x} dev {dev:x?} inode {inode}, the kernel {:x} {:x} {:x?} {}",
+                range(m.start, m.end.min(k.end)),
+                k.perms,
+                k.offset,
+                k.dev,
+                k.inode
+            )));
+        }
+        if k.end < m.end {
+            return Some(match theirs.peek() {
+                Some(next) if next.start == k.end => Mend::Cut(k.end),
+                _ => Mend::None(format!("the kernel has nothing at {:x}, the model has", k.end)),
+            });
+        }
+        if k.end > m.end {
+            return Some(match model.area_at(m.end) {
+                Some(_) => Mend::Join(m.end),
+                None => Mend::None(format!("the model has nothing at {:x}, the kernel has", m.end)),
+            });
+        }
+    }
+}
+
+fn is_zero(m: &samara_mm::Placed<'_, model::Inode>) -> bool {
+    matches!(&m.area.object, samara_mm::Object::File(file) if &*file.name == "/dev/zero")
+}
+
+fn range(start: u64, end: u64) -> String {
+    format!("{start:x}-{end:x}")
+}
+
+/// The kernel cut, or did not merge, at `at`.
+fn note_cut(steps: &mut Vec<Step>, at: u64) {
+    match steps.iter().position(|s| s.kind == StepKind::Merged && s.start == at) {
+        Some(i) => drop(steps.remove(i)),
+        None => steps.push(Step { kind: StepKind::Split, start: at, end: at }),
+    }
+}
+
+/// The kernel merged, or did not cut, at `at`.
+fn note_join(steps: &mut Vec<Step>, at: u64) {
+    match steps.iter().position(|s| s.kind == StepKind::Split && s.start == at) {
+        Some(i) => drop(steps.remove(i)),
+        None => steps.push(Step { kind: StepKind::Merged, start: at, end: at }),
+    }
+}

@@ -1,0 +1,92 @@
+//! Changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed. Looked for only when a call does
+//! not fit, before the call is applied anew.
+
+use samara_mm::Flags;
+
+use crate::event::{Step, StepKind};
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys::Tid;
+use crate::space::model::{self, Model};
+use crate::space::reach::Range;
+
+/// What was learnt: a text and the steps that the model took.
+pub(crate) type Learnt = (String, Vec<Step>);
+
+/// Brings the model up to date with what changed by itself before a call that reached `ranges`.
+pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
+    let mut learnt = Vec::new();
+    for range in ranges {
+        let stacks: Vec<u64> = stacks(model, *range).collect();
+        learnt.extend(stacks.into_iter().filter_map(|stack| grown(model, maps, *range, stack)));
+    }
+    learnt.extend(closed(model, ranges, tid));
+    learnt
+}
+
+/// Where areas begin that grow down and may have grown into `range`: those that begin in it, and the one next above it.
+pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item = u64> {
+    let next = model.area_at_or_after(end).filter(|a| a.start >= end);
+    let all = model.areas_in(start, end).chain(next);
+    all.filter(move |a| a.start > start && a.area.flags.contains(Flags::GROWSDOWN)).map(|a| a.start)
+}
+
+/// Whether the kernel shows that the area that grows down from `old` has grown.
+///
+/// The kernel is seen after the call, which may have changed or removed a part of what grew: a place in `range` counts as
+/// grown if anything is mapped below it or in it.
+fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<Learnt> {
+    let below = model.areas_in(range.0, old).last().map_or(range.0, |a| a.end);
+    // How far is looked, and the lowest place where something stands.
+    let (mut at, mut start) = (old, old);
+    while at > 0 {
+        let mut here: Vec<KernelArea> = Vec::new();
+        maps.between(at - 1, at, &mut here).ok()?;
+        at = match here.first() {
+            // What the model knows of is not what grew.
+            Some(k) if model.area_at(k.end - 1).is_some_and(|m| m.start < old) => break,
+            Some(k) => {
+                start = k.start;
+                start
+            }
+            None if below < at && at <= range.1 => below,
+            None => break,
+        };
+    }
+    if start >= old || model.grow_down(old, start).is_err() {
+        return None;
+    }
+    let step = Step { kind: StepKind::Mapped, start, end: old };
+    Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
+}
+
+/// Registrations that the kernel has no longer: their userfaultfd was closed. What touches there is one area only where the kernel shows one, unless the call that is to
+/// be applied next, in `ranges`, may have changed that.
+fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
+    let registered: Vec<Range> =
+        model.areas().filter(|a| a.extras().uffd.is_some()).map(|a| (a.start, a.end)).collect();
+    if registered.is_empty() {
+        return Vec::new();
+    }
+    let Ok(areas) = proc::smaps(tid) else { return Vec::new() };
+    let still = |at: u64| {
+        let there = areas.iter().find(|k| k.start <= at && at < k.end).and_then(|k| k.flags.as_deref());
+        there.is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
+    };
+    let parted = |at: u64| {
+        !ranges.iter().any(|r| r.0 <= at && at <= r.1)
+            && areas.iter().any(|k| k.start == at)
+            && areas.iter().any(|k| k.end == at)
+    };
+    let mut steps = Vec::new();
+    for (start, end) in registered.into_iter().filter(|(start, _)| !still(*start)) {
+        let Ok(plan) = model.unregister_uffd(start, end - start) else { continue };
+        for step in model::steps(plan.steps()) {
+            if step.kind == StepKind::Merged && parted(step.start) && model.learn_cut(step.start).is_ok() {
+                continue;
+            }
+            steps.push(step);
+        }
+    }
+    let text = "a userfaultfd was closed, and its registrations went with it";
+    if steps.is_empty() { Vec::new() } else { vec![(text.into(), steps)] }
+}

@@ -1,0 +1,300 @@
+//! The world beside a traced program's address space, as the engine asks for it: its descriptors, its memory, the memory nodes. Knows no calls.
+
+use std::cell::OnceCell;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::rc::Rc;
+
+use nix::fcntl::{FcntlArg, SealFlag, fcntl};
+use nix::sys::statfs;
+use samara_mm::linux::{Host, OpenFile};
+use samara_mm::{Errno, FileMode, HugePlaces, PageSize, Prot, Segment, SharedHuge};
+
+use crate::os::huge_pages::Settings;
+use crate::os::proc::{self, Descriptor};
+use crate::os::sys::{self, Tid};
+use crate::space::memory::Memory;
+use crate::space::model::{self, Inode};
+
+/// The world of a stopped task.
+pub(crate) struct Program {
+    pub(crate) tid: Tid,
+    memory: Memory,
+    /// A task of the process whose space is asked: that of `tid`, or one that it advises.
+    pub(crate) of: Tid,
+    /// A file was asked for, whose driver may have a word of its own.
+    pub(crate) file: bool,
+    /// It is one that the model does not know the rules of.
+    pub(crate) unknown: bool,
+    /// How long the segment was that was asked for.
+    pub(crate) bytes: u64,
+    /// The nodes that it may use.
+    nodes: OnceCell<Vec<u64>>,
+    /// The size of the pages of what was asked for, if they are huge ones of hugetlbfs.
+    pub(crate) huge: Option<PageSize>,
+    /// What decides which places suit huge pages; `None`: no places are sought.
+    pub(crate) settings: Option<Rc<Settings>>,
+}
+
+impl Program {
+    pub(crate) fn new(tid: Tid) -> Self {
+        Program::seen(Memory::now(tid))
+    }
+
+    /// The world of a task as a call of it saw it.
+    pub(crate) fn seen(memory: Memory) -> Self {
+        Program {
+            tid: memory.tid,
+            of: memory.tid,
+            memory,
+            file: false,
+            unknown: false,
+            bytes: 0,
+            nodes: OnceCell::new(),
+            huge: None,
+            settings: None,
+        }
+    }
+
+    /// What the settings say of shared memory.
+    fn shared(&self) -> SharedHuge {
+        self.settings.as_ref().map(|settings| settings.shared()).unwrap_or_default()
+    }
+
+    /// A file of which the kernel says what may be mapped of it.
+    fn not_known<T>(&mut self, errno: Errno) -> Result<T, Errno> {
+        self.unknown = true;
+        Err(errno)
+    }
+}
+
+impl Host<Inode> for Program {
+    fn file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
+        self.file = true;
+        let Descriptor { flags, mount } = match proc::descriptor(self.tid, fd) {
+            Ok(descriptor) => descriptor,
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Err(Errno::EBADF),
+            Err(_) => return self.not_known(Errno::EBADF), // a process that hides from us
+        };
+        if flags & libc::O_PATH != 0 {
+            return Err(Errno::EBADF);
+        }
+        let path = format!("/proc/{}/fd/{fd}", self.tid);
+        let Ok(name) = std::fs::read_link(&path) else { return self.not_known(Errno::EBADF) };
+        let name = name.to_string_lossy();
+        let mut mode = FileMode::empty();
+        mode.set(FileMode::READ, flags & libc::O_ACCMODE != libc::O_WRONLY);
+        mode.set(FileMode::WRITE, flags & libc::O_ACCMODE != libc::O_RDONLY);
+        let backing = if name.starts_with("/memfd:") {
+            self.huge = match statfs::statfs(path.as_str()) {
+                Ok(system) if system.filesystem_type() == statfs::TMPFS_MAGIC => None,
+                Ok(system) if system.filesystem_type() == statfs::HUGETLBFS_MAGIC => {
+                    PageSize::new(system.block_size() as u64)
+                }
+                _ => return self.not_known(Errno::EINVAL),
+            };
+            mode.set(FileMode::WRITE_SEALED, write_sealed(&path));
+            let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
+            Inode { huge: self.huge, ..named(&meta, self.shared().files) }
+        } else if name == model::SECRET && file_system(&path) == Some(SECRETMEM_MAGIC) {
+            let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
+            Inode { name: model::SECRET.into(), ..named(&meta, HugePlaces::Plain) }
+        } else {
+            // Nothing is asked of a file system that may have to ask somebody else, who may be waiting for us.
+            let mount = find_mount(self.tid, |m| m.id == mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
+            let Some(mount) = mount else {
+                return self.not_known(Errno::EINVAL);
+            };
+            let Ok(meta) = std::fs::metadata(&path) else { return self.not_known(Errno::EINVAL) };
+            let kind = meta.file_type();
+            if !kind.is_file() && !kind.is_dir() && !kind.is_fifo() {
+                return self.not_known(Errno::EINVAL); // a driver
+            }
+            mode.set(FileMode::UNMAPPABLE, !kind.is_file());
+            mode.set(FileMode::NOEXEC, mount.noexec);
+            mode.set(FileMode::SWAP_FILE, is_swap_file(&meta));
+            named(&meta, mount.places(self))
+        };
+        Ok(OpenFile { backing, mode })
+    }
+
+    fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {
+        // Who may attach it is the kernel's to say.
+        self.file = true;
+        let inode = u64::from(id as u32);
+        let places = self.shared().files;
+        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge: None };
+        match segment_bytes(self.tid, inode) {
+            Some(bytes) => {
+                self.bytes = bytes;
+                Ok(Segment { backing, bytes })
+            }
+            None => {
+                self.unknown = true;
+                Err(Errno::EINVAL)
+            }
+        }
+    }
+
+    fn segment_bytes(&mut self, segment: &Inode) -> u64 {
+        let bytes = segment_bytes(self.tid, segment.inode);
+        self.unknown |= bytes.is_none();
+        bytes.unwrap_or(0)
+    }
+
+    fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
+        if self.memory.read(addr, to) { Ok(()) } else { Err(Errno::EFAULT) }
+    }
+
+    fn is_self(&mut self, pidfd: i32) -> Result<bool, Errno> {
+        if let Some(own) = self.memory.own() {
+            return own;
+        }
+        // PIDFD_SELF_THREAD and PIDFD_SELF_THREAD_GROUP, which not every kernel knows.
+        if matches!(pidfd, -10_001..=-10_000) {
+            self.unknown = true;
+            return Ok(true);
+        }
+        match proc::process_of(self.tid, pidfd) {
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Err(Errno::EBADF),
+            Err(_) | Ok(Some(0)) => self.not_known(Errno::EBADF), // hidden from us, or in another namespace
+            Ok(None) => Err(Errno::EBADF),
+            Ok(Some(..0)) => Err(Errno::ESRCH),
+            Ok(Some(pid)) => Ok(proc::thread_group(pid) == proc::thread_group(self.of)),
+        }
+    }
+
+    fn nodes(&self) -> &[u64] {
+        self.nodes.get_or_init(|| proc::nodes(self.tid))
+    }
+
+    fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {
+        // No file is like it: nothing merges with it in the trial.
+        let places = self.shared().anonymous;
+        Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), places, huge: None })
+    }
+
+    fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Inode, Errno> {
+        // A limit of a control group on such pages is the kernel's to know.
+        self.file = true;
+        let page = page.or_else(sys::huge_page).filter(|page| sys::free_huge_pages(*page).is_some());
+        self.huge = Some(page.ok_or(Errno::EINVAL)?);
+        Ok(Inode { huge: self.huge, ..self.shared_memory(0)? })
+    }
+
+    fn huge_places(&mut self, file: &Inode, moved: bool) -> HugePlaces {
+        if !moved {
+            return file.places;
+        }
+        match find_mount(self.tid, |mount| mount.dev == file.dev) {
+            // What overlayfs maps is a file of another file system.
+            Some(mount) if LOCAL.contains(&mount.kind.as_str()) && mount.kind != "overlay" => mount.places(self),
+            None if SHARED_MEMORY.iter().any(|name| file.name.starts_with(name)) => self.shared().files,
+            _ => {
+                self.unknown = true;
+                HugePlaces::Plain
+            }
+        }
+    }
+}
+
+/// How long a System V segment is, by its number, which its areas show as their inode. `None` where there is none, or the task has others than we.
+fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
+    let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
+    if space(&tid.to_string()) != space("self") {
+        return None;
+    }
+    let text = std::fs::read_to_string("/proc/sysvipc/shm").ok()?;
+    // key, shmid, perms, size, ...
+    let size = |line: &str| {
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        (fields.get(1)?.parse() == Ok(id)).then_some(fields.get(3)?.parse().ok())?
+    };
+    text.lines().find_map(size)
+}
+
+/// What `memfd_secret` makes files of.
+const SECRETMEM_MAGIC: statfs::FsType = statfs::FsType(0x5345_434d);
+
+fn file_system(path: &str) -> Option<statfs::FsType> {
+    statfs::statfs(path).ok().map(|s| s.filesystem_type())
+}
+
+/// Whether a file is in use for swapping.
+fn is_swap_file(meta: &Metadata) -> bool {
+    let text = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    // Filename, Type, Size, ...; a blank in a name is \040.
+    let files =
+        text.lines().filter_map(|l| l.split_once(' ').filter(|(_, rest)| rest.trim_start().starts_with("file")));
+    let same = |swap: Metadata| (swap.dev(), swap.ino()) == (meta.dev(), meta.ino());
+    files.into_iter().any(|(name, _)| std::fs::metadata(name.replace("\\040", " ")).is_ok_and(same))
+}
+
+/// Whether a memfd is sealed against writing.
+fn write_sealed(path: &str) -> bool {
+    let Ok(file) = std::fs::File::open(path) else { return false };
+    let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_truncate);
+    seals.is_ok_and(|s| s.intersects(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE))
+}
+
+/// File systems that answer by themselves, and map files as files are mapped.
+const LOCAL: &[&str] = &[
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs", "iso9660",
+    "vfat", "zfs",
+];
+
+/// Those of them that seek places that suit huge pages.
+const HUGE: &[&str] = &["ext4", "xfs", "btrfs"];
+
+/// How the names of shared memory begin that lies on no mount: memfds, System V segments, shared anonymous memory.
+const SHARED_MEMORY: &[&str] = &["/memfd:", "/SYSV", "/dev/zero"];
+
+/// A mounted file system, as far as maps ask.
+struct Mount {
+    /// Its number.
+    id: String,
+    dev: (u32, u32),
+    kind: String,
+    noexec: bool,
+    /// The option `huge`, if it has one.
+    huge: Option<String>,
+}
+
+impl Mount {
+    fn read(line: &str) -> Option<Mount> {
+        // id parent dev root place options [tags...] - kind source options
+        let (own, system) = line.split_once(" - ")?;
+        let (own, system): (Vec<&str>, Vec<&str>) = (own.split(' ').collect(), system.split(' ').collect());
+        let (major, minor) = own.get(2)?.split_once(':')?;
+        Some(Mount {
+            id: (*own.first()?).to_owned(),
+            dev: (major.parse().ok()?, minor.parse().ok()?),
+            kind: (*system.first()?).to_owned(),
+            noexec: own.get(5)?.split(',').any(|option| option == "noexec"),
+            huge: system.get(2)?.split(',').find_map(|option| Some(option.strip_prefix("huge=")?.to_owned())),
+        })
+    }
+
+    /// Which places are sought for its files.
+    fn places(&self, host: &Program) -> HugePlaces {
+        match self.kind.as_str() {
+            "tmpfs" => host.shared().mounted(self.huge.as_deref()),
+            kind if HUGE.contains(&kind) => HugePlaces::FileSystem,
+            _ => HugePlaces::Plain,
+        }
+    }
+}
+
+/// A mount as a task sees it, or if it sees none, as we do. `None`: one that nobody sees, as those of pipes, sockets and drivers.
+fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
+    let find = |of: &str| {
+        let text = std::fs::read_to_string(format!("/proc/{of}/mountinfo")).ok()?;
+        text.lines().filter_map(Mount::read).find(&is)
+    };
+    find(&tid.to_string()).or_else(|| find("self"))
+}
+
+fn named(meta: &Metadata, places: HugePlaces) -> Inode {
+    let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
+    Inode { dev, inode: meta.ino(), name: "".into(), places, huge: None }
+}

@@ -1,0 +1,104 @@
+//! What a call's arguments point to, and what lies behind what it mapped. Of a call that waits to be settled it is kept: its thread goes on
+//! and may write there, or close the file. Knows no model.
+
+use std::rc::Rc;
+
+use samara_mm::linux::Host;
+use samara_mm::{Errno, FileMode};
+
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys::{self, Tid};
+use crate::space::apply::open_mode;
+use crate::space::host::Program;
+
+/// Longer masks, and more ranges, no call takes.
+const MOST: u64 = 1024 * 16;
+
+/// A task's memory, as a call of it saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) tid: Tid,
+    kept: Option<Rc<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// Where it stands, and what.
+    bytes: (u64, Vec<u8>),
+    /// Where the call mapped a file: what the kernel has there, and how its descriptor was opened.
+    mapped: Option<(u64, KernelArea, FileMode)>,
+    /// Whether the descriptor of a process stands for the caller's own.
+    own: Option<Result<bool, Errno>>,
+    /// The userfaultfd that it registered memory with: its number and its features.
+    uffd: Option<(u64, u64)>,
+}
+
+impl Memory {
+    /// As it is now.
+    pub(crate) fn now(tid: Tid) -> Memory {
+        Memory { tid, kept: None }
+    }
+
+    /// Keeps what the call may have read and mapped. `read`: it can be read without asking the program.
+    pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
+        let a = &d.args;
+        let (at, len) = match d.call {
+            Call::Mbind => (a[3], (a[4] / 8).saturating_add(8)),
+            Call::ProcessMadvise => (a[1], a[2].saturating_mul(16)),
+            Call::Prctl => (a[4], 80),
+            Call::UffdRegister | Call::UffdUnregister => (a[2], 24),
+            _ => (0, 0),
+        };
+        let mut bytes = Vec::new();
+        let len = if read { len.min(MOST) as usize } else { 0 };
+        // As far as it goes: the end may not be mapped.
+        while bytes.len() < len {
+            let mut some = [0u8; 8];
+            if at.checked_add(bytes.len() as u64).is_none_or(|at| !sys::read_memory(self.tid, at, &mut some)) {
+                break;
+            }
+            bytes.extend(some);
+        }
+        let file = d.call == Call::Mmap && (0..).contains(&result) && a[3] as i32 & libc::MAP_ANONYMOUS == 0;
+        let shared = d.call == Call::Mmap && (0..).contains(&result) && a[3] as i32 & 0xf != libc::MAP_PRIVATE;
+        let area = if file || shared { maps.at(result as u64).ok().flatten() } else { None };
+        let mapped =
+            area.map(|area| (result as u64, area, if file { open_mode(self.tid, a[4] as i32) } else { FileMode::RW }));
+        let own = (d.call == Call::ProcessMadvise).then(|| Program::new(self.tid).is_self(a[0] as i32));
+        let uffd = (d.call == Call::UffdRegister).then(|| proc::userfaultfd(self.tid, a[0] as i32)).flatten();
+        self.kept = Some(Rc::new(Kept { bytes: (at, bytes), mapped, own, uffd }));
+    }
+
+    /// Fills `to` from `at` on. False: it cannot be read.
+    pub(crate) fn read(&self, at: u64, to: &mut [u8]) -> bool {
+        let Some(kept) = &self.kept else { return sys::read_memory(self.tid, at, to) };
+        let (start, bytes) = &kept.bytes;
+        let from = at.checked_sub(*start).and_then(|from| usize::try_from(from).ok());
+        let part = from.and_then(|from| bytes.get(from..from.checked_add(to.len())?));
+        if let Some(part) = part {
+            to.copy_from_slice(part);
+        }
+        part.is_some()
+    }
+
+    /// Whether the descriptor of a process that the call was given stood for its own.
+    pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
+        self.kept.as_ref()?.own
+    }
+
+    /// The number and the features of the userfaultfd that the call was given.
+    pub(crate) fn userfaultfd(&self, fd: i32) -> Option<(u64, u64)> {
+        match &self.kept {
+            Some(kept) => kept.uffd,
+            None => proc::userfaultfd(self.tid, fd),
+        }
+    }
+
+    /// What was seen at the place that the call mapped, and how its file was opened.
+    pub(crate) fn mapped(&self, at: u64) -> Option<(KernelArea, FileMode)> {
+        let (start, area, mode) = self.kept.as_ref()?.mapped.as_ref()?;
+        (*start == at).then(|| (area.clone(), *mode))
+    }
+}

@@ -1,0 +1,603 @@
+//! One address space: its model, its open maps file, and what becomes of a call that returned: applied, checked, told.
+//!
+//! - I1: after each call the model equals the kernel's view in the window of that call, or a difference has been told and
+//!   the kernel's view taken over. While calls overlap this may wait in `pending` until they have all returned.
+//! - I2: the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
+
+pub(crate) mod adopt;
+pub(crate) mod apply;
+pub(crate) mod compare;
+pub(crate) mod explain;
+pub(crate) mod future_locks;
+pub(crate) mod host;
+pub(crate) mod memory;
+pub(crate) mod model;
+pub(crate) mod overlap;
+pub(crate) mod reach;
+pub(crate) mod report;
+pub(crate) mod settle;
+pub(crate) mod taken;
+
+use std::collections::VecDeque;
+use std::os::unix::ffi::OsStrExt;
+
+use samara_mm::{Area, Bases, Extras, LockKind};
+
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::engine::Cause;
+use crate::event::{EventKind, Step, StepKind, UNSURE};
+use crate::file::name_text;
+use crate::journal::{Journal, Lack, Size, Who};
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys::{self, Tid};
+use crate::space::apply::Applied;
+use crate::space::compare::{Found, Unknown};
+use crate::space::memory::Memory;
+use crate::space::model::{Inode, Model};
+use crate::space::reach::Range;
+
+/// Number of a space, never used again within a recording.
+pub(crate) type SpaceId = u64;
+
+/// Of a call on more ranges than this, what lies between them is looked at too.
+const MANY: usize = 16;
+
+/// A call that has returned.
+#[derive(Clone, Debug)]
+pub(crate) struct Returned {
+    pub(crate) decoded: Decoded,
+    pub(crate) result: i64,
+    pub(crate) who: Who,
+    pub(crate) memory: Memory,
+    pub(crate) overlapped: bool,
+    /// When it was let into the kernel.
+    pub(crate) go_ns: u64,
+    /// Its answer was not the one that the engine in charge gave, and it was beside others.
+    pub(crate) unsure: bool,
+    pub(crate) personality: u32,
+    /// Why the engine in charge refused it, if it did.
+    pub(crate) cause: Option<Cause>,
+}
+
+impl Returned {
+    pub(crate) fn failed(&self) -> bool {
+        self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
+    }
+
+    /// Whether it was refused, and may have cut areas for it, emptied its place, or moved the first of many.
+    pub(crate) fn stopped_half_way(&self) -> bool {
+        self.failed() && matches!(self.decoded.call, Call::Mmap | Call::Mremap | Call::RemapFilePages)
+    }
+}
+
+pub(crate) struct Space {
+    pub(crate) id: SpaceId,
+    /// It belongs to the program's first process.
+    root: bool,
+    pub(crate) model: Model,
+    /// Where the engine in charge seeks places.
+    pub(crate) bases: Bases,
+    pub(crate) maps: Maps,
+    pub(crate) size: Size,
+    pub(crate) pending: Vec<Returned>,
+    /// Calls of killed tasks whose end was not seen: they may have had an effect, or not.
+    pub(crate) lost: Vec<Decoded>,
+    /// A userfaultfd has been registered here: it may be closed without a word.
+    pub(crate) registered: bool,
+    pub(crate) window: Vec<KernelArea>,
+    /// Where the break may be, if calls that overlapped left more than one place: settled by the next `brk`.
+    pub(crate) breaks: Vec<u64>,
+    /// How later maps may be locked, if calls that overlapped left more than one answer: settled by the next map that shows it.
+    pub(crate) future_locks: Vec<Option<LockKind>>,
+    /// Where memory policies are not known: of files' areas the kernel may tell the file's only.
+    pub(crate) foggy: Vec<Range>,
+    /// Memory was moved: where imported memory was mapped first is not known.
+    pub(crate) moved: bool,
+    /// A call gave a memory policy: the kernel is asked for them, too.
+    pub(crate) bound: bool,
+    /// For tests: what its model forgets.
+    forgets: Option<u32>,
+    /// Calls are tried: nothing may be taken over from the kernel.
+    pub(crate) trial: bool,
+    /// Other calls are in the kernel: what reaches further than the call at hand may be theirs.
+    pub(crate) beside: bool,
+    /// Overlapped calls that were told, when they had returned, and what they reached.
+    pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
+    /// It has been compared for the last time, or it was told why not.
+    finished: bool,
+    /// The recorder may not look at it: the model is empty, and stays so.
+    hidden: bool,
+}
+
+/// A part of the model, kept so that it can be put back: each range with all that stood in it.
+pub(crate) struct Saved {
+    layout: samara_mm::Layout,
+    pub(crate) parts: Vec<(Range, Vec<Whole>)>,
+}
+
+/// An area with its bounds.
+pub(crate) type Whole = (u64, u64, Area<Inode>, Extras);
+
+/// What one attempt to apply calls came to.
+#[derive(Default)]
+pub(crate) struct Attempt {
+    /// What the call may have changed, as it stood before: where the heap ended then is part of it.
+    pub(crate) reach: Vec<Range>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) grown: Vec<compare::Grown>,
+    /// Why it does not fit, if it does not.
+    pub(crate) misfit: Option<String>,
+    /// What the call did is not known: what the kernel has was taken over.
+    pub(crate) unsure: bool,
+    /// The model would have answered otherwise.
+    pub(crate) answer: bool,
+    /// Of a call that was refused: what stood there.
+    pub(crate) unchanged: Option<Saved>,
+}
+
+impl Space {
+    /// The space of a task that has just loaded a program.
+    pub(crate) fn load(id: SpaceId, who: Who, root: bool, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, root, query);
+        space.forgets = journal.forgets;
+        space.fill(who.tid, journal);
+        let mut event = journal.blank(EventKind::Exec, id, who);
+        let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
+        event.text = name_text(exe.as_os_str().as_bytes());
+        space.tell_all(event, journal);
+        space
+    }
+
+    /// The space of a process whose parent ended before it could be told of its child.
+    pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, false, query);
+        space.fill(who.tid, journal);
+        space.inherit();
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.text = "its parent was killed while it forked".into();
+        space.tell_all(event, journal);
+        space
+    }
+
+    /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
+    pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
+        let mut child = Space::new(id, who.tid, false, self.maps.queries());
+        child.bases = self.bases;
+        child.hidden = self.hidden;
+        child.forgets = self.forgets;
+        child.moved = self.moved || !quiet;
+        child.bound = self.bound || !quiet;
+        child.foggy.clone_from(&self.foggy);
+        let quiet = quiet && self.pending.is_empty();
+        match self.model.fork() {
+            Ok(model) => child.model = model,
+            Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
+        }
+        let mut steps = Vec::new();
+        let mut grown = Vec::new();
+        let mut misfit = None;
+        if !child.hidden
+            && let Ok(areas) = child.maps.text().map(|t| proc::parse(&t))
+        {
+            journal.counters.checks += 1;
+            let unknown = Unknown { foggy: &self.foggy, order: !quiet };
+            if let Found::Differs(how) =
+                compare::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
+            {
+                misfit = Some(how);
+            }
+            child.rename(&areas);
+        }
+        // Which of the calls that overlapped came before the copy, nobody can say; nor does `maps` tell all that they did.
+        let before = if quiet {
+            misfit.is_some().then(|| child.adopt(who.tid)).flatten()
+        } else {
+            let shown = child.look(who.tid, &[reach::ALL]);
+            shown.map(|shown| child.take(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
+        };
+        if before.is_some() {
+            child.inherit();
+        }
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.args[0] = self.id;
+        event.overlapped = !quiet;
+        if before.is_some() && !quiet {
+            event.text = UNSURE.into();
+        }
+        child.tell_all(event, journal);
+        match (misfit, before) {
+            (how, Some(steps)) if !quiet => {
+                let how = how.map_or_else(String::new, |how| format!(": {how}"));
+                child.tell_learnt(who, format!("calls overlapped the fork{how}"), &steps, journal);
+            }
+            (Some(how), Some(steps)) => drop(child.tell_misfit(who, how, &steps, false, journal)),
+            _ => {}
+        }
+        child
+    }
+
+    fn new(id: SpaceId, tid: Tid, root: bool, query: bool) -> Space {
+        Space {
+            id,
+            root,
+            model: model::empty(),
+            bases: Bases::default(),
+            maps: Maps::open(tid, query),
+            size: Size::default(),
+            pending: Vec::new(),
+            lost: Vec::new(),
+            registered: false,
+            window: Vec::new(),
+            breaks: Vec::new(),
+            future_locks: Vec::new(),
+            foggy: Vec::new(),
+            moved: false,
+            bound: false,
+            forgets: None,
+            trial: false,
+            beside: false,
+            recent: VecDeque::new(),
+            finished: false,
+            hidden: false,
+        }
+    }
+
+    /// Areas taken over from the kernel at a child's birth came through the fork.
+    fn inherit(&mut self) {
+        if let Ok(model) = self.model.fork() {
+            self.model = model;
+        }
+    }
+
+    /// Whether nothing can be known of it, as its program may not be read.
+    pub(crate) fn hidden(&self) -> bool {
+        self.hidden
+    }
+
+    /// Takes the whole of the kernel's view.
+    fn fill(&mut self, tid: Tid, journal: &mut Journal<'_>) {
+        if self.maps.refused() {
+            self.hidden = true;
+            return journal.lacks(Lack::Unreadable, proc::name(tid));
+        }
+        let areas = proc::smaps(tid).or_else(|error| {
+            journal.note(format!("/proc/PID/smaps cannot be read ({error}): the flags of areas are guessed"));
+            self.maps.text().map(|t| proc::parse(&t))
+        });
+        match areas {
+            Ok(areas) => {
+                let page = sys::page_size();
+                for area in &areas {
+                    let (new, extras) = model::import(area, page);
+                    if let Err(error) = self.model.import_with(area.start, area.end, new, extras) {
+                        journal.note(format!("an area could not be taken over from the kernel: {error}"));
+                    }
+                }
+                let at = proc::layout(tid);
+                let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
+                let (start_brk, start_stack) = (at.start_brk, at.start_stack);
+                let brk = heap.unwrap_or(start_brk);
+                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: at.data });
+            }
+            Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
+        }
+    }
+
+    /// A task was killed in this call, and nobody saw how far it came.
+    pub(crate) fn lost(&mut self, decoded: Decoded) {
+        self.lost.push(decoded);
+    }
+
+    /// Overlapped calls wait for one another's end: no further one should begin.
+    pub(crate) fn unsettled(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Before a call is decided: stacks that grew on faults since the last one, as far as it is about them. `limited`: how large all areas are matters.
+    pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
+        let mut ranges = reach::of(decoded, 0, self.model.layout().brk, sys::page_size());
+        ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
+        if limited {
+            let stack = self.model.area_at(self.model.layout().start_stack);
+            ranges.extend(stack.filter(|s| s.start > 0).map(|s| (s.start - 1, s.start)));
+        }
+        if ranges.is_empty() {
+            return;
+        }
+        let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, who.tid);
+        learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+    }
+
+    /// Takes over what the kernel has at a place and no call that was seen has made.
+    pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
+        let Some(shown) = self.look(who.tid, &[place]) else { return };
+        let steps = self.take(&shown);
+        if !steps.is_empty() {
+            // It may be the work of a call that has not returned.
+            let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();
+            self.recent.push_back((who.exit_ns, reach));
+            self.tell_learnt(who, "an area that no call made".into(), &steps, journal);
+        }
+    }
+
+    /// An area that grows down begins in what the call reaches, or stands next above it: it may have grown without a word.
+    pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
+        ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
+    }
+
+    pub(crate) fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
+        let mut attempt = self.apply(call);
+        if attempt.misfit.is_none() {
+            self.check(call, &mut attempt, journal);
+        }
+        attempt
+    }
+
+    /// Applies a call to the model.
+    pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
+        let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
+        self.move_fog(call);
+        if self.forgets == Some(call.decoded.nr) {
+            return attempt;
+        }
+        self.bound |= call.decoded.call == Call::Mbind;
+        self.moved |= call.decoded.call == Call::Mremap;
+        self.registered |= call.decoded.call == Call::UffdRegister;
+        let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
+        let d = &call.decoded;
+        // What is refused for a limit may have been done in part.
+        let limited = call.result == -i64::from(libc::ENOMEM);
+        let limits = if limited { sys::limits(call.who.tid) } else { None };
+        self.model.set_limits(limits.unwrap_or_default());
+        if limited {
+            self.model.set_caps(sys::capabilities(call.who.tid));
+        }
+        match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
+            Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
+            Applied::AskKernel(_) if self.trial => {
+                attempt.misfit = Some(format!("only the kernel knows what {:?} did", call.decoded.call));
+            }
+            Applied::AskKernel(done) => {
+                let reach = attempt.reach.clone();
+                attempt.steps = done;
+                attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
+                if d.call == Call::Prctl {
+                    let at = proc::layout(call.who.tid);
+                    let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
+                    self.model.set_layout(samara_mm::Layout {
+                        start_brk: at.start_brk,
+                        brk,
+                        start_stack: at.start_stack,
+                        data: at.data,
+                    });
+                    if d.args[0] == apply::SET_MEMORY_MERGE {
+                        self.model.merge_pages(d.args[1] != 0);
+                    }
+                }
+            }
+            Applied::Disagrees(how, steps) => match saved {
+                Some(saved) => self.put_back(saved),
+                None => (attempt.steps, attempt.misfit, attempt.answer) = (steps, Some(how), true),
+            },
+        }
+        attempt
+    }
+
+    pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {
+        self.ranges_of(&call.memory, &call.decoded, call.result)
+    }
+
+    /// Where a call of this task reaches.
+    pub(crate) fn ranges_of(&self, memory: &Memory, d: &Decoded, result: i64) -> Vec<Range> {
+        if d.call == Call::ProcessMadvise && apply::readable(&self.model, d) {
+            let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
+            let mut ranges: Vec<Range> = apply::spans(memory, d).into_iter().map(pages).collect();
+            if ranges.len() > MANY {
+                let all = ranges.iter().fold((u64::MAX, 0), |all, r| (all.0.min(r.0), all.1.max(r.1)));
+                ranges = vec![all];
+            }
+            return ranges;
+        }
+        if matches!(d.call, Call::UffdRegister | Call::UffdUnregister) {
+            let range = apply::uffd_range(memory, d.args[2]);
+            return range.map(|(start, len, _)| reach::range(start, len, sys::page_size())).into_iter().collect();
+        }
+        reach::of(d, result, self.model.layout().brk, sys::page_size())
+    }
+
+    /// Compares the model with the kernel around what the call may have changed.
+    pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
+        let mut ranges = attempt.reach.clone();
+        if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
+            // Content only: a look at where it begins is enough.
+            ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
+        }
+        // A neighbour of one range may stick out into the other, which is looked at later: hence several rounds.
+        for round in 0..=ranges.len() {
+            attempt.misfit = self.compare(&ranges, attempt, journal);
+            if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
+                break;
+            }
+        }
+        if !self.maps.queries() {
+            journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
+        }
+        // What was refused half way by the model, for a hole, the kernel may have refused at once, for a limit.
+        let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
+        if let Some(saved) = unchanged {
+            self.put_back(saved);
+            attempt.steps.clear();
+            attempt.misfit = self.compare(&ranges, attempt, journal);
+        }
+        // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
+        let placed = matches!(call.decoded.call, Call::Mmap | Call::Mremap);
+        if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
+            for (start, end) in attempt.reach.clone() {
+                let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
+                if empty && self.model.forget(start, end).is_ok() {
+                    attempt.steps.push(Step { kind: StepKind::Unmapped, start, end });
+                    attempt.misfit = None;
+                    return self.check(call, attempt, journal);
+                }
+            }
+        }
+        // Or it came some way: areas were cut for it, or the first of many moved.
+        if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
+            let reach = attempt.reach.clone();
+            attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
+            attempt.misfit = None;
+        }
+    }
+
+    /// Compares the model with the kernel in these ranges and around them. How they differ.
+    fn compare(&mut self, ranges: &[Range], attempt: &mut Attempt, journal: &mut Journal<'_>) -> Option<String> {
+        let mut misfit = None;
+        for (start, end) in ranges {
+            // One byte more on each side shows the neighbours that touch.
+            let window = (start.saturating_sub(1), end.saturating_add(1));
+            let mut areas = std::mem::take(&mut self.window);
+            if self.maps.between(window.0, window.1, &mut areas).is_ok() {
+                journal.counters.checks += 1;
+                let unknown = Unknown { foggy: &self.foggy, order: self.trial };
+                let found =
+                    compare::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
+                if let Found::Differs(how) = found {
+                    misfit = Some(how);
+                }
+            }
+            self.window = areas;
+        }
+        misfit
+    }
+
+    /// The last task of the space is about to end: compares everything, to the byte.
+    pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
+        if self.hidden {
+            self.finished = true;
+            return;
+        }
+        if !self.pending.is_empty() {
+            self.settle_pending(&[], journal);
+        }
+        let text = match self.maps.text() {
+            Ok(text) => text,
+            Err(error) => return self.not_finished(&error.to_string(), journal),
+        };
+        self.finished = true;
+        let text: String = text.split_inclusive('\n').filter(|l| !proc::is_pseudo(l)).collect();
+        journal.counters.checks += 1;
+        let mut told = 0;
+        if self.model.to_string() != text {
+            let areas = proc::parse(&text);
+            let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
+            learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+            let mut attempt = Attempt::default();
+            let unknown = Unknown { foggy: &self.foggy, order: false };
+            let found =
+                compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
+            if !attempt.steps.is_empty() {
+                self.tell_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
+            }
+            self.tell_grown(who, &attempt, journal);
+            if self.rename(&areas) {
+                self.tell_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
+            }
+            let misfit = match found {
+                Found::Differs(how) => Some(how),
+                Found::Equal => first_unequal_line(&self.model.to_string(), &text),
+            };
+            if let Some(how) = misfit
+                && let Some(steps) = self.adopt(who.tid)
+            {
+                told = u64::from(!self.tell_misfit(who, format!("at the end: {how}"), &steps, false, journal));
+                told = told.max(u64::from(self.model.to_string() != text && steps.is_empty()));
+            }
+        }
+        let mut event = journal.blank(EventKind::Checked, self.id, who);
+        event.result = i64::from(told != 0);
+        event.args[0] = told;
+        journal.write(event);
+        if self.root {
+            journal.counters.areas_final = self.model.len() as u64;
+        }
+    }
+
+    /// The end comparison cannot be made.
+    fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
+        journal.unchecked(why);
+        self.finished = true;
+        if self.root {
+            journal.counters.areas_final = self.model.len() as u64;
+        }
+    }
+
+    /// The space is no more; `ends`: because its last task has ended.
+    pub(crate) fn close(mut self, ends: bool, journal: &mut Journal<'_>) {
+        if ends && !self.finished && !self.hidden {
+            self.not_finished("its last task was killed before it could be looked at", journal);
+        }
+        // Calls of which the end was never seen to fit: their tasks are gone, and nobody can say any more.
+        for call in std::mem::take(&mut self.pending) {
+            self.tell_call(&call, Attempt::default(), journal);
+        }
+        journal.resized(&mut self.size, Size::default());
+    }
+
+    /// Takes over names that the kernel shows differently now.
+    fn rename(&mut self, areas: &[KernelArea]) -> bool {
+        let names: std::collections::HashMap<((u32, u32), u64), &str> =
+            areas.iter().filter_map(|a| Some(((a.dev, a.inode), a.name.as_deref()?))).collect();
+        let mut changed = false;
+        self.model.edit_objects(|object| {
+            if let samara_mm::Object::File(file) = object
+                && let Some(name) = names.get(&(file.dev, file.inode))
+                && *name != &*file.name
+                && !name.starts_with("[anon_shmem:")
+            {
+                file.name = (*name).into();
+                changed = true;
+            }
+        });
+        changed
+    }
+
+    pub(crate) fn save(&self, calls: &[Returned]) -> Saved {
+        let page = sys::page_size();
+        let mut ranges: Vec<Range> = calls.iter().flat_map(|c| self.ranges(c)).collect();
+        ranges.sort_unstable();
+        let mut parts: Vec<(Range, Vec<_>)> = Vec::new();
+        for (start, end) in ranges {
+            let (mut low, mut high) = (start.saturating_sub(page), end.saturating_add(page));
+            if let Some((last, _)) = parts.last()
+                && low < last.1
+            {
+                (low, high) = (last.0.min(low), last.1.max(high));
+                parts.pop();
+            }
+            let areas = self.model.areas_in(low, high);
+            let areas: Vec<_> = areas.map(|a| (a.start, a.end, a.area.clone(), a.extras().clone())).collect();
+            low = areas.first().map_or(low, |a| a.0.min(low));
+            high = areas.last().map_or(high, |a| a.1.max(high));
+            parts.push(((low, high), areas));
+        }
+        Saved { layout: self.model.layout(), parts }
+    }
+
+    pub(crate) fn put_back(&mut self, saved: Saved) {
+        self.model.set_layout(saved.layout);
+        for ((low, high), areas) in saved.parts {
+            let _ = self.model.forget(low, high);
+            for (start, end, area, extras) in areas {
+                let _ = self.model.import_with(start, end, area, extras);
+            }
+        }
+    }
+}
+
+fn first_unequal_line(ours: &str, theirs: &str) -> Option<String> {
+    let mut pairs = ours.lines().map(Some).chain(std::iter::repeat(None)).zip(theirs.lines().map(Some).chain([None]));
+    let (m, k) = pairs.find(|(m, k)| m != k)?;
+    let show = |l: Option<&str>| l.unwrap_or("nothing").to_owned();
+    Some(format!("the model shows {:?}, the kernel {:?}", show(m), show(k)))
+}

@@ -1,0 +1,215 @@
+//! The model of a space: `samara_mm` over the files that `/proc` names. How areas come in from the kernel's view and go
+//! out as records. It knows nothing of calls or of comparing.
+
+use std::sync::Arc;
+
+use samara_mm::{
+    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, HugePlaces, Object, Overcommit, PageSize, Placed, Touches,
+};
+
+use crate::event::{AreaRecord, Step, StepKind};
+use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
+use crate::os::sys;
+
+/// What lies behind a file's area, as far as `/proc` tells: the inode. That one inode was opened twice is learnt.
+#[derive(Clone, Debug)]
+pub(crate) struct Inode {
+    pub(crate) dev: (u32, u32),
+    pub(crate) inode: u64,
+    /// As it was when it was mapped; a later rename does not make it another file.
+    pub(crate) name: Arc<str>,
+    /// Which places are sought for it: known of what is about to be mapped only.
+    pub(crate) places: HugePlaces,
+    /// The size of its pages, if they are huge ones of hugetlbfs.
+    pub(crate) huge: Option<PageSize>,
+}
+
+impl PartialEq for Inode {
+    fn eq(&self, other: &Self) -> bool {
+        (self.dev, self.inode) == (other.dev, other.inode)
+    }
+}
+
+impl Eq for Inode {}
+
+impl Backing for Inode {
+    fn dev(&self) -> (u32, u32) {
+        self.dev
+    }
+    fn inode(&self) -> u64 {
+        self.inode
+    }
+    fn name(&self) -> &str {
+        &self.name
+    }
+    fn is_zero(&self) -> bool {
+        &*self.name == "/dev/zero"
+    }
+    fn is_segment(&self) -> bool {
+        self.name.starts_with("/SYSV")
+    }
+    fn is_secret(&self) -> bool {
+        self.dev.0 == 0 && &*self.name == SECRET
+    }
+    fn huge_places(&self) -> HugePlaces {
+        self.places
+    }
+    fn huge_page(&self) -> Option<PageSize> {
+        self.huge
+    }
+}
+
+/// The name of files that `memfd_secret` made; no device has them.
+pub(crate) const SECRET: &str = "/secretmem (deleted)";
+
+pub(crate) type Model = AddressSpace<Inode>;
+
+/// An empty model that fits this machine.
+pub(crate) fn empty() -> Model {
+    let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<usize>().ok());
+    let defaults = Config::default();
+    let mut model = AddressSpace::new(Config {
+        page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
+        // The kernel has decided already what is in reach and how many areas are too many: its results are applied.
+        task_size: 1 << 56,
+        max_map_count: usize::MAX / 2,
+        touches: Touches::Unseen,
+        overcommit: if number("/proc/sys/vm/overcommit_memory") == Some(2) {
+            Overcommit::Never { limit: u64::MAX, admin_reserve: 0, user_reserve: 0 }
+        } else {
+            Overcommit::Always
+        },
+        stack_guard_pages: 0,
+        ..defaults
+    });
+    model.set_huge_pages(sys::HUGE_PAGES.map(|size| (size, u64::MAX)));
+    model
+}
+
+/// An area of the kernel's view as one of the model's.
+pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
+    let name = k.name.as_deref().unwrap_or_default();
+    let flags = match &k.flags {
+        Some(letters) => Flags::from_letters(letters),
+        None if k.huge().is_some() => {
+            guess_flags(k.perms).difference(Flags::ACCOUNT) | Flags::HUGETLB | Flags::DONTEXPAND
+        }
+        None => guess_flags(k.perms),
+    };
+    let (object, tag) = object(k, name);
+    let bias = match &object {
+        Object::File(_) => Area::<Inode>::bias_of(k.start, k.offset, page),
+        _ => 0,
+    };
+    let mut area = Area::new(flags, object, bias);
+    if area.is_private() && !matches!(area.object, Object::Special(_)) {
+        area.set_anon(Anon::Unknown);
+    }
+    (area, Extras { name: tag, ..Extras::default() })
+}
+
+fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
+    let tagged = |tag: &str| name.strip_prefix(tag).and_then(|n| n.strip_suffix(']')).map(Arc::from);
+    if k.inode != 0 || k.dev != (0, 0) {
+        let name = tagged("[anon_shmem:").map_or(name, |_| "/dev/zero (deleted)");
+        return (
+            Object::File(Inode {
+                dev: k.dev,
+                inode: k.inode,
+                name: name.into(),
+                places: HugePlaces::Plain,
+                huge: k.huge(),
+            }),
+            tagged("[anon_shmem:"),
+        );
+    }
+    match name {
+        "" | "[heap]" | "[stack]" => (Object::Anonymous, None),
+        _ if name.starts_with("[anon:") => (Object::Anonymous, tagged("[anon:")),
+        _ => (Object::Special(name.into()), None),
+    }
+}
+
+/// Flags of an area of which only the letters of the maps line are known.
+fn guess_flags(perms: u8) -> Flags {
+    let mut flags = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+    flags.set(Flags::READ, perms & READ != 0);
+    flags.set(Flags::WRITE, perms & WRITE != 0);
+    flags.set(Flags::EXEC, perms & EXEC != 0);
+    flags.set(Flags::SHARED | Flags::MAYSHARE, perms & SHARED != 0);
+    flags.set(Flags::ACCOUNT, perms & (SHARED | WRITE) == WRITE);
+    flags
+}
+
+/// The letters of an area's maps line.
+pub(crate) fn perms(flags: Flags) -> u8 {
+    let bit = |flag, bit| if flags.contains(flag) { bit } else { 0 };
+    bit(Flags::READ, READ) | bit(Flags::WRITE, WRITE) | bit(Flags::EXEC, EXEC) | bit(Flags::MAYSHARE, SHARED)
+}
+
+/// Offset, device and inode of an area's maps line.
+pub(crate) fn backing(model: &Model, at: &Placed<'_, Inode>) -> (u64, (u32, u32), u64) {
+    match &at.area.object {
+        Object::File(file) => (at.offset(model.config().page_size), file.dev, file.inode),
+        _ => (0, (0, 0), 0),
+    }
+}
+
+/// The name of an area's maps line.
+fn name(model: &Model, at: &Placed<'_, Inode>) -> String {
+    let layout = model.layout();
+    match (&at.area.object, &at.extras().name) {
+        (Object::File(_), Some(name)) => format!("[anon_shmem:{name}]"),
+        (Object::File(file), None) => file.name.to_string(),
+        (Object::Special(name), _) => name.to_string(),
+        _ if at.start < layout.brk && at.end > layout.start_brk => "[heap]".into(),
+        _ if at.start <= layout.start_stack && at.end >= layout.start_stack && layout.start_stack != 0 => {
+            "[stack]".into()
+        }
+        (Object::Anonymous, Some(name)) => format!("[anon:{name}]"),
+        (Object::Anonymous, None) => String::new(),
+    }
+}
+
+/// An area as a trace keeps it.
+pub(crate) fn record(model: &Model, at: &Placed<'_, Inode>) -> AreaRecord {
+    let (offset, dev, inode) = backing(model, at);
+    let apart = model.why_not_merged(at.start).map(|r| r.to_string()).unwrap_or_default();
+    AreaRecord {
+        start: at.start,
+        end: at.end,
+        perms: perms(at.area.flags),
+        offset,
+        dev,
+        inode,
+        name: name(model, at),
+        apart,
+    }
+}
+
+/// The areas that meet `[start, end)`, as records.
+pub(crate) fn records(model: &Model, start: u64, end: u64) -> Vec<AreaRecord> {
+    model.areas_in(start, end).map(|at| record(model, &at)).collect()
+}
+
+/// The steps of a plan, as events have them: of areas, not of what pages hold.
+pub(crate) fn steps(plan: &[samara_mm::Step]) -> Vec<Step> {
+    plan.iter().filter_map(|s| Some(Step { kind: kind(s.kind)?, start: s.start, end: s.end })).collect()
+}
+
+fn kind(kind: samara_mm::StepKind) -> Option<StepKind> {
+    Some(match kind {
+        samara_mm::StepKind::Discarded(_) => return None,
+        samara_mm::StepKind::Unmapped => StepKind::Unmapped,
+        samara_mm::StepKind::Mapped => StepKind::Mapped,
+        samara_mm::StepKind::Split => StepKind::Split,
+        samara_mm::StepKind::Merged => StepKind::Merged,
+        samara_mm::StepKind::Moved => StepKind::Moved,
+        samara_mm::StepKind::Changed(_) => StepKind::Changed,
+        // `samara_mm::StepKind` may grow: its tests against a trace fail then, rather than its users.
+        other => {
+            debug_assert!(false, "a kind of step that traces have no word for: {other:?}");
+            StepKind::Changed
+        }
+    })
+}

@@ -1,0 +1,431 @@
+//! Calls of one space that were in the kernel at the same time: in which order they took effect.
+//!
+//! A call takes effect at one instant between the moment when it is let into the kernel and the moment when it is seen to be back. So
+//! of two calls of which one was back before the other was let in, the order is known. Of others it is not, and where they touch
+//! (one reaches an area that the other one reaches, or the area beside it) it may matter. Such calls wait until none that touches them is
+//! in the kernel. Then:
+//!
+//! - Every order that the times allow is tried on a copy of the model. If one result alone agrees with what the kernel shows, the calls are
+//!   told with that.
+//! - Results that `maps` does not tell apart are compared with `smaps` and `numa_maps`.
+//! - If all orders give one result and the kernel has another, that is a difference.
+//! - Else what the calls did is unsure: the kernel's areas are taken over, and the calls are marked.
+//!
+//! A call whose place is not known before it returns (a `mmap` that leaves it open) keeps nobody waiting: when it is back, it is looked at what
+//! was told meanwhile of the place that it got.
+//!
+//! - I1: calls that do not touch need no order among one another: each group is settled by itself.
+//! - I2: a call that touched none that was in the kernel beside it is never unsure.
+
+use crate::arch::Decoded;
+use crate::calls::Call;
+use crate::journal::Journal;
+use crate::os::proc::USER_END;
+use crate::os::sys::{self, Tid};
+use crate::space::memory::Memory;
+use crate::space::reach::{self, Range, meets};
+use crate::space::taken::Shown;
+use crate::space::{Attempt, Returned, Space};
+
+/// More overlapped calls than this are not kept waiting for one another.
+const PENDING_LIMIT: usize = 16;
+/// So many overlapped calls are remembered after they were told.
+const RECENT_LIMIT: usize = 64;
+/// More orders than this are not tried.
+const ORDERS_LIMIT: usize = 120;
+
+/// A call that is in the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flying {
+    pub(crate) tid: Tid,
+    pub(crate) decoded: Decoded,
+    /// The place that was chosen for it.
+    pub(crate) place: Option<Range>,
+}
+
+/// What a trial of an order came to.
+struct Tried {
+    order: Vec<usize>,
+    /// What the calls made of the model, before anything was learnt from the kernel.
+    made: Option<Vec<String>>,
+    /// What it is with what was learnt, if it agrees with the areas that the kernel shows.
+    fits: Option<Vec<String>>,
+}
+
+/// Of the calls that `are` of a kind, those that may have been the last, as far as times tell.
+pub(crate) fn last_of(calls: &[Returned], are: impl Fn(&Returned) -> bool) -> Vec<&Returned> {
+    let all: Vec<&Returned> = calls.iter().filter(|c| are(c)).collect();
+    all.iter().copied().filter(|c| !all.iter().any(|later| c.who.exit_ns <= later.go_ns)).collect()
+}
+
+impl Space {
+    /// Settles the calls that have returned and wait, as far as none that touches them is in the kernel.
+    pub(crate) fn settle_pending(&mut self, flying: &[Flying], journal: &mut Journal<'_>) {
+        let calls = std::mem::take(&mut self.pending);
+        let page = sys::page_size();
+        let flights: Vec<Vec<Range>> =
+            flying.iter().map(|f| self.span(&self.may_reach(f).0, page)).filter(|r| !r.is_empty()).collect();
+        let all: Vec<Vec<Range>> = calls.iter().map(|c| self.span(&self.reaches(c), page)).chain(flights).collect();
+        let crowded = calls.len() >= PENDING_LIMIT;
+        for group in group(&all) {
+            let open = group.iter().any(|i| *i >= calls.len());
+            let group: Vec<Returned> = group.into_iter().filter_map(|i| calls.get(i).cloned()).collect();
+            match group.as_slice() {
+                [] => {}
+                _ if open && !crowded => self.pending.extend(group),
+                _ if open => self.take_over(&group, journal),
+                [one] => self.alone(one.clone(), flying, journal),
+                _ => self.settle_group(&group, flying, journal),
+            }
+        }
+    }
+
+    /// Where a call that has returned reached: everything where that is only found out from the kernel.
+    fn reaches(&self, call: &Returned) -> Vec<Range> {
+        if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
+    }
+
+    /// Where a call reaches that has not returned, and whether it may reach another place that nobody knows.
+    fn may_reach(&self, flying: &Flying) -> (Vec<Range>, bool) {
+        let (d, page) = (&flying.decoded, sys::page_size());
+        let a = &d.args;
+        let place = flying.place.into_iter();
+        let fixed = |bits: i32, word: u64| word as i32 & bits != 0;
+        match d.call {
+            call if call.makes_task() => (Vec::new(), false),
+            Call::Mmap if fixed(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE, a[3]) => {
+                (vec![reach::range(a[0], a[1], page)], false)
+            }
+            Call::Mmap => (place.collect(), flying.place.is_none()),
+            Call::Mremap => {
+                let source = reach::range(a[0], a[1].max(a[2]).max(page), page);
+                let target = fixed(libc::MREMAP_FIXED, a[3]).then(|| reach::range(a[4], a[2], page));
+                let open = fixed(libc::MREMAP_MAYMOVE, a[3]) && target.is_none() && flying.place.is_none();
+                ([source].into_iter().chain(target).chain(place).collect(), open)
+            }
+            Call::Brk => (reach::of(d, a[0] as i64, self.model.layout().brk, page), false),
+            call if call.is_wide() => (vec![reach::ALL], false),
+            Call::ProcessMadvise => (self.ranges_of(&Memory::now(flying.tid), d, 0), false),
+            _ => (reach::of(d, 0, self.model.layout().brk, page), false),
+        }
+    }
+
+    /// Whether some call in the kernel may get a place that nobody knows yet.
+    pub(crate) fn some_place_is_open(&self, flying: &[Flying]) -> bool {
+        flying.iter().any(|f| self.may_reach(f).1)
+    }
+
+    /// Tries the orders of calls that touch one another, and tells them.
+    fn settle_group(&mut self, calls: &[Returned], flying: &[Flying], journal: &mut Journal<'_>) {
+        let page = sys::page_size();
+        let reach: Vec<Range> = calls.iter().flat_map(|c| self.span(&self.reaches(c), page)).collect();
+        let Some(orders) = orders(calls) else { return self.take_over(calls, journal) };
+        self.settle_future_locks_by(calls);
+        let all = orders.len() < ORDERS_LIMIT;
+        let mut tried = Vec::new();
+        for order in orders {
+            let Ok(before) = self.model.snapshot(self.model.config().clone()) else {
+                return self.take_over(calls, journal);
+            };
+            let checks = journal.counters.checks;
+            let (made, fits) = match self.try_order(calls, &order, &reach, journal) {
+                Ok((made, done)) => (Some(made), done.map(|_| self.picture(&reach))),
+                Err(()) => (None, None),
+            };
+            journal.counters.checks = checks;
+            self.model = before;
+            tried.push(Tried { order, made, fits });
+        }
+        let met = calls.iter().any(|c| self.met_before(c, &self.ranges(c)));
+        let mut fitting: Vec<&Tried> = tried.iter().filter(|t| t.fits.is_some()).collect();
+        fitting.sort_by(|a, b| a.fits.cmp(&b.fits)); // stable: the likeliest order of each stays first
+        fitting.dedup_by(|a, b| a.fits == b.fits);
+        if fitting.is_empty() {
+            let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
+            let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
+            let known = !self.is_foggy(&reach) && self.future_locks.is_empty();
+            let certain = agree && all && known && !met && !self.some_place_is_open(flying);
+            let first = tried.first().filter(|_| certain);
+            let Some(first) =
+                first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
+            else {
+                return self.take_over(calls, journal);
+            };
+            return self.tell_difference(calls, &first.order, &reach, journal);
+        }
+        let sure = fitting.len() == 1 && all && !met && self.future_locks.is_empty();
+        let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
+        let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
+        for one in &fitting {
+            let Ok(before) = self.model.snapshot(self.model.config().clone()) else { break };
+            let Ok((_, Some(done))) = self.try_order(calls, &one.order, &reach, journal) else {
+                self.model = before;
+                continue;
+            };
+            let start = self.model.layout().start_brk;
+            let brk_fits = |s: &Shown| brks.is_empty() || s.ends_at(self.model.layout().brk, start);
+            if sure || shown.as_ref().is_some_and(|s| self.is_as_shown(s) && brk_fits(s)) {
+                done.iter().for_each(|(call, _)| self.move_fog(call));
+                if let Some(shown) = &shown {
+                    self.find_break(&brks, shown);
+                    self.fog(calls, &reach);
+                }
+                self.find_future_locks(calls);
+                for (call, attempt) in done {
+                    self.tell_call(&call, attempt, journal);
+                }
+                return;
+            }
+            self.model = before;
+        }
+        self.take_over(calls, journal);
+    }
+
+    /// All orders give one result, and the kernel has another: that is no question of order.
+    fn tell_difference(&mut self, calls: &[Returned], order: &[usize], reach: &[Range], journal: &mut Journal<'_>) {
+        let Some(last) = calls.last().map(|c| c.who) else { return };
+        let attempts: Vec<(Returned, Attempt)> =
+            order.iter().map(|i| (calls[*i].clone(), self.apply(&calls[*i]))).collect();
+        attempts.into_iter().for_each(|(call, attempt)| self.tell_call(&call, attempt, journal));
+        let Some(shown) = self.look_after(calls, reach) else { return };
+        let steps = self.take(&shown);
+        self.fog(calls, reach);
+        self.find_break(&self.last_breaks(calls), &shown);
+        self.find_future_locks(calls);
+        if !steps.is_empty() {
+            let how = format!("no order of {} overlapped calls gives what the kernel has", calls.len());
+            self.tell_misfit(last, how, &steps, true, journal);
+        }
+    }
+
+    /// Applies the calls in this order: what they make of the model; and, if the kernel's areas agree with it, what became of each.
+    /// `Err`: the model refuses what the kernel did, or has to ask.
+    #[expect(clippy::type_complexity, reason = "used here only")]
+    fn try_order(
+        &mut self,
+        calls: &[Returned],
+        order: &[usize],
+        reach: &[Range],
+        journal: &mut Journal<'_>,
+    ) -> Result<(Vec<String>, Option<Vec<(Returned, Attempt)>>), ()> {
+        self.trial = true;
+        let mut done: Vec<(Returned, Attempt)> = Vec::new();
+        for i in order {
+            let attempt = self.apply(&calls[*i]);
+            if attempt.misfit.is_some() {
+                self.trial = false;
+                return Err(());
+            }
+            done.push((calls[*i].clone(), attempt));
+        }
+        let made = self.picture(reach);
+        let fits = |done: &[(Returned, Attempt)]| done.iter().all(|(_, a)| a.misfit.is_none());
+        done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
+        // A neighbour of one call may stick out into the range of another, which was looked at later.
+        if !fits(&done) {
+            done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
+        }
+        self.trial = false;
+        Ok((made, Some(done).filter(|done| fits(done))))
+    }
+
+    /// The model in these ranges, with all that keeps areas apart and that the kernel can be asked for.
+    fn picture(&self, reach: &[Range]) -> Vec<String> {
+        let known = samara_mm::Flags::all() - samara_mm::Flags::ACCOUNT - samara_mm::Flags::STICKY;
+        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
+        let one = |m: samara_mm::Placed<'_, crate::space::model::Inode>| {
+            let e = m.extras();
+            let back = crate::space::model::backing(&self.model, &m);
+            format!(
+                "{:x} {:x} {:x} {back:?} {:?} {:?} {:?}",
+                m.start,
+                m.end,
+                (m.area.flags & known).bits(),
+                e.policy,
+                e.name,
+                e.uffd
+            )
+        };
+        let brk = self.model.layout().brk.next_multiple_of(sys::page_size());
+        areas.map(one).chain([format!("{brk:x}")]).collect()
+    }
+
+    /// Which policy files' areas have is not known after these calls, if one of them gave policies.
+    pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
+        if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&self.foggy, *r)) {
+            let filed = |a: &samara_mm::Placed<'_, crate::space::model::Inode>| {
+                matches!(a.area.object, samara_mm::Object::File(_))
+            };
+            let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
+            let new: Vec<Range> = areas.map(|a| (a.start, a.end)).filter(|r| !self.foggy.contains(r)).collect();
+            self.foggy.extend(new);
+            self.foggy.sort_unstable();
+            self.foggy.dedup_by(|b, a| {
+                let meet = b.0 <= a.1;
+                a.1 = if meet { a.1.max(b.1) } else { a.1 };
+                meet
+            });
+        }
+    }
+
+    /// Whether the policies of files' areas are not known where a call reaches.
+    pub(crate) fn is_foggy(&self, reach: &[Range]) -> bool {
+        self.span(reach, sys::page_size()).iter().any(|r| meets(&self.foggy, *r))
+    }
+
+    /// What is not known of memory goes with it; a call that gives a policy makes it known.
+    pub(crate) fn move_fog(&mut self, call: &Returned) {
+        if self.foggy.is_empty() || self.trial {
+            return;
+        }
+        let reach = self.ranges(call);
+        match (call.decoded.call, reach.as_slice()) {
+            (Call::Mremap, [source, target]) if meets(&self.foggy, *source) => self.foggy.push(*target),
+            (Call::Mbind | Call::Munmap | Call::Mmap, [(start, end)]) if !call.failed() => {
+                let apart = |(s, e): Range| [(s, e.min(*start)), (s.max(*end), e)].into_iter().filter(|(s, e)| s < e);
+                self.foggy = std::mem::take(&mut self.foggy).into_iter().flat_map(apart).collect();
+            }
+            _ => {}
+        }
+    }
+
+    /// What these calls did is not known: takes over what the kernel has where they reached.
+    pub(crate) fn take_over(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
+        let Some(last) = calls.last().map(|c| c.who) else { return };
+        let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
+        let shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
+        let steps = shown.as_ref().map(|shown| self.take(shown)).unwrap_or_default();
+        self.fog(calls, &reach);
+        if let Some(shown) = &shown {
+            self.find_break(&self.last_breaks(calls), shown);
+        }
+        self.find_future_locks(calls);
+        // Where nothing is to be taken, they undid one another, or one that was told before came after them and undid them.
+        let unsure = !steps.is_empty();
+        for call in calls {
+            self.tell_call(call, Attempt { unsure, ..Attempt::default() }, journal);
+        }
+        if unsure {
+            let text = match calls {
+                [one] => {
+                    format!("what {:?} did beside other calls is not known: taken from the kernel", one.decoded.call)
+                }
+                _ => format!("the order of {} overlapped calls is not known: taken from the kernel", calls.len()),
+            };
+            self.tell_learnt(last, text, &steps, journal);
+        }
+    }
+
+    /// Where the break may be after these calls: what those of them got that may have been the last to move it or to ask for it.
+    fn last_breaks(&self, calls: &[Returned]) -> Vec<u64> {
+        let last = last_of(calls, |c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
+        let mut found: Vec<u64> = last.into_iter().map(|c| c.result as u64).collect();
+        found.reverse();
+        found
+    }
+
+    /// Where the break is, of the places where it may be; those that agree with the names of areas too are kept for the next `brk`.
+    fn find_break(&mut self, found: &[u64], shown: &Shown) {
+        if found.is_empty() {
+            return;
+        }
+        let page = sys::page_size();
+        let layout = self.model.layout();
+        let mut found: Vec<u64> = found.iter().copied().filter(|brk| shown.ends_at(*brk, layout.start_brk)).collect();
+        let ends = |at: u64| {
+            at.checked_sub(1).and_then(|l| self.model.area_at(l)).is_some_and(|a| a.end == at.next_multiple_of(page))
+        };
+        found.sort_by_key(|at| !ends(*at));
+        found.dedup_by_key(|at| at.next_multiple_of(page));
+        let Some(brk) = found.first().copied() else { return };
+        self.model.set_layout(samara_mm::Layout { brk, ..layout });
+        self.breaks = if found.len() > 1 { found } else { Vec::new() };
+    }
+
+    /// Remembers an overlapped call that is told now: one that is in the kernel may have got a place that it reached.
+    pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
+        if self.recent.len() == RECENT_LIMIT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((call.who.exit_ns, reach.to_vec()));
+    }
+
+    /// Whether a call that was in the kernel at the same time and reached the same place was told before this one, which
+    /// reaches `ours`.
+    pub(crate) fn met_before(&self, call: &Returned, ours: &[Range]) -> bool {
+        let page = sys::page_size();
+        let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
+        let met = |reach: &Vec<Range>| reach.iter().any(|theirs| ours.iter().any(|ours| meet(ours, theirs)));
+        call.overlapped && self.recent.iter().any(|(exit, reach)| *exit > call.go_ns && met(reach))
+    }
+}
+
+/// Numbers of the entries of `reach` that hang together by ranges that meet.
+fn group(reach: &[Vec<Range>]) -> Vec<Vec<usize>> {
+    let meet = |a: usize, b: usize| reach[a].iter().any(|x| reach[b].iter().any(|y| x.0 < y.1 && y.0 < x.1));
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for i in 0..reach.len() {
+        let (touched, apart): (Vec<_>, Vec<_>) = groups.into_iter().partition(|g| g.iter().any(|j| meet(i, *j)));
+        let mut one: Vec<usize> = touched.into_iter().flatten().chain([i]).collect();
+        one.sort_unstable();
+        groups = apart;
+        groups.push(one);
+    }
+    groups
+}
+
+/// Orders in which the calls may have taken effect, [`ORDERS_LIMIT`] at most, that of their returns first. `None`: there is none.
+fn orders(calls: &[Returned]) -> Option<Vec<Vec<usize>>> {
+    orders_of(&calls.iter().map(|c| (c.go_ns, c.who.exit_ns)).collect::<Vec<_>>())
+}
+
+/// Orders of times from `.0` to `.1`, in which none that ended before another one began comes after it.
+fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
+    fn more(times: &[(u64, u64)], begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
+        if all.len() == ORDERS_LIMIT {
+            return;
+        }
+        if begun.len() == times.len() {
+            return all.push(begun.clone());
+        }
+        let left: Vec<usize> = (0..times.len()).filter(|i| !begun.contains(i)).collect();
+        for next in &left {
+            if !left.iter().any(|other| other != next && times[*other].1 <= times[*next].0) {
+                begun.push(*next);
+                more(times, begun, all);
+                begun.pop();
+            }
+        }
+    }
+    let mut all = Vec::new();
+    more(times, &mut Vec::new(), &mut all);
+    Some(all).filter(|all| !all.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_once_the_given_one_first() {
+        let all = orders_of(&[(0, 10), (1, 11), (2, 12)]).unwrap();
+        assert_eq!((all.len(), &all[0]), (6, &vec![0, 1, 2]));
+        let unique: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(unique.len(), 6);
+        assert_eq!(orders_of(&[(0, 9); 6]).unwrap().len(), ORDERS_LIMIT);
+    }
+
+    #[test]
+    fn what_was_back_before_another_came_is_before_it() {
+        // A long call, and four beside it that came one after the other.
+        let all = orders_of(&[(1, 2), (3, 4), (5, 6), (7, 8), (0, 9)]).unwrap();
+        assert_eq!(all.len(), 5);
+        assert!(all.iter().all(|order| order.iter().filter(|i| **i < 4).is_sorted()));
+    }
+
+    #[test]
+    fn what_meets_by_a_third_is_one_group() {
+        let reach = [vec![(0, 10)], vec![(20, 30), (90, 95)], vec![], vec![(40, 50)], vec![(5, 21)], vec![(50, 60)]];
+        assert_eq!(group(&reach), [vec![2], vec![3], vec![0, 1, 4], vec![5]]);
+    }
+}

@@ -1,0 +1,116 @@
+//! How a space tells what became of it: events with the plan and the areas around it. Changes no model.
+
+use crate::event::{Event, EventKind, Step, StepKind, UNSURE};
+use crate::journal::{Journal, Size, Who};
+use crate::os::sys;
+use crate::space::model::{self, Inode};
+use crate::space::reach;
+use crate::space::{Attempt, Returned, Space};
+
+impl Space {
+    pub(crate) fn tell_call(&mut self, call: &Returned, attempt: Attempt, journal: &mut Journal<'_>) {
+        self.tell_grown(call.who, &attempt, journal);
+        if call.overlapped {
+            let reach = if attempt.reach.is_empty() { self.ranges(call) } else { attempt.reach.clone() };
+            self.remember(call, &reach);
+        }
+        let mut event = journal.blank(EventKind::Call, self.id, call.who);
+        event.nr = Some(call.decoded.nr);
+        event.args = call.decoded.args;
+        event.result = call.result;
+        event.overlapped = call.overlapped;
+        let unsure = if attempt.unsure || call.unsure { UNSURE } else { "" };
+        event.text = call.cause.map_or(unsure, |cause| cause.word()).to_owned();
+        self.show(&mut event, attempt.steps);
+        self.write(event, journal);
+    }
+
+    pub(crate) fn tell_grown(&mut self, who: Who, attempt: &Attempt, journal: &mut Journal<'_>) {
+        for (to, from) in &attempt.grown {
+            let text = format!("a stack grew from {from:x} down to {to:x}");
+            let step = Step { kind: StepKind::Mapped, start: *to, end: *from };
+            self.tell_learnt(who, text, &[step], journal);
+        }
+    }
+
+    pub(crate) fn tell_learnt(&mut self, who: Who, text: String, steps: &[Step], journal: &mut Journal<'_>) {
+        let mut event = journal.blank(EventKind::Learnt, self.id, who);
+        event.text = text;
+        if steps.is_empty() {
+            event.window = Some(reach::ALL);
+            event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);
+        }
+        self.show(&mut event, steps.to_vec());
+        self.write(event, journal);
+    }
+
+    /// Model and kernel differed and the kernel's view was taken over, by `steps`. True where that is explained.
+    pub(crate) fn tell_misfit(
+        &mut self,
+        who: Who,
+        how: String,
+        steps: &[Step],
+        overlapped: bool,
+        journal: &mut Journal<'_>,
+    ) -> bool {
+        let probes = steps.iter().any(|s| {
+            let named =
+                |n: &samara_mm::Object<Inode>| matches!(n, samara_mm::Object::Special(n) if &**n == "[uprobes]");
+            s.kind == StepKind::Mapped && self.model.area_at(s.start).is_some_and(|a| named(&a.area.object))
+        });
+        if probes {
+            self.tell_learnt(who, "the kernel made an area for probes".into(), steps, journal);
+            return true;
+        }
+        let lost = std::mem::take(&mut self.lost);
+        if !lost.is_empty() {
+            let calls: Vec<String> = lost.iter().map(|d| format!("{:?}{:x?}", d.call, d.args)).collect();
+            let text = format!("what calls did whose tasks were killed before they returned: {}", calls.join(", "));
+            self.tell_learnt(who, text, steps, journal);
+            return true;
+        }
+        let mut event = journal.blank(EventKind::Difference, self.id, who);
+        event.text = how;
+        event.overlapped = overlapped;
+        self.show(&mut event, steps.to_vec());
+        self.write(event, journal);
+        false
+    }
+
+    /// The kernel answered a call otherwise than the engine in charge had said.
+    pub(crate) fn tell_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
+        let mut event = journal.blank(EventKind::Difference, self.id, who);
+        event.text = how;
+        self.write(event, journal);
+    }
+
+    /// Writes an event that shows the whole space.
+    pub(crate) fn tell_all(&mut self, mut event: Event, journal: &mut Journal<'_>) {
+        if !self.hidden() {
+            event.window = Some(reach::ALL);
+            event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);
+        }
+        self.write(event, journal);
+    }
+
+    /// Puts the plan into an event, and the areas around it as they are now.
+    fn show(&self, event: &mut Event, steps: Vec<Step>) {
+        let low = steps.iter().map(|s| s.start).min();
+        let high = steps.iter().map(|s| s.end).max();
+        if let (Some(low), Some(high)) = (low, high) {
+            // The neighbours that touch belong to it: their bounds or their reasons may have changed.
+            let page = sys::page_size();
+            let (low, high) = (low.saturating_sub(page), high.saturating_add(page));
+            event.window = Some((low, high));
+            event.areas = model::records(&self.model, low, high);
+        }
+        event.plan = steps;
+    }
+
+    fn write(&mut self, event: Event, journal: &mut Journal<'_>) {
+        let size = Size { areas: self.model.len() as u64, bytes: self.model.counters().total };
+        journal.resized(&mut self.size, size);
+        journal.crowded(event.pid, size.areas);
+        journal.write(event);
+    }
+}

@@ -1,0 +1,174 @@
+//! What becomes of a call that has returned: settled at once, or kept until those that overlapped it have returned (`overlap`).
+//!
+//! - I1: a call that touched none in the kernel beside it is settled by itself, and what does not agree then is a difference.
+
+use crate::calls::Call;
+use crate::event::Step;
+use crate::journal::Journal;
+use crate::os::sys;
+use crate::space::apply;
+use crate::space::explain;
+use crate::space::overlap::Flying;
+use crate::space::reach::{self, Range};
+use crate::space::{Attempt, Returned, Space};
+
+impl Space {
+    /// A call returned. `flying`: calls of other tasks in this space that are in the kernel.
+    pub(crate) fn returned(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
+        if self.hidden() {
+            return self.tell_call(&call, Attempt::default(), journal);
+        }
+        if self.pending.is_empty() && flying.is_empty() {
+            return self.alone(call, flying, journal);
+        }
+        let mut call = call;
+        self.bound |= call.decoded.call == Call::Mbind;
+        self.moved |= call.decoded.call == Call::Mremap;
+        let read = apply::readable(&self.model, &call.decoded);
+        call.memory.keep(&call.decoded, call.result, read, &mut self.maps);
+        self.pending.push(call);
+        self.settle_pending(flying, journal);
+    }
+
+    /// Settles a call that touches none of the calls that were in the kernel beside it, as far as their places are known.
+    pub(crate) fn alone(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
+        let open = self.some_place_is_open(flying);
+        self.beside = !flying.is_empty();
+        self.settle_future_locks(&call);
+        // What it needs to be undone is kept only where it may have to be.
+        let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
+        let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
+        let mut attempt = self.attempt(&call, journal);
+        if attempt.misfit.is_some()
+            && let Some(before) = saved.take()
+        {
+            self.put_back(before);
+            let ranges = self.ranges(&call);
+            let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, call.who.tid);
+            if !learnt.is_empty() {
+                learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(call.who, text, &steps, journal));
+                saved = open.then(|| self.save(std::slice::from_ref(&call)));
+                attempt = self.attempt(&call, journal);
+                if attempt.misfit.is_some()
+                    && let Some(before) = saved.take()
+                {
+                    self.put_back(before);
+                }
+            } else if let Some(fits) = self.attempt_breaks(&call, journal) {
+                attempt = fits;
+            } else if !open {
+                // Nothing explains it: its effect is told, and what the kernel has instead after it.
+                let misfit = attempt.misfit.take();
+                attempt = Attempt { misfit, ..self.apply(&call) };
+            }
+        }
+        let met = self.met_before(&call, &attempt.reach);
+        match attempt.misfit.take() {
+            None if met => self.tell_met(&call, attempt, journal),
+            None => {
+                let reach = if self.future_locks.is_empty() { Vec::new() } else { attempt.reach.clone() };
+                self.tell_call(&call, attempt, journal);
+                self.learn_locks(&call, &reach, journal);
+            }
+            // The other call may be why: wait for it.
+            Some(_) if open => return self.pending.push(call),
+            Some(_) if met => self.take_over(std::slice::from_ref(&call), journal),
+            Some(how) => {
+                let steps = self.adopt_beside(&call, &attempt.reach);
+                attempt.steps.extend(steps.iter().flatten());
+                let (reached, answer) = (attempt.reach.clone(), attempt.answer);
+                self.tell_call(&call, attempt, journal);
+                // Where nothing is to be taken, a call beside this one has undone it by now; but what it answered stays.
+                if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
+                    let how = format!("after {:?}: {how}", call.decoded.call);
+                    let unknown = if self.is_foggy(&reached) {
+                        "which policies files' areas have here"
+                    } else if !self.future_locks.is_empty() {
+                        "whether new memory is locked"
+                    } else {
+                        ""
+                    };
+                    if !unknown.is_empty() {
+                        let text = format!("{how}: {unknown} is not known since calls overlapped");
+                        return self.tell_learnt(call.who, text, &steps, journal);
+                    }
+                    self.tell_misfit(call.who, how, &steps, call.overlapped, journal);
+                }
+            }
+        }
+        if call.decoded.call == Call::Brk {
+            self.breaks.clear();
+        }
+    }
+
+    /// Tells a call of which another one reached the place while it was in the kernel, and was told before it: whether that was the
+    /// order, `maps` does not say.
+    fn tell_met(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
+        let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
+        let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
+        self.fog(std::slice::from_ref(call), &attempt.reach);
+        attempt.unsure = !steps.is_empty();
+        self.tell_call(call, attempt, journal);
+        if !steps.is_empty() {
+            let text =
+                format!("what {:?} did beside other calls is not known: taken from the kernel", call.decoded.call);
+            self.tell_learnt(call.who, text, &steps, journal);
+        }
+    }
+
+    /// The memory that a call made has the locks that the kernel shows, where it is not known which it gets.
+    fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
+        if self.future_locks.is_empty() || self.made(std::slice::from_ref(call)).is_empty() {
+            return;
+        }
+        let steps = self.look(call.who.tid, reach).map(|shown| self.take(&shown)).unwrap_or_default();
+        if !steps.is_empty() {
+            let how = "whether new memory is locked is not known since calls overlapped: taken from the kernel";
+            self.tell_learnt(call.who, how.to_owned(), &steps, journal);
+        }
+    }
+
+    /// A `brk` whose start may have been at one of several places: that from which it fits.
+    fn attempt_breaks(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Option<Attempt> {
+        if call.decoded.call != Call::Brk {
+            return None;
+        }
+        for brk in self.breaks.clone() {
+            let layout = self.model.layout();
+            self.model.set_layout(samara_mm::Layout { brk, ..layout });
+            let saved = self.save(std::slice::from_ref(call));
+            let attempt = self.attempt(call, journal);
+            if attempt.misfit.is_none() {
+                return Some(attempt);
+            }
+            self.put_back(saved);
+            self.model.set_layout(layout);
+        }
+        None
+    }
+
+    /// Where these calls have made memory anew.
+    pub(crate) fn made(&mut self, calls: &[Returned]) -> Vec<Range> {
+        let mut all = Vec::new();
+        for call in calls {
+            let mut made = reach::made(&call.decoded, call.result, sys::page_size());
+            // A segment joins nothing, and how long it is the arguments do not tell.
+            if call.decoded.call == Call::Shmat {
+                made.iter_mut().for_each(|r| r.1 = self.maps.at(r.0).ok().flatten().map_or(r.1, |k| k.end));
+            }
+            all.append(&mut made);
+        }
+        all
+    }
+
+    /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if not.
+    pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
+        if !self.beside {
+            let made = self.made(std::slice::from_ref(call));
+            return self.adopt_with(call.who.tid, &made);
+        }
+        let reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.span(reach, sys::page_size()) };
+        let shown = self.look_after(std::slice::from_ref(call), &reach)?;
+        Some(self.take(&shown))
+    }
+}

@@ -1,0 +1,256 @@
+//! Takes a part of a space from the kernel: its areas with what `maps` does not show, flags and memory policies. For where the
+//! order of calls cannot be known. Knows nothing of the order of calls.
+//!
+//! - I1: what is taken is closed: no area of the model or of the kernel sticks out of it.
+
+use std::collections::HashMap;
+
+use samara_mm::{Anon, Area, Extras, Flags, Object, Placed, Policy, Uffd};
+
+use crate::calls::Call;
+use crate::event::{Step, StepKind};
+use crate::os::proc::{self, KernelArea};
+use crate::os::sys::{self, Tid};
+use crate::space::apply;
+use crate::space::model::{self, Inode};
+use crate::space::reach::{Range, meets};
+use crate::space::{Returned, Space};
+
+/// What the kernel shows of a part of a space.
+pub(crate) struct Shown {
+    ranges: Vec<Range>,
+    areas: Vec<KernelArea>,
+    /// The whole space's, for what the names of areas tell of the break.
+    heap: Vec<(u64, u64, bool)>,
+    /// Memory policies by the start of their areas; `None` where the kernel tells none.
+    policies: Option<HashMap<u64, Option<Policy>>>,
+    /// What the calls at hand have made: it has no policy yet.
+    fresh: Vec<Range>,
+    /// What they have registered memory with, if it is one userfaultfd.
+    uffd: Option<Uffd>,
+}
+
+impl Shown {
+    /// Whether the heap may end at `brk`, by the names of areas.
+    pub(crate) fn ends_at(&self, brk: u64, start_brk: u64) -> bool {
+        self.heap.iter().all(|(start, end, named)| *named == (*start < brk && *end > start_brk))
+    }
+
+    fn policy(&self, k: &KernelArea) -> Option<Option<Policy>> {
+        // Of shared memory, and of private maps of it, the kernel tells the file's policy, not the area's.
+        let own = k.inode == 0 && k.dev == (0, 0);
+        self.policies.as_ref().filter(|_| own).and_then(|p| p.get(&k.start)).copied()
+    }
+}
+
+impl Space {
+    /// What the kernel shows in these ranges, which grow until no area sticks out. `None` where it shows nothing any more.
+    pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
+        let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
+        let mut ranges: Vec<Range> = self.whole(ranges);
+        loop {
+            let grown = |(start, end): &Range| {
+                let meets = all.iter().filter(|k| k.start < *end && *start < k.end);
+                meets.fold((*start, *end), |r, k| (r.0.min(k.start), r.1.max(k.end)))
+            };
+            let next: Vec<Range> = self.whole(&ranges.iter().map(grown).collect::<Vec<_>>());
+            if next == ranges {
+                break;
+            }
+            ranges = next;
+        }
+        let plain = |a: &&KernelArea| a.inode == 0 && a.dev == (0, 0);
+        let heap = all.iter().filter(plain).filter_map(|a| match a.name.as_deref() {
+            Some("[heap]") => Some((a.start, a.end, true)),
+            Some("") => Some((a.start, a.end, false)),
+            _ => None,
+        });
+        let heap = heap.collect();
+        let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
+        let policies = if self.bound { policies(tid) } else { None };
+        Some(Shown { ranges, areas, heap, policies, fresh: Vec::new(), uffd: None })
+    }
+
+    /// As `look`, after these calls.
+    pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
+        let mut shown = self.look(calls.last()?.who.tid, ranges)?;
+        shown.fresh = self.made(calls);
+        let registers = calls.iter().filter(|c| c.decoded.call == Call::UffdRegister && !c.failed());
+        let mut all: Vec<Uffd> = registers.map(|c| apply::uffd_of(&c.memory, &c.decoded)).collect();
+        all.dedup();
+        shown.uffd = all.pop().filter(|_| all.is_empty());
+        Some(shown)
+    }
+
+    /// The ranges with all areas of the model that they meet, whole; those that meet as one.
+    fn whole(&self, ranges: &[Range]) -> Vec<Range> {
+        let mut ranges = self.span(ranges, 0);
+        ranges.sort_unstable();
+        let mut out: Vec<Range> = Vec::new();
+        for (start, end) in ranges {
+            match out.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => out.push((start, end)),
+            }
+        }
+        out
+    }
+
+    /// Each range, `more` bytes wider at both ends, with the areas of the model whole that it meets then.
+    pub(crate) fn span(&self, ranges: &[Range], more: u64) -> Vec<Range> {
+        let wide = |(start, end): &Range| {
+            let (low, high) = (start.saturating_sub(more), end.saturating_add(more));
+            let mut areas = self.model.areas_in(low, high).map(|a| (a.start, a.end));
+            let first = areas.next();
+            let last = areas.next_back().or(first);
+            (first.map_or(low, |a| a.0.min(low)), last.map_or(high, |a| a.1.max(high)))
+        };
+        ranges.iter().filter(|r| r.0 < r.1 || more > 0).map(wide).collect()
+    }
+
+    /// Areas that the kernel shows and the model has otherwise or not at all; areas of the model that the kernel does not show so.
+    fn unlike<'a>(&self, shown: &'a Shown) -> (Vec<&'a KernelArea>, Vec<Range>) {
+        let page = sys::page_size();
+        let same = |k: &KernelArea| {
+            self.model.area_at(k.start).is_some_and(|m| {
+                let (new, extras) = model::import(k, page);
+                // What is charged, and what was written, the model knows only in part.
+                let ignored = Flags::ACCOUNT | Flags::STICKY;
+                (m.start, m.end) == (k.start, k.end)
+                    && model::backing(&self.model, &m) == (k.offset, k.dev, k.inode)
+                    && (k.flags.is_none() || m.area.flags - ignored == new.flags - ignored)
+                    && m.extras().name == extras.name
+                    && shown.policy(k).is_none_or(|policy| policy == m.extras().policy)
+            })
+        };
+        let (alike, news): (Vec<&KernelArea>, Vec<_>) = shown.areas.iter().partition(|k| same(k));
+        let alike: std::collections::HashSet<u64> = alike.into_iter().map(|k| k.start).collect();
+        let ours = shown.ranges.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
+        let olds = ours.filter(|m| !alike.contains(&m.start)).map(|m| (m.start, m.end)).collect();
+        (news, olds)
+    }
+
+    /// Whether the model has what the kernel shows.
+    pub(crate) fn is_as_shown(&self, shown: &Shown) -> bool {
+        let (news, olds) = self.unlike(shown);
+        news.is_empty() && olds.is_empty()
+    }
+
+    /// Takes over what the kernel shows, where the model has it otherwise.
+    pub(crate) fn take(&mut self, shown: &Shown) -> Vec<Step> {
+        let page = sys::page_size();
+        let (news, olds) = self.unlike(shown);
+        // What nobody shows is kept: which userfaultfd an area is registered with, and the policy where it is not told.
+        let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
+        let kept = |k: &KernelArea, flags: Flags| {
+            let old = self.model.area_at(k.start);
+            let uffd = old.and_then(|m| m.extras().uffd).or(shown.uffd).filter(|_| flags.intersects(Flags::UFFD));
+            let same = |m: &Placed<'_, Inode>| {
+                model::backing(&self.model, m).1 == k.dev && model::backing(&self.model, m).2 == k.inode
+            };
+            (
+                uffd,
+                shown
+                    .policy(k)
+                    .unwrap_or_else(|| old.filter(|m| !is_fresh(k.start) && same(m)).and_then(|m| m.extras().policy)),
+            )
+        };
+        let imports: Vec<_> = news
+            .iter()
+            .map(|k| {
+                let (mut area, extras) = model::import(k, page);
+                let (uffd, policy) = kept(k, area.flags);
+                if self.moved && matches!(area.object, Object::Anonymous) && area.is_private() {
+                    // Where it was mapped first nobody tells: at a place of its own, and it is learnt with what it is one.
+                    area = Area::new(area.flags, area.object.clone(), (1 << 63) | (k.start / page));
+                    area.set_anon(Anon::Unknown);
+                }
+                (k.start, k.end, area, Extras { uffd, policy, ..extras })
+            })
+            .collect();
+        let mut steps = Vec::new();
+        for (start, end) in &olds {
+            let _ = self.model.forget(*start, *end);
+            if !imports.iter().any(|(s, e, ..)| (s, e) == (start, end)) {
+                steps.push(Step { kind: StepKind::Unmapped, start: *start, end: *end });
+            }
+        }
+        for (start, end, area, extras) in imports {
+            let _ = self.model.import_with(start, end, area, extras);
+            let kind = if olds.contains(&(start, end)) { StepKind::Changed } else { StepKind::Mapped };
+            steps.push(Step { kind, start, end });
+        }
+        steps
+    }
+}
+
+/// The memory policies of a task's areas by their starts.
+fn policies(tid: Tid) -> Option<HashMap<u64, Option<Policy>>> {
+    let bytes = proc::contents(&format!("/proc/{tid}/numa_maps")).ok()?;
+    Some(policies_in(&String::from_utf8_lossy(&bytes)))
+}
+
+fn policies_in(text: &str) -> HashMap<u64, Option<Policy>> {
+    let line = |line: &str| {
+        let (start, rest) = line.split_once(' ')?;
+        // A mode may have a blank in it: the name ends before the first word with a `=` that is no flag of the mode, or at `stack` and `heap`.
+        let end = ["prefer (many)", "weighted interleave"]
+            .iter()
+            .find(|name| rest.starts_with(**name))
+            .map_or(0, |n| n.len());
+        let end = rest[end..].find(' ').map_or(rest.len(), |i| end + i);
+        Some((u64::from_str_radix(start, 16).ok()?, rest[..end].to_owned(), rest.contains(" stack")))
+    };
+    let lines: Vec<(u64, String, bool)> = text.lines().filter_map(line).collect();
+    // An area without a policy shows the thread's own, as the stack does.
+    let none = lines.iter().find(|(_, _, stack)| *stack).map_or("default", |(_, text, _)| text).to_owned();
+    lines.into_iter().map(|(start, text, _)| (start, if text == none { None } else { policy(&text) })).collect()
+}
+
+/// A policy as `numa_maps` writes it: `bind:0-1`, `interleave=static:0,2`, `local`.
+fn policy(text: &str) -> Option<Policy> {
+    let (mode, list) = text.split_once(':').unwrap_or((text, ""));
+    let (name, modifiers) = mode.split_once('=').unwrap_or((mode, ""));
+    let names = ["default", "prefer", "bind", "interleave", "local", "prefer (many)", "weighted interleave"];
+    let mut mode = names.iter().position(|n| *n == name).filter(|n| *n > 0)? as u32;
+    for modifier in modifiers.split('|') {
+        mode |= match modifier {
+            "static" => 1 << 15,
+            "relative" => 1 << 14,
+            "balancing" => 1 << 13,
+            _ => 0,
+        };
+    }
+    let mut nodes = [0; Policy::WORDS];
+    for part in list.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        for node in first..=last.min(64 * Policy::WORDS - 1) {
+            *nodes.get_mut(node / 64)? |= 1 << (node % 64);
+        }
+    }
+    Some(Policy { mode, nodes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read() {
+        let text = "1000 default anon=1\n2000 prefer (many):0 anon=2\n3000 bind=static:0-1,65 heap\n4000 weighted interleave:2\n\
+                    5000 local\n7000 default stack anon=3\n";
+        let all = policies_in(text);
+        let of = |mode, words: [u64; 2]| {
+            let mut nodes = [0; Policy::WORDS];
+            nodes[..2].copy_from_slice(&words);
+            Some(Policy { mode, nodes })
+        };
+        let want = [None, of(5, [1, 0]), of(2 | 1 << 15, [3, 2]), of(6, [4, 0]), of(4, [0, 0]), None];
+        let starts = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x7000];
+        assert_eq!(starts.map(|start| all[&start]), want);
+        // A thread with a policy of its own.
+        let all = policies_in("1000 interleave:0\n2000 bind:0\n7000 interleave:0 stack\n");
+        assert_eq!((all[&0x1000], all[&0x2000]), (None, of(2, [1, 0])));
+    }
+}

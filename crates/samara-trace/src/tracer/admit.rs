@@ -1,0 +1,171 @@
+//! Letting calls into the kernel and out of it again: as they are, or as the engine in charge decides.
+//!
+//! - I1: what a call is made with instead of its own arguments is put back before the program goes on: it finds its registers as
+//!   every call leaves them.
+
+use super::*;
+use crate::engine::decide::Asker;
+use crate::space::apply;
+
+/// So often a place is looked at for what no call put there.
+const LOOKS: usize = 3;
+
+/// What a call of the program had in a register before it was given something else: where, and what.
+pub(super) type Former = (usize, u64);
+
+impl Flight {
+    /// Where it will have mapped something when it returns, as far as that is known.
+    fn claims(&self) -> Option<(u64, u64)> {
+        let a = &self.decoded.args;
+        let fixed = match self.decoded.call {
+            Call::Mmap if a[3] as i32 & libc::MAP_FIXED != 0 => Some((a[0], a[1])),
+            Call::Mremap if a[3] as i32 & libc::MREMAP_FIXED != 0 => Some((a[4], a[2])),
+            _ => None,
+        };
+        self.decision.place.or_else(|| fixed.and_then(|(start, len)| Some((start, start.checked_add(len)?))))
+    }
+}
+
+impl Tracer<'_> {
+    /// Lets a task's call into the kernel.
+    pub(super) fn admit(&mut self, tid: Tid) {
+        if self.charge.is_some() {
+            self.mark_unsure(tid);
+        }
+        if let Some(decision) = self.decide(tid)
+            && let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut())
+        {
+            flight.decision = Decision { unsure: flight.decision.unsure || decision.unsure, ..decision };
+            let compat = flight.decoded.compat;
+            let offset = |i| if compat { arch::first_argument(arch::AUDIT_COMPAT) } else { arch::argument(i) };
+            for (former, change) in flight.former.iter_mut().zip(decision.changes) {
+                // If it has gone, its end is reported. An i386 call's arguments were translated.
+                let stood = |i: usize| {
+                    let shown = flight.decoded.args.get(i).copied().filter(|_| !compat);
+                    shown.or_else(|| sys::register(tid, offset(i)).ok())
+                };
+                *former = change.and_then(|(i, _)| Some((offset(i), stood(i)?)));
+                if let Some((i, value)) = change {
+                    let _ = sys::set_word(tid, Word::Register(offset(i)), value);
+                }
+            }
+            if decision.answer.is_some() {
+                let _ = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX);
+            }
+        }
+        self.go(tid, Go::Syscall, 0);
+    }
+
+    /// Calls that are in the kernel at the same time see one another's effects, or do not; nor does the model yet know of those that wait to be settled.
+    fn mark_unsure(&mut self, tid: Tid) {
+        let id = self.tasks.get(&tid).and_then(|t| t.space);
+        let Some((space, traffic)) = id.and_then(|id| self.spaces.get(&id)) else { return };
+        if traffic.flying.len() < 2 && !space.unsettled() {
+            return;
+        }
+        for other in &traffic.flying {
+            if let Some(flight) = self.tasks.get_mut(other).and_then(|t| t.flight.as_mut()) {
+                flight.decision.unsure = true;
+            }
+        }
+    }
+
+    /// What the engine in charge says to a task's call.
+    fn decide(&mut self, tid: Tid) -> Option<Decision> {
+        let charge = self.charge.as_mut()?;
+        let task = self.tasks.get(&tid)?;
+        let flight = task.flight.filter(|f| !f.decoded.call.makes_task() && !f.decoded.stays_out())?;
+        let id = task.space?;
+        // Nothing is decided of a space of which nothing is known.
+        let hidden = self.spaces.get(&id).is_none_or(|(space, _)| space.hidden());
+        let limits = sys::limits(tid).filter(|_| !hidden);
+        let mut asker = Asker {
+            pid: task.tgid,
+            tid,
+            limits,
+            personality: task.personality,
+            x32: flight.x32,
+            filtered: task.filtered,
+            hidden: task.filtered && self.every_call,
+            again: task.again,
+            of: task.tgid,
+            foreign: false,
+        };
+        if flight.decoded.call == Call::ProcessMadvise
+            && let Ok(Some(pid)) = proc::process_of(tid, flight.decoded.args[0] as i32)
+            && let Some(other) = self.tasks.get(&pid).and_then(|t| t.space)
+        {
+            (asker.of, asker.foreign) = (pid, other != id);
+            // The other process runs on meanwhile.
+            if asker.foreign && apply::readable(&self.spaces.get(&id)?.0.model, &flight.decoded) {
+                let (space, _) = self.spaces.get(&other)?;
+                let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &[]);
+                return Some(Decision { unsure: true, ..decision });
+            }
+        }
+        let (space, traffic) = self.spaces.get_mut(&id)?;
+        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
+        let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
+        space.look_at_stacks(&flight.decoded, who, limited, &mut self.journal);
+        let others = traffic.flying.iter().filter(|t| **t != tid);
+        let taken: Vec<(u64, u64)> =
+            others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
+        for _ in 0..LOOKS {
+            let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
+            // No flag of mremap's spares what is there: nothing may be, whatever the model knows.
+            let over = decision.place.filter(|_| flight.decoded.call == Call::Mremap);
+            let Some((start, end)) = over else { return Some(decision) };
+            let mut areas = Vec::new();
+            if space.maps.between(start, end, &mut areas).is_ok() && areas.is_empty() {
+                return Some(decision);
+            }
+            space.learn_at((start, end), who, &mut self.journal);
+            asker.again = true;
+        }
+        None
+    }
+
+    /// A call comes back from the kernel: what the program gets of it. `None`: it will be made once more.
+    pub(super) fn dismiss(&mut self, tid: Tid, result: i64) -> Option<i64> {
+        let Some(task) = self.tasks.get_mut(&tid) else { return Some(result) };
+        task.again = false;
+        let Some(flight) = task.flight else { return Some(result) };
+        for (offset, value) in flight.former.into_iter().flatten() {
+            let _ = sys::set_word(tid, Word::Register(offset), value);
+        }
+        if let Some(answer) = flight.decision.answer {
+            let _ = sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
+            return Some(answer);
+        }
+        // shmat has another word for what is taken.
+        let taken = if flight.decoded.call == Call::Shmat { libc::EINVAL } else { libc::EEXIST };
+        let refused = flight.decision.place.filter(|_| result == -i64::from(taken));
+        if refused.is_some_and(|place| self.make_again(tid, &flight, place)) {
+            return None;
+        }
+        Some(result)
+    }
+
+    /// Something stood in the chosen place that the model did not know of when it was chosen: it is learnt, and the call made anew. False:
+    /// there is nothing, or the task has gone.
+    fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64)) -> bool {
+        let Some(task) = self.tasks.get(&tid) else { return false };
+        let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
+        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
+        space.learn_at((start, end), who, &mut self.journal);
+        if space.model.areas_in(start, end).next().is_none() {
+            return false;
+        }
+        let again = sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
+            sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()
+                && sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), u64::from(flight.decoded.nr)).is_ok()
+        });
+        if again {
+            self.forget_flight(tid);
+            if let Some(task) = self.tasks.get_mut(&tid) {
+                task.again = true;
+            }
+        }
+        again
+    }
+}

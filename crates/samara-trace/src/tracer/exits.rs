@@ -1,0 +1,268 @@
+//! Ends: of calls that are cut off, of tasks, and of the spaces that go with their last task.
+//!
+//! A space can be compared with the kernel's for the last time while a task of it stands at its exit event. Which task is the
+//! last to get there cannot be told from the order: SIGKILL has a thread pass that event unseen, also where it is the end of
+//! the process that kills it. So a task that is not the only one of its space waits there (`Tracer::ending`) until all that
+//! can be heard has been heard. If another will run on, the space does, and the task is let go; if the others stand at their
+//! exit events too, or are past them, the space is compared; if one is still on its way, its report is waited for.
+//!
+//! A task that ends is let go at its exit event, with what it will report: its parent hears of its end as without us.
+//!
+//! - I1: a task waits only while every other one of its space waits too, has passed its exit event, or has to end; and
+//!   not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that the space was not compared is told.
+
+use super::*;
+use crate::os::proc::Fate;
+
+/// How long a task waits at its exit event for others that have to end, in nanoseconds.
+const WAIT_LIMIT_NS: u64 = 2_000_000_000;
+
+/// What becomes of the space of a task that is about to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    /// Another task will use it further.
+    Used,
+    /// Another task was killed and may still change it.
+    Ending,
+    /// No other task will use it any more.
+    Unused,
+}
+
+impl Tracer<'_> {
+    /// A task is about to end; its space is still there.
+    pub(super) fn leaving(&mut self, tid: Tid) {
+        if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
+            // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
+            // preset (ENOSYS) does.
+            let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
+            if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
+                flight.decision.expect = None; // whatever it comes to, nobody will get it
+            }
+            match sys::register(tid, arch::RESULT_OFFSET) {
+                // A filter ended it before the call; its number stands there.
+                Ok(_) if filtered => self.forget_flight(tid),
+                Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
+                Ok(_) => self.forget_flight(tid),
+                Err(_) => self.lose_flight(tid),
+            }
+        }
+        self.pair.end();
+        let users = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?)).map_or(0, |(_, t)| t.users);
+        if users > 1 {
+            self.mark_dying(tid);
+            return self.ending.push((tid, sys::now_ns()));
+        }
+        self.compare(tid);
+        self.let_end(tid);
+    }
+
+    /// The whole process ends with a thread that does not end by `exit`. Exceptions: a seccomp filter may kill one thread by
+    /// SIGSYS, and a program that one thread loads kills the others.
+    fn mark_dying(&mut self, tid: Tid) {
+        let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
+        let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
+        let ends_alone = filtered || exits;
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
+        let loads = |t: &Task| t.tgid == tgid && t.flight.is_some_and(|f| f.decoded.call.execs());
+        if !ends_alone && !self.tasks.values().any(loads) {
+            self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.dying = true);
+        }
+    }
+
+    /// Everything that could be heard was heard: looks at the tasks that wait at their exit events.
+    pub(super) fn end_tasks(&mut self) {
+        let now = sys::now_ns();
+        for (tid, since) in self.ending.clone() {
+            if !self.ending.iter().any(|(t, _)| *t == tid) {
+                continue; // it went with another one
+            }
+            let Some(id) = self.tasks.get(&tid).and_then(|t| t.space) else {
+                self.ending.retain(|(t, _)| *t != tid);
+                continue;
+            };
+            let rest = self.rest(tid, id);
+            if rest == Rest::Ending && now.saturating_sub(since) < WAIT_LIMIT_NS {
+                // A leader that becomes a zombie does not say so: look again.
+                self.signals.tick(HOLD_LIMIT_NS / 2);
+                continue;
+            }
+            if rest == Rest::Unused {
+                self.compare(tid);
+            }
+            let of_space = |(t, _): &(Tid, u64)| self.tasks.get(t).and_then(|t| t.space) == Some(id);
+            let (go, stay): (Vec<_>, _) = std::mem::take(&mut self.ending).into_iter().partition(of_space);
+            self.ending = stay;
+            go.into_iter().for_each(|(tid, _)| self.let_end(tid));
+        }
+    }
+
+    /// What the tasks of the space `id` will do that do not wait with `tid`.
+    fn rest(&mut self, tid: Tid, id: SpaceId) -> Rest {
+        let leader = self.tasks.get(&tid).map_or(tid, |t| t.tgid);
+        let waits: std::collections::HashSet<Tid> = self.ending.iter().map(|(t, _)| *t).collect();
+        let mut others: Vec<Tid> = self
+            .tasks
+            .iter()
+            .filter(|(t, task)| task.space == Some(id) && !waits.contains(t))
+            .map(|(t, _)| *t)
+            .collect();
+        // The leader lives longest, as a rule.
+        others.sort_unstable_by_key(|t| *t != leader);
+        let mut rest = Rest::Unused;
+        for other in others {
+            let Some(task) = self.tasks.get_mut(&other) else { continue };
+            // A thread says so itself when it has ended; its leader does not before all others have.
+            if !task.dying || other == task.tgid {
+                match proc::fate(other) {
+                    Fate::Ended if other == task.tgid => {
+                        // Its report comes last of all: a call that it was killed in is told from now on.
+                        self.lose_flight(other);
+                        continue;
+                    }
+                    Fate::Runs if !task.dying => return Rest::Used,
+                    _ => task.dying = true,
+                }
+            }
+            rest = Rest::Ending;
+        }
+        rest
+    }
+
+    /// Compares the space of a task that stands at its exit event, and that no other task will change any more.
+    fn compare(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get(&tid)
+            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
+        {
+            let now = sys::now_ns();
+            space.finish(Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now }, &mut self.journal);
+        }
+    }
+
+    /// Lets a task go from its exit event, for good: what is left of it is its parent's. While a task is traced, its end is told to
+    /// us first, and a pidfd would tell all others that it has ended before its parent could ask for its status.
+    fn let_end(&mut self, tid: Tid) {
+        self.leave(tid, true);
+        let Some(code) = exit_code(tid).filter(|_| tid != self.root) else {
+            // We are its parent; or it was killed, and a later wait tells.
+            return self.go_on(tid, Go::Cont, 0);
+        };
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
+        let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
+        // The thread that ends last may decide the status of all.
+        let shown = if threaded { proc::exit_status(tgid) } else { None };
+        if let Err(error) = sys::detach(tid) {
+            if !launch::gone(&error) {
+                self.journal.note(format!("a task could not be let go at its end: {error}"));
+            }
+            return self.go_on(tid, Go::Cont, 0);
+        }
+        self.pair.gone(tid);
+        self.end_task(tid, shown.unwrap_or(code));
+    }
+
+    /// Forgets a task of which nothing more will be heard; `status` is that of its process, as far as it is known. With its last
+    /// task the process has ended.
+    fn end_task(&mut self, tid: Tid, status: i32) {
+        let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
+        let left = |(t, task): (&Tid, &Task)| task.tgid == tgid && *t != tid && *t != tgid;
+        let rest = self.tasks.get(&tgid).is_none_or(|t| t.threaded) && self.tasks.iter().any(left);
+        if tid != tgid {
+            self.tasks.remove(&tid);
+        }
+        match self.tasks.get_mut(&tgid) {
+            Some(leader) if tid == tgid || leader.let_go.is_some() => leader.let_go = Some(status),
+            _ => return, // its leader is still to end
+        }
+        if !rest && let Some(leader) = self.tasks.remove(&tgid) {
+            self.process_ended(tgid, status, leader.last_space);
+        }
+    }
+
+    fn process_ended(&mut self, pid: Tid, status: i32, space: SpaceId) {
+        let now = sys::now_ns();
+        let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
+        let mut event = self.journal.blank(EventKind::Exit, space, who);
+        event.result = i64::from(status);
+        self.journal.write(event);
+    }
+
+    /// A call whose end was not seen, because its task was killed and left without a stop.
+    fn lose_flight(&mut self, tid: Tid) {
+        if let Some(task) = self.tasks.get(&tid)
+            && let Some(flight) = task.flight.filter(|f| !f.held && !f.decoded.stays_out())
+            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
+        {
+            space.lost(flight.decoded);
+        }
+        self.forget_flight(tid);
+    }
+
+    /// A call that never ran.
+    pub(super) fn forget_flight(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        task.flight = None;
+        if let Some(id) = task.space
+            && let Some((_, traffic)) = self.spaces.get_mut(&id)
+        {
+            traffic.flying.retain(|t| *t != tid);
+            traffic.held.retain(|t| *t != tid);
+            self.settle_pending(id);
+            self.release(id);
+        }
+    }
+
+    /// A task uses its space no more: it `ends`, or has loaded a program.
+    pub(super) fn leave(&mut self, tid: Tid, ends: bool) {
+        self.forget_flight(tid);
+        let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
+        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return };
+        traffic.users = traffic.users.saturating_sub(1);
+        if traffic.users == 0
+            && let Some((space, _)) = self.spaces.remove(&id)
+        {
+            space.close(ends, &mut self.journal);
+        }
+    }
+
+    /// A task has ended, and passed its exit event unseen: it was killed; or it is the program's first one.
+    pub(super) fn gone(&mut self, tid: Tid, status: i32) {
+        if !self.tasks.contains_key(&tid) {
+            self.early.insert(tid, status);
+            return;
+        }
+        self.ending.retain(|(t, _)| *t != tid);
+        self.pair.gone(tid);
+        self.lose_flight(tid);
+        self.leave(tid, true);
+        let Some(task) = self.tasks.get(&tid) else { return };
+        if task.tgid != tid {
+            let leader = self.tasks.get(&task.tgid).and_then(|t| t.let_go);
+            // Its parent may have taken the process away by now.
+            let shown = leader.and_then(|_| proc::exit_status(task.tgid));
+            let known = leader.filter(|_| !libc::WIFSIGNALED(status)).unwrap_or(status);
+            return self.end_task(tid, shown.unwrap_or(known));
+        }
+        let last_space = task.last_space;
+        self.tasks.remove(&tid);
+        if tid == self.root {
+            self.status = Some(ExitStatus::from_raw(status));
+            self.root_end_ns = sys::now_ns();
+            if last_space == 0 && self.failed.is_none() {
+                let failed = self.started.report().into_iter().find_map(|r| match r {
+                    Report::NoExec(error) => Some(error),
+                    Report::NoFilter(_) => None,
+                });
+                self.failed = failed;
+            }
+            if last_space == 0 {
+                return;
+            }
+        }
+        self.process_ended(tid, status, last_space);
+    }
+}
+
+/// The status with which a task ends that stands at its exit event.
+fn exit_code(tid: Tid) -> Option<i32> {
+    sys::event_message(tid, libc::PTRACE_EVENT_EXIT).ok().map(|code| code as i32)
+}

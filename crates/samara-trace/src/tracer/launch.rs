@@ -1,0 +1,216 @@
+//! Starting the program: finding it, forking it, seizing it, and telling why not. Knows nothing of what follows.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use nix::sys::personality::{self, Persona};
+
+use crate::api::{Options, RecordError};
+use crate::engine::Engine;
+use crate::engine::decide::kernel_map_count;
+use crate::os::sys::{self, Child, Launch, Tid, Waited};
+use crate::tracer::seccomp;
+
+/// The program, seized and about to load itself.
+pub(crate) struct Started {
+    pub(crate) pid: Tid,
+    report: File,
+    paths: Vec<CString>,
+    read: Vec<u8>,
+}
+
+/// What a child said of itself.
+pub(crate) enum Report {
+    /// The filter could not be installed: every call must stop. The errno.
+    NoFilter(i32),
+    /// The program could not be loaded.
+    NoExec(RecordError),
+}
+
+fn c_string(text: OsString) -> Result<CString, RecordError> {
+    CString::new(text.into_vec()).map_err(|e| RecordError::ZeroByte(OsString::from_vec(e.into_vec())))
+}
+
+/// The paths that `execvp` would try, in order.
+fn candidates(program: &OsStr, path: Option<OsString>) -> Vec<OsString> {
+    if program.as_bytes().contains(&b'/') {
+        return vec![program.to_owned()];
+    }
+    let path = path.unwrap_or_else(|| "/bin:/usr/bin".into());
+    let join = |dir: &[u8]| {
+        let mut full = if dir.is_empty() { b".".to_vec() } else { dir.to_vec() };
+        full.push(b'/');
+        full.extend_from_slice(program.as_bytes());
+        OsString::from_vec(full)
+    };
+    path.as_bytes().split(|b| *b == b':').map(join).collect()
+}
+
+/// Forks the child and seizes it; it stands just before loading the program.
+pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
+    if options.program.is_empty() {
+        return Err(RecordError::NotFound(PathBuf::new()));
+    }
+    let paths = candidates(&options.program, std::env::var_os("PATH"));
+    let paths = paths.into_iter().map(c_string).collect::<Result<Vec<_>, _>>()?;
+    let mut argv = vec![c_string(options.program.clone())?];
+    for arg in &options.args {
+        argv.push(c_string(arg.clone())?);
+    }
+    let engine = options.engine.as_ref();
+    if let Some(asked) = engine.and_then(|e| e.max_map_count)
+        && asked > kernel_map_count()
+    {
+        return Err(RecordError::MapCount(asked, kernel_map_count()));
+    }
+    let shown = std::fs::read_link("/proc/self").ok().and_then(|p| p.to_str()?.parse::<u32>().ok());
+    if shown != Some(std::process::id()) {
+        return Err(RecordError::NoProc);
+    }
+    let launch = Launch { paths, argv, filter: options.seccomp.then(seccomp::program) };
+    let forked = match engine.and_then(|e| e.seed) {
+        Some(_) => without_randomisation(|| sys::fork_child(&launch)),
+        None => sys::fork_child(&launch),
+    };
+    let Child { pid, go, report } = forked.map_err(|e| RecordError::System("fork", e))?;
+    if let Err(error) = sys::seize(pid) {
+        drop(go); // the child reads the end of the pipe and leaves
+        while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
+        return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
+    }
+    for (option, resource, bytes) in engine.map(limits).into_iter().flatten() {
+        if let Err(error) = sys::set_limit(pid, resource, bytes) {
+            drop(go); // as above
+            while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
+            return Err(RecordError::System(option, error));
+        }
+    }
+    File::from(go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;
+    Ok(Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() })
+}
+
+/// Runs `fork` so that the child loads its program where nothing is random.
+fn without_randomisation(fork: impl FnOnce() -> io::Result<Child>) -> io::Result<Child> {
+    let before = personality::get()?;
+    personality::set(before | Persona::ADDR_NO_RANDOMIZE)?;
+    let child = fork();
+    let _ = personality::set(before); // it was in force a moment ago
+    child
+}
+
+/// The limits that the engine's settings give the program.
+fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, u32, u64)> {
+    let all = [
+        ("setting RLIMIT_AS above the hard limit", libc::RLIMIT_AS, engine.limit_as),
+        ("setting RLIMIT_DATA above the hard limit", libc::RLIMIT_DATA, engine.limit_data),
+    ];
+    all.into_iter().filter_map(|(option, resource, bytes)| Some((option, resource, bytes?)))
+}
+
+impl Started {
+    /// What the child has to say. Only once it has loaded the program or ended: before that it waits.
+    pub(crate) fn report(&mut self) -> Vec<Report> {
+        let _ = self.report.read_to_end(&mut self.read);
+        let mut out = Vec::new();
+        for message in self.read.chunks_exact(6) {
+            let errno = i32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
+            if message[0] == sys::REPORT_FILTER {
+                out.push(Report::NoFilter(errno));
+                continue;
+            }
+            let path = self.paths.get(usize::from(message[5])).or(self.paths.first());
+            let path = path.map(|p| PathBuf::from(OsStr::from_bytes(p.to_bytes()))).unwrap_or_default();
+            out.push(Report::NoExec(match errno {
+                libc::ENOENT | libc::ENOTDIR if self.paths.len() == 1 => RecordError::NotFound(path),
+                libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {
+                    RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
+                }
+                // A directory of PATH that may not be searched says EACCES too: nobody knows of a program there.
+                libc::EACCES if self.paths.len() > 1 && path.symlink_metadata().is_err() => {
+                    RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
+                }
+                _ => RecordError::NotExecutable(path, errno),
+            }));
+        }
+        self.read.clear();
+        out
+    }
+}
+
+/// Which setting refuses tracing, and how to allow it.
+fn why_refused() -> String {
+    let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    explain(yama.trim(), &status)
+}
+
+fn explain(yama: &str, status: &str) -> String {
+    let field =
+        |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).unwrap_or_default().to_owned();
+    if !matches!(field("TracerPid:").as_str(), "" | "0") {
+        return "this process is itself traced, by strace, a debugger or another samara, and a process has one tracer only".into();
+    }
+    match yama {
+        "3" => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot".into(),
+        "2" => "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may trace. Run as root, or: sysctl kernel.yama.ptrace_scope=1".into(),
+        _ if field("Seccomp:") == "2" => {
+            "a seccomp filter is in force here, as in a container: start it with --cap-add=SYS_PTRACE (docker, podman), \
+             or with a seccomp profile that allows ptrace"
+                .into()
+        }
+        _ => "neither kernel.yama.ptrace_scope nor a seccomp filter explains it: look for a security module's rule (SELinux boolean \
+              deny_ptrace, AppArmor) or a sandbox around this process"
+            .into(),
+    }
+}
+
+/// The program that a process has just loaded, if its mode would give it another user or group and has not.
+pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let exe = format!("/proc/{tid}/exe");
+    let file = std::fs::metadata(&exe).ok()?;
+    // Set-group-ID counts with the group's right to execute only.
+    let both = libc::S_ISGID | libc::S_IXGRP;
+    let (user, group) = (file.mode() & libc::S_ISUID != 0, file.mode() & both == both);
+    if !user && !group {
+        return None;
+    }
+    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    // Real, effective, saved, and that for files.
+    let effective =
+        |name: &str| status.lines().find_map(|l| l.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok();
+    let missed = (user && effective("Uid:") != Some(file.uid())) || (group && effective("Gid:") != Some(file.gid()));
+    missed.then(|| std::fs::read_link(exe).unwrap_or_default())
+}
+
+/// The program that a process has just loaded, if its file would give it capabilities and it has them not.
+pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
+    let exe = format!("/proc/{tid}/exe");
+    let given = permitted(&sys::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;
+    let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let set = |name: &str| u64::from_str_radix(status.lines().find_map(|l| l.strip_prefix(name))?.trim(), 16).ok();
+    // What the bounding set forbids, nobody gets.
+    let missed = given & set("CapBnd:")? & !set("CapPrm:")? != 0;
+    missed.then(|| std::fs::read_link(exe).unwrap_or_default())
+}
+
+/// The capabilities that a file permits: of struct vfs_cap_data, a word of version and flags, then twice {permitted, inheritable}.
+fn permitted(attribute: &[u8]) -> Option<u64> {
+    let (words, _) = attribute.as_chunks::<4>();
+    let word = |i: usize| words.get(i).map(|word| u64::from(u32::from_le_bytes(*word)));
+    Some(word(1)? | word(3).unwrap_or(0) << 32)
+}
+
+/// Errors of `ptrace` that mean no more than: the task has gone.
+pub(crate) fn gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+#[path = "launch_tests.rs"]
+mod tests;

@@ -1,0 +1,574 @@
+//! The wait loop: every stop of every task is seen here, told apart, and answered so that the task goes on as if
+//! nobody watched. It knows which tasks there are and what they are in the middle of; what calls mean is `space`'s.
+//!
+//! - I1: a task is stopped from the moment a wait reports it until `resume`; between the two its space is looked at.
+//! - I2: a task with a `flight` that is not `Held` runs in the kernel, and stands in its space's `flying`.
+//! - I3: every request to a stopped task may find it gone (SIGKILL needs nobody's leave). That is no error: its death
+//!   is reported by a later wait, and its flight is settled at its exit event.
+//! - I4: a space is given up when its last task has passed its exit event (or has been seen dead without one); it is compared
+//!   while one of its tasks stands at that event and no other will use it any more (`exits`).
+//! - I5: stopped tasks are served in turn: none waits for more than one stop of each other task (`turns`).
+//!
+//! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job_control` has us stop too); signals are delivered
+//! unchanged.
+
+mod admit;
+mod affinity;
+mod exits;
+mod job_control;
+mod launch;
+mod new_tasks;
+mod seccomp;
+mod turns;
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use crate::api::{Options, Outcome, RecordError, Sink};
+use crate::arch::{self, Decoded};
+use crate::calls::Call;
+use crate::engine::decide::{Charge, Decision};
+use crate::event::EventKind;
+use crate::journal::{Journal, Lack, Who};
+use crate::os::proc;
+use crate::os::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
+use crate::space::memory::Memory;
+use crate::space::overlap::Flying;
+use crate::space::{Returned, Space, SpaceId};
+use crate::tracer::affinity::{IDLE_NS, Pair};
+use crate::tracer::job_control::{Due, Job};
+use crate::tracer::launch::{Report, Started};
+use new_tasks::{Birth, Undo};
+
+/// How long a task may be held at the entry of a call for the sake of another's, in nanoseconds. A call that takes
+/// longer is treated as one that may block, and the others are let go.
+const HOLD_LIMIT_NS: u64 = 20_000_000;
+
+/// The same for a call that does not sleep: on a busy machine it only waits for a processor, or for us.
+const BUSY_LIMIT_NS: u64 = 1_000_000_000;
+
+/// After so many nanoseconds a stopped task is looked at anew before it is set going: it may have been killed. (To look each time
+/// would cost more than it finds.)
+const LONG_NS: u64 = 20_000;
+
+/// A call that has been entered and has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    decoded: Decoded,
+    entry_ns: u64,
+    /// When it was let into the kernel.
+    go_ns: u64,
+    held: bool,
+    /// Another call of the space was in flight at some moment of this one.
+    overlapped: bool,
+    /// Of a call that makes a task.
+    birth: Option<Birth>,
+    /// It came by the table of x32.
+    x32: bool,
+    /// What the engine in charge said.
+    decision: Decision,
+    /// What stood where something else stands while the call is made.
+    former: [Option<admit::Former>; 2],
+}
+
+impl Flight {
+    /// Others must wait for it: it is in the kernel and short. Where `all`, they wait for any (but not for ever).
+    fn blocks(&self, tid: Tid, now: u64, all: bool) -> bool {
+        let since = now.saturating_sub(self.go_ns);
+        let soon = since < HOLD_LIMIT_NS || (since < BUSY_LIMIT_NS && !proc::sleeps(tid));
+        !self.held && (all || !self.decoded.may_block()) && soon
+    }
+}
+
+#[derive(Debug)]
+struct Task {
+    tgid: Tid,
+    /// `None` before the program is loaded, and after the task has passed its exit event.
+    space: Option<SpaceId>,
+    /// The space it had last, for its end.
+    last_space: SpaceId,
+    flight: Option<Flight>,
+    personality: u32,
+    /// To be put right at its first stop.
+    undo: Option<Undo>,
+    /// It has to end: it, or its process, was killed or ends.
+    dying: bool,
+    /// It has a filter of its own that looks at its calls.
+    filtered: bool,
+    /// Its next call is one that was decided already, and is made anew.
+    again: bool,
+    /// Of a process's first task: the process has had other threads.
+    threaded: bool,
+    /// Of a process's first task: it was let go at its exit event, and other threads of the process were left. Nothing more is heard
+    /// of it. With the status of the process as far as it is known.
+    let_go: Option<i32>,
+}
+
+impl Task {
+    fn new(tgid: Tid, space: Option<SpaceId>, personality: u32) -> Task {
+        Task {
+            tgid,
+            space,
+            last_space: space.unwrap_or(0),
+            flight: None,
+            personality,
+            undo: None,
+            dying: false,
+            filtered: false,
+            again: false,
+            threaded: false,
+            let_go: None,
+        }
+    }
+}
+
+/// The tasks of one space that are in calls.
+#[derive(Debug, Default)]
+struct Traffic {
+    /// Tasks that use the space.
+    users: u32,
+    /// In the kernel.
+    flying: Vec<Tid>,
+    /// Waiting at the entry.
+    held: VecDeque<Tid>,
+}
+
+pub(crate) struct Tracer<'a> {
+    tasks: HashMap<Tid, Task>,
+    /// What tasks reported and is not served yet, in the order in which it came; one report a task.
+    heard: VecDeque<(Tid, i32)>,
+    /// Since when the report is served that is served now.
+    served_ns: u64,
+    /// When all that had stopped had been heard last.
+    collected_ns: u64,
+    /// Tasks that reported themselves before their parent's event did: what they reported last.
+    early: HashMap<Tid, i32>,
+    /// Tasks that stand at their exit events until it is known whether they are the last of their spaces.
+    /// With the time since when.
+    ending: Vec<(Tid, u64)>,
+    spaces: HashMap<SpaceId, (Space, Traffic)>,
+    started: Started,
+    root: Tid,
+    failed: Option<RecordError>,
+    status: Option<ExitStatus>,
+    /// When the root ended.
+    root_end_ns: u64,
+    /// Every call stops (no filter).
+    every_call: bool,
+    query: bool,
+    charge: Option<Charge>,
+    next_space: SpaceId,
+    journal: Journal<'a>,
+    signals: Signals,
+    pair: Pair,
+    job: Job,
+}
+
+/// Runs the program to the end of its last process.
+pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
+    let start_ns = sys::now_ns();
+    let started = launch::start(options)?;
+    sys::raise_file_limit();
+    let root = started.pid;
+    let mut tracer = Tracer {
+        tasks: HashMap::new(),
+        heard: VecDeque::new(),
+        served_ns: start_ns,
+        collected_ns: start_ns,
+        early: HashMap::new(),
+        ending: Vec::new(),
+        spaces: HashMap::new(),
+        started,
+        root,
+        failed: None,
+        status: None,
+        root_end_ns: start_ns,
+        every_call: !options.seccomp,
+        query: options.procmap_query,
+        charge: options.engine.as_ref().map(Charge::new),
+        next_space: 1,
+        journal: Journal::new(sink, start_ns),
+        signals: Signals::install(),
+        pair: Pair::new(),
+        job: Job::default(),
+    };
+    tracer.journal.forgets = options.forgets;
+    if tracer.every_call {
+        tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
+    }
+    let task = Task::new(root, None, 0);
+    tracer.tasks.insert(root, task);
+    tracer.journal.counters.processes = 1;
+    tracer.watch()?;
+    tracer.journal.counters.wall_ns = sys::now_ns() - start_ns;
+    match (tracer.failed, tracer.status) {
+        (Some(error), _) => Err(error),
+        (None, Some(status)) => {
+            let program_ns = tracer.root_end_ns.saturating_sub(start_ns);
+            if let Some(charge) = tracer.charge {
+                charge.notes().into_iter().for_each(|note| tracer.journal.note(note));
+                tracer.journal.counters.decisions = Some(charge.done);
+            }
+            Ok(Outcome { status, program_ns, counters: tracer.journal.finish() })
+        }
+        (None, None) => Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD))),
+    }
+}
+
+impl Tracer<'_> {
+    /// One task changed state.
+    fn changed(&mut self, tid: Tid, status: i32) {
+        self.dispatch(tid, status);
+        if !self.early.is_empty() {
+            self.adopt_orphans();
+        }
+    }
+
+    fn dispatch(&mut self, tid: Tid, status: i32) {
+        let stops = [libc::SIGSTOP, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU].contains(&libc::WSTOPSIG(status));
+        let group_stop = libc::WIFSTOPPED(status) && status >> 16 == libc::PTRACE_EVENT_STOP && stops;
+        if !group_stop {
+            self.job.heard(tid);
+        }
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            return self.gone(tid, status);
+        }
+        if !libc::WIFSTOPPED(status) {
+            return;
+        }
+        if !self.tasks.contains_key(&tid) {
+            self.early.insert(tid, status);
+            return;
+        }
+        if let Some(undo) = self.tasks.get_mut(&tid).and_then(|t| t.undo.take()) {
+            undo.put_back(tid);
+        }
+        let signal = libc::WSTOPSIG(status);
+        match status >> 16 {
+            0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
+            0 => self.resume(tid, signal),
+            libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(tid),
+            event @ (libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
+                self.newborn(tid, event);
+            }
+            libc::PTRACE_EVENT_EXEC => {
+                self.loaded(tid);
+                self.resume(tid, 0);
+            }
+            libc::PTRACE_EVENT_EXIT => self.leaving(tid),
+            libc::PTRACE_EVENT_STOP if group_stop => {
+                // It stays stopped until SIGCONT or death, as without us.
+                self.go(tid, Go::Listen, 0);
+                if self.tasks.get(&tid).is_some_and(|t| t.tgid == self.root) {
+                    self.job.stopped(tid, signal, sys::now_ns());
+                    self.signals.tick(HOLD_LIMIT_NS / 2);
+                }
+            }
+            _ => self.resume(tid, 0),
+        }
+    }
+
+    /// Sets a task going the way its state asks for.
+    fn resume(&mut self, tid: Tid, signal: i32) {
+        let in_call = self.tasks.get(&tid).is_some_and(|t| t.flight.is_some());
+        self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
+    }
+
+    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there: that is heard already, or a later wait
+    /// reports it.
+    fn go(&mut self, tid: Tid, how: Go, signal: i32) {
+        let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
+        let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
+        let long = sys::now_ns().saturating_sub(since) > LONG_NS;
+        let moved = self.heard.iter().any(|(t, _)| *t == tid);
+        if !moved && (!long || sys::event(tid) != Some(libc::PTRACE_EVENT_EXIT)) {
+            self.go_on(tid, how, signal);
+        }
+    }
+
+    fn go_on(&mut self, tid: Tid, how: Go, signal: i32) {
+        if let Err(error) = sys::resume(tid, how, signal)
+            && !launch::gone(&error)
+        {
+            self.journal.note(format!("a task could not be set going: {error}"));
+        }
+    }
+
+    fn syscall_stop(&mut self, tid: Tid) {
+        match sys::syscall_info(tid) {
+            Ok(SyscallInfo::Entry { filter: Some(data), .. })
+                if self.every_call || data != u32::from(seccomp::DATA) =>
+            {
+                // A filter of the program's own left it to a tracer, and it had none without us: ENOSYS.
+                if let Err(error) = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
+                    && !launch::gone(&error)
+                {
+                    self.journal.note(format!("a call that the program's own filter stops was let run: {error}"));
+                }
+                self.resume(tid, 0);
+            }
+            Ok(SyscallInfo::Entry { arch, nr, args, .. }) => self.entry(tid, arch, nr, args),
+            Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
+            // It was killed meanwhile and stands at its exit event, which a later wait reports.
+            Ok(SyscallInfo::None) if self.moved(tid, 0) => {}
+            Ok(SyscallInfo::None) => self.resume(tid, 0),
+            Err(error) => {
+                if !launch::gone(&error) {
+                    self.journal.note(format!("what call a task is in could not be read: {error}"));
+                }
+                self.go(tid, Go::Cont, 0);
+            }
+        }
+    }
+
+    /// A call is about to run.
+    fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6]) {
+        let several = self.tasks.len() > 1;
+        let decoded = arch::decode(arch, nr, args, |at, bytes| sys::read_memory(tid, at, bytes));
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let Some(decoded) = decoded else {
+            task.flight = None;
+            return self.resume(tid, 0);
+        };
+        let (space, tgid) = (task.space, task.tgid);
+        let now = sys::now_ns();
+        if decoded.stays_out() || decoded.call.makes_task() || self.every_call {
+            self.pair.end();
+        } else {
+            let traffic = space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic);
+            let met = traffic.is_some_and(|t| !t.flying.is_empty() || !t.held.is_empty());
+            self.pair.called(tid, tgid, now, several.then_some(met));
+        }
+        if self.pair.bound() {
+            self.signals.tick(IDLE_NS);
+        }
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let mut flight = Flight {
+            decoded,
+            entry_ns: now,
+            go_ns: now,
+            held: false,
+            overlapped: false,
+            birth: None,
+            x32: arch != arch::AUDIT_COMPAT && nr as u32 & arch::X32_BIT != 0,
+            decision: Decision::default(),
+            former: [None; 2],
+        };
+        if decoded.call.makes_task() {
+            flight.birth = new_tasks::prepare(tid, arch, &decoded);
+        }
+        let space = task.space.filter(|_| !decoded.stays_out());
+        let Some(id) = space else {
+            task.flight = Some(flight);
+            return self.resume(tid, 0);
+        };
+        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
+        if traffic.flying.is_empty() && traffic.held.is_empty() {
+            task.flight = Some(flight);
+            traffic.flying.push(tid);
+            return self.admit(tid);
+        }
+        flight.overlapped = true;
+        flight.held = true;
+        task.flight = Some(flight);
+        traffic.held.push_back(tid);
+        let others: Vec<Tid> = traffic.flying.iter().chain(&traffic.held).copied().collect();
+        for other in others {
+            if let Some(flight) = self.tasks.get_mut(&other).and_then(|t| t.flight.as_mut()) {
+                flight.overlapped = true;
+            }
+        }
+        self.release(id);
+    }
+
+    /// Lets held tasks into the kernel, in the order of their coming, as far as nobody stands in their way.
+    fn release(&mut self, id: SpaceId) {
+        let now = sys::now_ns();
+        let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
+        let mut go = Vec::new();
+        while let Some(tid) = traffic.held.front().copied() {
+            // It was killed where it stood, and its end is to be served.
+            if self.heard.iter().any(|(t, _)| *t == tid) {
+                traffic.held.pop_front();
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.flight = None;
+                }
+                continue;
+            }
+            let all = space.unsettled();
+            let blocked =
+                |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all));
+            if traffic.flying.iter().any(blocked) {
+                break;
+            }
+            traffic.held.pop_front();
+            traffic.flying.push(tid);
+            if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
+                flight.held = false;
+                flight.go_ns = now;
+            }
+            go.push(tid);
+        }
+        if !traffic.held.is_empty() && !self.pair.bound() {
+            self.signals.tick(HOLD_LIMIT_NS / 2);
+        }
+        go.into_iter().for_each(|tid| self.admit(tid));
+    }
+
+    /// A call has returned, or has been cut off.
+    fn returned(&mut self, tid: Tid, result: i64) {
+        if let Some(birth) = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).and_then(|f| f.birth) {
+            birth.undo(tid);
+        }
+        if let Some(result) = self.dismiss(tid, result) {
+            self.settle(tid, result);
+        }
+        self.resume(tid, 0);
+    }
+
+    /// Takes a task's call out of the air and has its space account for it.
+    fn settle(&mut self, tid: Tid, result: i64) {
+        /// ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call has done nothing and will be entered anew.
+        const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let Some(flight) = task.flight.take() else { return };
+        let result = flight.decoded.widen(result);
+        if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
+            task.personality = flight.decoded.args[0] as u32;
+        }
+        if flight.decoded.call == Call::Ptrace && result == -i64::from(libc::EPERM) {
+            // PTRACE_TRACEME is about the caller, which we trace.
+            let of = if flight.decoded.args[0] == 0 { tid } else { flight.decoded.args[1] as Tid };
+            if self.tasks.contains_key(&of) {
+                self.journal.lacks(Lack::Tracing, proc::name(tid));
+            }
+        }
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
+        if flight.decoded.call == Call::Filter
+            && result >= 0
+            && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
+        {
+            let tgid = task.tgid;
+            self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.filtered = true);
+        }
+        let Some(task) = self.tasks.get(&tid) else { return };
+        let Some(id) = task.space else { return };
+        let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
+        traffic.flying.retain(|t| *t != tid);
+        traffic.held.retain(|t| *t != tid);
+        if !flight.decoded.stays_out()
+            && !flight.decoded.call.makes_task()
+            && !RESTARTS.contains(&result)
+            && !flight.held
+        {
+            let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
+            let mut call = Returned {
+                decoded: flight.decoded,
+                result,
+                who,
+                overlapped: flight.overlapped,
+                memory: Memory::now(tid),
+                go_ns: flight.go_ns,
+                unsure: false,
+                personality: task.personality,
+                cause: flight.decision.cause,
+            };
+            let before = self.charge.as_ref().map_or(0, |charge| charge.done.unsure);
+            let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));
+            call.unsure = self.charge.as_ref().is_some_and(|charge| charge.done.unsure > before);
+            space.returned(call, &flying(&self.tasks, traffic), &mut self.journal);
+            if let Some(how) = verdict {
+                space.tell_verdict(who, how, &mut self.journal);
+            }
+        }
+        self.settle_pending(id);
+        if self.spaces.get(&id).is_some_and(|(_, traffic)| !traffic.held.is_empty()) {
+            self.release(id);
+        }
+    }
+
+    /// Fewer calls are in the kernel than before: settles those that waited for them.
+    fn settle_pending(&mut self, id: SpaceId) {
+        if let Some((space, traffic)) = self.spaces.get_mut(&id).filter(|(space, _)| space.unsettled()) {
+            space.settle_pending(&flying(&self.tasks, traffic), &mut self.journal);
+        }
+    }
+
+    /// A task loaded a program. `tid` is the process's id now, whichever thread it was that called.
+    fn loaded(&mut self, tid: Tid) {
+        // Where it was killed meanwhile: the one of which a load is known to be under way.
+        let loads = |(t, task): (&Tid, &Task)| {
+            (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
+        };
+        let former = sys::event_message(tid, libc::PTRACE_EVENT_EXEC).map(|t| t as Tid);
+        let former = former.unwrap_or_else(|_| self.tasks.iter().find_map(loads).unwrap_or(tid));
+        let now = sys::now_ns();
+        if former != tid
+            && let Some(caller) = self.tasks.remove(&former)
+        {
+            // The leader has gone and the caller has taken its id.
+            self.leave(tid, false);
+            self.ending.retain(|(t, _)| *t != tid);
+            self.tasks.insert(tid, caller);
+        }
+        // Asked before the program's first instruction: a kernel that does not tell is of no use.
+        if self.tasks.get(&tid).is_some_and(|task| tid == self.root && task.last_space == 0)
+            && let Err(error) = sys::syscall_info(tid)
+            && !launch::gone(&error)
+        {
+            self.failed = Some(RecordError::KernelTooOld(error));
+            return sys::kill(tid, libc::SIGKILL);
+        }
+        if tid == self.root
+            && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
+        {
+            self.every_call = true;
+            // A filter from before: it answers after us.
+            let filtered = proc::is_filtered();
+            self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
+            let error = io::Error::from_raw_os_error(errno);
+            self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
+        }
+        if let Some(path) = launch::set_id(tid) {
+            self.journal.lacks(Lack::SetId, path.display().to_string());
+        } else if let Some(path) = launch::file_caps(tid) {
+            self.journal.lacks(Lack::FileCaps, path.display().to_string());
+        }
+        let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
+        let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
+        let mdwe =
+            before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
+        let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
+        self.leave(tid, false);
+        let id = self.next_space;
+        self.next_space += 1;
+        let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
+        let mut space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
+        let personality = proc::personality(tid);
+        space.model.merge_pages(merges_pages);
+        if let Some(charge) = &mut self.charge {
+            space.bases = charge.bases(tid, personality, &space.model);
+            let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none
+        }
+        self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.space = Some(id);
+            task.last_space = id;
+            task.flight = None;
+            task.dying = false;
+            task.personality = personality;
+        }
+    }
+}
+
+/// The calls of a space that are in the kernel.
+fn flying(tasks: &HashMap<Tid, Task>, traffic: &Traffic) -> Vec<Flying> {
+    let one = |tid: &Tid| {
+        let flight = tasks.get(tid)?.flight.as_ref()?;
+        Some(Flying { tid: *tid, decoded: flight.decoded, place: flight.decision.place })
+    };
+    traffic.flying.iter().filter_map(one).collect()
+}

@@ -1,0 +1,158 @@
+//! New tasks: which ask to be left alone and are not, whose they are, and which space they use.
+//!
+//! A child made with CLONE_UNTRACED would keep the filter and have nobody to answer it, so its calls would fail. The flag is
+//! taken out while the call runs, and put back before either task can look.
+
+use super::*;
+
+/// What is known of a new task before it is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Birth {
+    /// The clone flags, if they could be read.
+    flags: Option<u64>,
+    /// What was changed for the call, in the caller and in its copy.
+    undo: Option<Undo>,
+}
+
+impl Birth {
+    /// Puts back what was changed, in the caller.
+    pub(super) fn undo(&self, tid: Tid) {
+        if let Some(undo) = self.undo {
+            undo.put_back(tid);
+        }
+    }
+}
+
+/// A word that was changed, and what it was.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo(Word, u64);
+
+impl Undo {
+    pub(super) fn put_back(self, tid: Tid) {
+        let _ = sys::set_word(tid, self.0, self.1); // it may have gone
+    }
+}
+
+/// Reads the flags of a call that makes a task, at its entry, and takes CLONE_UNTRACED out.
+pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Birth> {
+    let (flags, at) = match decoded.call {
+        Call::Clone => (decoded.args[0], Word::Register(arch::first_argument(arch))),
+        Call::Clone3 => {
+            let mut word = [0u8; 8];
+            if !sys::read_memory(tid, decoded.args[0], &mut word) {
+                return Some(Birth { flags: None, undo: None });
+            }
+            (u64::from_ne_bytes(word), Word::Memory(decoded.args[0]))
+        }
+        Call::Vfork => return Some(Birth { flags: Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64), undo: None }),
+        _ => return Some(Birth { flags: Some(0), undo: None }),
+    };
+    let untraced = libc::CLONE_UNTRACED as u64;
+    let changed = flags & untraced != 0 && sys::set_word(tid, at, flags & !untraced).is_ok();
+    Some(Birth { flags: Some(flags), undo: changed.then_some(Undo(at, flags)) })
+}
+
+impl Tracer<'_> {
+    /// A task made another one.
+    pub(super) fn newborn(&mut self, tid: Tid, event: i32) {
+        let child = match sys::event_message(tid, event) {
+            Ok(child) => child as Tid,
+            // It was killed: its end is reported, and the child is taken in as an orphan.
+            Err(error) if launch::gone(&error) => return,
+            Err(_) => return self.go(tid, Go::Cont, 0),
+        };
+        let now = sys::now_ns();
+        let Some(parent) = self.tasks.get_mut(&tid) else { return };
+        let flight = parent.flight.take();
+        let birth = flight.as_ref().and_then(|f| f.birth);
+        if let Some(birth) = birth {
+            birth.undo(tid);
+        }
+        let (parent_tgid, parent_space, personality) = (parent.tgid, parent.space, parent.personality);
+        let (thread, shares) = match birth.and_then(|b| b.flags) {
+            Some(flags) => (flags & libc::CLONE_THREAD as u64 != 0, flags & libc::CLONE_VM as u64 != 0),
+            None => {
+                let thread = proc::thread_group(child) == Some(parent_tgid);
+                (thread, thread)
+            }
+        };
+        let tgid = if thread { parent_tgid } else { child };
+        let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
+        let mut space = None;
+        if let Some(id) = parent_space
+            && let Some((of_parent, traffic)) = self.spaces.get_mut(&id)
+        {
+            traffic.flying.retain(|t| *t != tid);
+            let who = Who { pid: child, tid: child, entry_ns, exit_ns: now };
+            if shares {
+                traffic.users += 1;
+                space = Some(id);
+                if !thread {
+                    let mut event = self.journal.blank(EventKind::Share, id, who);
+                    event.args[0] = id;
+                    event.args[1] = parent_tgid as u64;
+                    self.journal.write(event);
+                }
+            } else {
+                // Others that were let go for its length may have returned by now.
+                let quiet = traffic.flying.is_empty() && flight.is_none_or(|f| !f.overlapped);
+                let new = of_parent.fork(self.next_space, who, quiet, &mut self.journal);
+                space = Some(self.next_space);
+                self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));
+                self.next_space += 1;
+            }
+            self.release(id);
+        }
+        if !thread {
+            self.journal.counters.processes += 1;
+        } else if let Some(leader) = self.tasks.get_mut(&tgid) {
+            leader.threaded = true;
+        }
+        let undo = birth.and_then(|b| b.undo);
+        let last_space = space.unwrap_or(0);
+        let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
+        let filtered = self.tasks.get(&tid).is_some_and(|t| t.filtered);
+        let task = Task { undo, dying, filtered, last_space, ..Task::new(tgid, space, personality) };
+        self.tasks.insert(child, task);
+        self.resume(tid, 0);
+        // Else its first stop comes by a later wait.
+        if let Some(status) = self.early.remove(&child) {
+            self.dispatch(child, status);
+        }
+    }
+
+    /// Takes in tasks whose parent was killed before it could report them. Looked for after every change: a task of a
+    /// process that is being killed may be waiting for us at its exit event, and all the others for it.
+    pub(super) fn adopt_orphans(&mut self) {
+        let making = |t: &Task| t.flight.is_some_and(|f| f.decoded.call.makes_task());
+        if self.tasks.values().any(making) {
+            return; // the report may still come
+        }
+        for (tid, status) in std::mem::take(&mut self.early) {
+            if !libc::WIFSTOPPED(status) {
+                continue;
+            }
+            let tgid = proc::thread_group(tid).unwrap_or(tid);
+            let now = sys::now_ns();
+            let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
+            // A thread of a process that is being killed will not run again, but it must be let end: it gets no space.
+            let mut id = None;
+            if tgid == tid {
+                let mut space = Space::orphan(self.next_space, who, self.query, &mut self.journal);
+                if let Some(charge) = &mut self.charge {
+                    space.bases = charge.bases(tid, proc::personality(tid), &space.model);
+                }
+                self.spaces.insert(self.next_space, (space, Traffic { users: 1, ..Traffic::default() }));
+                id = Some(self.next_space);
+                self.next_space += 1;
+                self.journal.counters.processes += 1;
+            } else if let Some(leader) = self.tasks.get_mut(&tgid) {
+                leader.threaded = true;
+            }
+            let last_space = id.unwrap_or(0);
+            let task = Task { last_space, ..Task::new(tgid, id, 0) };
+            self.tasks.insert(tid, task);
+            self.dispatch(tid, status);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Turns: what tasks report is collected first, and served in the order in which it came.
+//!
+//! Asked for any task, the kernel names the youngest that has stopped. One that stops all the time would be served for ever, and
+//! older ones never. So the reports of all that have stopped are collected, and served one after the other, before the next are
+//! collected. A lone task is waited for at once.
+//!
+//! - T1: a task has one report in `heard`. A second one says that the task has left the stop which the first one told of: it was
+//!   killed, or another thread took its id by loading a program.
+//! - T2: what was asked of the recorder, and time limits, are looked at once a round, however busy the tasks are.
+
+use super::*;
+
+/// The stop at a call's entry or return, as PTRACE_O_TRACESYSGOOD marks it.
+const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
+
+impl Tracer<'_> {
+    /// Serves all tasks until the last one has ended.
+    pub(super) fn watch(&mut self) -> Result<(), RecordError> {
+        // All that could be heard was heard, and `ending` looked at.
+        let mut looked = false;
+        loop {
+            if self.signals.waiting() {
+                self.interrupted();
+            }
+            // Children that the recording thread had before are none of ours: it does not wait for their ends.
+            let last = self.tasks.is_empty() && self.early.is_empty();
+            let ends = !self.ending.is_empty();
+            let pause = self.signals.pause();
+            let collects = last || ends || pause.is_some();
+            let mut found = if collects { self.collect()? } else { Waited::NotYet };
+            if self.heard.is_empty() && matches!(found, Waited::NotYet) {
+                if ends && !looked {
+                    self.end_tasks();
+                    looked = true;
+                    continue;
+                }
+                if last && proc::traces_any() {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                    continue;
+                }
+                if last {
+                    return Ok(());
+                }
+                found = match pause {
+                    Some(pause) => {
+                        std::thread::sleep(pause);
+                        Waited::Nothing
+                    }
+                    None => wait(true)?,
+                };
+            }
+            looked = false;
+            if let Waited::Task(tid, status) = found {
+                self.hear(tid, status);
+                found = if self.several() { self.collect()? } else { Waited::NotYet };
+            }
+            match found {
+                Waited::Task(..) => {}
+                Waited::Nothing => self.interrupted(),
+                Waited::NoChild if self.heard.is_empty() => return Ok(()),
+                Waited::NoChild | Waited::NotYet => {}
+            }
+            self.serve();
+            if ends {
+                self.end_tasks();
+            }
+        }
+    }
+
+    /// Whether more than one task may report something. Those that are held at the entry of a call stand still.
+    fn several(&self) -> bool {
+        let mut spaces = self.spaces.values();
+        let only = spaces.next().filter(|_| spaces.next().is_none());
+        let held = only.map_or(0, |(_, traffic)| traffic.held.len());
+        self.tasks.len() + self.early.len() > held + 1
+    }
+
+    /// Collects the reports of all tasks that have stopped.
+    fn collect(&mut self) -> Result<Waited, RecordError> {
+        loop {
+            match wait(false)? {
+                Waited::Task(tid, status) => self.hear(tid, status),
+                Waited::Nothing => {}
+                end => {
+                    self.collected_ns = sys::now_ns();
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    /// Takes a report in (T1).
+    fn hear(&mut self, tid: Tid, status: i32) {
+        let after =
+            !libc::WIFSTOPPED(status) || [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&(status >> 16));
+        if after
+            && let Some(at) = self.heard.iter().position(|(t, _)| *t == tid)
+            && let Some((_, former)) = self.heard.remove(at)
+        {
+            self.overtaken(tid, former);
+        }
+        self.heard.push_back((tid, status));
+    }
+
+    /// Serves what was collected.
+    fn serve(&mut self) {
+        let mut waited = false;
+        while let Some((tid, status)) = self.heard.pop_front() {
+            // A stop at a call shows by itself whether it lasts.
+            let call =
+                matches!((status >> 16, libc::WSTOPSIG(status)), (libc::PTRACE_EVENT_SECCOMP, _) | (0, CALL_STOP));
+            self.served_ns = sys::now_ns();
+            if waited && libc::WIFSTOPPED(status) && !call && self.moved(tid, status >> 16) {
+                self.overtaken(tid, status);
+            } else {
+                self.changed(tid, status);
+            }
+            waited = true;
+        }
+    }
+
+    /// A task was killed, or its id taken over, before its report was served. Of what it told, all but a program that it loaded
+    /// is known otherwise, or of no more use.
+    fn overtaken(&mut self, tid: Tid, status: i32) {
+        if libc::WIFSTOPPED(status) && status >> 16 == libc::PTRACE_EVENT_EXEC && self.tasks.contains_key(&tid) {
+            self.loaded(tid);
+        }
+    }
+
+    /// Whether a task that reported `event` stands at its exit event by now, or is another thread that has loaded a program: a later wait
+    /// reports it.
+    pub(super) fn moved(&self, tid: Tid, event: i32) -> bool {
+        sys::event(tid)
+            .is_some_and(|now| now != event && [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&now))
+    }
+
+    /// A signal of ours interrupted the wait: the timer, or someone who wants something of the recorder.
+    fn interrupted(&mut self) {
+        let asked = self.signals.asked();
+        if let Some(signal) = asked.end {
+            if self.tasks.contains_key(&self.root) && self.status.is_none() {
+                sys::kill(self.root, signal);
+            } else {
+                // Only daemons are left. Without us their memory calls would fail, so they end with the recording.
+                self.journal
+                    .note(format!("signal {signal} ended the recording, and with it the processes that were left"));
+                self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
+            }
+        }
+        if asked.continued {
+            self.job.continued(sys::now_ns());
+        }
+        self.job_control();
+        let waiting: Vec<SpaceId> =
+            self.spaces.iter().filter(|(_, (_, t))| !t.held.is_empty()).map(|(id, _)| *id).collect();
+        self.pair.tick();
+        let idle = waiting.is_empty() && self.ending.is_empty() && !self.job.waits();
+        self.signals.tick(match (self.pair.bound(), idle) {
+            (true, _) => IDLE_NS,
+            (false, false) => HOLD_LIMIT_NS / 2,
+            (false, true) => 0,
+        });
+        waiting.into_iter().for_each(|id| self.release(id));
+    }
+
+    /// Stops with the program, and continues it when continued.
+    fn job_control(&mut self) {
+        let Some((tid, due)) = self.job.due(sys::now_ns()) else { return };
+        match due {
+            Due::Stop(signal) if sys::is_job() => {
+                let mut news = None;
+                sys::stop_self(signal, || {
+                    news = sys::wait_for(tid, false).ok();
+                    !matches!(news, Some(Waited::Task(..)))
+                });
+                if let Some(Waited::Task(tid, status)) = news {
+                    self.changed(tid, status);
+                }
+            }
+            Due::Stop(_) => {}
+            Due::Continue => sys::kill(self.root, libc::SIGCONT),
+        }
+    }
+}
+
+fn wait(block: bool) -> Result<Waited, RecordError> {
+    sys::wait_any(block).map_err(|e| RecordError::System("wait", e))
+}
