@@ -89,36 +89,39 @@ pub mod linux;
 
 mod area;
 mod calls;
+mod errno;
 mod proc;
 mod space;
 
+pub use area::advice::Advice;
 pub use area::extras::Extras;
 pub use area::flags::{Flags, Letters, MapFlags, Prot};
+pub use area::huge_places::{HugePlaces, SharedHuge};
+pub use area::page_size::PageSize;
 pub use area::reasons::{Reason, Reasons};
 pub use area::{Anon, AnonId, Area, Backing, FileId, Label, Object, Policy, Uffd};
 pub use calls::fault::{Access, Fault, Refused};
-pub use calls::madvise::Advice;
 pub use calls::mincore::Incore;
 pub use calls::mlock::LockKind;
 pub use calls::mmap::{FileMode, MapRequest};
 pub use calls::mremap::{RemapFlags, RemapMode, RemapRequest};
 pub use calls::msync::SyncFlags;
 pub use calls::shm::{Segment, ShmFlags};
+pub use errno::Errno;
 pub use proc::maps::Line;
 pub use proc::name::Name;
 pub use proc::procmap_query::{Answer, Query, QueryFlags};
 pub use proc::smaps::{Smaps, Usage};
 pub use space::check::Violation;
-pub use space::errno::{Errno, Error};
+pub use space::error::Error;
 pub use space::features::Features;
-pub use space::huge_places::{HugePlaces, SharedHuge};
 pub use space::learn::NotLearnable;
 pub use space::limits::{Caps, Counters, Limit, Limits, Overcommit};
 pub use space::mdwe::Mdwe;
 pub use space::personality::Personality;
 pub use space::place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use space::plan::{FlagChange, Plan, Step, StepKind};
-pub use space::{AddressSpace, Config, ImportError, Layout, PageSize, Placed, Touches};
+pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

@@ -18,23 +18,25 @@
 //! assert!(linux::call(&mut space, &mut NoFiles, &mut Linux, 0, [0; 6]).is_none()); // read(2) is not this module's
 //! ```
 
+use crate::area::advice::Advice;
 use crate::area::flags::{MapFlags, Prot};
+use crate::area::huge_places::HugePlaces;
+use crate::area::page_size::PageSize;
 use crate::area::{Backing, Policy};
-use crate::calls::madvise::Advice;
 use crate::calls::mlock::LockKind;
 use crate::calls::mmap::{FileMode, MapRequest};
 use crate::calls::mremap::RemapFlags;
 use crate::calls::msync::SyncFlags;
 use crate::calls::process_madvise;
 use crate::calls::shm::{Segment, ShmFlags};
-use crate::space::errno::{Errno, Error};
-use crate::space::huge_places::HugePlaces;
+use crate::errno::Errno;
+use crate::space::AddressSpace;
+use crate::space::error::Error;
 use crate::space::limits::Caps;
 use crate::space::mdwe::Mdwe;
 use crate::space::personality::Personality;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
-use crate::space::{AddressSpace, PageSize};
 use alloc::vec::Vec;
 
 /// `mmap`.

@@ -23,8 +23,8 @@
 //!
 //! Unless a model says that its threads run ([`model::threads`]), every word is plain.
 
+use crate::node::PUBLISHED;
 use crate::node::Raw;
-use crate::tree::cow::PUBLISHED;
 use core::alloc::Layout;
 use core::fmt;
 use core::mem;

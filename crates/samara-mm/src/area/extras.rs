@@ -5,12 +5,10 @@
 //!     it needs before it changes anything, at once, and none is swept while it holds an area outside of both.
 //! I2. An edit that leaves extras as they were leaves the area its place: areas of which nothing changes stay equal. Equal extras may have two places all the same.
 
-use crate::area::{Area, Policy, Uffd};
-use crate::space::AddressSpace;
-use crate::space::errno::Errno;
+use crate::area::{Policy, Uffd};
+use crate::errno::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use samara::Span;
 
 /// What only few areas have.
 ///
@@ -116,8 +114,18 @@ impl Table {
         }
     }
 
+    /// Whether it is time to sweep: no place is free, and many are used.
+    pub(crate) fn is_full(&self) -> bool {
+        self.free == 0 && self.slots.len() >= self.room.max(FEW)
+    }
+
+    /// Begins an edit: what the last one made is forgotten.
+    pub(crate) fn begin_edit(&mut self) {
+        self.edit += 1;
+    }
+
     /// Has `edit`, the last one that was begun, make of the extras at `at` what [`Table::derived`] gives. What it makes, it leaves as it is.
-    fn derive(&mut self, at: u32, edit: &impl Fn(&mut Extras)) -> Result<(), Errno> {
+    pub(crate) fn derive(&mut self, at: u32, edit: &impl Fn(&mut Extras)) -> Result<(), Errno> {
         if self.made(at).edit != self.edit {
             let made = Made { edit: self.edit, at: self.edited(at, edit)? };
             *self.made(at) = made;
@@ -132,14 +140,15 @@ impl Table {
         if made.edit == self.edit { made.at } else { at }
     }
 
-    fn mark(&mut self, at: u32) {
+    /// Keeps the extras at `at` in the next sweep.
+    pub(crate) fn mark(&mut self, at: u32) {
         if let Some(slot) = self.slots.get_mut((at as usize).wrapping_sub(1)) {
             slot.state = MARKED;
         }
     }
 
     /// Frees what is not marked. Sweeps again when there is twice as much, or a part of `areas`, so that a sweep costs O(1) for each place.
-    fn sweep(&mut self, areas: usize) {
+    pub(crate) fn sweep(&mut self, areas: usize) {
         let mut used = 0;
         self.free = 0;
         for (slot, at) in self.slots.iter_mut().zip(1..) {
@@ -167,38 +176,6 @@ impl Table {
         slots.try_reserve_exact(self.slots.len()).map_err(|_| Errno::ENOMEM)?;
         slots.extend_from_slice(&self.slots);
         Ok(Table { slots, ..*self })
-    }
-}
-
-impl<B> AddressSpace<B> {
-    /// Begins a call that makes places: sweeps, if it is time.
-    pub(crate) fn sweep_extras(&mut self) {
-        if self.extras.free != 0 || self.extras.slots.len() < self.extras.room.max(FEW) {
-            return;
-        }
-        self.areas.iter().for_each(|(_, a)| self.extras.mark(a.extra));
-        self.seams.iter().for_each(|s| [&s.left, &s.right].into_iter().for_each(|a| self.extras.mark(a.extra)));
-        self.extras.sweep(self.areas.len());
-    }
-
-    /// Makes places for what `edit` makes of the extras of all areas in `ranges` (first and last address): [`AddressSpace::with_derived`] then gives an area its own. To
-    /// do it twice is to do it once.
-    pub(crate) fn derive_extras(&mut self, ranges: &[(u64, u64)], edit: impl Fn(&mut Extras)) -> Result<(), Errno> {
-        self.sweep_extras();
-        self.extras.edit += 1;
-        let (areas, table) = (&self.areas, &mut self.extras);
-        let mut within = ranges.iter().flat_map(|(first, last)| areas.range(Span::new(*first, *last)));
-        within.try_for_each(|(_, a)| table.derive(a.extra, &edit))
-    }
-
-    /// The area with what the last edit made of its extras.
-    pub(crate) fn with_derived(&self, a: &Area<B>) -> Area<B>
-    where
-        B: Clone,
-    {
-        let mut new = a.clone();
-        new.extra = self.extras.derived(a.extra);
-        new
     }
 }
 

@@ -4,16 +4,18 @@
 //!     offset is kept as a bias (page offset minus page number), which is the same for every page of it.
 //! I2. An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
 
+pub(crate) mod advice;
 pub(crate) mod extras;
 pub(crate) mod flags;
+pub(crate) mod huge_places;
 pub(crate) mod merge;
+pub(crate) mod page_size;
 pub(crate) mod reasons;
 pub(crate) mod special;
 
 use crate::area::flags::{Flags, MapFlags};
-use crate::space::PageSize;
-use crate::space::huge_places::HugePlaces;
-use crate::space::secret::is_secret;
+use crate::area::huge_places::HugePlaces;
+use crate::area::page_size::PageSize;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
@@ -414,6 +416,21 @@ pub(crate) fn flags_of(map: MapFlags) -> Flags {
         (MapFlags::STACK, Flags::NOHUGEPAGE),
     ];
     pairs.iter().filter(|(m, _)| map.contains(*m)).fold(Flags::empty(), |f, (_, v)| f | *v)
+}
+
+/// Whether an area is secret memory: locked for good, unless a fork or MREMAP_DONTUNMAP took its lock away, and nobody brings its pages in.
+pub(crate) fn is_secret<B: Backing>(area: &Area<B>) -> bool {
+    matches!(&area.object, Object::File(backing) if backing.is_secret())
+}
+
+/// Whether it shows a segment. Linux counts such areas, and so does not let one of them go up in another.
+pub(crate) fn is_segment<B: Backing>(area: &Area<B>) -> bool {
+    matches!(&area.object, Object::File(backing) if backing.is_segment())
+}
+
+/// Whether its pages may be merged with equal ones (KSM).
+pub(crate) fn mergeable<B>(a: &Area<B>) -> bool {
+    a.is_private() && !a.is_special() && !a.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use crate::area::flags::{Flags, Prot};
 use crate::area::{Area, Backing, Object};
+use crate::errno::Errno;
 use crate::space::edit::{Around, Side, Store, side};
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};

@@ -1,10 +1,10 @@
 //! fork: the child's space.
 
+use crate::area::advice::Advice;
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
 use crate::area::{Anon, Area, Backing};
-use crate::calls::madvise::Advice;
-use crate::space::errno::Errno;
+use crate::errno::Errno;
 use crate::space::limits::{Counters, Overcommit};
 use crate::space::plan::{FlagChange, Plan, StepKind};
 use crate::space::{AddressSpace, Touches};

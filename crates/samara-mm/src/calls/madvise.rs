@@ -1,95 +1,15 @@
 //! madvise: the advice that changes flags, and of the rest what concerns areas (errors, touches).
 
+use crate::area::advice::Advice;
 use crate::area::flags::Flags;
-use crate::area::{Anon, Area, Backing, Object};
+use crate::area::is_secret;
+use crate::area::{Anon, Area, Backing, Object, mergeable};
+use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::plan::{FlagChange, Plan, StepKind};
-use crate::space::secret::is_secret;
-
-/// Advice, by Linux's numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-#[repr(u32)]
-#[allow(missing_docs)] // Each is the MADV_ constant of its name; madvise(2) says what it does.
-pub enum Advice {
-    Normal = 0,
-    Random = 1,
-    Sequential = 2,
-    WillNeed = 3,
-    DontNeed = 4,
-    Free = 8,
-    Remove = 9,
-    DontFork = 10,
-    DoFork = 11,
-    Mergeable = 12,
-    Unmergeable = 13,
-    HugePage = 14,
-    NoHugePage = 15,
-    DontDump = 16,
-    DoDump = 17,
-    WipeOnFork = 18,
-    KeepOnFork = 19,
-    Cold = 20,
-    PageOut = 21,
-    PopulateRead = 22,
-    PopulateWrite = 23,
-    DontNeedLocked = 24,
-    Collapse = 25,
-    GuardInstall = 102,
-    GuardRemove = 103,
-}
-
-impl Advice {
-    /// All that this crate knows.
-    pub const ALL: [Advice; 25] = {
-        use Advice::*;
-        [
-            Normal,
-            Random,
-            Sequential,
-            WillNeed,
-            DontNeed,
-            Free,
-            Remove,
-            DontFork,
-            DoFork,
-            Mergeable,
-            Unmergeable,
-            HugePage,
-            NoHugePage,
-            DontDump,
-            DoDump,
-            WipeOnFork,
-            KeepOnFork,
-            Cold,
-            PageOut,
-            PopulateRead,
-            PopulateWrite,
-            DontNeedLocked,
-            Collapse,
-            GuardInstall,
-            GuardRemove,
-        ]
-    };
-
-    /// The advice of this number; `None` for one that this crate does not know (`madvise` says EINVAL to most of those).
-    pub fn from_raw(raw: u32) -> Option<Advice> {
-        Advice::ALL.into_iter().find(|a| *a as u32 == raw)
-    }
-
-    /// Advice that throws pages away: refused on sealed memory that is not writable.
-    fn discards(self) -> bool {
-        use Advice::*;
-        matches!(self, DontNeed | DontNeedLocked | Free | Remove | DontFork | WipeOnFork | GuardInstall)
-    }
-
-    fn populates(self) -> bool {
-        matches!(self, Advice::PopulateRead | Advice::PopulateWrite)
-    }
-}
 
 impl<B: Backing> AddressSpace<B> {
     /// Advises on `[start, start + len)`. The plan tells what was thrown away ([`StepKind::Discarded`]), also that of an error.
@@ -271,8 +191,4 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
     let mut new = a.clone();
     new.flags = a.flags.difference(off) | on;
     Ok(Some(new))
-}
-
-pub(crate) fn mergeable<B>(a: &Area<B>) -> bool {
-    a.is_private() && !a.is_special() && !a.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
 }

@@ -1,9 +1,10 @@
 //! mbind and PR_SET_VMA_ANON_NAME: attributes that only keep areas apart.
 
 use crate::area::{Backing, Object, Policy};
+use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::plan::Plan;
 use alloc::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! mincore: how much of its vector is filled. Which pages are in memory, whoever has the pages knows.
 
 use crate::area::Backing;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::errno::Errno;
 
 /// What `mincore` fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,15 +1,18 @@
 //! mmap: a new area at a place that the caller has decided, over what is there or not.
 
 use crate::area::flags::{Flags, MapFlags, Prot};
+use crate::area::is_secret;
+use crate::area::page_size::PageSize;
 use crate::area::{Area, Backing, Object, flags_of};
+use crate::errno::Errno;
+use crate::space::AddressSpace;
 use crate::space::edit::Store;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::learn::Seam;
 use crate::space::limits::{Caps, Counters, Overcommit};
 use crate::space::plan::Plan;
-use crate::space::secret::{self, is_secret};
-use crate::space::{AddressSpace, PageSize};
+use crate::space::secret;
 use alloc::vec::Vec;
 use bitflags::bitflags;
 

@@ -8,6 +8,7 @@ pub(crate) mod mbind;
 pub(crate) mod mincore;
 pub(crate) mod mlock;
 pub(crate) mod mmap;
+pub(crate) mod mmap_placed;
 pub(crate) mod mprotect;
 pub(crate) mod mremap;
 pub(crate) mod mseal;

@@ -3,9 +3,10 @@
 use crate::area::flags::{Flags, Prot};
 use crate::area::{Anon, Area, Backing};
 use crate::calls::mmap::accountable;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {

@@ -2,16 +2,18 @@
 //! has picked it ([`RemapMode::MoveTo`]).
 
 use crate::area::flags::{Flags, MapFlags};
+use crate::area::huge_places::HugePlaces;
+use crate::area::is_segment;
+use crate::area::page_size::PageSize;
 use crate::area::{Anon, Area, Backing, Doubt, Object};
-use crate::calls::shm::is_segment;
+use crate::errno::Errno;
 use crate::space::edit::{Around, Side};
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::features::Features;
-use crate::space::huge_places::HugePlaces;
 use crate::space::limits::{Caps, Counters};
 use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::{FlagChange, Plan, StepKind};
-use crate::space::{AddressSpace, PageSize, Placed};
+use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
 
 /// Where the memory goes.

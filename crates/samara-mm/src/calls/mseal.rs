@@ -2,9 +2,10 @@
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {

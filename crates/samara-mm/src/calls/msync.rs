@@ -2,8 +2,8 @@
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::errno::Errno;
 use bitflags::bitflags;
 
 bitflags! {

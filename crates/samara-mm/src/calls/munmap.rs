@@ -2,9 +2,10 @@
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
+use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Side;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
 use samara::{Revision, Span};

@@ -1,9 +1,10 @@
 //! process_madvise: advice on several ranges, of one's own process or another's. What it asks of the other process is not the model's.
 
 use crate::area::Backing;
-use crate::calls::madvise::Advice;
+use crate::area::advice::Advice;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 /// Bytes that one call takes at most; what lies behind is passed over.

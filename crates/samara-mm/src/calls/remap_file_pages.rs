@@ -3,7 +3,8 @@
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::{Backing, Object};
 use crate::calls::mmap::{FileMode, MapRequest};
-use crate::space::errno::{Errno, Error};
+use crate::errno::Errno;
+use crate::space::error::Error;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
 

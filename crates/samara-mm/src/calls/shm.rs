@@ -1,10 +1,11 @@
 //! shmat and shmdt: System V segments in the address space. Which segments there are, how long they are, and who may attach them, the caller knows.
 
 use crate::area::flags::{MapFlags, Prot};
-use crate::area::{Area, Backing, Object};
+use crate::area::huge_places::HugePlaces;
+use crate::area::{Area, Backing, Object, is_segment};
 use crate::calls::mmap::{FileMode, MapRequest};
-use crate::space::errno::{Errno, Error};
-use crate::space::huge_places::HugePlaces;
+use crate::errno::Errno;
+use crate::space::error::Error;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
@@ -138,9 +139,4 @@ impl<B: Backing> AddressSpace<B> {
             at = end;
         }
     }
-}
-
-/// Whether it shows a segment. Linux counts such areas, and so does not let one of them go up in another.
-pub(crate) fn is_segment<B: Backing>(area: &Area<B>) -> bool {
-    matches!(&area.object, Object::File(backing) if backing.is_segment())
 }

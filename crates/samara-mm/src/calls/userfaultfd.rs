@@ -1,11 +1,12 @@
 //! userfaultfd: registration of ranges.
 
 use crate::area::flags::Flags;
+use crate::area::is_segment;
 use crate::area::{Area, Backing, Uffd};
-use crate::calls::shm::is_segment;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
-use crate::space::errno::{Errno, Error};
+use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {

@@ -4,10 +4,11 @@
 //! The rules are from the running kernel (6.18): tests/views asks both.
 
 use crate::area::flags::Flags;
+use crate::area::page_size::PageSize;
 use crate::area::{Backing, Object};
+use crate::errno::Errno;
 use crate::proc::name::Name;
-use crate::space::errno::Errno;
-use crate::space::{AddressSpace, PageSize, Placed};
+use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
 
 /// Bytes that a name may have at most, with the zero byte at its end, however large the buffer is (PATH_MAX).

@@ -9,10 +9,11 @@
 //!     limits and the sums follow.
 
 use crate::area::flags::Flags;
+use crate::area::is_segment;
 use crate::area::merge;
 use crate::area::{Anon, Area, Backing};
-use crate::calls::shm::is_segment;
-use crate::space::errno::{Errno, Error};
+use crate::errno::Errno;
+use crate::space::error::Error;
 use crate::space::learn::Seam;
 use crate::space::limits::Counters;
 use crate::space::plan::{FlagChange, Plan, StepKind};

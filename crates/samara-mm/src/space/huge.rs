@@ -3,9 +3,10 @@
 //! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the running kernel (6.18).
 
 use crate::area::flags::Flags;
+use crate::area::page_size::PageSize;
 use crate::area::{Area, Backing};
-use crate::space::errno::Errno;
-use crate::space::{AddressSpace, PageSize};
+use crate::errno::Errno;
+use crate::space::AddressSpace;
 use alloc::sync::Arc;
 
 impl<B: Backing> AddressSpace<B> {
@@ -68,6 +69,6 @@ impl<B: Backing> AddressSpace<B> {
 impl<B: Backing> Area<B> {
     /// Whether this area of huge pages reserved them when it was mapped. (Those of a segment were when that was made.)
     fn reserves(&self) -> bool {
-        !self.flags.contains(Flags::NORESERVE) && !crate::calls::shm::is_segment(self)
+        !self.flags.contains(Flags::NORESERVE) && !crate::area::is_segment(self)
     }
 }

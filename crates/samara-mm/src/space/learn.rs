@@ -29,8 +29,8 @@ use crate::area::flags::Flags;
 use crate::area::merge;
 use crate::area::reasons::{Reason, Reasons};
 use crate::area::{Anon, Area, Backing, Doubt, Object};
+use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::errno::Errno;
 use crate::space::plan::Plan;
 use core::fmt;
 

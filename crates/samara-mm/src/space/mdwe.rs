@@ -2,8 +2,8 @@
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::errno::Errno;
 
 /// Memory-deny-write-execute: no map that is writable and executable, and nothing becomes executable that was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,8 @@
 //! PR_SET_MEMORY_MERGE: all memory that may be is MERGEABLE, now and from now on. Which pages are equal is not the model's.
 
 use crate::area::flags::Flags;
+use crate::area::mergeable;
 use crate::area::{Area, Backing};
-use crate::calls::madvise::mergeable;
 use crate::space::AddressSpace;
 
 impl<B: Backing> AddressSpace<B> {

@@ -6,10 +6,10 @@
 
 pub(crate) mod check;
 pub(crate) mod edit;
-pub(crate) mod errno;
+pub(crate) mod error;
+pub(crate) mod extras;
 pub(crate) mod features;
 pub(crate) mod huge;
-pub(crate) mod huge_places;
 pub(crate) mod learn;
 pub(crate) mod limits;
 pub(crate) mod mdwe;
@@ -24,9 +24,10 @@ pub(crate) mod touch;
 use crate::area::extras::{Extras, Table};
 use crate::area::flags::Flags;
 use crate::area::merge;
+use crate::area::page_size::PageSize;
 use crate::area::reasons::Reasons;
 use crate::area::{Area, Backing, Object};
-use crate::space::errno::Errno;
+use crate::errno::Errno;
 use crate::space::features::Features;
 use crate::space::learn::Seam;
 use crate::space::limits::{Caps, Counters, Limits, Overcommit};
@@ -37,44 +38,6 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use samara::{GapQuery, RangeMap, Span};
-
-/// A page size in bytes: a power of two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PageSize(u64);
-
-impl PageSize {
-    /// 4 KiB.
-    pub const K4: PageSize = PageSize(4096);
-    /// 2 MiB.
-    pub const M2: PageSize = PageSize(1 << 21);
-    /// 1 GiB.
-    pub const G1: PageSize = PageSize(1 << 30);
-
-    /// `bytes` as a page size; `None` unless it is a power of two from 256 to 2^40.
-    pub const fn new(bytes: u64) -> Option<PageSize> {
-        if bytes.is_power_of_two() && bytes >= 256 && bytes <= 1 << 40 { Some(PageSize(bytes)) } else { None }
-    }
-
-    /// In bytes.
-    pub const fn bytes(self) -> u64 {
-        self.0
-    }
-
-    /// Whether `x` is a multiple of it.
-    pub(crate) fn holds(self, x: u64) -> bool {
-        x & (self.0 - 1) == 0
-    }
-
-    /// `x` rounded down to a multiple of it.
-    pub(crate) fn down(self, x: u64) -> u64 {
-        x & !(self.0 - 1)
-    }
-
-    /// `x` rounded up to a multiple of it, wrapping to 0.
-    pub(crate) fn up(self, x: u64) -> u64 {
-        x.wrapping_add(self.0 - 1) & !(self.0 - 1)
-    }
-}
 
 /// Whether whoever drives the model says which pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -6,12 +6,10 @@
 
 use crate::area::Backing;
 use crate::area::flags::{Flags, MapFlags};
-use crate::calls::mmap::MapRequest;
-use crate::space::errno::{Errno, Error};
+use crate::area::huge_places::HugePlaces;
+use crate::area::page_size::PageSize;
 use crate::space::features::Features;
-use crate::space::huge_places::HugePlaces;
-use crate::space::plan::Plan;
-use crate::space::{AddressSpace, Config, PageSize};
+use crate::space::{AddressSpace, Config};
 use samara::{End, GapQuery, Span};
 
 /// Where searches for free address space begin and end, in bytes. Linux fixes them when a program starts.
@@ -278,82 +276,6 @@ impl<B: Backing> Placement<B> for BestFit {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// mmap: maps at a place that `placement` chooses, unless `request` says FIXED or FIXED_NOREPLACE; else its `start` is a wish. Returns
-    /// the address, too.
-    ///
-    /// # Errors
-    /// As [`AddressSpace::map`]; ENOMEM where there is no place.
-    ///
-    /// ```
-    /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot};
-    /// let mut space = AddressSpace::<FileId>::new(Config::default());
-    /// let one = MapRequest::anonymous(0, 0x1000, Prot::RW);
-    /// assert_eq!(space.mmap(&one, &mut Linux)?.0, 0x7fff_f7ff_e000);
-    /// let (below, plan) = space.mmap(&one, &mut Linux)?;
-    /// assert_eq!((below, plan.to_string().as_str()), (0x7fff_f7ff_d000, "mapped 7ffff7ffd000-7ffff7ffe000, merged at 7ffff7ffe000"));
-    /// # Ok::<(), samara_mm::Error>(())
-    /// ```
-    pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
-        Plan::of(|plan| self.mmap_at(request, Backing::huge_places, placement, plan))
-    }
-
-    /// `mmap`, with its steps in `plan`, which is empty. A file goes to the `places` that it is asked for.
-    #[inline]
-    pub(crate) fn mmap_at(
-        &mut self,
-        request: &MapRequest<B>,
-        places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B>,
-        plan: &mut Plan,
-    ) -> Result<u64, Errno> {
-        let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
-        let start = if fixed { request.start } else { self.choose_for(request, places, placement)? };
-        self.map_at(start, request, plan)?;
-        Ok(start)
-    }
-
-    /// Where [`AddressSpace::mmap`] would put a map that is not fixed.
-    ///
-    /// # Errors
-    /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a place that is taken.
-    pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<u64, Errno> {
-        self.choose_for(request, Backing::huge_places, placement)
-    }
-
-    /// `choose`, where a file goes to the `places` that it is asked for.
-    pub(crate) fn choose_for(
-        &self,
-        request: &MapRequest<B>,
-        places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B>,
-    ) -> Result<u64, Errno> {
-        if request.len == 0 || !self.aligned(request.offset) {
-            return Err(Errno::EINVAL);
-        }
-        let huge_page = self.huge_page(request.backing.as_ref());
-        let len = self.map_len(request.len, huge_page)?;
-        if len > self.config.task_size || self.areas.len() > self.config.max_map_count {
-            return Err(Errno::ENOMEM);
-        }
-        let hint = match self.page_down(request.start) {
-            0 => 0,
-            hint => hint.max(self.config.bases.least),
-        };
-        let (hint, align) = match huge_page {
-            Some(huge) => (huge.up(hint), huge),
-            None => (hint, self.config.page_size),
-        };
-        let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
-        let private = !request.flags.contains(MapFlags::SHARED);
-        let file = request.backing.as_ref();
-        let places = of_zeros(file, private).or_else(|| file.map(places));
-        let (huge, shared) = self.suitable(places, offset, hint, len);
-        let want = Want { hint, len, flags: request.flags, huge, shared, align };
-        let at = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
-        // A policy of somebody's own may be wrong: nothing is mapped over for it.
-        if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
-    }
-
     /// What the place is to be congruent to, if it is to suit huge pages, and of which size if they are shared memory's. `places`: those of the file
     /// behind it; `None`: it is private anonymous memory, which suits them where it is whole huge pages and without a wish.
     pub(crate) fn suitable(

@@ -1,8 +1,9 @@
 //! Plans: what a call did, step by step. Knows nothing of the rules that led to it.
 
+use crate::area::advice::Advice;
 use crate::area::flags::Flags;
-use crate::calls::madvise::Advice;
-use crate::space::errno::{Errno, Error};
+use crate::errno::Errno;
+use crate::space::error::Error;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;

@@ -2,14 +2,9 @@
 //! memfd_secret(2) and the running kernel (6.18).
 
 use crate::area::flags::Flags;
-use crate::area::{Area, Backing, Object};
+use crate::area::{Area, Backing, is_secret};
+use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::errno::Errno;
-
-/// Whether an area is secret memory: locked for good, unless a fork or MREMAP_DONTUNMAP took its lock away, and nobody brings its pages in.
-pub(crate) fn is_secret<B: Backing>(area: &Area<B>) -> bool {
-    matches!(&area.object, Object::File(backing) if backing.is_secret())
-}
 
 /// What its driver adds to the flags of every area.
 pub(crate) const FLAGS: Flags = Flags::LOCKED.union(Flags::DONTDUMP);

@@ -1,7 +1,7 @@
 //! A copy of an address space to try calls on. Knows nothing of what is tried.
 
 use crate::area::Backing;
-use crate::space::errno::Errno;
+use crate::errno::Errno;
 use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 

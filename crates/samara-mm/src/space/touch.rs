@@ -3,8 +3,8 @@
 //! I1. An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole area takes it away).
 
 use crate::area::flags::Flags;
+use crate::area::is_secret;
 use crate::area::{Anon, Area, Backing};
-use crate::space::secret::is_secret;
 use crate::space::{AddressSpace, Placed};
 
 /// Pages could not be brought in: the area that ends here allows no access, is secret, or there are none of its size.

@@ -25,7 +25,6 @@ use samara_mm::{Area, Bases, Extras, LockKind};
 
 use crate::arch::Decoded;
 use crate::calls::Call;
-use crate::engine::Cause;
 use crate::event::{EventKind, Step, StepKind, UNSURE};
 use crate::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
@@ -57,7 +56,7 @@ pub(crate) struct Returned {
     pub(crate) unsure: bool,
     pub(crate) personality: u32,
     /// Why the engine in charge refused it, if it did.
-    pub(crate) cause: Option<Cause>,
+    pub(crate) cause: Option<&'static str>,
 }
 
 impl Returned {

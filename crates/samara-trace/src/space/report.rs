@@ -20,7 +20,7 @@ impl Space {
         event.result = call.result;
         event.overlapped = call.overlapped;
         let unsure = if attempt.unsure || call.unsure { UNSURE } else { "" };
-        event.text = call.cause.map_or(unsure, |cause| cause.word()).to_owned();
+        event.text = call.cause.unwrap_or(unsure).to_owned();
         self.show(&mut event, attempt.steps);
         self.write(event, journal);
     }

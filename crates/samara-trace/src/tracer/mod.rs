@@ -29,6 +29,7 @@ use std::process::ExitStatus;
 use crate::api::{Options, Outcome, RecordError, Sink};
 use crate::arch::{self, Decoded};
 use crate::calls::Call;
+use crate::engine::Cause;
 use crate::engine::decide::{Charge, Decision};
 use crate::event::EventKind;
 use crate::journal::{Journal, Lack, Who};
@@ -474,7 +475,7 @@ impl Tracer<'_> {
                 go_ns: flight.go_ns,
                 unsure: false,
                 personality: task.personality,
-                cause: flight.decision.cause,
+                cause: flight.decision.cause.map(Cause::word),
             };
             let before = self.charge.as_ref().map_or(0, |charge| charge.done.unsure);
             let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));

@@ -2,9 +2,9 @@
 //!
 //! - **C1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
 
-use crate::map::iter::Place;
 use crate::node::shape::{Normal, Shape};
 use crate::tree::Tree;
+use crate::tree::walk::Place;
 use crate::types::displaced::unobserved;
 use crate::types::error::{BoundError, StoreError, or_abort};
 use crate::types::key::Key;

@@ -3,9 +3,9 @@
 //! Knows no more of moving boundaries than `resize`, and of taking out than `remove`.
 
 use crate::map::RangeMap;
-use crate::map::iter::span_of;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
+use crate::tree::walk::span_of;
 use crate::tree::{Path, Tree};
 use crate::types::error::BoundError;
 use crate::types::key::Key;

@@ -12,11 +12,11 @@
 //! - **N3** Exactly the first `len` children are initialised.
 //! - **N4** The header is the word that search S1 allows to be read behind the pivots.
 
+use crate::node::PUBLISHED;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::node::{ALIGN, Raw, Unit, max, up};
 use crate::sync::{self, AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use crate::tree::cow::PUBLISHED;
 use crate::types::key::Key;
 use core::marker::PhantomData;
 use core::mem::{align_of, size_of};

@@ -214,7 +214,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     unsafe fn unseen(self) -> bool {
         // SAFETY: the caller's promise.
-        unsafe { self.refs().load(crate::sync::Ordering::Relaxed) & crate::tree::cow::PUBLISHED == 0 }
+        unsafe { self.refs().load(crate::sync::Ordering::Relaxed) & crate::node::PUBLISHED == 0 }
     }
 
     /// The last key of slot `i`.

@@ -16,6 +16,9 @@ use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+/// The mark, in the count of its owners, of a node that a shared map shows to readers (Q4).
+pub(crate) const PUBLISHED: u32 = 1 << 31;
+
 /// An untyped node: what a child pointer and a path hold. Whether it is a leaf, its level says.
 pub(crate) type Raw = NonNull<u8>;
 

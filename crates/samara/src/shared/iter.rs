@@ -8,13 +8,13 @@
 //!   has been shown from the back. An entry that has not been shown and was there throughout lies between them.
 
 use crate::fault::{Point, point};
-use crate::map::iter::AHEAD;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::{Normal, Shape};
 use crate::shared::publish::Published;
+use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;

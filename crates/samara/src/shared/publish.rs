@@ -40,6 +40,7 @@
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
+use crate::node::PUBLISHED;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -50,7 +51,7 @@ use crate::shared::deferred_drop::Freed;
 use crate::shared::limbo::Limbo;
 use crate::shared::reentry::Reentry;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, here, is_here, spin};
-use crate::tree::cow::{Cloner, PUBLISHED, has_others, refs};
+use crate::tree::cow::{Cloner, has_others, refs};
 use crate::tree::free::Subtree;
 use crate::tree::retired::Fate;
 use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};

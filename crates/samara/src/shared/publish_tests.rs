@@ -1,13 +1,13 @@
 //! What must not be published is not (U6): stores whose verb leaves in its part what does not fit there. Such a store's nodes are leaked,
 //! so Miri does not run these.
 
+use crate::node::PUBLISHED;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::shared::publish::Change;
 use crate::sync::Ordering;
 use crate::testing::Small;
 use crate::tree::Tree;
-use crate::tree::cow::PUBLISHED;
 use crate::{Membarrier, RangeMap, SharedRangeMap, Span};
 use alloc::vec::Vec;
 use core::panic::AssertUnwindSafe;

@@ -1,12 +1,12 @@
 //! Structural copy: node by node, in the same shape, in O(n).
 
-use crate::map::iter::AHEAD;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
 use crate::tree::Tree;
 use crate::tree::free::Subtree;
+use crate::tree::walk::AHEAD;
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use core::mem;

@@ -22,6 +22,7 @@
 //! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read happened before a last owner writes or frees.
 
 use crate::fault::refused;
+use crate::node::PUBLISHED;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -42,9 +43,6 @@ use core::ptr;
 
 /// More owners than this are refused, long before the count could overflow.
 const MANY: u32 = PUBLISHED / 2;
-
-/// The mark of a node that a shared map shows to readers (Q4).
-pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// Whether a node has one owner only: the caller, who may write to it.
 #[inline]

@@ -3,7 +3,6 @@
 //! A drop that panics does not stop the others: the rest is dropped while the panic goes on. (A second one aborts, as
 //! everywhere in Rust.)
 
-use crate::map::iter::AHEAD;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::pool::Spare;
@@ -12,6 +11,7 @@ use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
 use crate::tree::Tree;
 use crate::tree::cow::{let_go, refs};
+use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use core::marker::PhantomData;
 use core::mem;

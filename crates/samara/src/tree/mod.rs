@@ -31,6 +31,7 @@ pub(crate) mod retired;
 pub(crate) mod split;
 pub(crate) mod store;
 pub(crate) mod take_out;
+pub(crate) mod walk;
 
 use crate::fault::{Point, point};
 use crate::node::Raw;

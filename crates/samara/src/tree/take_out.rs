@@ -5,9 +5,9 @@
 //!   counted off before its value is moved out.
 //! - **O3** The tree does not change while values leave: the places are of the tree as it is.
 
-use crate::map::iter::Place;
 use crate::node::shape::Shape;
 use crate::tree::Tree;
+use crate::tree::walk::Place;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem::{self, ManuallyDrop};

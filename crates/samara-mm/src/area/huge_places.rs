@@ -3,7 +3,7 @@
 //!
 //! The rules for shared memory are from the running kernel (6.18), setting by setting; tests/place.rs compares them with it.
 
-use crate::space::PageSize;
+use crate::area::page_size::PageSize;
 use alloc::string::String;
 
 /// Which places an object's maps are sought at.

@@ -1,0 +1,39 @@
+//! The extras of a space: room for those that a call makes, and when what nobody has any more is swept.
+
+use crate::area::Area;
+use crate::area::extras::Extras;
+use crate::errno::Errno;
+use crate::space::AddressSpace;
+use samara::Span;
+
+impl<B> AddressSpace<B> {
+    /// Begins a call that makes places: sweeps, if it is time.
+    pub(crate) fn sweep_extras(&mut self) {
+        if !self.extras.is_full() {
+            return;
+        }
+        self.areas.iter().for_each(|(_, a)| self.extras.mark(a.extra));
+        self.seams.iter().for_each(|s| [&s.left, &s.right].into_iter().for_each(|a| self.extras.mark(a.extra)));
+        self.extras.sweep(self.areas.len());
+    }
+
+    /// Makes places for what `edit` makes of the extras of all areas in `ranges` (first and last address): [`AddressSpace::with_derived`] then gives an area its own. To
+    /// do it twice is to do it once.
+    pub(crate) fn derive_extras(&mut self, ranges: &[(u64, u64)], edit: impl Fn(&mut Extras)) -> Result<(), Errno> {
+        self.sweep_extras();
+        self.extras.begin_edit();
+        let (areas, table) = (&self.areas, &mut self.extras);
+        let mut within = ranges.iter().flat_map(|(first, last)| areas.range(Span::new(*first, *last)));
+        within.try_for_each(|(_, a)| table.derive(a.extra, &edit))
+    }
+
+    /// The area with what the last edit made of its extras.
+    pub(crate) fn with_derived(&self, a: &Area<B>) -> Area<B>
+    where
+        B: Clone,
+    {
+        let mut new = a.clone();
+        new.extra = self.extras.derived(a.extra);
+        new
+    }
+}
