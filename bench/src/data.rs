@@ -1,8 +1,8 @@
 //! The ranges and the random choices that all subjects share. Knows nothing of maps.
 //!
-//! I1. Range `i` lies in slot `i`: it starts at the slot's start and is one to three pages of the slot's four, two on
+//! DATA-1. Range `i` lies in slot `i`: it starts at the slot's start and is one to three pages of the slot's four, two on
 //!     average. So half of all random addresses hit a range, and no hole between ranges is as long as a slot.
-//! I2. Range `i` has the value `i + 1`: a lookup's right answer is computed, not looked up.
+//! DATA-2. Range `i` has the value `i + 1`: a lookup's right answer is computed, not looked up.
 
 /// A range and its value: first key, last key, value.
 pub type Item = (u64, u64, u64);
@@ -60,7 +60,7 @@ impl Data {
         (0..count).map(|_| self.items[rng.usize(0..self.n())]).collect()
     }
 
-    /// The value at `key`, which is in a slot; 0 where there is none (I2).
+    /// The value at `key`, which is in a slot; 0 where there is none (DATA-2).
     pub fn answer(&self, key: u64) -> u64 {
         let slot = (key - BASE) / SLOT;
         if key - first(slot) < len(slot) { slot + 1 } else { 0 }

@@ -3,7 +3,7 @@
 //!
 //! Fails with: Relaxed for `Inner::publish`, `Inner::child`, the store of the root or its load, for `Storing`'s drop
 //! (`several`), for a gap word's store or its load; the mark left out (read before it is made, or freed); the leaf stored to in
-//! place; the inner nodes behind a border that moves not copied (U5: `a_border_of_inner_nodes_moves`, and `thin`); the part
+//! place; the inner nodes behind a border that moves not copied (PUBLISH-5: `a_border_of_inner_nodes_moves`, and `thin`); the part
 //! published a level higher; a copied inner node given back at once; gap words that grow after the pointer, not before it
 //! (`a_gap_is_told`); a walk that comes down again by the end of what it saw alone (`a_walk_behind_the_end`).
 

@@ -6,7 +6,7 @@
 //!
 //! Fails with: a part that is published in its place though it has become lower (a leaf is read as an inner node:
 //! `a_part_of_one_leaf`, `thin_shapes`); a marked root with one child that is given back at once (a node is read that is free:
-//! `thin_tiny_shapes`); the inner nodes behind a border that moves not copied (U5).
+//! `thin_tiny_shapes`); the inner nodes behind a border that moves not copied (PUBLISH-5).
 
 use crate::fences::tell;
 use crate::reclaimers::Never;

@@ -1,5 +1,5 @@
 //! *Words*: two store below different nodes of one parent, and the gap words above follow: what grows before the store, what shrinks after it, each
-//! word under the locks that the crate's `leaf_store` tells (A4). The words are those of `publish::put`, with one leaf below each node.
+//! word under the locks that the crate's `leaf_store` tells (LEAF-STORE-1). The words are those of `publish::put`, with one leaf below each node.
 //!
 //! A reader that comes down never finds less room told above than there is below all the time; at the end the words are exact.
 //!

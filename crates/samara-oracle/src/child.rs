@@ -3,9 +3,9 @@
 //! The process is forked before anything is built, makes raw system calls only, and allocates nothing: what it does to its
 //! address space outside the window cannot be seen inside. It dies with whoever started it, and after [`LIMIT_S`] seconds.
 //!
-//! I1. The arena is memory shared by both, outside the window. Only the newest process of a run writes to it, and the parent reads
+//! CHILD-1. The arena is memory shared by both, outside the window. Only the newest process of a run writes to it, and the parent reads
 //!     it when all of them are gone.
-//! I2. The arena holds, in words: [`HEAD`] words of head, then what was seen at first, then for each op its result and what was seen. "Seen" is a
+//! CHILD-2. The arena holds, in words: [`HEAD`] words of head, then what was seen at first, then for each op its result and what was seen. "Seen" is a
 //!     count and four words for each area. The text of smaps lies behind [`WORDS`] words.
 #![allow(unsafe_code)]
 
@@ -185,7 +185,7 @@ impl Kernel {
 
     /// Runs the ops in a new process.
     pub(crate) fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
-        // SAFETY: I1: no process of an earlier run is left, and `&mut self` says that nobody here reads what it left.
+        // SAFETY: CHILD-1: no process of an earlier run is left, and `&mut self` says that nobody here reads what it left.
         let words = unsafe { std::slice::from_raw_parts_mut(self.arena, WORDS) };
         words[..HEAD].fill(0);
         let parent = std::process::id();
@@ -220,7 +220,7 @@ impl Kernel {
             status if libc::WIFSIGNALED(status) => Ended::Killed(libc::WTERMSIG(status)),
             status => Ended::Status(libc::WEXITSTATUS(status)),
         };
-        // SAFETY: TEXT bytes lie behind the words, and all processes of the run are gone (I1).
+        // SAFETY: TEXT bytes lie behind the words, and all processes of the run are gone (CHILD-1).
         let text = unsafe { std::slice::from_raw_parts(self.arena.add(WORDS).cast::<u8>(), TEXT) };
         Ok(Outcome { ended, done: words[DONE] as usize, words, text })
     }

@@ -9,17 +9,17 @@
 //! without an order after its last read. The table itself fails one that reads a freed node, takes a leaf for an inner node or
 //! the other way about, changes the length of a marked node, or makes a node that is in use.
 //!
-//! - **H1** The words of a node are loom's while its count has the mark (`PUBLISHED`), for only then other threads come to
+//! - **SHADOW-1** The words of a node are loom's while its count has the mark (`PUBLISHED`), for only then other threads come to
 //!   it. Before, they are plain, and cost the model no steps.
-//! - **H2** Nothing is given back to the allocator before the end of a run: no address is used twice, but for nodes that the
+//! - **SHADOW-2** Nothing is given back to the allocator before the end of a run: no address is used twice, but for nodes that the
 //!   crate uses again itself.
-//! - **H3** All loom atomics of a run are made before its threads start, holding 0. A word's loom atomic holds how far the
+//! - **SHADOW-3** All loom atomics of a run are made before its threads start, holding 0. A word's loom atomic holds how far the
 //!   word has come from its value at the first access. So the first value is one that every thread may find.
-//! - **H4** Words of one byte are locks and flags. A store to one is made as a swap: loom would let a thread that waits find
+//! - **SHADOW-4** Words of one byte are locks and flags. A store to one is made as a swap: loom would let a thread that waits find
 //!   what it swapped in itself, for ever, behind the store of who let go.
 //!
 //! What it does not know: plain fields outside nodes (the writer's, a seat's), and reads of a node's keys and values that do
-//! not come by way of its length or a search. H3 hides whether a word outside nodes is made before others can find it.
+//! not come by way of its length or a search. SHADOW-3 hides whether a word outside nodes is made before others can find it.
 //!
 //! Unless a model says that its threads run ([`model::threads`]), every word is plain.
 
@@ -51,7 +51,7 @@ enum Phase {
 
 /// An atomic word, as loom knows it.
 struct Word {
-    /// The word, less `first`: H3.
+    /// The word, less `first`: SHADOW-3.
     moved: Rc<modelled::AtomicU64>,
     first: u64,
     /// What the plain word holds.
@@ -72,7 +72,7 @@ struct Table {
     unused: Vec<Rc<modelled::AtomicU64>>,
     words: BTreeMap<usize, Rc<Word>>,
     nodes: BTreeMap<usize, Node>,
-    /// H2.
+    /// SHADOW-2.
     kept: Vec<(*mut u8, Layout)>,
 }
 
@@ -103,7 +103,7 @@ fn node_at(nodes: &BTreeMap<usize, Node>, at: usize) -> Option<(usize, &Node)> {
 }
 
 impl Node {
-    /// H1.
+    /// SHADOW-1.
     fn is_marked(&self, start: usize) -> bool {
         // SAFETY: the node is live, and its count is initialised since it was made.
         let refs = unsafe { &*ptr::with_exposed_provenance::<plain::AtomicU32>(start + self.refs) };
@@ -234,7 +234,7 @@ macro_rules! atomics {
             pub(crate) fn store(&self, value: $value, order: Ordering) {
                 match self.word() {
                     None => self.plain.store(value, order),
-                    // H4.
+                    // SHADOW-4.
                     Some(_) if size_of::<Self>() == 1 => _ = self.swap(value, order),
                     Some(word) => {
                         word.moved.store(word.moved_to(value.number()), order);
@@ -398,7 +398,7 @@ pub(crate) fn spin(spins: &mut u32) {
     loom::thread::yield_now();
 }
 
-/// Gives memory back: H2.
+/// Gives memory back: SHADOW-2.
 ///
 /// # Safety
 /// As for the allocator's.

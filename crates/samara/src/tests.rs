@@ -51,7 +51,7 @@ fn ranks<F: Search>(search: F) {
                 }
                 for sought in (0..=3 * len as u64 + 2).map(|i| base.saturating_add(i)).chain([0, u64::MAX]) {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
-                    // SAFETY: S1; the callers have asked for the instructions.
+                    // SAFETY: SEARCH-1; the callers have asked for the instructions.
                     assert_eq!(unsafe { F::rank(keys.as_ptr(), slots, sought) }, expected, "{slots} {len} {sought:#x}");
                 }
                 let (first, last) = ([7u64; 80].map(|x| x.wrapping_add(base)), keys);
@@ -81,7 +81,7 @@ fn words<F: Search>(search: F) {
                 let keys = &all[16..];
                 for sought in (0..=3 * len as u32 + 2).map(|i| base.saturating_add(i)).chain([0, u32::MAX]) {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
-                    // SAFETY: S1; the callers have asked for the instructions.
+                    // SAFETY: SEARCH-1; the callers have asked for the instructions.
                     let rank = unsafe { F::rank_words(keys.as_ptr(), slots, sought) };
                     assert_eq!(rank, expected, "{slots} {len} {sought:#x}");
                 }

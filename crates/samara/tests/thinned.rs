@@ -1,6 +1,6 @@
 //! Trees whose nodes have stayed thin, and stores in parts of them.
 //!
-//! Where the copy of a shared neighbour cannot be had, mending leaves a node thin (T5). Then a store that
+//! Where the copy of a shared neighbour cannot be had, mending leaves a node thin (TREE-5). Then a store that
 //! works in a part of a shared map may merge all that is in the part. These tests draw such trees, of
 //! every height at which a part is less than the whole, and store into them by every way there is;
 //! each answer is a plain map's, which shares nothing.

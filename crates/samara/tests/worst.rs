@@ -1,7 +1,7 @@
 //! Adversarial sequences stay within the stated complexity: nodes and levels are counted.
 //!
 //! A tree of e entries may have `e / (least fill of a leaf)` leaves, and so on upwards; the bounds below follow from the
-//! invariant T5 (a node that is not at an edge of its level is a quarter full), and sequences that have no excuse for thin nodes
+//! invariant TREE-5 (a node that is not at an edge of its level is a quarter full), and sequences that have no excuse for thin nodes
 //! are held to fuller ones. `check()` runs within `stats()`.
 
 use samara::testing::{Tiny, TinyMap};

@@ -1,6 +1,6 @@
 //! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by PROCMAP_QUERY. Knows no model.
 //!
-//! - I1: an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
+//! - PROC-1: an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
 //!   process execs, and as long as any task uses the space.
 
 use std::fs::File;
@@ -273,7 +273,7 @@ pub(crate) fn sleeps(tid: Tid) -> bool {
     tail.rsplit_once(") ").is_none_or(|(_, tail)| tail.starts_with(['S', 'D']))
 }
 
-/// A maps file kept open (I1).
+/// A maps file kept open (PROC-1).
 #[derive(Debug)]
 pub(crate) struct Maps {
     /// Or the errno with which it could not be opened.

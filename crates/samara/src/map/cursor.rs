@@ -1,6 +1,6 @@
 //! Cursors: a place among entries and gaps, to walk from and, on a map borrowed mutably, to edit at.
 //!
-//! - **C1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
+//! - **CURSOR-1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
 
 use crate::node::shape::{Normal, Shape};
 use crate::tree::Tree;
@@ -31,7 +31,7 @@ impl<V, K: Key, S: Shape> Copy for Stand<V, K, S> {}
 impl<V, K: Key, S: Shape> Stand<V, K, S> {
     fn at(tree: &Tree<V, K, S>, key: K) -> Self {
         let Some(place) = tree.place(key) else { return Stand { span: Span::FULL, entry: false, place: None } };
-        // SAFETY: C1; the slot is read if it is an entry's.
+        // SAFETY: CURSOR-1; the slot is read if it is an entry's.
         unsafe {
             let (leaf, slot) = (place.leaf, place.slot);
             if slot < leaf.len() && leaf.first(slot) <= key {
@@ -44,7 +44,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     /// On the entry at `place`.
     ///
     /// # Safety
-    /// C1, and the slot is an entry's.
+    /// CURSOR-1, and the slot is an entry's.
     unsafe fn on(place: Place<V, K, S>) -> Self {
         // SAFETY: the caller's promise.
         let span = unsafe { Span::new(place.leaf.first(place.slot), place.leaf.key(place.slot)) };
@@ -54,7 +54,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     /// In the gap before the entry at `place`, or behind the last one.
     ///
     /// # Safety
-    /// C1, and the gap is there: it holds a key.
+    /// CURSOR-1, and the gap is there: it holds a key.
     unsafe fn before(tree: &Tree<V, K, S>, place: Place<V, K, S>) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
@@ -71,10 +71,10 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     /// The entry before `place`.
     ///
     /// # Safety
-    /// C1.
+    /// CURSOR-1.
     unsafe fn entry_before(tree: &Tree<V, K, S>, mut place: Place<V, K, S>) -> Option<Place<V, K, S>> {
         if place.slot == 0 {
-            // SAFETY: C1.
+            // SAFETY: CURSOR-1.
             place = unsafe { tree.neighbour(&place, false)? };
         }
         place.slot -= 1;
@@ -84,7 +84,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     /// The entry behind what it stands on.
     fn next(&self, tree: &Tree<V, K, S>) -> Option<Self> {
         let mut place = self.place?;
-        // SAFETY: C1.
+        // SAFETY: CURSOR-1.
         unsafe {
             place.slot += usize::from(self.entry);
             if place.slot >= place.leaf.len() {
@@ -96,14 +96,14 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
 
     /// The entry before what it stands on.
     fn prev(&self, tree: &Tree<V, K, S>) -> Option<Self> {
-        // SAFETY: C1.
+        // SAFETY: CURSOR-1.
         unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
     }
 
     /// The value of the entry that it stands on.
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
-        // SAFETY: C1.
+        // SAFETY: CURSOR-1.
         Some(unsafe { place.leaf.value(place.slot) })
     }
 }
@@ -119,7 +119,7 @@ macro_rules! walking {
         /// The entry that the cursor stands on; `None` where it stands on a gap.
         #[must_use]
         pub fn current(&self) -> Option<(Span<K>, $value)> {
-            // SAFETY: C1: the value is in the tree, which the cursor borrows.
+            // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows.
             self.stand.value().map(|value| (self.stand.span, unsafe { &*value }))
         }
 
@@ -255,7 +255,7 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
     /// The value of the entry that the cursor stands on.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();
-        // SAFETY: C1: the value is in the tree, which the cursor borrows mutably; Q2: its leaf is the tree's own.
+        // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably; COW-2: its leaf is the tree's own.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
@@ -286,7 +286,7 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         V: Clone,
     {
         let span = span.into();
-        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared node, cuts short (C1).
+        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared node, cuts short (CURSOR-1).
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
         restand.cursor.tree.store(span, Some(value), unobserved)?;

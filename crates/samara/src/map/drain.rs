@@ -1,8 +1,8 @@
 //! Draining: the entries of a window are moved out, cut off at its ends; then the window is cleared in one store.
 //!
-//! - **D1** What sticks out of the window is trimmed before the drain begins, and the pieces at the ends are held by it; so
+//! - **DRAIN-1** What sticks out of the window is trimmed before the drain begins, and the pieces at the ends are held by it; so
 //!   the entries in the window are whole, and clearing it needs no memory.
-//! - **D2** While the drain lives it has all entries of the map, and the map none: a drain that is leaked takes them along,
+//! - **DRAIN-2** While the drain lives it has all entries of the map, and the map none: a drain that is leaked takes them along,
 //!   and nobody sees a value that has left.
 
 use crate::map::RangeMap;
@@ -113,11 +113,11 @@ impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
         impl<V: Clone, K: Key, S: Shape> Drop for GiveBack<'_, '_, V, K, S> {
             fn drop(&mut self) {
                 let Drain { map, window, leaving, .. } = &mut *self.0;
-                // No value of the window is left in it (O2), and clearing drops none (O1).
+                // No value of the window is left in it (TAKE-OUT-2), and clearing drops none (TAKE-OUT-1).
                 let cleared = leaving.tree.store(*window, None, unobserved);
                 // With a value that has left, the map could not be trusted any more.
-                assert!(cleared.is_ok(), "D1: clearing whole entries cannot fail");
-                // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's nodes (D2).
+                assert!(cleared.is_ok(), "DRAIN-1: clearing whole entries cannot fail");
+                // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's nodes (DRAIN-2).
                 unsafe { leaving.tree.move_into(&mut map.tree) };
             }
         }

@@ -30,7 +30,7 @@ macro_rules! iterator {
             #[inline]
             fn next(&mut self) -> Option<Self::Item> {
                 let (leaf, slot) = self.walk.next()?;
-                // SAFETY: the walk gives every entry's slot once; W1: the borrow of the map lasts as long as `'a`.
+                // SAFETY: the walk gives every entry's slot once; WALK-1: the borrow of the map lasts as long as `'a`.
                 Some(unsafe { (span_of(leaf, slot), $to_ref(leaf.value(slot))) })
             }
 

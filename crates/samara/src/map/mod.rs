@@ -138,7 +138,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     #[must_use]
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
-        // SAFETY: T4; the value is borrowed as long as the map.
+        // SAFETY: TREE-4; the value is borrowed as long as the map.
         unsafe { value_or(self.tree.find(key), key, default) }
     }
 

@@ -1,7 +1,7 @@
 //! Iteration from a key upwards, for those who look at few entries: one descent, and no end to keep. Knows nothing of what a step to the next leaf could save: it comes
 //! down again.
 //!
-//! - **F1** While it lives the tree is borrowed: its leaf stays, and is not empty.
+//! - **RANGE-FROM-1** While it lives the tree is borrowed: its leaf stays, and is not empty.
 
 use crate::map::RangeMap;
 use crate::node::leaf::Leaf;
@@ -43,7 +43,7 @@ impl<'a, V, K: Key, S: Shape> Iterator for RangeFrom<'a, V, K, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let (mut leaf, mut slot) = self.at?;
-        // SAFETY: F1: slots below the length are read; the borrow of the map lasts as long as `'a`.
+        // SAFETY: RANGE-FROM-1: slots below the length are read; the borrow of the map lasts as long as `'a`.
         unsafe {
             if slot >= leaf.len() {
                 self.at = leaf.key(leaf.len() - 1).succ().and_then(|key| self.tree.find(key));

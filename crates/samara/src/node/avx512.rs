@@ -33,7 +33,7 @@ impl Search for Avx512 {
             // SAFETY: the caller's promise.
             return unsafe { Portable::rank(keys, slots, key) };
         }
-        // SAFETY: S1: words of 64 bits are readable, whole vectors of eight; the caller vouches for AVX-512.
+        // SAFETY: SEARCH-1: words of 64 bits are readable, whole vectors of eight; the caller vouches for AVX-512.
         unsafe {
             let sought = _mm512_set1_epi64(bits(key));
             let mut below = 0u64;

@@ -6,11 +6,11 @@
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
 //!
-//! - **N1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
+//! - **INNER-1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
 //!   moment that it is given out to [`Unit::free`]. Gap words are aligned to [`Key::ALIGN`], to be loaded and stored at once.
-//! - **N2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
-//! - **N3** Exactly the first `len` children are initialised.
-//! - **N4** The header is the word that search S1 allows to be read behind the pivots.
+//! - **INNER-2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
+//! - **INNER-3** Exactly the first `len` children are initialised.
+//! - **INNER-4** The header is the word that search SEARCH-1 allows to be read behind the pivots.
 
 use crate::node::PUBLISHED;
 use crate::node::search::{Job, Search, dispatch};
@@ -72,13 +72,13 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     #[inline(always)]
     fn gaps(self) -> *mut K {
-        // SAFETY: N1: within the allocation.
+        // SAFETY: INNER-1: within the allocation.
         unsafe { self.at.as_ptr().add(Self::ONE).cast() }
     }
 
     #[inline(always)]
     pub(crate) fn items(self) -> *mut Raw {
-        // SAFETY: N1: within the allocation.
+        // SAFETY: INNER-1: within the allocation.
         unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
     }
 
@@ -87,45 +87,45 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, true);
-        // SAFETY: N1, N2.
+        // SAFETY: INNER-1, INNER-2.
         let len = unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len };
         len as usize
     }
 
     /// # Safety
-    /// The node is live, `len <= SLOTS`, and the caller keeps N2 and N3.
+    /// The node is live, `len <= SLOTS`, and the caller keeps INNER-2 and INNER-3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
         debug_assert!(len <= Self::SLOTS);
         sync::written(self.at);
-        // SAFETY: N1.
+        // SAFETY: INNER-1.
         unsafe {
             debug_assert!(self.unseen());
             (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16;
         }
     }
 
-    /// The count of its owners (Q1).
+    /// The count of its owners (COW-1).
     ///
     /// # Safety
     /// The node is live, for as long as the count is used.
     #[inline(always)]
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: N1.
+        // SAFETY: INNER-1.
         unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
     }
 
-    /// 1 while a store has the node's child pointers and gap words to itself (A4).
+    /// 1 while a store has the node's child pointers and gap words to itself (LEAF-STORE-1).
     ///
     /// # Safety
     /// The node is live, for as long as the lock is used.
     #[inline(always)]
     pub(crate) unsafe fn lock<'a>(self) -> &'a AtomicU8 {
-        // SAFETY: N1.
+        // SAFETY: INNER-1.
         unsafe { &*self.at.as_ptr().add(Self::LOCK).cast() }
     }
 
-    /// Whether nobody but its maker can see the node: what is published is not written to (Q4, U1).
+    /// Whether nobody but its maker can see the node: what is published is not written to (COW-4, PUBLISH-1).
     ///
     /// # Safety
     /// The node is live.
@@ -142,7 +142,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn key(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
-        // SAFETY: N2.
+        // SAFETY: INNER-2.
         unsafe { *self.keys().add(i) }
     }
 
@@ -152,7 +152,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         debug_assert!(i < Self::SLOTS);
         sync::written(self.at);
-        // SAFETY: N1.
+        // SAFETY: INNER-1.
         unsafe {
             debug_assert!(self.unseen());
             *self.keys().add(i) = key;
@@ -166,7 +166,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn gap(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
-        // SAFETY: N2.
+        // SAFETY: INNER-2.
         unsafe {
             sync::words_read(self.gaps().add(i), 1);
             *self.gaps().add(i)
@@ -179,7 +179,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < Self::SLOTS);
         sync::written(self.at);
-        // SAFETY: N1.
+        // SAFETY: INNER-1.
         unsafe {
             debug_assert!(self.unseen());
             *self.gaps().add(i) = gap;
@@ -211,7 +211,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live and slot `i` is in a hole (its item is not initialised).
     #[inline(always)]
     pub(crate) unsafe fn fill(self, i: usize, pivot: K, gap: K, child: Raw) {
-        // SAFETY: the caller's promise; N1.
+        // SAFETY: the caller's promise; INNER-1.
         unsafe {
             self.set_key(i, pivot);
             self.set_gap(i, gap);
@@ -239,7 +239,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Inner::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_words(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays; N2 is restored for the slots that fall free.
+        // SAFETY: the caller's promise keeps every range within the arrays; INNER-2 is restored for the slots that fall free.
         unsafe {
             let len = self.len();
             let tail = len - i - n;
@@ -250,7 +250,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Restores N2 for the slots `from..to`.
+    /// Restores INNER-2 for the slots `from..to`.
     ///
     /// # Safety
     /// The node is live and `to <= SLOTS`.
@@ -270,7 +270,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// # Safety
     /// Both are live and different, and this one holds nothing.
     pub(crate) unsafe fn init_as(self, from: Self) {
-        // SAFETY: the caller's promise; N2 holds here as it does there.
+        // SAFETY: the caller's promise; INNER-2 holds here as it does there.
         unsafe {
             self.init_header();
             sync::read(from.at, true);
@@ -285,7 +285,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// # Safety
     /// Both are live and different, this one holds nothing, and `from`, which nobody changes, owns its children no more.
     pub(crate) unsafe fn init_moved(self, from: Self) {
-        // SAFETY: the caller's promise: N2 and N3 hold here as they do there.
+        // SAFETY: the caller's promise: INNER-2 and INNER-3 hold here as they do there.
         unsafe {
             self.init_as(from);
             let len = from.len();
@@ -298,9 +298,9 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// # Safety
     /// The memory is live.
     unsafe fn init_header(self) {
-        // SAFETY: N1: within the allocation.
+        // SAFETY: INNER-1: within the allocation.
         unsafe {
-            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (N4)
+            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (INNER-4)
             self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
             self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
             self.at.as_ptr().add(Self::LOCK).cast::<AtomicU8>().write(AtomicU8::new(0));
@@ -328,7 +328,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// Asks for the lines of the child pointers.
     #[inline(always)]
     pub(crate) fn prefetch_items(self) {
-        // SAFETY: N1: within the allocation.
+        // SAFETY: INNER-1: within the allocation.
         let at = unsafe { self.at.add(Self::ITEMS) };
         crate::node::search::prefetch(at, Self::SLOTS * size_of::<Raw>());
     }
@@ -343,7 +343,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live.
     #[inline(always)]
     pub(crate) unsafe fn get(self, i: usize) -> Option<Raw> {
-        // SAFETY: N3.
+        // SAFETY: INNER-3.
         unsafe { if i < self.len() { Some(self.child(i)) } else { None } }
     }
 
@@ -353,10 +353,10 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live and `i < len`.
     #[inline(always)]
     pub(crate) unsafe fn child(self, i: usize) -> Raw {
-        // SAFETY: N2.
+        // SAFETY: INNER-2.
         debug_assert!(i < unsafe { self.len() });
         // Acquire: pairs with the Release of `publish`, where the node is one that readers see. Of processors with strong ordering it asks nothing.
-        // SAFETY: N3: a pointer that is not null; where it is stored to beside readers, that is atomic too.
+        // SAFETY: INNER-3: a pointer that is not null; where it is stored to beside readers, that is atomic too.
         unsafe { Raw::new_unchecked((*self.items().add(i).cast::<AtomicPtr<u8>>()).load(Ordering::Acquire)) }
     }
 
@@ -366,7 +366,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live, `i < len`, what is below `child` is changed no more, and nobody else stores.
     #[inline(always)]
     pub(crate) unsafe fn publish(self, i: usize, child: Raw) {
-        // SAFETY: the caller's promise; N3.
+        // SAFETY: the caller's promise; INNER-3.
         unsafe { (*self.items().add(i).cast::<AtomicPtr<u8>>()).store(child.as_ptr(), Ordering::Release) }
     }
 
@@ -376,7 +376,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Inner::publish`]; the key is one that is stored at once, or nobody looks at gap words.
     #[inline(always)]
     pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
-        // SAFETY: the caller's promise; N1 for the alignment, N2.
+        // SAFETY: the caller's promise; INNER-1 for the alignment, INNER-2.
         unsafe { K::store(self.gaps().add(i), gap) }
     }
 
@@ -387,7 +387,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, true);
-        // SAFETY: N2, N4.
+        // SAFETY: INNER-2, INNER-4.
         unsafe { F::rank(self.keys(), Self::SLOTS, key) }
     }
 
@@ -398,7 +398,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn widest_by<F: Search>(self) -> K {
         sync::words_read(self.gaps(), Self::SLOTS);
-        // SAFETY: N2: every word is initialised.
+        // SAFETY: INNER-2: every word is initialised.
         unsafe { F::greatest(self.gaps(), Self::SLOTS) }
     }
 
@@ -408,7 +408,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live, `least` is not zero, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, least: K) -> u64 {
-        // SAFETY: N2: every word is initialised, and zero behind the length.
+        // SAFETY: INNER-2: every word is initialised, and zero behind the length.
         unsafe { F::at_least(self.gaps(), Self::SLOTS, least) }
     }
 
@@ -419,7 +419,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps_now<F: Search>(self, least: K) -> u64 {
         let mut words = [K::ZERO; 63];
-        // SAFETY: N1 for the alignment; N2; as many words as there are slots, which are 63 at most.
+        // SAFETY: INNER-1 for the alignment; INNER-2; as many words as there are slots, which are 63 at most.
         unsafe {
             for (i, word) in words.iter_mut().enumerate().take(Self::SLOTS) {
                 *word = K::load(self.gaps().add(i));
@@ -428,7 +428,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// The widest gap below this node (N2: blanks count as zero).
+    /// The widest gap below this node (INNER-2: blanks count as zero).
     ///
     /// # Safety
     /// The node is live.
@@ -439,7 +439,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
             type Out = K;
             #[inline(always)]
             unsafe fn run<F: Search>(self) -> K {
-                // SAFETY: N2: every word is initialised.
+                // SAFETY: INNER-2: every word is initialised.
                 unsafe { F::greatest(self.0, self.1) }
             }
         }
@@ -452,14 +452,14 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::SLOTS && Self::SLOTS <= 63);
-        // N1.
+        // INNER-1.
         assert!(Self::ALIGN.is_multiple_of(K::ALIGN) && Self::ONE.is_multiple_of(K::ALIGN));
         assert!(size_of::<K>().is_multiple_of(K::ALIGN));
         Self::ALIGN
     };
 
     unsafe fn init(self) {
-        // SAFETY: N1: the bytes written are within the allocation; this is what N2 and N3 ask of an empty node.
+        // SAFETY: INNER-1: the bytes written are within the allocation; this is what INNER-2 and INNER-3 ask of an empty node.
         unsafe {
             self.init_header();
             for i in 0..Self::SLOTS {
@@ -470,12 +470,12 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     }
 
     fn number(self) -> *mut u16 {
-        // SAFETY: N1: within the allocation.
+        // SAFETY: INNER-1: within the allocation.
         unsafe { self.at.as_ptr().add(Self::REFS + size_of::<AtomicU32>()).cast() }
     }
 
     fn link(self) -> *mut Option<Raw> {
-        // SAFETY: N1: within the allocation.
+        // SAFETY: INNER-1: within the allocation.
         unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
     }
 

@@ -10,16 +10,16 @@
 //! whole keys. Both have the same size, so a leaf changes its form in place. Only 64-bit keys are packed; leaves of
 //! other keys are always wide. This module does not know what order or fill a leaf has to have (`tree`), nor who owns it.
 //!
-//! - **L1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
+//! - **LEAF-1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
 //!   moment that it is given out to [`Unit::free`].
-//! - **L2** Every word of the two key arrays of the leaf's form is initialised. Last keys from `len` on are the highest word.
-//! - **L3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
+//! - **LEAF-2** Every word of the two key arrays of the leaf's form is initialised. Last keys from `len` on are the highest word.
+//! - **LEAF-3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
 //!   them (`Parked` in `store`).
-//! - **L4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
-//! - **L5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots, are writable, by its only owner, from the start of each key array, if it
+//! - **LEAF-4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
+//! - **LEAF-5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots, are writable, by its only owner, from the start of each key array, if it
 //!   has as many slots as [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8
 //!   bytes whole vectors of those are as well.
-//! - **L6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
+//! - **LEAF-6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
 
 use crate::node::search::{Job, SHIFTED, Search, dispatch};
 use crate::node::shape::{Shape, leaf_slots};
@@ -53,12 +53,12 @@ impl<V, K, S> PartialEq for Leaf<V, K, S> {
 struct Header {
     /// The upper half of a packed leaf's keys.
     high: u32,
-    /// Owners beyond the first (Q1).
+    /// Owners beyond the first (COW-1).
     refs: AtomicU32,
     len: u8,
     /// 0: packed.
     wide: u8,
-    /// The number of its place (B1).
+    /// The number of its place (SLAB-1).
     number: u16,
 }
 
@@ -72,7 +72,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Where the keys of a wide leaf begin, and the first keys of a packed one.
     const KEYS: usize = up(Self::HEADER + size_of::<Header>(), align_of::<K>());
     const PACKED_ITEMS: usize = up(2 * Self::KEYS, align_of::<V>());
-    /// Slots of a wide leaf (L6).
+    /// Slots of a wide leaf (LEAF-6).
     pub(crate) const WIDE: usize = {
         if K::IS_U64 {
             let packed = Self::PACKED_ITEMS + Self::PACKED * size_of::<V>();
@@ -121,7 +121,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     fn byte(self, offset: usize) -> *mut u8 {
         debug_assert!(offset <= Self::BYTES);
-        // SAFETY: L1: within the allocation.
+        // SAFETY: LEAF-1: within the allocation.
         unsafe { self.at.as_ptr().add(offset) }
     }
 
@@ -143,7 +143,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn is_wide(self) -> bool {
-        // SAFETY: L1.
+        // SAFETY: LEAF-1.
         !K::IS_U64 || unsafe { (*self.header()).wide != 0 }
     }
 
@@ -158,13 +158,13 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         self.byte(offset).cast()
     }
 
-    /// The count of its owners (Q1).
+    /// The count of its owners (COW-1).
     ///
     /// # Safety
     /// The leaf is live, for as long as the count is used.
     #[inline(always)]
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: L1.
+        // SAFETY: LEAF-1.
         unsafe { &(*self.header()).refs }
     }
 
@@ -183,16 +183,16 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, false);
-        // SAFETY: L1.
+        // SAFETY: LEAF-1.
         unsafe { (*self.header()).len as usize }
     }
 
     /// # Safety
-    /// The leaf is live, `len` is not above its slots, and the caller keeps L2 and L3.
+    /// The leaf is live, `len` is not above its slots, and the caller keeps LEAF-2 and LEAF-3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
         sync::written(self.at);
-        // SAFETY: L1.
+        // SAFETY: LEAF-1.
         unsafe {
             debug_assert!(len <= self.slots() && self.unseen());
             (*self.header()).len = len as u8;
@@ -203,11 +203,11 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and packed.
     #[inline(always)]
     unsafe fn high(self) -> u32 {
-        // SAFETY: L1.
+        // SAFETY: LEAF-1.
         unsafe { (*self.header()).high }
     }
 
-    /// As for an inner node: what is published is not written to (Q4, U1).
+    /// As for an inner node: what is published is not written to (COW-4, PUBLISH-1).
     ///
     /// # Safety
     /// The leaf is live.
@@ -223,7 +223,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and `i` below its slots.
     #[inline(always)]
     pub(crate) unsafe fn key(self, i: usize) -> K {
-        // SAFETY: L2.
+        // SAFETY: LEAF-2.
         unsafe {
             debug_assert!(i < self.slots());
             if self.is_wide() { *self.keys().0.add(i) } else { K::join(self.high(), *self.words().0.add(i)) }
@@ -236,7 +236,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As for [`Leaf::key`].
     #[inline(always)]
     pub(crate) unsafe fn first(self, i: usize) -> K {
-        // SAFETY: L2.
+        // SAFETY: LEAF-2.
         unsafe {
             debug_assert!(i < self.slots());
             if self.is_wide() { *self.keys().1.add(i) } else { K::join(self.high(), *self.words().1.add(i)) }
@@ -248,7 +248,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         sync::written(self.at);
-        // SAFETY: L1, L4 by the caller's promise.
+        // SAFETY: LEAF-1, LEAF-4 by the caller's promise.
         unsafe {
             debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
             if self.is_wide() {
@@ -281,7 +281,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and `i` below its slots.
     #[inline(always)]
     pub(crate) unsafe fn value(self, i: usize) -> *mut V {
-        // SAFETY: L1: within the allocation.
+        // SAFETY: LEAF-1: within the allocation.
         unsafe {
             debug_assert!(i < self.slots());
             self.items().add(i)
@@ -300,7 +300,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         mut f: impl FnMut(B, Span<K>, *mut V) -> B,
     ) -> B {
         let mut so_far = init;
-        // SAFETY: L2, L3.
+        // SAFETY: LEAF-2, LEAF-3.
         unsafe {
             let items = self.items();
             if self.is_wide() {
@@ -326,7 +326,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, false);
-        // SAFETY: L2, L5.
+        // SAFETY: LEAF-2, LEAF-5.
         unsafe {
             if self.is_wide() {
                 F::rank(self.keys().0, Self::WIDE, key)
@@ -342,7 +342,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and not empty, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn widest_by<F: Search>(self, start: K) -> K {
-        // SAFETY: L2.
+        // SAFETY: LEAF-2.
         unsafe {
             let within = if self.is_wide() {
                 F::widest(self.keys().1, self.keys().0, self.len())
@@ -359,7 +359,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and not empty, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, start: K, least: K) -> u64 {
-        // SAFETY: L2.
+        // SAFETY: LEAF-2.
         unsafe {
             let within = if self.is_wide() {
                 (1..self.len()).fold(0, |bits, i| {
@@ -405,7 +405,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn admits(self, low: K, high: K) -> bool {
-        // SAFETY: L1.
+        // SAFETY: LEAF-1.
         unsafe { self.is_wide() || (low.high() == self.high() && high.above(self.high()) < u32::MAX) }
     }
 
@@ -492,7 +492,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
                 firsts.add(i).write(*first);
             }
             for i in Self::PACKED..Self::KEYS / 4 {
-                firsts.add(i).write(0); // L5
+                firsts.add(i).write(0); // LEAF-5
             }
         }
     }
@@ -601,7 +601,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and packed, `i < len`, nothing is parked, and the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
-        // SAFETY: the caller's promise keeps every range within the arrays; L2 is restored by closing.
+        // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored by closing.
         unsafe {
             let (lasts, firsts) = self.words();
             let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
@@ -636,7 +636,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live, admits the keys, and slot `i` is in a hole (its value is not initialised).
     #[inline(always)]
     pub(crate) unsafe fn fill(self, i: usize, last: K, first: K, value: V) {
-        // SAFETY: the caller's promise; L1.
+        // SAFETY: the caller's promise; LEAF-1.
         unsafe {
             self.set_key(i, last);
             self.set_first(i, first);
@@ -663,7 +663,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As for [`Leaf::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays; L2 is restored for the slots that fall free.
+        // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored for the slots that fall free.
         unsafe {
             let len = self.len();
             self.move_keys(i + n, i, len - i - n);
@@ -672,12 +672,12 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Whether L2 holds behind the length.
+    /// Whether LEAF-2 holds behind the length.
     ///
     /// # Safety
     /// The leaf is live.
     pub(crate) unsafe fn is_blank(self) -> bool {
-        // SAFETY: L2.
+        // SAFETY: LEAF-2.
         unsafe {
             (self.len()..self.slots()).all(|i| {
                 if self.is_wide() { *self.keys().0.add(i) == K::MAX } else { *self.words().0.add(i) == u32::MAX }
@@ -685,7 +685,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Restores L2 for the slots `from..to`.
+    /// Restores LEAF-2 for the slots `from..to`.
     ///
     /// # Safety
     /// The leaf is live and `to` not above its slots.
@@ -708,8 +708,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// # Safety
     /// Both are live and different, and this one holds nothing.
     pub(crate) unsafe fn init_as(self, from: Self) {
-        // SAFETY: the caller's promise: L2 and L5 hold here as they do there. Not the header as a whole: other owners may be counting
-        // there (Q1).
+        // SAFETY: the caller's promise: LEAF-2 and LEAF-5 hold here as they do there. Not the header as a whole: other owners may be counting
+        // there (COW-1).
         unsafe {
             sync::read(from.at, false);
             let (high, wide) = ((*from.header()).high, (*from.header()).wide);
@@ -770,21 +770,21 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63);
-        // L5: who shifts words by vectors writes whole ones from the start of either array.
+        // LEAF-5: who shifts words by vectors writes whole ones from the start of either array.
         let shifted = SHIFTED.0 <= Self::PACKED && Self::PACKED <= SHIFTED.1;
         assert!(!K::IS_U64 || !shifted || Self::KEYS >= up(4 * Self::PACKED, 64));
         Self::ALIGN
     };
 
     unsafe fn init(self) {
-        // SAFETY: L1: the bytes written are within the allocation; this is what L2 and L3 ask of an empty leaf.
+        // SAFETY: LEAF-1: the bytes written are within the allocation; this is what LEAF-2 and LEAF-3 ask of an empty leaf.
         unsafe {
             let number = self.number().read();
             if K::IS_U64 {
                 let (lasts, firsts) = self.words();
                 for i in 0..Self::KEYS / 4 {
                     lasts.add(i).write(u32::MAX);
-                    firsts.add(i).write(0); // what stands behind the first keys, too (L5)
+                    firsts.add(i).write(0); // what stands behind the first keys, too (LEAF-5)
                 }
             } else {
                 let (lasts, firsts) = self.keys();
@@ -799,7 +799,7 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     }
 
     fn number(self) -> *mut u16 {
-        // SAFETY: L1: within the allocation.
+        // SAFETY: LEAF-1: within the allocation.
         unsafe { &raw mut (*self.header()).number }
     }
 

@@ -16,7 +16,7 @@ use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// The mark, in the count of its owners, of a node that a shared map shows to readers (Q4).
+/// The mark, in the count of its owners, of a node that a shared map shows to readers (COW-4).
 pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// An untyped node: what a child pointer and a path hold. Whether it is a leaf, its level says.
@@ -47,7 +47,7 @@ pub(crate) trait Unit: Copy {
     /// The memory is live, has its number, and holds no item.
     unsafe fn init(self);
 
-    /// Where the number of its place stands (B1).
+    /// Where the number of its place stands (SLAB-1).
     fn number(self) -> *mut u16;
 
     /// Where a node that is out of its tree, and has no use for its keys any more, links to another one. Apart from its number, and of

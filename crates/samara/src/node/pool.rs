@@ -5,8 +5,8 @@
 //! as another one of its slab lives. Only what was made at once can be held so, and no more of it than was made. Not so in a pool, a shared
 //! map's: one node there would hold a whole slab, so nodes of slabs are let go, and a pool holds what it has and nothing else.
 //!
-//! - **P1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
-//! - **P2** The last `left` places of `slab` have not been given out.
+//! - **POOL-1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
+//! - **POOL-2** The last `left` places of `slab` have not been given out.
 
 use crate::node::slab::Slab;
 use crate::node::{LINE, Raw, Unit};
@@ -124,7 +124,7 @@ impl<N: Unit> Spare<N> {
             (self.slab, self.left) = (Some(slab), places);
         }
         let Some(slab) = self.slab else { return Err(AllocError) };
-        // SAFETY: P2: the place is there, nobody else's, and as large as a node.
+        // SAFETY: POOL-2: the place is there, nobody else's, and as large as a node.
         let node = unsafe {
             let number = slab.count() - self.left + 1;
             let node = N::from_raw(slab.place(number));
@@ -138,7 +138,7 @@ impl<N: Unit> Spare<N> {
     /// Gives up the places of the slab that have not been given out.
     fn leave_slab(&mut self) {
         if let Some(slab) = self.slab.take().filter(|_| self.left > 0) {
-            // SAFETY: P2.
+            // SAFETY: POOL-2.
             unsafe { slab.give_up(self.left) };
         }
         self.left = 0;
@@ -187,7 +187,7 @@ impl<N: Unit> Spare<N> {
     /// # Safety
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
-        // SAFETY: P1.
+        // SAFETY: POOL-1.
         unsafe {
             node.wipe();
             node.link().write_unaligned(self.head);
@@ -199,7 +199,7 @@ impl<N: Unit> Spare<N> {
     /// The first node of the chain, as it was put there.
     fn pop(&mut self) -> Option<N> {
         let node = N::from_raw(self.head?);
-        // SAFETY: P1.
+        // SAFETY: POOL-1.
         self.head = unsafe { node.link().read_unaligned() };
         self.len -= 1;
         Some(node)
@@ -211,7 +211,7 @@ impl<N: Unit> Spare<N> {
     /// If there is none: the plan of a store asked for too few, and going on would corrupt the tree.
     pub(crate) fn take(&mut self) -> N {
         let node = self.pop().expect("a store was planned with too few nodes");
-        // SAFETY: P1.
+        // SAFETY: POOL-1.
         unsafe { node.init() };
         node
     }
@@ -220,7 +220,7 @@ impl<N: Unit> Spare<N> {
     pub(crate) fn shrink(&mut self, n: usize) {
         while self.len > n {
             let Some(node) = self.pop() else { return };
-            // SAFETY: P1: live, and nobody else has it.
+            // SAFETY: POOL-1: live, and nobody else has it.
             unsafe { node.free() };
         }
     }

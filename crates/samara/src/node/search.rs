@@ -1,9 +1,9 @@
 //! Search within a node: the rank of a key among a node's sorted keys, the greatest of its words, the widest gap between
 //! its entries. Knows arrays of keys, and nothing of nodes.
 //!
-//! - **S1** The array has `slots` keys, ascending (equal ones only among the padding), and whole vectors of initialised words are
+//! - **SEARCH-1** The array has `slots` keys, ascending (equal ones only among the padding), and whole vectors of initialised words are
 //!   readable from its start: up to 7 keys, or up to 15 words of 32 bits, more.
-//! - **S2** The rank is the number of keys below the one sought, over all `slots` keys: unused ones are the highest key (word)
+//! - **SEARCH-2** The rank is the number of keys below the one sought, over all `slots` keys: unused ones are the highest key (word)
 //!   and never count.
 //!
 //! The vector paths are for 64-bit keys; which one runs is found out once. `force` sets it for tests.
@@ -16,7 +16,7 @@ use crate::sync::plain::AtomicU8;
 use crate::types::key::Key;
 use core::ptr;
 
-/// From so many slots to so many, words are shifted by one vector of 16, or by two (L5).
+/// From so many slots to so many, words are shifted by one vector of 16, or by two (LEAF-5).
 pub(crate) const SHIFTED: (usize, usize) = (13, 32);
 
 /// A way to search.
@@ -54,13 +54,13 @@ pub(crate) trait Search: Copy {
     /// The number of keys below `key`.
     ///
     /// # Safety
-    /// S1 holds for `keys` and `slots`, and the processor has what the implementation uses.
+    /// SEARCH-1 holds for `keys` and `slots`, and the processor has what the implementation uses.
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize;
 
     /// The number of words below `word`.
     ///
     /// # Safety
-    /// S1 holds for `words` and `slots`, and the processor has what the implementation uses.
+    /// SEARCH-1 holds for `words` and `slots`, and the processor has what the implementation uses.
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize;
 
     /// [`Search::widest`] for the words of a leaf of so many slots, of which `n` have entries: each begins behind the one before it.
@@ -104,7 +104,7 @@ pub(crate) trait Search: Copy {
     /// Moves the words `at..slots - 1` of `slots` up by one slot, and puts `word` before them.
     ///
     /// # Safety
-    /// `slots` words are there, whole vectors of 16 of them writable (L5), `at < slots`, and the processor has what the implementation uses.
+    /// `slots` words are there, whole vectors of 16 of them writable (LEAF-5), `at < slots`, and the processor has what the implementation uses.
     #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         // SAFETY: the caller's promise.
@@ -130,7 +130,7 @@ pub(crate) trait Search: Copy {
     /// Moves the values `at..len` of `slots`, which are more, up by one slot.
     ///
     /// # Safety
-    /// `slots` values are there, of 8 bytes whole vectors of 8 writable (L5), `at <= len < slots`, and the processor has what the
+    /// `slots` values are there, of 8 bytes whole vectors of 8 writable (LEAF-5), `at <= len < slots`, and the processor has what the
     /// implementation uses.
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
@@ -174,13 +174,13 @@ pub(crate) struct Portable;
 impl Search for Portable {
     #[inline(always)]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
-        // SAFETY: S1.
+        // SAFETY: SEARCH-1.
         unsafe { halve(keys, slots, key) }
     }
 
     #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
-        // SAFETY: S1.
+        // SAFETY: SEARCH-1.
         unsafe { halve(words, slots, word) }
     }
 }

@@ -1,6 +1,6 @@
 //! Shapes: how many slots a node has. Knows sizes, and nothing of what stands in a node.
 //!
-//! - **H1** Every capacity is from 3 to 63: a search by vectors has a bit for every slot, and a full node that takes two more entries
+//! - **SHAPE-1** Every capacity is from 3 to 63: a search by vectors has a bit for every slot, and a full node that takes two more entries
 //!   falls apart into two legal ones.
 
 /// How large the nodes of a map are. Sealed: [`Normal`] is the shape that is measured and the default; another one,

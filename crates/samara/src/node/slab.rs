@@ -5,8 +5,8 @@
 //!   | live, count, memory | place 1 | place 2 | ... | place count |        each place as long as a node, in whole lines
 //! ```
 //!
-//! - **B1** A place is numbered from 1 on; 0 is the number of a node that has memory of its own.
-//! - **B2** `live` counts the places that hold a node and those that have not been given out. Who lowers it to nothing frees the slab.
+//! - **SLAB-1** A place is numbered from 1 on; 0 is the number of a node that has memory of its own.
+//! - **SLAB-2** `live` counts the places that hold a node and those that have not been given out. Who lowers it to nothing frees the slab.
 //!
 //! Orderings: as for owners of nodes (`cow`): to lower the count is a Release, to find it zero an Acquire.
 
@@ -64,7 +64,7 @@ impl Slab {
     /// The place of this number.
     ///
     /// # Safety
-    /// The slab is live and has that place (B1).
+    /// The slab is live and has that place (SLAB-1).
     pub(crate) unsafe fn place(self, number: usize) -> Raw {
         // SAFETY: the caller's promise: within the allocation.
         unsafe { self.head.cast::<u8>().add(LINE + (number - 1) * up(self.bytes, LINE)) }
@@ -85,7 +85,7 @@ impl Slab {
     /// # Safety
     /// The slab is live; the places are the caller's, who uses neither them nor the slab afterwards.
     pub(crate) unsafe fn give_up(self, places: usize) {
-        // SAFETY: the caller's promise; B2.
+        // SAFETY: the caller's promise; SLAB-2.
         unsafe {
             let head = self.head.as_ref();
             // Who has all that are left needs no atomic write: nobody else can come to them any more.

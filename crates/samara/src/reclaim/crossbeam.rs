@@ -4,7 +4,7 @@
 //! With `std` there is one collector for the process, and a registration for each thread; without, a collector for each [`Epoch`], and
 //! stamps and questions register anew each time. It is never crossbeam-epoch's default collector, which other code shares:
 //!
-//! - **Y1** The functions deferred to a collector here set a flag, and do nothing else. A pin or a flush runs deferred functions, and
+//! - **CROSSBEAM-1** The functions deferred to a collector here set a flag, and do nothing else. A pin or a flush runs deferred functions, and
 //!   both happen within stores: so no foreign code runs there.
 //!
 //! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards of that moment go, and `has_passed`
@@ -19,7 +19,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use crossbeam_epoch::{Collector, Guard, LocalHandle};
 
-/// The collector for all (Y1).
+/// The collector for all (CROSSBEAM-1).
 #[cfg(feature = "std")]
 static COLLECTOR: crate::sync::LazyLock<Collector> = crate::sync::LazyLock::new(Collector::new);
 
@@ -109,7 +109,7 @@ unsafe impl Reclaim for Epoch {
         let passed = Arc::new(AtomicBool::new(false));
         let guard = self.guard();
         let flag = passed.clone();
-        // Y1. Release: pairs with the Acquire of `has_passed`.
+        // CROSSBEAM-1. Release: pairs with the Acquire of `has_passed`.
         guard.defer(move || flag.store(true, Ordering::Release));
         // Out of this thread's bag, so that others can run it.
         guard.flush();

@@ -1,10 +1,10 @@
 //! Epochs with the fence moved to the writer: a list of records, one for each registration, that says who looks, and since when. Knows nothing of
 //! threads, of `std`, or of how its two barriers are made ([`Barriers`]).
 //!
-//! - **E1** A record says 0 while its thread has no guard, else the epoch of the outermost: one that was current when it was made, or before.
-//! - **E2** `pins` and `ended` are touched by the thread alone that has taken the record. It is given back once there is neither guard nor registration.
-//! - **E3** Records stay until the domain goes, and are used again. Their list only grows, at its head.
-//! - **E4** The epoch never falls and is never 0. At its highest value it stays: then stamps pass only where nobody looks at all.
+//! - **EPOCH-1** A record says 0 while its thread has no guard, else the epoch of the outermost: one that was current when it was made, or before.
+//! - **EPOCH-2** `pins` and `ended` are touched by the thread alone that has taken the record. It is given back once there is neither guard nor registration.
+//! - **EPOCH-3** Records stay until the domain goes, and are used again. Their list only grows, at its head.
+//! - **EPOCH-4** The epoch never falls and is never 0. At its highest value it stays: then stamps pass only where nobody looks at all.
 //!
 //! # Why a stamp that has passed means that nobody sees
 //! A reader and a writer, in program order; `e` is the epoch that the reader found, `s` the one of the stamp:
@@ -49,7 +49,7 @@ pub(crate) unsafe trait Barriers {
 /// One registration's, on a line of its own: two lines, since processors fetch them in pairs.
 #[repr(align(128))]
 struct Record {
-    /// E1.
+    /// EPOCH-1.
     active: AtomicUsize,
     /// Guards that live. 64 bits, so that guards that are leaked cannot bring it round to 0.
     pins: Cell<u64>,
@@ -84,7 +84,7 @@ pub(crate) struct Stamp {
     fenced: bool,
 }
 
-// SAFETY: E2: the cells of a record are its taker's alone, but for `next`, which nobody writes once it can be found (E3). Records are owned by the domain.
+// SAFETY: EPOCH-2: the cells of a record are its taker's alone, but for `next`, which nobody writes once it can be found (EPOCH-3). Records are owned by the domain.
 unsafe impl<B: Send> Send for Domain<B> {}
 // SAFETY: as above.
 unsafe impl<B: Sync> Sync for Domain<B> {}
@@ -111,7 +111,7 @@ impl<B> Domain<B> {
         // Acquire: pairs with the Release of the push, of this record and by its release sequence of those behind it.
         let mut at: *const Record = self.records.load(Ordering::Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: E3: records live as long as the domain, which is borrowed.
+            // SAFETY: EPOCH-3: records live as long as the domain, which is borrowed.
             let record = unsafe { at.as_ref() }?;
             at = record.next.get();
             Some(record)
@@ -137,7 +137,7 @@ impl<B> Domain<B> {
             taken: AtomicBool::new(true),
             next: Cell::new(head),
         }));
-        // SAFETY: E3: it lives as long as the domain.
+        // SAFETY: EPOCH-3: it lives as long as the domain.
         let fresh = unsafe { &*record };
         // Release: pairs with the Acquire in `records`. Relaxed: what is behind the head is not looked at here.
         while let Err(now) = self.records.compare_exchange_weak(head, record, Ordering::Release, Ordering::Relaxed) {
@@ -156,7 +156,7 @@ impl<B> Domain<B> {
 impl<B: Barriers> Domain<B> {
     /// A moment, after what was unlinked before the call.
     pub(crate) fn stamp(&self) -> Stamp {
-        // Release: W2, pairs with R1. Relaxed else: nothing is read by way of the epoch here. E4: at its highest value it stays.
+        // Release: W2, pairs with R1. Relaxed else: nothing is read by way of the epoch here. EPOCH-4: at its highest value it stays.
         let added = self.epoch.fetch_update(Ordering::Release, Ordering::Relaxed, |epoch| epoch.checked_add(1));
         let epoch = added.unwrap_or_else(|highest| highest);
         Stamp { epoch, fenced: self.barriers.heavy() }
@@ -179,7 +179,7 @@ impl<B> Drop for Domain<B> {
     fn drop(&mut self) {
         let mut at = self.records.load(Ordering::Acquire);
         while !at.is_null() {
-            // SAFETY: E3; registrations and pins borrow the domain, so none is left, and each record is in the list once.
+            // SAFETY: EPOCH-3; registrations and pins borrow the domain, so none is left, and each record is in the list once.
             let record = unsafe { Box::from_raw(at) };
             at = record.next.get().cast_mut();
         }

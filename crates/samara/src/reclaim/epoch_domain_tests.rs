@@ -89,7 +89,7 @@ fn without_its_heavy_barrier_a_stamp_waits() {
     assert!(domain.has_passed(&stamp));
 }
 
-/// E4: nobody can store so often that the epoch would come round; on 32 bits it could.
+/// EPOCH-4: nobody can store so often that the epoch would come round; on 32 bits it could.
 #[test]
 fn the_epoch_ends_at_its_highest() {
     let domain = domain();

@@ -9,10 +9,10 @@
 //! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems, without `std`, and under Miri, which has
 //! no such call.
 //!
-//! - **M1** Which of the two a domain has is decided before anybody can register with it, and stays.
-//! - **M2** A registration of the domain for all is made only after the process is registered for the expedited command, where it is expedited.
-//! - **M3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be
-//!   installed later than M1). `refused` says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`] tells.
+//! - **MEMBARRIER-1** Which of the two a domain has is decided before anybody can register with it, and stays.
+//! - **MEMBARRIER-2** A registration of the domain for all is made only after the process is registered for the expedited command, where it is expedited.
+//! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be
+//!   installed later than MEMBARRIER-1). `refused` says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`] tells.
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
@@ -50,10 +50,10 @@ pub struct MembarrierGuard(#[expect(dead_code, reason = "for its drop")] Pin<'st
 #[derive(Debug)]
 pub struct MembarrierStamp(Stamp);
 
-/// Which barriers: M1.
+/// Which barriers: MEMBARRIER-1.
 struct Kind {
     expedited: bool,
-    /// Whether the last heavy barrier was refused (M3).
+    /// Whether the last heavy barrier was refused (MEMBARRIER-3).
     refused: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ impl Kind {
     }
 }
 
-// SAFETY: head: both forms order each light barrier with each heavy one. M2, M3.
+// SAFETY: head: both forms order each light barrier with each heavy one. MEMBARRIER-2, MEMBARRIER-3.
 unsafe impl Barriers for Kind {
     #[inline]
     fn light(&self) {

@@ -1,8 +1,8 @@
 //! Freed nodes whose values are still to be dropped: a value's drop is foreign code, and runs when nothing is held that it could wait for.
 //! The leaves' memory then goes back to those who store. Knows nothing of when nodes are free (`limbo`).
 //!
-//! - **V1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns goes when it is dropped there, once.
-//! - **V2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the next one. Leaves are put there one by one and
+//! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns goes when it is dropped there, once.
+//! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the next one. Leaves are put there one by one and
 //!   taken all at once, so a head that is exchanged is the one that was linked to.
 //!
 //! Orderings: a leaf is put with Release and taken with Acquire: what was done to it happened before. Each put exchanges the head, so it
@@ -54,7 +54,7 @@ impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
     /// Takes over a node, for which there is room.
     ///
     /// # Safety
-    /// V1: the map has given it up, no reader can see it, and the caller does not use it any more.
+    /// DROP-1: the map has given it up, no reader can see it, and the caller does not use it any more.
     pub(crate) unsafe fn take(&mut self, node: Retired) {
         debug_assert!(self.nodes.len() < self.nodes.capacity());
         self.nodes.push(node);
@@ -81,7 +81,7 @@ impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
             if level > 0 {
                 drop(Subtree::<V, K, S>::new(at, usize::from(level)));
             } else {
-                // SAFETY: V1: the node is live, and one owner's share of it is ours to give up.
+                // SAFETY: DROP-1: the node is live, and one owner's share of it is ours to give up.
                 unsafe { empty(Leaf::from_raw(at), self.returned) };
             }
             self.nodes = mem::take(&mut rest.nodes);
@@ -102,7 +102,7 @@ unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V,
             unsafe { self.1.put(self.0) };
         }
     }
-    // SAFETY: the caller's promise; Q1: who was the last owner has the leaf alone. L3: its first `len` values are initialised.
+    // SAFETY: the caller's promise; COW-1: who was the last owner has the leaf alone. LEAF-3: its first `len` values are initialised.
     unsafe {
         if let_go(leaf.refs()) {
             let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());
@@ -128,7 +128,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
     /// # Safety
     /// The leaf is live and nobody else's, and holds no value.
     unsafe fn put(&self, leaf: Leaf<V, K, S>) {
-        // SAFETY: the caller's promise; V2.
+        // SAFETY: the caller's promise; DROP-2.
         unsafe {
             if leaf.number().read() != 0 {
                 return leaf.free();
@@ -162,7 +162,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
         let mut at = Raw::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
         while let Some(raw) = at {
             let leaf = Leaf::from_raw(raw);
-            // SAFETY: V2: linked by `put`, and ours since the swap.
+            // SAFETY: DROP-2: linked by `put`, and ours since the swap.
             unsafe {
                 at = leaf.link().read_unaligned();
                 self.len.fetch_sub(1, Ordering::Relaxed);

@@ -1,10 +1,10 @@
 //! Iteration beside a writer: leaf by leaf, each as it was at one moment of the walk.
 //!
-//! A leaf that a reader has does not change (U1); which comes next, its parent says, which stays the parent of the leaves in its region
-//! also where it has been taken out meanwhile (U3). At the parent's end the walk comes down again from the root, to the key behind. What it
+//! A leaf that a reader has does not change (PUBLISH-1); which comes next, its parent says, which stays the parent of the leaves in its region
+//! also where it has been taken out meanwhile (PUBLISH-3). At the parent's end the walk comes down again from the root, to the key behind. What it
 //! has shown it does not go back to: an entry that begins before the end of the last one shown, because it was stored since, is left out.
 //!
-//! - **W3** `from` is behind the last key of what has been shown from the front, or of the entries before the window; `to` in front of what
+//! - **SHARED-ITER-1** `from` is behind the last key of what has been shown from the front, or of the entries before the window; `to` in front of what
 //!   has been shown from the back. An entry that has not been shown and was there throughout lies between them.
 
 use crate::fault::{Point, point};
@@ -182,7 +182,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
                     }
                     // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all others. Where the
-                    // window begins behind `end`, too, an entry before the window may have been stored since (W3).
+                    // window begins behind `end`, too, an entry before the window may have been stored since (SHARED-ITER-1).
                     _ => {
                         let key = end.wrapping_add(K::ONE).max(self.from);
                         self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?

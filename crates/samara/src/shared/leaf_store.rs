@@ -1,11 +1,11 @@
 //! Stores beside other stores: each in one leaf, whose parent it has locked. Knows how such a store comes down, and what it may touch; who
 //! may store so and when, `writer_gate` knows.
 //!
-//! - **A4** Of a node that the map shows, child pointers and gap words change under its lock; the word for a child that is an inner node
+//! - **LEAF-STORE-1** Of a node that the map shows, child pointers and gap words change under its lock; the word for a child that is an inner node
 //!   changes under that one's lock as well, so whoever has either may read it. Locks are taken from below upwards, and held until the store is
-//!   done. A writer that is alone (A1) needs none.
-//! - **A5** While a node's lock is free, its widest gap is what the word for it says (T3).
-//! - **A6** What such a store does not change: pivots, lengths, inner nodes, the root. So the way down stays right without a lock, and a
+//!   done. A writer that is alone (GATE-1) needs none.
+//! - **LEAF-STORE-2** While a node's lock is free, its widest gap is what the word for it says (TREE-3).
+//! - **LEAF-STORE-3** What such a store does not change: pivots, lengths, inner nodes, the root. So the way down stays right without a lock, and a
 //!   leaf that was read from its parent under the lock stays until that is let go: nobody else takes it out.
 //!
 //! A store that does not fit in one leaf (`publish::fits`), or in which a snapshot has a part, is made alone, by the handle.
@@ -42,7 +42,7 @@ pub(crate) enum Beside<T, F> {
 /// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also where `verb` panics.
 ///
 /// # Safety
-/// The caller is in (A1), and `bench` and `len` are its seat's; `tree` is what `shared` shows.
+/// The caller is in (GATE-1), and `bench` and `len` are its seat's; `tree` is what `shared` shows.
 ///
 /// # Errors
 /// [`AllocError`]; `verb` has not been called, and the map is as before.
@@ -62,13 +62,13 @@ pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(
     let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
     let (leaf, slot) = dispatch::<K, _>(Descend { tree, key: change.keys().first, path: &mut path });
     let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
-    // SAFETY: A6: the path is of the tree as it is, and the leaf stays.
+    // SAFETY: LEAF-STORE-3: the path is of the tree as it is, and the leaf stays.
     unsafe {
         let others = |level| {
             point(Point::Asked);
             has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
         };
-        // From above: U4.
+        // From above: PUBLISH-4.
         if snapshots && (1..=tree.height).rev().any(others) {
             return Ok(Beside::Alone(verb));
         }
@@ -116,7 +116,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
         // SAFETY: `store`: the way and its lock; the old leaf stays while the lock is held, and until readers are gone.
         unsafe {
             let last = self.old.key(self.old.len() - 1);
-            // U6: a leaf that is not empty and ends where the old one does. Nothing has been noted yet.
+            // PUBLISH-6: a leaf that is not empty and ends where the old one does. Nothing has been noted yet.
             if part.height > 0 || root.and_then(|new| last_key::<V, K, S>(new, 0)) != Some(last) {
                 misfit();
             }
@@ -145,7 +145,7 @@ impl<K: Key, S: Shape> Locks<'_, K, S> {
     /// Takes the locks up to this level.
     fn take(&mut self, level: usize) {
         while self.upto < level {
-            // SAFETY: A6: the nodes of the way are live.
+            // SAFETY: LEAF-STORE-3: the nodes of the way are live.
             let lock = unsafe { Inner::<K, S>::from_raw(self.path.at(self.upto + 1).node).lock() };
             acquire(lock);
             self.upto += 1;
@@ -186,7 +186,7 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<'_, V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Descend { tree, key, path } = self;
-        // SAFETY: T4, A6: inner nodes from the root down to level 1, none empty. The leaf is looked at once the lock is held.
+        // SAFETY: TREE-4, LEAF-STORE-3: inner nodes from the root down to level 1, none empty. The leaf is looked at once the lock is held.
         unsafe {
             let mut at = tree.root.unwrap_unchecked();
             for level in (2..=tree.height).rev() {

@@ -1,11 +1,11 @@
 //! Limbo: nodes that were taken out of a shared map wait here until no reader can see them. Knows batches and stamps; what a stamp is, `reclaim`
 //! knows.
 //!
-//! - **X1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
+//! - **LIMBO-1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
 //!
 //! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. For one that was given up the owner
 //! count is lowered by the map's share; if that was the last owner, its values are dropped and what is below it is given up in turn. The
-//! mark stays (Q5). Values that have a drop are dropped by others (`deferred_drop`).
+//! mark stays (COW-5). Values that have a drop are dropped by others (`deferred_drop`).
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -96,7 +96,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
                 *nodes -= 1;
                 self.stamped -= 1;
                 if let Some(node) = self.log.pop() {
-                    // SAFETY: X1: it was taken out before the stamp, which has passed.
+                    // SAFETY: LIMBO-1: it was taken out before the stamp, which has passed.
                     unsafe {
                         if Freed::<'_, V, K, S>::takes(node.fate) {
                             freed.take(node);
@@ -165,7 +165,7 @@ impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
 unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
     let Retired { at, level, fate } = node;
     let level = usize::from(level);
-    // SAFETY: the caller's promise; Q4: a node that was given up is marked, and one that has moved owns nothing.
+    // SAFETY: the caller's promise; COW-4: a node that was given up is marked, and one that has moved owns nothing.
     unsafe {
         match fate {
             Fate::Moved => inners.give(Inner::from_raw(at)),

@@ -159,7 +159,7 @@ use core::mem;
 /// ```
 pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) published: Published,
-    /// Which map's nodes are marked (Q5).
+    /// Which map's nodes are marked (COW-5).
     home: usize,
     pub(crate) lock: Lock,
     /// For those who store beside others.
@@ -171,7 +171,7 @@ pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     pub(crate) reclaim: R,
 }
 
-// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used under a lock, and looked at by those who store beside others (A3); what readers come to
+// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used under a lock, and looked at by those who store beside others (GATE-3); what readers come to
 // is only changed as `publish` says.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<V, K, R, S> where R::Stamp: Send
 {}
@@ -243,7 +243,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         // Nothing is left for readers, and there are none.
         self.published = Published::new();
         if let Some(root) = map.tree.root {
-            // SAFETY: T4; no reader borrows the map.
+            // SAFETY: TREE-4; no reader borrows the map.
             unsafe { unmark::<V, K, S>(root, map.tree.height) };
         }
         (map.tree.len, map.tree.home) = (len, 0);
@@ -368,7 +368,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         point(Point::Snapshot);
         let mut tree = Tree::new();
         if let Some((root, height)) = self.published.load() {
-            // SAFETY: no store is under way: the root is live, and its owner keeps it so. Q2: the bounds above.
+            // SAFETY: no store is under way: the root is live, and its owner keeps it so. COW-2: the bounds above.
             hold(unsafe { refs::<V, K, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);

@@ -1,37 +1,37 @@
 //! Publishing: how a store in a shared map becomes one instant for its readers.
 //!
-//! Readers come down from the root without a lock (`guard`). What they may come to is *marked* (Q4) and changed in two ways only, each an
+//! Readers come down from the root without a lock (`guard`). What they may come to is *marked* (COW-4) and changed in two ways only, each an
 //! atomic store of one word: another child is put in the place of a child, and gap words change. So a store works in a *part* of the tree,
 //! a tree of its own: the lowest node on the way that takes the whole change in itself, so that its last key stays and it neither splits
 //! nor falls thin. For most stores that is one leaf. All verbs of the tree work in the part as they do elsewhere; there they copy what is
 //! marked before they change it. Then the copies are marked, and one pointer is put in its place: that is the instant. If the part is the
 //! whole tree, that pointer is the root.
 //!
-//! - **U1** Of a marked node, keys, length, values and form never change. An inner node's child pointer changes to a node of the same
+//! - **PUBLISH-1** Of a marked node, keys, length, values and form never change. An inner node's child pointer changes to a node of the same
 //!   level, with the same last key; its gap words while a store is under way are never less than what they were before it, nor than they
 //!   will be after it.
-//! - **U2** Only inner nodes that the map alone owns change so; what a snapshot owns too is copied, from the uppermost such node on.
-//! - **U3** What is taken out is noted (`retired`), and freed or used again when every reader that could have come to it is gone (`limbo`).
+//! - **PUBLISH-2** Only inner nodes that the map alone owns change so; what a snapshot owns too is copied, from the uppermost such node on.
+//! - **PUBLISH-3** What is taken out is noted (`retired`), and freed or used again when every reader that could have come to it is gone (`limbo`).
 //!   A node that was taken out is not changed any more: its child pointers stay as they were at that moment.
-//! - **U4** `storing` is held while a store of the handle plans and publishes; a snapshot is taken under it, and keeps out those who store
-//!   beside others (A1). So the map's nodes get other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to own its
+//! - **PUBLISH-4** `storing` is held while a store of the handle plans and publishes; a snapshot is taken under it, and keeps out those who store
+//!   beside others (GATE-1). So the map's nodes get other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to own its
 //!   children, before it gives the node up. Hence whoever asks whether a node is the map's alone asks from above, first of the root.
-//! - **U5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
+//! - **PUBLISH-5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
 //!   (`Tree::own`).
-//! - **U6** Before anything is published, [`Publish::assert_fits`] has seen that what a store made fits where it goes: it is of the
+//! - **PUBLISH-6** Before anything is published, [`Publish::assert_fits`] has seen that what a store made fits where it goes: it is of the
 //!   level of what it replaces, ends in the same key, and no new node is empty. A part below the root keeps its height (`Tree::lower`).
 //!   Where the assertion fails, the map stays as it was, and what the store made is leaked.
 //!
-//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By U3 each node that it comes to was, at some moment
+//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By PUBLISH-3 each node that it comes to was, at some moment
 //! after that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from
 //! one that was taken out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the
 //! reader had pinned, and is freed only after the reader is gone.
 //!
-//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. By U5 an inner
+//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. By PUBLISH-5 an inner
 //! node ceases to be that only by being taken out, and then it stays as it was. So each node that a lookup comes to was the tree's for its
 //! key at some moment since the lookup began: at the step to it, or, if the node above had been taken out by then, just before that was. A
 //! leaf does not change, so what it says of the key was so at that moment. The same goes for the gap that the key is in: its lower end may
-//! be the border of the region, which a node above knows, and by U5 the leaf and the border are of one moment.
+//! be the border of the region, which a node above knows, and by PUBLISH-5 the leaf and the border are of one moment.
 //!
 //! Several writers may store at once, each in a leaf: `leaf_store` says what they may touch. What is said of a writer here holds for each of them.
 //!
@@ -73,11 +73,11 @@ pub(crate) struct Tally {
     pub(crate) len: AtomicUsize,
     /// Bytes that are taken out and not yet free.
     pub(crate) pending: AtomicUsize,
-    /// Held by a store while it plans and publishes, and by a snapshot (U4): the thread's word, or 0.
+    /// Held by a store while it plans and publishes, and by a snapshot (PUBLISH-4): the thread's word, or 0.
     pub(crate) storing: AtomicUsize,
     /// Whether a snapshot has been taken by a reader.
     pub(crate) snapshots: AtomicBool,
-    /// Whether mending has left a node thin (T5).
+    /// Whether mending has left a node thin (TREE-5).
     pub(crate) thinned: AtomicBool,
 }
 
@@ -136,7 +136,7 @@ impl Published {
     }
 }
 
-/// `storing` is held (U4).
+/// `storing` is held (PUBLISH-4).
 pub(crate) struct Storing<'a>(&'a AtomicUsize);
 
 impl Drop for Storing<'_> {
@@ -246,7 +246,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         Writer { map, added: 0, bench: Bench::new() }
     }
 
-    /// Tells readers how many entries there are, and those who take snapshots whether T5 holds.
+    /// Tells readers how many entries there are, and those who take snapshots whether TREE-5 holds.
     fn tell(&self, shared: &Published) {
         let Tally { thinned, .. } = &shared.tally.0;
         if thinned.load(Ordering::Relaxed) != self.map.tree.thinned {
@@ -309,7 +309,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// [`AllocError`]; the map is as before.
     pub(crate) fn set(&mut self, shared: &Published, mut map: RangeMap<V, K, S>) -> Result<(), AllocError> {
         if map.tree.home != self.map.tree.home && map.tree.may_share() {
-            map.tree.own(Span::FULL)?; // marks of another map mean nothing here (Q5)
+            map.tree.own(Span::FULL)?; // marks of another map mean nothing here (COW-5)
         }
         if map.tree.height > SHARED_HEIGHT {
             return Err(AllocError);
@@ -322,7 +322,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         if tree.root == new.root {
             return Ok(()); // `map` is one owner more, and goes
         }
-        // SAFETY: T4: the root is live, at its height.
+        // SAFETY: TREE-4: the root is live, at its height.
         let sound = new.root.is_none_or(|root| unsafe { mark::<V, K, S>(root, new.height, false) });
         if !sound {
             misfit();
@@ -350,7 +350,7 @@ struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
 }
 
 impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
-    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall, fits in the place of the part (U6).
+    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall, fits in the place of the part (PUBLISH-6).
     ///
     /// # Panics
     /// If it does not: a defect of this crate. The map is as it was before the store.
@@ -402,7 +402,7 @@ pub(crate) unsafe fn last_key<V, K: Key, S: Shape>(at: Raw, level: usize) -> Opt
 #[inline(never)]
 pub(crate) fn misfit() -> ! {
     panic!(
-        "samara: a store made a node that does not fit where it goes (U6); it was not published, and the map is as before: please report this"
+        "samara: a store made a node that does not fit where it goes (PUBLISH-6); it was not published, and the map is as before: please report this"
     )
 }
 
@@ -452,10 +452,10 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
 }
 
 /// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to see. `lock` is told at which level a gap word is
-/// about to change, above the parent's (A4).
+/// about to change, above the parent's (LEAF-STORE-1).
 ///
 /// # Safety
-/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone (U2), and the caller's from the parent up to where
+/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone (PUBLISH-2), and the caller's from the parent up to where
 /// `lock` has been called for; `new` is complete, and has the last key of what was there.
 #[inline]
 pub(crate) unsafe fn put<K: Key, S: Shape>(
@@ -468,7 +468,7 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
 ) {
     // SAFETY: the caller's promise; path nodes are live.
     unsafe {
-        // What grows, before: a search that comes from above finds its way to a gap from the moment on at which that is there (U1).
+        // What grows, before: a search that comes from above finds its way to a gap from the moment on at which that is there (PUBLISH-1).
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);
@@ -499,7 +499,7 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
 }
 
 /// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else snapshots may, and be making themselves owners of
-/// more. Whether none of these nodes is empty (U6).
+/// more. Whether none of these nodes is empty (PUBLISH-6).
 ///
 /// # Safety
 /// A live node at `level`; `alone` is true.
@@ -508,7 +508,7 @@ pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: boo
     // SAFETY: the caller's promise; children are live.
     unsafe {
         let count = refs::<V, K, S>(at, level);
-        // Below a marked node all are (Q5). Relaxed: a mark is seen with the pointer to its node.
+        // Below a marked node all are (COW-5). Relaxed: a mark is seen with the pointer to its node.
         if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
             return true;
         }
@@ -560,7 +560,7 @@ pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
     from: Leaf<V, K, S>,
 ) -> Result<Leaf<V, K, S>, AllocError> {
     let to = part.leaves.fresh()?;
-    // SAFETY: L2, L3. The copy's length counts what it has got so far, if that is to be dropped, so its guard drops just that if a clone panics.
+    // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, if that is to be dropped, so its guard drops just that if a clone panics.
     unsafe {
         to.init_as(from);
         let partial = Subtree::<V, K, S>::new(to.raw(), 0);
@@ -605,7 +605,7 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
         // SAFETY: the caller's promise for `F`; the path is fresh.
         unsafe {
             let Some((leaf, slot)) = tree.seek_by::<F>(keys.first, path) else { return 0 };
-            // From the uppermost node on that a snapshot owns too, all is copied (U2).
+            // From the uppermost node on that a snapshot owns too, all is copied (PUBLISH-2).
             let mut least = 0;
             if tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed) {
                 let others = |level: &usize| has_others(Inner::<K, S>::from_raw(path.at(*level).node).refs());

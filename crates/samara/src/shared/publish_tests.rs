@@ -1,4 +1,4 @@
-//! What must not be published is not (U6): stores whose verb leaves in its part what does not fit there. Such a store's nodes are leaked,
+//! What must not be published is not (PUBLISH-6): stores whose verb leaves in its part what does not fit there. Such a store's nodes are leaked,
 //! so Miri does not run these.
 
 use crate::node::PUBLISHED;
@@ -36,7 +36,7 @@ fn is_refused_by(store: impl FnOnce(&Map)) {
     let done = catch_unwind(AssertUnwindSafe(|| store(&map)));
     let panic = done.expect_err("it was published");
     let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
-    assert!(text.contains("U6"), "{text}");
+    assert!(text.contains("PUBLISH-6"), "{text}");
     assert_eq!(map.published.root.0.load(Ordering::Relaxed), root);
     assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(before.iter().copied()));
     // The map goes on; nothing that readers see has been noted as gone, or its memory would be used anew.

@@ -27,7 +27,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let tree = &self.map.tree;
         let (mut inners, mut leaves) = (0, 0);
         if let Some(root) = tree.root {
-            // SAFETY: T4.
+            // SAFETY: TREE-4.
             unsafe { count::<K, S>(root, tree.height, &mut inners, &mut leaves) };
         }
         let levels = tree.height + 1;

@@ -76,7 +76,7 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         closed: Closed<'m, Bench<V, K, S, R>>,
     ) -> Self {
         let seats = &map.seats;
-        // SAFETY: of a cell, not null. Nobody stores now: A3.
+        // SAFETY: of a cell, not null. Nobody stores now: GATE-3.
         let writer = unsafe {
             let mut writer = NonNull::new_unchecked(map.writer.get());
             if !seats.is_empty() {
@@ -123,7 +123,7 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         let reclaim = self.reclaim;
         for seat in self.seats.iter() {
             let mut freed = Freed::new(self.freed.returned());
-            // SAFETY: A3: the seats are closed.
+            // SAFETY: GATE-3: the seats are closed.
             unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true, &mut freed) };
             self.freed.append(freed);
         }
@@ -140,7 +140,7 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         returned.take(&mut bench.part.leaves);
         bench.release();
         for seat in self.seats.iter() {
-            // SAFETY: A3: the seats are closed.
+            // SAFETY: GATE-3: the seats are closed.
             unsafe { (*seat.work.get()).release() };
         }
     }

@@ -99,7 +99,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         let mut freed = Freed::new(returned);
         while spins < PATIENCE {
             if let Some(inside) = seats.enter(self.seat) {
-                // SAFETY: A1, A3: nobody is alone, so nobody has the writer or its map mutably, and the seat's bench is this one's.
+                // SAFETY: GATE-1, GATE-3: nobody is alone, so nobody has the writer or its map mutably, and the seat's bench is this one's.
                 let (tree, bench) = unsafe { (&(*writer.get()).map.tree, &mut *self.seat.work.get()) };
                 // After stores that have panicked.
                 if bench.limbo.is_due() {

@@ -1,11 +1,11 @@
 //! Seats: who may store beside others, and how one that must be alone waits for them. Knows nothing of what is stored.
 //!
-//! - **A1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had closed the seats when it looked. Who must be alone closes
+//! - **GATE-1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had closed the seats when it looked. Who must be alone closes
 //!   them, and then waits until nobody is in. Each says its own before it looks at the other's, with a SeqCst fence between: of two that
 //!   do so at the same time one at least sees the other.
-//! - **A2** Seats stay until the list goes, and are used again. Their list grows at its head, and only while whoever might close it cannot
+//! - **GATE-2** Seats stay until the list goes, and are used again. Their list grows at its head, and only while whoever might close it cannot
 //!   (`Seats::take`): where it is empty nobody can come in, and who must be alone need not close it.
-//! - **A3** `work` is its taker's while that one is in, and belongs to who has closed the seats, once nobody is in.
+//! - **GATE-3** `work` is its taker's while that one is in, and belongs to who has closed the seats, once nobody is in.
 //!
 //! Orderings: who goes out, or opens again, stores with Release; who looks for that loads with Acquire. So what was done inside happened before
 //! what is done alone, and the other way about.
@@ -42,8 +42,8 @@ pub(crate) struct Seats<T> {
     owns: PhantomData<Box<Seat<T>>>,
 }
 
-// SAFETY: the list owns its seats; of a shared one atomics alone are used, but for `work`, which is one thread's at a time (A3), and
-// `next`, which nobody writes once it can be found (A2).
+// SAFETY: the list owns its seats; of a shared one atomics alone are used, but for `work`, which is one thread's at a time (GATE-3), and
+// `next`, which nobody writes once it can be found (GATE-2).
 unsafe impl<T: Send> Send for Seats<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Seats<T> {}
@@ -68,7 +68,7 @@ impl<T> Seats<T> {
         // Acquire: pairs with the Release in `take`, of this seat and by way of its store of those behind it.
         let mut at: *const Seat<T> = self.head.load(Ordering::Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: A2: seats live as long as the list, which is borrowed.
+            // SAFETY: GATE-2: seats live as long as the list, which is borrowed.
             let seat = unsafe { at.as_ref() }?;
             at = seat.next.get();
             Some(seat)
@@ -100,7 +100,7 @@ impl<T> Seats<T> {
         let seat: *mut Seat<T> = Box::into_raw(fresh.into_boxed_slice()).cast();
         // Release: pairs with the Acquire in `iter`.
         self.head.store(seat, Ordering::Release);
-        // SAFETY: A2: it lives as long as the list.
+        // SAFETY: GATE-2: it lives as long as the list.
         Some(unsafe { &*seat })
     }
 
@@ -116,7 +116,7 @@ impl<T> Seats<T> {
 
     /// Keeps others out, until what is returned is dropped: some may still be in. Nobody takes a seat meanwhile.
     fn shut(&self) -> Closed<'_, T> {
-        // A2: an empty list stays so for as long as the caller may be alone.
+        // GATE-2: an empty list stays so for as long as the caller may be alone.
         if self.is_empty() {
             return Closed(None);
         }
@@ -188,7 +188,7 @@ impl<T> Drop for Seats<T> {
             if at.is_null() {
                 return;
             }
-            // SAFETY: A2; who has taken one borrows the list, and each is in it once.
+            // SAFETY: GATE-2; who has taken one borrows the list, and each is in it once.
             let seat = unsafe { Box::from_raw(at) };
             let next = seat.next.get().cast_mut();
             self.head.store(next, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use core::fmt;
 
 /// An invariant of the tree that does not hold: a defect of this crate, not of its caller.
 ///
-/// The names (N2, T1, ...) are those of the design document.
+/// The names (INNER-2, TREE-1, ...) are those of the design document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
@@ -72,7 +72,7 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
     /// # Safety
     /// A live node at `level`.
     unsafe fn node(&mut self, at: Raw, level: usize, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
-        // SAFETY: the caller's promise; children are live (T4).
+        // SAFETY: the caller's promise; children are live (TREE-4).
         unsafe {
             if level == 0 {
                 return self.leaf(Leaf::from_raw(at), start, first, last);
@@ -80,35 +80,35 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
             let node = Inner::<K, S>::from_raw(at);
             let len = node.len();
             if len > Inner::<K, S>::SLOTS {
-                fail("N3", "an inner node's length is beyond its slots", level)?;
+                fail("INNER-3", "an inner node's length is beyond its slots", level)?;
             }
             self.stats.inners += 1;
             self.stats.bytes += Inner::<K, S>::BYTES;
             for i in len..Inner::<K, S>::SLOTS {
                 if node.key(i) != K::MAX || node.gap(i) != K::ZERO {
-                    fail("N2", "a slot behind the length is not blank", level)?;
+                    fail("INNER-2", "a slot behind the length is not blank", level)?;
                 }
             }
             if len < if level == self.tree.height { 2 } else { 1 } {
-                fail("T4", "an inner node has too few children", level)?;
+                fail("TREE-4", "an inner node has too few children", level)?;
             }
             if len < Inner::<K, S>::MIN && !first && !last && !self.tree.thinned {
-                fail("T5", "an inner node is thin", level)?;
+                fail("TREE-5", "an inner node is thin", level)?;
             }
             let (mut start, mut gap) = (start, K::ZERO);
             for i in 0..len {
                 let seen = self.node(node.child(i), level - 1, start, first && i == 0, last && i + 1 == len)?;
                 if seen.pivot != node.key(i) {
-                    fail("T2", "a pivot is not the last key below it", level)?;
+                    fail("TREE-2", "a pivot is not the last key below it", level)?;
                 }
                 if seen.gap != node.gap(i) {
-                    fail("T3", "a gap word is not the widest gap below it", level)?;
+                    fail("TREE-3", "a gap word is not the widest gap below it", level)?;
                 }
                 gap = gap.max(seen.gap);
                 match seen.pivot.succ() {
                     Some(next) => start = next,
                     None if i + 1 < len => {
-                        fail("T1", "there are entries behind the one that holds the last key", level)?
+                        fail("TREE-1", "there are entries behind the one that holds the last key", level)?
                     }
                     None => {}
                 }
@@ -124,29 +124,29 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
         unsafe {
             let len = leaf.len();
             if len > leaf.slots() {
-                fail("L3", "a leaf's length is beyond its slots", 0)?;
+                fail("LEAF-3", "a leaf's length is beyond its slots", 0)?;
             }
             self.stats.leaves += 1;
             self.stats.bytes += Leaf::<V, K, S>::BYTES;
             self.stats.entries += len;
             self.stats.wide += usize::from(K::IS_U64 && leaf.is_wide());
             if !leaf.is_blank() {
-                fail("L2", "a slot behind the length is not blank", 0)?;
+                fail("LEAF-2", "a slot behind the length is not blank", 0)?;
             }
             if len == 0 {
-                fail("T4", "a leaf is empty", 0)?;
+                fail("TREE-4", "a leaf is empty", 0)?;
             }
             if len < Leaf::<V, K, S>::MIN && !first && !last && !self.tree.thinned {
-                fail("T5", "a leaf is thin", 0)?;
+                fail("TREE-5", "a leaf is thin", 0)?;
             }
             let (mut start, mut gap) = (Some(start), K::ZERO);
             for i in 0..len {
                 let Some(free) = start.filter(|&free| free <= leaf.first(i)) else {
-                    return fail("T1", "an entry starts before the end of the one before it", 0)
+                    return fail("TREE-1", "an entry starts before the end of the one before it", 0)
                         .map(|()| unreachable!());
                 };
                 if leaf.first(i) > leaf.key(i) {
-                    fail("T1", "an entry ends before it starts", 0)?;
+                    fail("TREE-1", "an entry ends before it starts", 0)?;
                 }
                 gap = gap.max(leaf.first(i).wrapping_sub(free));
                 start = leaf.key(i).succ();
@@ -166,14 +166,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         };
         let mut checker = Checker { tree: self, stats };
         if let Some(root) = self.root {
-            // SAFETY: T4.
+            // SAFETY: TREE-4.
             unsafe { checker.node(root, self.height, K::MIN, true, true)? };
         } else if self.height != 0 {
-            fail("T4", "an empty tree has a height", self.height)?;
+            fail("TREE-4", "an empty tree has a height", self.height)?;
         }
         self.check_hole()?;
         if checker.stats.entries != self.len {
-            fail("T6", "the length is not the number of entries", 0)?;
+            fail("TREE-6", "the length is not the number of entries", 0)?;
         }
         Ok(checker.stats)
     }

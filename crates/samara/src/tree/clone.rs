@@ -18,7 +18,7 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
         if let Some(root) = self.root {
             copy.leaves.begin_bulk();
             copy.inners.begin_bulk();
-            // SAFETY: T4.
+            // SAFETY: TREE-4.
             copy.root = Some(unsafe { copy_node(&mut copy, root, self.height, None)? });
             (copy.height, copy.len) = (self.height, self.len);
             copy.thinned = self.thinned;
@@ -40,7 +40,7 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
     level: usize,
     next: Option<Raw>,
 ) -> Result<Raw, AllocError> {
-    // SAFETY: T4, N2, N3. The copy's length counts what it has got so far, so its guard drops just that.
+    // SAFETY: TREE-4, INNER-2, INNER-3. The copy's length counts what it has got so far, so its guard drops just that.
     unsafe {
         if level == 0 {
             let (from, to) = (Leaf::<V, K, S>::from_raw(at), copy.leaves.fresh()?);

@@ -3,19 +3,19 @@
 //! A node counts its owners: parents, or trees whose root it is. Whoever has it alone may change it in place; else a write makes
 //! itself a copy, which then owns the same children. What a write will change it makes its own *before* it plans anything
 //! ([`Tree::own`]), so that neither stores nor mending know of sharing. Copying shows in no entry: a copy that fails leaves the map as
-//! it was. Mending copies the neighbour of a node that has fallen below the minimum, so that T5 holds
+//! it was. Mending copies the neighbour of a node that has fallen below the minimum, so that TREE-5 holds
 //! beside snapshots too.
 //!
-//! - **Q1** A node's count is the number of its owners beyond the first. It is raised by an owner only, and lowered by an owner that
+//! - **COW-1** A node's count is the number of its owners beyond the first. It is raised by an owner only, and lowered by an owner that
 //!   gives the node up; whoever lowers it from zero was the last one, and frees.
-//! - **Q2** A shared node, and everything below it, is changed by nobody. Reading it from several threads is reading `V` from several
+//! - **COW-2** A shared node, and everything below it, is changed by nobody. Reading it from several threads is reading `V` from several
 //!   threads, and its last owner drops it: hence snapshots only of `V: Send + Sync`.
-//! - **Q3** `cloner` is set in every tree that may have a node in common with another one, and makes a copy of a `V`.
-//! - **Q4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count; the map is one of its owners, and nobody changes
+//! - **COW-3** `cloner` is set in every tree that may have a node in common with another one, and makes a copy of a `V`.
+//! - **COW-4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count; the map is one of its owners, and nobody changes
 //!   it but the map's writers (`publish`, `leaf_store`). A store in a shared map runs in a tree of its own with a `retired`: there everything that is marked is
 //!   copied before it is changed, and noted. What is not marked was made by that store. An inner node without other owners hands its
 //!   children over to its copy; any other node is given up like one that is shared.
-//! - **Q5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark stays,
+//! - **COW-5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark stays,
 //!   for the map may have been given the node again meanwhile (`WriteGuard::set`): a mark costs a tree that is not shared a copy, and
 //!   nothing else. Below a marked node all are marked.
 //!
@@ -80,7 +80,7 @@ pub(crate) fn has_others(refs: &AtomicU32) -> bool {
     refs.load(Ordering::Acquire) & !PUBLISHED != 0
 }
 
-/// How values are copied: an `fn(&V) -> V` (Q3), or null while nothing has been shared.
+/// How values are copied: an `fn(&V) -> V` (COW-3), or null while nothing has been shared.
 pub(crate) struct Cloner<V> {
     at: AtomicPtr<()>,
     kind: PhantomData<fn(&V) -> V>,
@@ -95,7 +95,7 @@ impl<V> Cloner<V> {
     pub(crate) fn get(&self) -> Option<fn(&V) -> V> {
         // Relaxed: the word stands for itself. A map is written to by `&mut` only, after whatever made the snapshot.
         let at = self.at.load(Ordering::Relaxed);
-        // SAFETY: Q3: null, or what `set` put there.
+        // SAFETY: COW-3: null, or what `set` put there.
         (!at.is_null()).then(|| unsafe { mem::transmute::<*mut (), fn(&V) -> V>(at) })
     }
 
@@ -112,7 +112,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     {
         let mut other = Tree::new();
         if let Some(root) = self.root {
-            // SAFETY: T4: the root is live. Q2: the bounds above.
+            // SAFETY: TREE-4: the root is live. COW-2: the bounds above.
             hold(unsafe { refs::<V, K, S>(root, self.height) })?;
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
@@ -205,7 +205,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             clone,
             leaves: &mut self.leaves,
             inners: &mut self.inners,
-            // SAFETY: Q4: the log is there while the store is, and nobody else's.
+            // SAFETY: COW-4: the log is there while the store is, and nobody else's.
             log: self.log.map(|mut log| unsafe { log.as_mut() }),
             replaced: false,
             mends,
@@ -219,7 +219,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// Makes the neighbours of the nodes on the way to `key` the tree's own, which mending would copy
-    /// later (T5).
+    /// later (TREE-5).
     ///
     /// # Safety
     /// The inner nodes on that way are the tree's own.
@@ -250,8 +250,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// There is a root, of one child, and `height` is above 0.
     pub(crate) unsafe fn replace_root(&mut self) {
-        // SAFETY: the caller's promise; T4: the root is live, and so is its child. Q1: a node that nobody else owns is freed; of one that others own
-        // too, the tree becomes an owner of the child before it gives the node up. Q4: where the shared map alone owns a node that readers may see, its
+        // SAFETY: the caller's promise; TREE-4: the root is live, and so is its child. COW-1: a node that nobody else owns is freed; of one that others own
+        // too, the tree becomes an owner of the child before it gives the node up. COW-4: where the shared map alone owns a node that readers may see, its
         // child passes to the tree with it, and the node is noted: `Log::reserve` keeps room for that.
         unsafe {
             let root = self.root.unwrap_unchecked();
@@ -320,7 +320,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             return Ok(());
         }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
-            // SAFETY: Q4: the log is there while the store is, and nobody else's.
+            // SAFETY: COW-4: the log is there while the store is, and nobody else's.
             let mut log = self.log.map(|mut log| unsafe { log.as_mut() });
             let replaced = replaced && log.is_some();
             if let Some(log) = log.as_mut().filter(|_| replaced) {
@@ -328,7 +328,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let mut own =
                 Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced, mends: false };
-            // SAFETY: T4; the tree is borrowed mutably, so the root is one of the caller's nodes.
+            // SAFETY: TREE-4; the tree is borrowed mutably, so the root is one of the caller's nodes.
             unsafe { own.below(root, self.height, span, true)? };
         }
         if span == Span::FULL && self.log.is_none() {
@@ -351,7 +351,7 @@ impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> bool {
         let Some(mut at) = self.tree.root else { return true };
-        // SAFETY: T4; a rank behind the last child ends the way.
+        // SAFETY: TREE-4; a rank behind the last child ends the way.
         unsafe {
             for _ in 0..self.tree.height {
                 let node = Inner::<K, S>::from_raw(at);
@@ -381,7 +381,7 @@ struct Own<'a, V, K: Key, S: Shape> {
     clone: fn(&V) -> V,
     leaves: &'a mut Spare<Leaf<V, K, S>>,
     inners: &'a mut Spare<Inner<K, S>>,
-    /// Of a shared map (Q4).
+    /// Of a shared map (COW-4).
     log: Option<&'a mut Log<K>>,
     /// Whether all that meets the span goes: leaves within it need not be the caller's own then.
     replaced: bool,
@@ -437,7 +437,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         if level == 0 {
             return Ok(());
         }
-        // SAFETY: as there; no inner node is empty (T4).
+        // SAFETY: as there; no inner node is empty (TREE-4).
         unsafe {
             self.node(at, level)?;
             self.edge(&mut *Inner::<K, S>::from_raw(*at).items(), level - 1)
@@ -476,7 +476,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
 
     unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
         let to = self.leaves.fresh_for(self.mends)?;
-        // SAFETY: L2, L3. The copy's length counts what it has got so far, so its guard drops just that if a clone panics.
+        // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, so its guard drops just that if a clone panics.
         unsafe {
             to.init_as(from);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);
@@ -496,7 +496,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
     /// A live inner node at `level`, which the caller owns with others.
     unsafe fn copy_inner(&mut self, at: Raw, level: usize) -> Result<Raw, AllocError> {
         let to = self.inners.fresh_for(self.mends)?;
-        // SAFETY: N2, N3; the children live as long as `from`, which the caller owns.
+        // SAFETY: INNER-2, INNER-3; the children live as long as `from`, which the caller owns.
         unsafe {
             let from = Inner::<K, S>::from_raw(at);
             let len = from.len();

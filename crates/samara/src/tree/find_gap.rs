@@ -84,7 +84,7 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
         let (mut at, mut level) = (tree.root?, tree.height);
         // Whether the search may have to begin in the midst of the node at `at`: where `from` is.
         let mut edge = true;
-        // SAFETY: T4: nodes on the way are live, inner above level 0; the path is set from the root down before it is looked at.
+        // SAFETY: TREE-4: nodes on the way are live, inner above level 0; the path is set from the root down before it is looked at.
         unsafe {
             loop {
                 point(Point::Searched);

@@ -35,7 +35,7 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
                 }
             }
         }
-        // SAFETY: the leaf is live and ours; L3: its first `len` values are initialised.
+        // SAFETY: the leaf is live and ours; LEAF-3: its first `len` values are initialised.
         unsafe {
             let len = self.0.len();
             let values = ptr::slice_from_raw_parts_mut(self.0.items(), len);
@@ -113,7 +113,7 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
         if self.slot == 0 && !let_go(unsafe { refs::<V, K, S>(self.at, self.level) }) {
             return;
         }
-        // SAFETY: T4: live nodes, inner above level 0; every child is counted off before it is dropped. While a child's
+        // SAFETY: TREE-4: live nodes, inner above level 0; every child is counted off before it is dropped. While a child's
         // drop unwinds, `rest` goes on with its siblings and then frees the node.
         unsafe {
             if self.level == 0 {

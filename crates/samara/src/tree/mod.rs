@@ -3,16 +3,16 @@
 //! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries; a node above holds children, for
 //! each its *pivot* (the last key of its last entry) and its *gap* (the widest run of free keys in its region).
 //!
-//! - **T1** Entries ascend and are disjoint: in a leaf `first[i] <= last[i] < first[i + 1]`, and so from leaf to leaf.
-//! - **T2** A pivot is exact: the last key of the last entry below its child. So the region of a node, from just behind
+//! - **TREE-1** Entries ascend and are disjoint: in a leaf `first[i] <= last[i] < first[i + 1]`, and so from leaf to leaf.
+//! - **TREE-2** A pivot is exact: the last key of the last entry below its child. So the region of a node, from just behind
 //!   the pivot to its left (or [`Key::MIN`]) up to its own pivot, ends in an occupied key, and no gap lies across two regions.
-//! - **T3** An inner node's gap word is the width of the widest free run in its child's region. The run behind the last
+//! - **TREE-3** An inner node's gap word is the width of the widest free run in its child's region. The run behind the last
 //!   entry of the map belongs to no region.
-//! - **T4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
+//! - **TREE-4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
 //!   inner root has two children at least.
-//! - **T5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where memory for the copy
+//! - **TREE-5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where memory for the copy
 //!   of a shared neighbour could not be had when it grew thin, or a value's clone panicked then (`thinned`).
-//! - **T6** `len` is the number of entries.
+//! - **TREE-6** `len` is the number of entries.
 //!
 //! Does not know which verb is at work: those are in their own files (`store`, `split`, `rebalance`, ...).
 
@@ -63,13 +63,13 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) leaves: Spare<Leaf<V, K, S>>,
     pub(crate) inners: Spare<Inner<K, S>>,
     pub(crate) hole: Hole<K>,
-    /// Set while nodes may be shared (Q3).
+    /// Set while nodes may be shared (COW-3).
     pub(crate) cloner: Cloner<V>,
-    /// Whether mending has left a node thin, as a shared neighbour could not be copied (T5).
+    /// Whether mending has left a node thin, as a shared neighbour could not be copied (TREE-5).
     pub(crate) thinned: bool,
-    /// Of a part of a shared map, while a store is under way there: what readers may see is copied, and noted here (Q4).
+    /// Of a part of a shared map, while a store is under way there: what readers may see is copied, and noted here (COW-4).
     pub(crate) log: Option<NonNull<Log<K>>>,
-    /// The shared map to which nodes marked as published belong, if there are any (Q5).
+    /// The shared map to which nodes marked as published belong, if there are any (COW-5).
     pub(crate) home: usize,
     pub(crate) owns: PhantomData<(V, K)>,
 }
@@ -135,7 +135,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// The first entry whose last key is not below `key`: its leaf and slot.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
-        // SAFETY: T4.
+        // SAFETY: TREE-4.
         unsafe { find(self.root?, self.height, key) }
     }
 
@@ -153,7 +153,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
         let mut at = self.root?;
-        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length at most (S2).
+        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length at most (SEARCH-2).
         unsafe {
             if self.is_above(at, key) {
                 return Some(self.seek_end(at, path));
@@ -186,7 +186,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// `root` is the tree's.
     #[inline(always)]
     unsafe fn is_above(&self, root: Raw, key: K) -> bool {
-        // SAFETY: T4: the root is not empty. (A leaf may be for the time within a store.)
+        // SAFETY: TREE-4: the root is not empty. (A leaf may be for the time within a store.)
         unsafe {
             if self.height > 0 {
                 let node = Inner::<K, S>::from_raw(root);
@@ -204,7 +204,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// `root` is the tree's.
     unsafe fn seek_end(&self, root: Raw, path: &mut Path) -> (Leaf<V, K, S>, usize) {
         let mut at = root;
-        // SAFETY: T4: inner nodes above level 0, none of them empty.
+        // SAFETY: TREE-4: inner nodes above level 0, none of them empty.
         unsafe {
             for level in (1..=self.height).rev() {
                 let node = Inner::<K, S>::from_raw(at);
@@ -221,7 +221,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Comes down to the first or the last entry.
     pub(crate) fn edge(&self, last: bool) -> Option<(Leaf<V, K, S>, usize)> {
         let mut at = self.root?;
-        // SAFETY: T4: the nodes from the root down are live, inner above level 0, and none is empty.
+        // SAFETY: TREE-4: the nodes from the root down are live, inner above level 0, and none is empty.
         unsafe {
             for _ in 0..self.height {
                 let node = Inner::<K, S>::from_raw(at);
@@ -236,7 +236,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline]
     pub(crate) fn max(&self) -> Option<K> {
         let root = self.root?;
-        // SAFETY: T4: the root is live and not empty. T2: its last pivot is that key.
+        // SAFETY: TREE-4: the root is live and not empty. TREE-2: its last pivot is that key.
         Some(unsafe {
             if self.height > 0 {
                 let node = Inner::<K, S>::from_raw(root);
@@ -248,7 +248,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         })
     }
 
-    /// The first key of the region of the node at `level` of `path` (T2).
+    /// The first key of the region of the node at `level` of `path` (TREE-2).
     ///
     /// # Safety
     /// `path` is of this tree, and the tree has not changed above `level` since.
@@ -264,7 +264,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
             }
         }
-        // SAFETY: Q4: there while the store is.
+        // SAFETY: COW-4: there while the store is.
         self.log.map_or(K::MIN, |log| unsafe { log.as_ref().base })
     }
 
@@ -272,7 +272,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// pivot was another one, the gap before the next leaf's first entry changed too: it is seen to.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot and gap obeys T2 and T3.
+    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot and gap obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn refresh<F: Search>(&mut self, path: &Path) {
         if self.height == 0 {
@@ -301,7 +301,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// are told. A scan is needed only where the widest of all vanished.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap obeys T2 and T3.
+    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
@@ -417,7 +417,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Sees to the gap of the leaf whose region starts behind `pivot`, if there is one.
     ///
     /// # Safety
-    /// Everything but that leaf's gap obeys T2 and T3.
+    /// Everything but that leaf's gap obeys TREE-2 and TREE-3.
     #[cold]
     pub(crate) unsafe fn refresh_behind(&mut self, pivot: K) {
         let mut path = Path::new();
@@ -478,8 +478,8 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let mut at = self.root;
-        // SAFETY: the caller's promise; T4: the nodes from the root down are live, inner above level 0. A key that is not above the root's
-        // last pivot is above no last pivot further down (T2), so every rank there is the slot of a child.
+        // SAFETY: the caller's promise; TREE-4: the nodes from the root down are live, inner above level 0. A key that is not above the root's
+        // last pivot is above no last pivot further down (TREE-2), so every rank there is the slot of a child.
         unsafe {
             let height = self.height;
             if height > 0 {

@@ -154,7 +154,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// The child in slot `s + 1` of the node at `level` has gone into the one in slot `s`: so do their words. The two
-    /// regions are one now, and no gap lay across them (T2).
+    /// regions are one now, and no gap lay across them (TREE-2).
     ///
     /// # Safety
     /// As for [`Tree::mend`].
@@ -267,13 +267,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// Takes roots off that have but one child; the next one may be shared.
     ///
-    /// A part of a shared map keeps its height: its root takes the place of a node of that level (U1),
+    /// A part of a shared map keeps its height: its root takes the place of a node of that level (PUBLISH-1),
     /// which may have one child.
     ///
     /// # Safety
     /// The root is live and not empty.
     pub(crate) unsafe fn lower(&mut self) {
-        // SAFETY: Q4: the log is there while the store is. T4: a root above the leaves is an inner node.
+        // SAFETY: COW-4: the log is there while the store is. TREE-4: a root above the leaves is an inner node.
         unsafe {
             if self.log.is_some_and(|log| !log.as_ref().whole) {
                 return;
@@ -302,7 +302,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 if self.seek(key, &mut path).is_none() {
                     return;
                 }
-                // Where what was behind is gone, the last node of each level is another one, and may be shared. As the last one it may be thin (T5).
+                // Where what was behind is gone, the last node of each level is another one, and may be shared. As the last one it may be thin (TREE-5).
                 if !self.owns(&path) {
                     return;
                 }
@@ -339,7 +339,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// The node at `level` of `path` and a neighbour under its parent that it can be mended with: the
     /// slot of the left one of the two. The right neighbour, where it will do. Neighbours that are
-    /// shared are copied if the node is `below_min` (T5), and left alone otherwise.
+    /// shared are copied if the node is `below_min` (TREE-5), and left alone otherwise.
     ///
     /// # Safety
     /// As for [`Tree::is_thin`].

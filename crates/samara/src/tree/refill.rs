@@ -1,10 +1,10 @@
 //! The hole that the last removal left: the way to it, and what the gap words were. A store that fills it, as the second half of a
 //! replacement does, needs neither a way down nor a look at other gaps.
 //!
-//! - **G1** Where `gap` is not empty, it is the free run before slot `slot` of the packed leaf `steps[0]`; `steps` is the way there from
+//! - **REFILL-1** Where `gap` is not empty, it is the free run before slot `slot` of the packed leaf `steps[0]`; `steps` is the way there from
 //!   the root; the nodes on it are the tree's own, but for snapshots that were taken since: `store` asks whether the tree may share, and
 //!   what makes it share no more ([`Tree::own`]) forgets the hole. Since the removal nothing has changed.
-//! - **G2** The gap words of the lowest `raised` levels on the way are the width of `gap`, and were `words` before the removal, when two gaps
+//! - **REFILL-2** The gap words of the lowest `raised` levels on the way are the width of `gap`, and were `words` before the removal, when two gaps
 //!   stood in the place of this one, the wider of which was `within`.
 //!
 //! Whoever changes anything forgets the hole ([`Tree::own`]). Does not know how to come down to a key, nor how leaves shift.
@@ -98,7 +98,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// seen.)
     #[inline(always)]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
-        // SAFETY: G1: a hole that holds a key is in a leaf.
+        // SAFETY: REFILL-1: a hole that holds a key is in a leaf.
         self.hole.holds(span)
             && !self.may_share()
             && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
@@ -124,7 +124,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// [`Tree::fills`] has said so, and the processor has what `F` uses.
     #[inline(always)]
     unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
-        // SAFETY: G1, G2: the leaf has a slot, from which an entry has just been taken, and the caller's promise.
+        // SAFETY: REFILL-1, REFILL-2: the leaf has a slot, from which an entry has just been taken, and the caller's promise.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node);
             let gap = self.hole.gap;
@@ -153,11 +153,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if !self.hole.holds(Span::new(key, key)) || self.may_share() {
             return None;
         }
-        // SAFETY: G1.
+        // SAFETY: REFILL-1.
         Some(unsafe { (Leaf::from_raw(self.hole.steps[0].assume_init().node), self.hole.slot) })
     }
 
-    /// Whether G1 and G2 hold, of a tree that is right otherwise.
+    /// Whether REFILL-1 and REFILL-2 hold, of a tree that is right otherwise.
     pub(crate) fn check_hole(&self) -> Result<(), Violation> {
         let fail = |invariant, what, level| Err(Violation { invariant, what, level });
         let (gap, mut path) = (self.hole.gap, Path::new());
@@ -166,7 +166,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             return Ok(());
         }
         let Some((leaf, slot)) = self.seek(gap.first, &mut path) else {
-            return fail("G1", "a hole in an empty tree", 0);
+            return fail("REFILL-1", "a hole in an empty tree", 0);
         };
         // SAFETY: the path is fresh; the slot is read if it is an entry's.
         unsafe {
@@ -182,13 +182,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 || Some(gap.first) != start
                 || gap.last.succ() != Some(leaf.first(slot))
             {
-                return fail("G1", "the hole is not there", 0);
+                return fail("REFILL-1", "the hole is not there", 0);
             }
             for level in 1..=self.hole.raised {
                 let Step { node, slot } = path.at(level);
                 let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
                 if !here(level) || Inner::<K, S>::from_raw(node).gap(slot) != width {
-                    return fail("G2", "the hole has not raised this gap word", level);
+                    return fail("REFILL-2", "the hole has not raised this gap word", level);
                 }
             }
         }
@@ -198,7 +198,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Writes the gap words on the way to `key` anew.
     ///
     /// # Safety
-    /// Everything but those words obeys T2 and T3.
+    /// Everything but those words obeys TREE-2 and TREE-3.
     #[cold]
     #[inline(never)]
     unsafe fn refresh_behind_gap(&mut self, key: K) {

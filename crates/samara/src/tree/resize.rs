@@ -75,8 +75,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        // SAFETY: the caller's promise. What is changed is the entry's bounds, then the pivots that are its last key (T2), then the gap words
-        // of the two leaves that have the free runs beside it (T3).
+        // SAFETY: the caller's promise. What is changed is the entry's bounds, then the pivots that are its last key (TREE-2), then the gap words
+        // of the two leaves that have the free runs beside it (TREE-3).
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<V, K, S>::from_raw(node);
@@ -194,7 +194,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Makes two entries that touch one, with the value of the lower one; returns that of the upper one. Needs no memory, but to make
     /// shared nodes its own.
     ///
-    /// Of two that touch, and have no words in one packed leaf, one has none by itself (L4): a last key in one 2^32 and a first key in the
+    /// Of two that touch, and have no words in one packed leaf, one has none by itself (LEAF-4): a last key in one 2^32 and a first key in the
     /// next cannot both be packed. The leaf of that one is wide whatever becomes of the other, and takes any bounds.
     pub(crate) fn merge(&mut self, left: Span<K>, right: Span<K>) -> Option<V> {
         or_abort(self.try_merge(left, right))

@@ -61,7 +61,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
     /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
     ///
-    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level of two ways, to mend it (T5).
+    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level of two ways, to mend it (TREE-5).
     pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
 

@@ -6,8 +6,8 @@
 //! (behind the length of their leaf, where nothing counts them, or in leaves taken out of the tree) and dropped at the
 //! end, when the map is whole again: a drop that panics finds, and leaves, a valid map. Only then is a thin leaf mended.
 //!
-//! - **R1** Parked values are initialised, counted by nobody, and dropped by one guard, once.
-//! - **R2** Between the commit and the mending, leaves may be thin or empty, but nobody looks: the tree is borrowed.
+//! - **STORE-1** Parked values are initialised, counted by nobody, and dropped by one guard, once.
+//! - **STORE-2** Between the commit and the mending, leaves may be thin or empty, but nobody looks: the tree is borrowed.
 
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
@@ -56,7 +56,7 @@ impl<V: Clone, K: Key, S: Shape, O: FnMut(Displaced<'_, V, K>)> Job<K> for Store
     }
 }
 
-/// Values that wait for their drop (R1).
+/// Values that wait for their drop (STORE-1).
 struct Parked<V> {
     at: *mut V,
     n: usize,
@@ -64,7 +64,7 @@ struct Parked<V> {
 
 impl<V> Drop for Parked<V> {
     fn drop(&mut self) {
-        // SAFETY: R1. The slice's drop goes on behind a value whose drop panics.
+        // SAFETY: STORE-1. The slice's drop goes on behind a value whose drop panics.
         unsafe { ptr::drop_in_place(ptr::slice_from_raw_parts_mut(self.at, self.n)) }
     }
 }
@@ -78,7 +78,7 @@ struct Mend<'a, V, K: Key, S: Shape> {
 impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: R2: nothing has changed since the commit, and what was parked has been dropped: guards drop in reverse order.
+        // SAFETY: STORE-2: nothing has changed since the commit, and what was parked has been dropped: guards drop in reverse order.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.path.at(0).node);
             if thin(leaf.len(), Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
@@ -375,7 +375,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if admits {
                 return Ok(Room::Split);
             }
-            // Half the leaf can be wide, and then takes anything (L6).
+            // Half the leaf can be wide, and then takes anything (LEAF-6).
             self.halve(path);
             Ok(Room::Again)
         }
@@ -589,7 +589,7 @@ struct Settle<'a, V, K: Key, S: Shape> {
 impl<V, K: Key, S: Shape> Drop for Settle<'_, V, K, S> {
     fn drop(&mut self) {
         let mut path = Path::new();
-        // SAFETY: R2: nothing has changed since the commit but what was parked, which is gone.
+        // SAFETY: STORE-2: nothing has changed since the commit but what was parked, which is gone.
         unsafe {
             self.tree.settle(self.first);
             // The region behind the range starts elsewhere now.

@@ -1,9 +1,9 @@
 //! Values that leave their tree from both ends: what owned iteration and draining are made of.
 //!
-//! - **O1** The tree's values are `ManuallyDrop`: neither freeing its nodes nor clearing a range drops one.
-//! - **O2** The `left` entries between `front` and `back` have their values, no other one of the window has. An entry is
+//! - **TAKE-OUT-1** The tree's values are `ManuallyDrop`: neither freeing its nodes nor clearing a range drops one.
+//! - **TAKE-OUT-2** The `left` entries between `front` and `back` have their values, no other one of the window has. An entry is
 //!   counted off before its value is moved out.
-//! - **O3** The tree does not change while values leave: the places are of the tree as it is.
+//! - **TAKE-OUT-3** The tree does not change while values leave: the places are of the tree as it is.
 
 use crate::node::shape::Shape;
 use crate::tree::Tree;
@@ -50,7 +50,7 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     pub(crate) fn next(&mut self) -> Option<(Span<K>, V)> {
         self.left = self.left.checked_sub(1)?;
         let front = self.front.as_mut()?;
-        // SAFETY: O2, O3: an entry was left, so there is one at `front`, or in the leaf behind.
+        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one at `front`, or in the leaf behind.
         unsafe {
             if front.slot == front.leaf.len() {
                 *front = self.tree.neighbour(front, true)?;
@@ -65,7 +65,7 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     pub(crate) fn next_back(&mut self) -> Option<(Span<K>, V)> {
         self.left = self.left.checked_sub(1)?;
         let back = self.back.as_mut()?;
-        // SAFETY: O2, O3: an entry was left, so there is one before `back`, or in the leaf before.
+        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one before `back`, or in the leaf before.
         unsafe {
             if back.slot == 0 {
                 *back = self.tree.neighbour(back, false)?;

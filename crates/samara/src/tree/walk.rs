@@ -4,8 +4,8 @@
 //! ever passes the other. A step to the neighbour leaf takes the parent's next child; at the parent's end it comes down
 //! from the root again.
 //!
-//! - **W1** While a walk lives the tree is borrowed: its leaves stay, and are not empty.
-//! - **W2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`, where `back.slot` is the
+//! - **WALK-1** While a walk lives the tree is borrowed: its leaves stay, and are not empty.
+//! - **WALK-2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`, where `back.slot` is the
 //!   slot behind the last entry to come.
 
 use crate::node::Raw;
@@ -135,7 +135,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// `path` is of this tree as it is from `level` upwards, and `level` is above 0.
     pub(crate) unsafe fn come_down(&self, path: &mut Path, level: usize, last: bool) -> Leaf<V, K, S> {
-        // SAFETY: T4: inner nodes above level 0, none of them empty.
+        // SAFETY: TREE-4: inner nodes above level 0, none of them empty.
         unsafe {
             let Step { node, slot } = path.at(level);
             let mut at = Inner::<K, S>::from_raw(node).child(slot);
@@ -230,7 +230,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
-        // SAFETY: W1, W2.
+        // SAFETY: WALK-1, WALK-2.
         unsafe {
             loop {
                 let same = front.leaf == back.leaf;
@@ -253,7 +253,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
     pub(crate) fn next_run(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
         let (leaf, slot) = self.next()?;
         let (front, back) = self.ends.as_mut()?;
-        // SAFETY: W1, W2: `front` is in the leaf that it has just given an entry of.
+        // SAFETY: WALK-1, WALK-2: `front` is in the leaf that it has just given an entry of.
         let stop = if front.leaf == back.leaf { back.slot } else { unsafe { front.leaf.len() } };
         front.slot = stop;
         Some((leaf, slot, stop))
@@ -272,7 +272,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
     #[inline(always)]
     pub(crate) fn next_back(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
-        // SAFETY: W1, W2.
+        // SAFETY: WALK-1, WALK-2.
         unsafe {
             loop {
                 let same = front.leaf == back.leaf;
