@@ -1,7 +1,7 @@
 //! A map with its ranges, and what is timed on it. Knows maps by their trait only.
 //!
-//! LOADED-1. Every timed loop's answers are compared with answers that were computed without the map.
-//! LOADED-2. A case leaves the map with the same ranges that it found, so that rounds and cases follow one another.
+//! - **LOADED-1** Every timed loop's answers are compared with answers that were computed without the map.
+//! - **LOADED-2** A case leaves the map with the same ranges that it found, so that rounds and cases follow one another.
 
 use crate::cases::Case;
 use crate::churn::{self, Aged, Churn};

@@ -3,10 +3,10 @@
 //! The process is forked before anything is built, makes raw system calls only, and allocates nothing: what it does to its
 //! address space outside the window cannot be seen inside. It dies with whoever started it, and after [`LIMIT_S`] seconds.
 //!
-//! CHILD-1. The arena is memory shared by both, outside the window. Only the newest process of a run writes to it, and the parent reads
-//!     it when all of them are gone.
-//! CHILD-2. The arena holds, in words: [`HEAD`] words of head, then what was seen at first, then for each op its result and what was seen. "Seen" is a
-//!     count and four words for each area. The text of smaps lies behind [`WORDS`] words.
+//! - **CHILD-1** The arena is memory shared by both, outside the window. Only the newest process of a run writes to it, and the parent reads
+//!   it when all of them are gone.
+//! - **CHILD-2** The arena holds, in words: [`HEAD`] words of head, then what was seen at first, then for each op its result and what was seen. "Seen" is a
+//!   count and four words for each area. The text of smaps lies behind [`WORDS`] words.
 #![allow(unsafe_code)]
 
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};

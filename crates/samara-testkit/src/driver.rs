@@ -5,8 +5,8 @@
 //! Observers and questions are passed as trait objects: a store is compiled anew for each kind of closure, and this
 //! module would otherwise have many. What a shared map has too ([`look`], [`store`]) is asked for by `faces`.
 //!
-//! DRIVER-1. After every operation that changes the map its length is compared. At the end, after every [`FULL_EVERY`] operations
-//!     and in a large map after one for every [`FULL_EVERY`] entries, all of its entries are, and `check()` passes.
+//! - **DRIVER-1** After every operation that changes the map its length is compared. At the end, after every [`FULL_EVERY`] operations
+//!   and in a large map after one for every [`FULL_EVERY`] entries, all of its entries are, and `check()` passes.
 
 use crate::faces::{Looks, Observe, Stores};
 use crate::key::TestKey;

@@ -2,8 +2,8 @@
 //!
 //! Knows nothing of maps. Holds a serial number and no memory, so that dropping it twice is seen and does no harm.
 //!
-//! TRACKED-1. Each value made or cloned has a serial number of its own in its thread's ledger, alive until it is dropped.
-//! TRACKED-2. A value is dead before its drop panics: the panic is no second drop.
+//! - **TRACKED-1** Each value made or cloned has a serial number of its own in its thread's ledger, alive until it is dropped.
+//! - **TRACKED-2** A value is dead before its drop panics: the panic is no second drop.
 
 use std::cell::RefCell;
 

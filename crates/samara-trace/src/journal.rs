@@ -1,7 +1,7 @@
 //! From what was found to events: numbers them, counts, and hands them to the sink. Knows no ptrace and no model.
 //!
-//! - JOURNAL-1: `seq` counts from 0 without a hole, in the order of `write`.
-//! - JOURNAL-2: after the sink's first error it is not called again; counting goes on.
+//! - **JOURNAL-1** `seq` counts from 0 without a hole, in the order of `write`.
+//! - **JOURNAL-2** after the sink's first error it is not called again; counting goes on.
 
 use std::collections::BTreeMap;
 

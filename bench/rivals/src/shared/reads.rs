@@ -1,8 +1,8 @@
 //! Lookups beside nothing but other lookups. Knows maps by their traits.
 //!
-//! READS-1. The sum of what is found is compared with one that was computed without the map.
-//! READS-2. Each range's first value lies in the lower bits (`MASK`); a version that writers add lies above. So what lookups find
-//!     can be foretold whatever has been written: at most [`HELD`] values are summed before the versions are masked away.
+//! - **READS-1** The sum of what is found is compared with one that was computed without the map.
+//! - **READS-2** Each range's first value lies in the lower bits (`MASK`); a version that writers add lies above. So what lookups find
+//!   can be foretold whatever has been written: at most [`HELD`] values are summed before the versions are masked away.
 
 use crate::loaded::each;
 use crate::shared::at_once::at_once;

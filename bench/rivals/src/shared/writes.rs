@@ -1,7 +1,7 @@
 //! Replaces: which, and what must have come of them. Knows maps by their traits.
 //!
-//! WRITES-1. What is replaced is a range of the data, by one at the same place: the data's value with a version above it
-//!     (`reads`, WRITES-2). Two replaces of the same place that follow one another have different versions.
+//! - **WRITES-1** What is replaced is a range of the data, by one at the same place: the data's value with a version above it
+//!   (READS-2). Two replaces of the same place that follow one another have different versions.
 
 use crate::loaded::each;
 use crate::shared::at_once::at_once;

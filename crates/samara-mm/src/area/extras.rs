@@ -1,9 +1,9 @@
 //! Extras: what only few areas have. They stand in a table of the space, so that areas stay small; an area knows its place there, 0 being none. Knows places and
 //! who still points to them; nothing of what extras mean.
 //!
-//! EXTRAS-1. What an area of the tree or a remembered join points to is in use; all else may be swept, once a call begins that needs places. So a call makes all places that
-//!     it needs before it changes anything, at once, and none is swept while it holds an area outside of both.
-//! EXTRAS-2. An edit that leaves extras as they were leaves the area its place: areas of which nothing changes stay equal. Equal extras may have two places all the same.
+//! - **EXTRAS-1** What an area of the tree or a remembered join points to is in use; all else may be swept, once a call begins that needs places. So a call makes all places that
+//!   it needs before it changes anything, at once, and none is swept while it holds an area outside of both.
+//! - **EXTRAS-2** An edit that leaves extras as they were leaves the area its place: areas of which nothing changes stay equal. Equal extras may have two places all the same.
 
 use crate::area::{Policy, Uffd};
 use crate::errno::Errno;

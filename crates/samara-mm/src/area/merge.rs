@@ -1,6 +1,6 @@
 //! Merge rules: when two touching areas can be one, and what that one is. Knows nothing of trees, places or calls.
 //!
-//! MERGE-1. `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
+//! - **MERGE-1** `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;

@@ -1,8 +1,8 @@
 //! Areas: what a run of pages is. Knows nothing of where it lies, of other areas, or of calls.
 //!
-//! AREA-1. An area's value does not depend on its bounds: cutting or trimming an area never changes the value, because the
-//!     offset is kept as a bias (page offset minus page number), which is the same for every page of it.
-//! AREA-2. An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
+//! - **AREA-1** An area's value does not depend on its bounds: cutting or trimming an area never changes the value, because the
+//!   offset is kept as a bias (page offset minus page number), which is the same for every page of it.
+//! - **AREA-2** An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
 
 pub(crate) mod advice;
 pub(crate) mod extras;

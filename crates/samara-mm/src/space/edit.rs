@@ -2,11 +2,11 @@
 //!
 //! Knows merging (through `merge`), cutting and the count limit; knows no call.
 //!
-//! EDIT-1. Nothing here allocates but what is whole or not at all by itself: `begin` reserves for the whole call, so a call stops before its first store or not at all
-//!     for want of memory. Only a store that adds an entry to the tree can need memory: one that overwrites whole entries, or
-//!     joins them, or trims them, never does. What is reserved is the number of the former.
-//! EDIT-2. A change of one piece is one store, whatever it trims, cuts and joins; and one look at the tree before it (`around`), from which its neighbours, its
-//!     limits and the sums follow.
+//! - **EDIT-1** Nothing here allocates but what is whole or not at all by itself: `begin` reserves for the whole call, so a call stops before its first store or not at all
+//!   for want of memory. Only a store that adds an entry to the tree can need memory: one that overwrites whole entries, or
+//!   joins them, or trims them, never does. What is reserved is the number of the former.
+//! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins; and one look at the tree before it (`around`), from which its neighbours, its
+//!   limits and the sums follow.
 
 use crate::area::flags::Flags;
 use crate::area::is_segment;

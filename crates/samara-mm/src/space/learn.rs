@@ -19,10 +19,10 @@
 //! Of two answers that both explain a boundary, the one that keeps more apart is taken: `learn_join` can take it back, where
 //! `learn_cut` could not.
 //!
-//! LEARN-1. `seams` holds the joins of the last call in order, each with both sides as they were before it. Whatever else changes an
-//!     area (`import`, `forget`, `grow_down`, `learn_apart`) empties it; `edit_objects` edits it.
-//! LEARN-2. Only `mremap` empties a place that it may have joined before (`unmap_joined`). What is left there can no longer show whether the kernel made those joins: each
-//!     part is then known by its own side of them, and `seams` keeps the joins that can still be seen.
+//! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they were before it. Whatever else changes an
+//!   area (`import`, `forget`, `grow_down`, `learn_apart`) empties it; `edit_objects` edits it.
+//! - **LEARN-2** Only `mremap` empties a place that it may have joined before (`unmap_joined`). What is left there can no longer show whether the kernel made those joins: each
+//!   part is then known by its own side of them, and `seams` keeps the joins that can still be seen.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;

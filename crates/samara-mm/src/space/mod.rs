@@ -1,8 +1,8 @@
 //! The address space: its areas, its settings, and questions about them. Calls are in the files of their names.
 //!
-//! SPACE-1. Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
-//! SPACE-2. `counters` are the sums over all areas of bytes, by class.
-//! SPACE-3. Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
+//! - **SPACE-1** Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
+//! - **SPACE-2** `counters` are the sums over all areas of bytes, by class.
+//! - **SPACE-3** Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
 
 pub(crate) mod check;
 pub(crate) mod edit;

@@ -1,6 +1,6 @@
 //! First writes: how private memory gets its anonymous identity.
 //!
-//! TOUCH-1. An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole area takes it away).
+//! - **TOUCH-1** An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole area takes it away).
 
 use crate::area::flags::Flags;
 use crate::area::is_secret;

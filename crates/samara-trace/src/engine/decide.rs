@@ -1,7 +1,7 @@
 //! What a call gets, before it is made: asked of the engine, on a copy of the model. Changes neither model nor program.
 //!
-//! - DECIDE-1: nothing is decided that the model does not know all about; such calls are counted, and left to the kernel.
-//! - DECIDE-2: a call that is refused for a limit or a fault of the engine's own is answered; one that Linux's rules refuse is made, and the kernel
+//! - **DECIDE-1** nothing is decided that the model does not know all about; such calls are counted, and left to the kernel.
+//! - **DECIDE-2** a call that is refused for a limit or a fault of the engine's own is answered; one that Linux's rules refuse is made, and the kernel
 //!   must refuse it too.
 
 use std::collections::HashMap;

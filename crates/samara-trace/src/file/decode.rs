@@ -2,7 +2,7 @@
 //!
 //! The schema is known, so the batch is read by hand: Arrow lays nodes and buffers out in the order of the columns, depth
 //! first. Arrow's own reader decompresses whatever a buffer claims; here every length is compared with a limit and
-//! with the bytes that are there before it is used (I2 of the module above), and every offset, string and name is checked
+//! with the bytes that are there before it is used (FILE-2), and every offset, string and name is checked
 //! once, in `decode`, so that `event` cannot fail. A decoded batch takes the bytes of its decompressed buffers and no more: numbers
 //! are read where they lie.
 

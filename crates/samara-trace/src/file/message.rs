@@ -2,7 +2,7 @@
 //!
 //! A message is the marker `ff ff ff ff`, the length of its description (little endian, 4 bytes), the description (a
 //! flatbuffer), and its body, whose length the description gives. A length of 0 is the end marker.
-//! Buffers grow with the bytes that arrive, never by what a length claims (I2 of the module above).
+//! Buffers grow with the bytes that arrive, never by what a length claims (FILE-2).
 
 use std::io::{self, Read};
 

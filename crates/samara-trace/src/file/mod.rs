@@ -14,12 +14,12 @@
 //!
 //! Invariants:
 //!
-//! - FILE-1: a batch reaches the file in one piece, and the end marker only after every event: what stands before the first
+//! - **FILE-1** a batch reaches the file in one piece, and the end marker only after every event: what stands before the first
 //!   incomplete batch is readable, and a file without the marker is known to end early.
-//! - FILE-2: no length from a file is believed before it has been compared with a limit and with the bytes that are there:
+//! - **FILE-2** no length from a file is believed before it has been compared with a limit and with the bytes that are there:
 //!   reading takes at most [`MAX_READER_MEMORY`], replaying at most [`MAX_REPLAY_MEMORY`].
-//! - FILE-3: every message carries a checksum, and none is believed whose checksum is wrong.
-//! - FILE-4: event numbers in a file are 0, 1, 2, ... without a gap.
+//! - **FILE-3** every message carries a checksum, and none is believed whose checksum is wrong.
+//! - **FILE-4** event numbers in a file are 0, 1, 2, ... without a gap.
 
 #![forbid(unsafe_code)]
 

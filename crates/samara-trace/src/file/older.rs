@@ -1,8 +1,8 @@
 //! A new file in the place of an older one, which can be put back for a while. Knows nothing of traces.
 //!
-//! - OLDER-1: from the moment that `begin` returns, what is under the name is the new file, or what the caller made of it: whoever is killed then
+//! - **OLDER-1** from the moment that `begin` returns, what is under the name is the new file, or what the caller made of it: whoever is killed then
 //!   leaves no older file that passes for a new one.
-//! - OLDER-2: the older file is whole, under its own name or beside it, until `forget`.
+//! - **OLDER-2** the older file is whole, under its own name or beside it, until `forget`.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io;

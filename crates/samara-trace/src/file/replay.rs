@@ -1,10 +1,10 @@
 //! Spaces at a moment, by laying the events' areas over one another. Knows nothing of Linux's rules, files or calls.
 //!
-//! - REPLAY-1: a space is the union of the areas that events laid, the later over the earlier; what an event's window covers
+//! - **REPLAY-1** a space is the union of the areas that events laid, the later over the earlier; what an event's window covers
 //!   and its areas do not is free.
-//! - REPLAY-2: `weight` is no less than the memory that the spaces and processes take, and no more than [`MAX_REPLAY_MEMORY`]; the
+//! - **REPLAY-2** `weight` is no less than the memory that the spaces and processes take, and no more than [`MAX_REPLAY_MEMORY`]; the
 //!   sum of what each space, each area and each process counts for.
-//! - REPLAY-3: `areas` and `bytes` are the sums over all spaces that live: that have a user and were not yet checked at their end.
+//! - **REPLAY-3** `areas` and `bytes` are the sums over all spaces that live: that have a user and were not yet checked at their end.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};

@@ -4,10 +4,10 @@
 //! writes it as one batch, when [`BATCH_EVENTS`] have come or [`BATCH_TIME`] after the first of them. A recorder
 //! that is [`QUEUE_WEIGHT`] ahead of the disk waits.
 //!
-//! - SINK-1: events reach the writer in the order in which the sink was given them, each once.
-//! - SINK-2: what is under the file's name is an older file only as long as no header has been written there, and never once the
+//! - **SINK-1** events reach the writer in the order in which the sink was given them, each once.
+//! - **SINK-2** what is under the file's name is an older file only as long as no header has been written there, and never once the
 //!   recorder can have started the program: then it is the new trace, from its header on.
-//! - SINK-3: after a failure the file is cut back to its last whole batch; events that still come are summed up and not written.
+//! - **SINK-3** after a failure the file is cut back to its last whole batch; events that still come are summed up and not written.
 
 use std::fs::File;
 use std::io::{self, Seek};

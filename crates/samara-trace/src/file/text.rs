@@ -2,10 +2,10 @@
 //!
 //! The kernel takes any bytes but zero and `/` in a name; a trace's columns hold UTF-8.
 //!
-//! - TEXT-1: `name_bytes(&name_text(bytes)) == bytes` for all bytes. A byte that is no part of UTF-8 stands as the private
+//! - **TEXT-1** `name_bytes(&name_text(bytes)) == bytes` for all bytes. A byte that is no part of UTF-8 stands as the private
 //!   character U+10FF00 + its value (U+10FF80 to U+10FFFF); where a name holds one of these characters itself, each of
 //!   its four bytes stands so.
-//! - TEXT-2: what [`Printable`] writes holds no character that commands a terminal, starts a line, hides, or turns the direction of
+//! - **TEXT-2** what [`Printable`] writes holds no character that commands a terminal, starts a line, hides, or turns the direction of
 //!   the text around it.
 
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! A number over time in bounded memory. Knows nothing of what the number counts.
 //!
-//! - TIMELINE-1: at most [`CELLS`] cells, each the greatest value while it lasted; when time runs past the last, neighbours pair up
+//! - **TIMELINE-1** at most [`CELLS`] cells, each the greatest value while it lasted; when time runs past the last, neighbours pair up
 //!   and cells become twice as long.
 
 /// Most cells of a timeline.

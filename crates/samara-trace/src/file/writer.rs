@@ -98,7 +98,7 @@ impl<W: Write> TraceWriter<W> {
     /// Writes events, as one batch (as several, where one would be larger than readers accept), and flushes.
     ///
     /// # Errors
-    /// See [`WriteError`]. Batches that were written before the error are whole in the output (I1).
+    /// See [`WriteError`]. Batches that were written before the error are whole in the output (FILE-1).
     pub fn write(&mut self, events: &[Event]) -> Result<(), WriteError> {
         // Half the limit leaves room for what `weight` does not count.
         const LIMIT: u64 = MAX_BATCH_BYTES / 2;

@@ -1,6 +1,6 @@
 //! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by PROCMAP_QUERY. Knows no model.
 //!
-//! - PROC-1: an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
+//! - **PROC-1** an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
 //!   process execs, and as long as any task uses the space.
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The recorder's own signals while it records: what asks it to end, the timer that interrupts a wait, and its own stop
 //! as a job of a shell.
 //!
-//! - SIGNALS-1: no signal is lost between a look at [`Signals::asked`] and the wait that follows: the handler starts the timer,
+//! - **SIGNALS-1** no signal is lost between a look at [`Signals::asked`] and the wait that follows: the handler starts the timer,
 //!   which interrupts waits until the next look.
 
 #![allow(unsafe_code)]

@@ -1,6 +1,6 @@
 //! Takes over the kernel's view of a space where the model's differs: after calls that are not modelled, and after differences.
 //!
-//! - ADOPT-1: what `smaps` does not tell stays known of all memory that is still there: a cut, a changed or a joined area keeps its identity, offset, policy, registration
+//! - **ADOPT-1** what `smaps` does not tell stays known of all memory that is still there: a cut, a changed or a joined area keeps its identity, offset, policy, registration
 //!   and open file. Only what a call is known to have made anew, and what fits no area that stood there, is known by `smaps` alone.
 
 use std::collections::HashSet;

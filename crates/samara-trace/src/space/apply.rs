@@ -1,6 +1,6 @@
 //! Has the model do what a call did, with the call's real result. Whether the kernel sees it the same way is `compare`'s.
 //!
-//! - APPLY-1: the model is changed only as far as it agrees with the call's result: if the kernel refused, the model keeps only what
+//! - **APPLY-1** the model is changed only as far as it agrees with the call's result: if the kernel refused, the model keeps only what
 //!   the same refusal leaves behind (a protected part before a hole, for one).
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Compares the model with the kernel's view of a window, and learns what arguments could not tell.
 //!
-//! - COMPARE-1: learning settles only what the model holds to be unknown; whatever else differs is left as it is and reported.
+//! - **COMPARE-1** learning settles only what the model holds to be unknown; whatever else differs is left as it is and reported.
 
 use samara_mm::{Flags, NotLearnable, Reason, Reasons};
 

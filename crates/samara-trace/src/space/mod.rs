@@ -1,8 +1,8 @@
 //! One address space: its model, its open maps file, and what becomes of a call that returned: applied, checked, told.
 //!
-//! - TRACE-SPACE-1: after each call the model equals the kernel's view in the window of that call, or a difference has been told and
+//! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that call, or a difference has been told and
 //!   the kernel's view taken over. While calls overlap this may wait in `pending` until they have all returned.
-//! - TRACE-SPACE-2: the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
+//! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;

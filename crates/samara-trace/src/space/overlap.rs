@@ -14,8 +14,8 @@
 //! A call whose place is not known before it returns (a `mmap` that leaves it open) keeps nobody waiting: when it is back, it is looked at what
 //! was told meanwhile of the place that it got.
 //!
-//! - OVERLAP-1: calls that do not touch need no order among one another: each group is settled by itself.
-//! - OVERLAP-2: a call that touched none that was in the kernel beside it is never unsure.
+//! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled by itself.
+//! - **OVERLAP-2** a call that touched none that was in the kernel beside it is never unsure.
 
 use crate::arch::Decoded;
 use crate::calls::Call;

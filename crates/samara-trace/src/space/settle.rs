@@ -1,6 +1,6 @@
 //! What becomes of a call that has returned: settled at once, or kept until those that overlapped it have returned (`overlap`).
 //!
-//! - SETTLE-1: a call that touched none in the kernel beside it is settled by itself, and what does not agree then is a difference.
+//! - **SETTLE-1** a call that touched none in the kernel beside it is settled by itself, and what does not agree then is a difference.
 
 use crate::calls::Call;
 use crate::event::Step;

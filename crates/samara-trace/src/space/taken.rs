@@ -1,7 +1,7 @@
 //! Takes a part of a space from the kernel: its areas with what `maps` does not show, flags and memory policies. For where the
 //! order of calls cannot be known. Knows nothing of the order of calls.
 //!
-//! - TAKEN-1: what is taken is closed: no area of the model or of the kernel sticks out of it.
+//! - **TAKEN-1** what is taken is closed: no area of the model or of the kernel sticks out of it.
 
 use std::collections::HashMap;
 

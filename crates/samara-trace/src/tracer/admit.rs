@@ -1,6 +1,6 @@
 //! Letting calls into the kernel and out of it again: as they are, or as the engine in charge decides.
 //!
-//! - ADMIT-1: what a call is made with instead of its own arguments is put back before the program goes on: it finds its registers as
+//! - **ADMIT-1** what a call is made with instead of its own arguments is put back before the program goes on: it finds its registers as
 //!   every call leaves them.
 
 use super::*;

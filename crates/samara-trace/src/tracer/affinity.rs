@@ -5,9 +5,9 @@
 //! with the recorder, and let go as soon as they do anything else: the only task of a program while its calls come in close order,
 //! and threads of a process while most of their calls find another one in the way (then they wait for one another anyway).
 //!
-//! - AFFINITY-1: nothing that could run in parallel is kept from it. A lone task and the recorder take turns anyway. Threads are bound if they and
+//! - **AFFINITY-1** nothing that could run in parallel is kept from it. A lone task and the recorder take turns anyway. Threads are bound if they and
 //!   the recorder used no more than one processor while they were free ([`Times::fits_one`]), and the recorder more of it than they.
-//! - AFFINITY-2: the program never sees it: it is let go before `sched_getaffinity` and `sched_setaffinity`, before it makes a task or
+//! - **AFFINITY-2** the program never sees it: it is let go before `sched_getaffinity` and `sched_setaffinity`, before it makes a task or
 //!   loads a program (which inherit), and when it has not stopped for [`IDLE_NS`].
 
 use crate::os::sys::{self, CpuSet, Tid};

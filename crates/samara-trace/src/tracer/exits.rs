@@ -8,7 +8,7 @@
 //!
 //! A task that ends is let go at its exit event, with what it will report: its parent hears of its end as without us.
 //!
-//! - EXITS-1: a task waits only while every other one of its space waits too, has passed its exit event, or has to end; and
+//! - **EXITS-1** a task waits only while every other one of its space waits too, has passed its exit event, or has to end; and
 //!   not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that the space was not compared is told.
 
 use super::*;

@@ -4,7 +4,7 @@
 //! Neither is done at once: a SIGCONT to the whole job may be under way to the program, whose report of it comes a little
 //! later than the stop's. Knows no tasks but the one that stopped.
 //!
-//! - JOB-CONTROL-1: `due` says something at most once for each stop and for each continuation.
+//! - **JOB-CONTROL-1** `due` says something at most once for each stop and for each continuation.
 
 use std::ffi::c_int;
 

@@ -1,13 +1,13 @@
 //! The wait loop: every stop of every task is seen here, told apart, and answered so that the task goes on as if
 //! nobody watched. It knows which tasks there are and what they are in the middle of; what calls mean is `space`'s.
 //!
-//! - TRACER-1: a task is stopped from the moment a wait reports it until `resume`; between the two its space is looked at.
-//! - TRACER-2: a task with a `flight` that is not `Held` runs in the kernel, and stands in its space's `flying`.
-//! - TRACER-3: every request to a stopped task may find it gone (SIGKILL needs nobody's leave). That is no error: its death
+//! - **TRACER-1** a task is stopped from the moment a wait reports it until `resume`; between the two its space is looked at.
+//! - **TRACER-2** a task with a `flight` that is not `Held` runs in the kernel, and stands in its space's `flying`.
+//! - **TRACER-3** every request to a stopped task may find it gone (SIGKILL needs nobody's leave). That is no error: its death
 //!   is reported by a later wait, and its flight is settled at its exit event.
-//! - TRACER-4: a space is given up when its last task has passed its exit event (or has been seen dead without one); it is compared
+//! - **TRACER-4** a space is given up when its last task has passed its exit event (or has been seen dead without one); it is compared
 //!   while one of its tasks stands at that event and no other will use it any more (`exits`).
-//! - TRACER-5: stopped tasks are served in turn: none waits for more than one stop of each other task (`turns`).
+//! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other task (`turns`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job_control` has us stop too); signals are delivered
 //! unchanged.

@@ -4,9 +4,9 @@
 //! older ones never. So the reports of all that have stopped are collected, and served one after the other, before the next are
 //! collected. A lone task is waited for at once.
 //!
-//! - T1: a task has one report in `heard`. A second one says that the task has left the stop which the first one told of: it was
+//! - **TURNS-1** a task has one report in `heard`. A second one says that the task has left the stop which the first one told of: it was
 //!   killed, or another thread took its id by loading a program.
-//! - T2: what was asked of the recorder, and time limits, are looked at once a round, however busy the tasks are.
+//! - **TURNS-2** what was asked of the recorder, and time limits, are looked at once a round, however busy the tasks are.
 
 use super::*;
 
@@ -89,7 +89,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes a report in (T1).
+    /// Takes a report in (TURNS-1).
     fn hear(&mut self, tid: Tid, status: i32) {
         let after =
             !libc::WIFSTOPPED(status) || [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&(status >> 16));
