@@ -1,4 +1,5 @@
-//! Two maps out of one, one out of two, one into fewer nodes. All move the values.
+//! Moves entries between maps: `append`, `split_off`, `shrink_to_fit`. Values are moved, never
+//! cloned.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;

@@ -1,4 +1,4 @@
-//! Maps from any entries, in any order: later ones go over earlier ones.
+//! Builds a map from entries in any order. Later entries overwrite earlier ones.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;

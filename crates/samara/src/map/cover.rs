@@ -1,4 +1,4 @@
-//! Questions of a set: what of a range is occupied, and what is free.
+//! Set queries on a window of keys: what is covered, what is free.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;

@@ -1,4 +1,5 @@
-//! Cursors: a place among entries and gaps, to walk from and, on a map borrowed mutably, to edit at.
+//! Cursors: a position among entries and gaps. A cursor walks in both directions; on a map that is
+//! borrowed mutably it also edits.
 //!
 //! - **CURSOR-1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
 

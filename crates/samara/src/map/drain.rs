@@ -1,4 +1,5 @@
-//! Draining: the entries of a window are moved out, cut off at its ends; then the window is cleared in one store.
+//! Drain: moves the entries of a window out, trimmed to the window, then clears the window with one
+//! store.
 //!
 //! - **DRAIN-1** What sticks out of the window is trimmed before the drain begins, and the pieces at the ends are held by it; so
 //!   the entries in the window are whole, and clearing it needs no memory.

@@ -1,6 +1,6 @@
-//! One place of the map, found once and then edited: an entry, or the gap that is there instead.
+//! The entry API: one lookup, then edits at that place, which is an entry or the gap between two.
 //!
-//! A cursor that does not walk. Knows nothing of nodes.
+//! An entry is a cursor that does not walk. Knows nothing of nodes.
 
 use crate::map::RangeMap;
 use crate::map::cursor::CursorMut;

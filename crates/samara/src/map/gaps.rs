@@ -1,4 +1,4 @@
-//! Gaps: the free runs between entries, from both ends of a window.
+//! Iterates over the free runs between entries, from both ends of a window.
 
 use crate::map::iter::Range;
 use crate::node::shape::{Normal, Shape};

@@ -1,4 +1,4 @@
-//! Owned iteration: values are moved out where they stand, and the nodes freed at the end.
+//! Owning iteration: moves the values out of their leaves and frees the nodes at the end.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

@@ -1,4 +1,5 @@
-//! Iteration: over all entries or those that meet a window, from both ends (`tree::walk`), with their values.
+//! Iterates over the entries that meet a window, from both ends, with their values. `tree::walk`
+//! finds the slots.
 
 use crate::node::shape::Shape;
 use crate::tree::Tree;

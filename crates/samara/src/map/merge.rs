@@ -1,4 +1,5 @@
-//! Merging, where the caller asks for it: a store that joins what touches it, two touching entries that become one.
+//! Merging, where the caller asks for it: stores that join the entries they touch, and two touching
+//! entries made one.
 //!
 //! Plans with the map's own lookups, then makes one store. Knows nothing of nodes.
 

@@ -1,4 +1,4 @@
-//! The public face: [`RangeMap`]. Knows the tree's verbs, and nothing of nodes.
+//! The public map, [`RangeMap`]. Knows the tree's operations and nothing of nodes.
 
 pub(crate) mod append;
 pub(crate) mod collect;

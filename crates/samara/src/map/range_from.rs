@@ -1,5 +1,5 @@
-//! Iteration from a key upwards, for those who look at few entries: one descent, and no end to keep. Knows nothing of what a step to the next leaf could save: it comes
-//! down again.
+//! Iterates from a key upwards, for callers that look at few entries: one descent, and no end
+//! position to keep. Each step into the next leaf costs another descent.
 //!
 //! - **RANGE-FROM-1** While it lives the tree is borrowed: its leaf stays, and is not empty.
 

@@ -1,6 +1,7 @@
-//! Reservations: memory is set aside first, then stores are committed that neither allocate nor fail for lack of it.
+//! Reservations: memory is allocated first; stores are committed later, and neither allocate nor
+//! fail for lack of memory.
 //!
-//! Counts stores. How much memory they may take is the tree's affair (`split`).
+//! Counts stores. How much memory a store may need is known to `tree::split`.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

@@ -1,4 +1,4 @@
-//! Taking entries out by a predicate, while walking once over them.
+//! Removes the entries that a predicate selects, in one walk.
 
 use crate::map::RangeMap;
 use crate::map::cursor::CursorMut;

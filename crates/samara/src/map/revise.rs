@@ -1,6 +1,7 @@
-//! Revising: one way down to an entry, a look at it and at the next one, and what the caller then makes of it.
+//! Revise: one descent to an entry, a look at it and at the next one, then the change that the
+//! caller chooses.
 //!
-//! Knows no more of moving boundaries than `resize`, and of taking out than `remove`.
+//! Boundaries are moved by `resize`, entries removed by `remove`.
 
 use crate::map::RangeMap;
 use crate::node::search::{Job, Search, dispatch};

@@ -1,6 +1,8 @@
-//! `serde`: a range is the pair `(first, last)`, a map the ascending sequence of `(first, last, value)`.
+//! Serde support: a range is the pair `(first, last)`, a map the ascending sequence of `(first,
+//! last, value)`.
 //!
-//! What is read is not trusted: order and overlap are checked, and no memory is set aside for a length that is only claimed.
+//! Input is not trusted: order and overlap are checked, and a length that is only claimed allocates
+//! nothing.
 
 use crate::map::RangeMap;
 use crate::map::sorted::Sorted;

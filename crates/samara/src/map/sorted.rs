@@ -1,4 +1,4 @@
-//! Maps from entries that come in order: checked, then built leaf by leaf.
+//! Builds a map from ascending entries: checks the order, then fills leaf after leaf.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;

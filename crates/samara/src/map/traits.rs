@@ -1,4 +1,4 @@
-//! The traits of a collection, over the map's own iteration.
+//! The standard collection traits, on top of the map's iterators.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;

@@ -1,4 +1,4 @@
-//! Iteration over all of a map: as over a window, and counted, so that the length is known.
+//! Iterates over all entries of a map. Unlike iterators over a window these know their length.
 
 use crate::map::RangeMap;
 use crate::map::iter::{Range, RangeMut};

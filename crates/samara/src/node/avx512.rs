@@ -1,6 +1,7 @@
-//! Search and shifts by 512-bit vectors.
+//! Search and shifts with 512-bit vectors.
 //!
-//! The shifts stay within registers: a load of what has just been stored a slot further on waits until it has reached the cache.
+//! Shifts keep their words in registers: a load that overlaps a store just made one slot further on
+//! would wait for the cache.
 
 use crate::node::search::{Job, Portable, SHIFTED, Search};
 use crate::types::key::Key;

@@ -1,4 +1,4 @@
-//! Inner nodes as bytes: where each word stands, and how to read and write it.
+//! Inner nodes as bytes: the place of each word, and how to read and write it.
 //!
 //! ```text
 //!   | pivot: K * slots | header: len | gap: K * slots | refs, number, lock | child * slots |

@@ -1,4 +1,4 @@
-//! Leaves: entries in slots, their keys as 32-bit offsets where they fit.
+//! Leaves as bytes: entries in slots, with keys stored as 32-bit offsets where they fit.
 //!
 //! ```text
 //!            | 0                     | 4 * PACKED                    | 4 * PACKED + 12                             |

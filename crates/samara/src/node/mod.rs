@@ -1,4 +1,5 @@
-//! What leaves and inner nodes have in common: a piece of memory, of its own or in a slab, a handle, a cacheable size.
+//! What leaves and inner nodes share: a piece of memory (its own or a place in a slab), a handle, a
+//! size that can be kept for reuse.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod avx512;

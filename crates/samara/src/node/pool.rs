@@ -1,9 +1,11 @@
-//! Spare nodes: memory set aside, so that a commit needs none, and where new nodes come from. Knows kinds of node, and nothing of trees.
+//! Node pools: where new nodes come from, and nodes set aside so that a commit need not allocate.
+//! Knows the kinds of node and nothing of trees.
 //!
-//! Nodes have memory of their own, but where many are made at once, for a copy or a build: these come in slabs, each an eighth of what
-//! has been made so far, up to [`MOST`] bytes. Nodes of slabs that fall free are kept for later stores: to let one go frees nothing as long
-//! as another one of its slab lives. Only what was made at once can be held so, and no more of it than was made. Not so in a pool, a shared
-//! map's: one node there would hold a whole slab, so nodes of slabs are let go, and a pool holds what it has and nothing else.
+//! Most nodes have memory of their own. Copies and bulk builds make many nodes at once and take
+//! slabs: each slab is an eighth of what has been made so far, up to [`MOST`] bytes. A slab is
+//! freed when its last node is, so nodes of slabs that become free are kept for later stores. This
+//! holds back no more than was made at once. A shared map's pool is different: one kept node there
+//! would hold a whole slab, so it keeps no nodes of slabs.
 //!
 //! - **POOL-1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
 //! - **POOL-2** The last `left` places of `slab` have not been given out.

@@ -1,5 +1,5 @@
-//! Search within a node: the rank of a key among a node's sorted keys, the greatest of its words, the widest gap between
-//! its entries. Knows arrays of keys, and nothing of nodes.
+//! Search within a node: the rank of a key among sorted keys, the largest of the gap words, the
+//! widest gap between entries. Knows arrays of keys and nothing of nodes.
 //!
 //! - **SEARCH-1** The array has `slots` keys, ascending (equal ones only among the padding), and whole vectors of initialised words are
 //!   readable from its start: up to 7 keys, or up to 15 words of 32 bits, more.

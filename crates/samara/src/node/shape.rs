@@ -1,4 +1,4 @@
-//! Shapes: how many slots a node has. Knows sizes, and nothing of what stands in a node.
+//! Shapes: the number of slots of a node. Knows sizes and nothing of what a node holds.
 //!
 //! - **SHAPE-1** Every capacity is from 3 to 63: a search by vectors has a bit for every slot, and a full node that takes two more entries
 //!   falls apart into two legal ones.

@@ -1,5 +1,5 @@
-//! Slabs: pieces of memory for many nodes of one kind, so that the allocator is asked once for all of them, and they lie together, in
-//! whole cache lines. Knows sizes, and nothing of nodes.
+//! Slabs: one allocation for many nodes of one kind, in whole cache lines, beside one another.
+//! Knows sizes and nothing of nodes.
 //!
 //! ```text
 //!   | live, count, memory | place 1 | place 2 | ... | place count |        each place as long as a node, in whole lines

@@ -1,5 +1,5 @@
-//! Reclamation by crossbeam-epoch: a stamp is a function that it runs once all guards of that moment are gone. Knows nothing of how it
-//! finds that out.
+//! Reclamation by crossbeam-epoch: a stamp is a deferred function, which crossbeam runs when all
+//! guards of that moment are gone.
 //!
 //! With `std` there is one collector for the process, and a registration for each thread; without, a collector for each [`Epoch`], and
 //! stamps and questions register anew each time. It is never crossbeam-epoch's default collector, which other code shares:

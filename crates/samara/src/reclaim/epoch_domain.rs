@@ -1,5 +1,6 @@
-//! Epochs with the fence moved to the writer: a list of records, one for each registration, that says who looks, and since when. Knows nothing of
-//! threads, of `std`, or of how its two barriers are made ([`Barriers`]).
+//! Epoch-based reclamation with the fence moved to the writer: a list of records, one for each
+//! registration, that say who reads and since when. Knows nothing of threads, of `std`, or of how
+//! its two barriers are made ([`Barriers`]).
 //!
 //! - **EPOCH-1** A record says 0 while its thread has no guard, else the epoch of the outermost: one that was current when it was made, or before.
 //! - **EPOCH-2** `pins` and `ended` are touched by the thread alone that has taken the record. It is given back once there is neither guard nor registration.

@@ -1,5 +1,6 @@
-//! Reclamation whose readers make no fence: the writer makes it for them, by membarrier(2). The protocol is in `epoch_domain`; this module
-//! chooses the barriers, holds the process's two domains, and finds a thread's registration.
+//! Reclamation whose readers execute no fence: the writer makes it for them with membarrier(2).
+//! `epoch_domain` has the protocol; this module chooses the barriers, holds the process's two
+//! domains, and finds a thread's registration.
 //!
 //! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`:
 //! between its entry and its return each running thread of the process passes through a state where its memory accesses match program

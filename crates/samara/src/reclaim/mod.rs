@@ -1,4 +1,4 @@
-//! Reclamation: knowing when no reader can see any more what a writer has taken out of a shared structure.
+//! Reclamation: how a shared structure learns that no reader can see what a writer has taken out.
 //!
 //! [`Reclaim`] is the whole of what a shared structure asks for; three ways are there, and any other can be written outside this crate.
 //!

@@ -1,4 +1,5 @@
-//! Reclamation where readers and stores never meet: nothing is waited for. Knows nothing but the promise it is made by.
+//! Reclamation without waiting, for programs in which readers and stores never meet. Knows nothing
+//! but that promise.
 
 use crate::reclaim::{PinHere, Reclaim};
 

@@ -1,4 +1,5 @@
-//! A cursor beside a writer. It stands on what it came to, as that was at one moment; each step looks at the map as it is then.
+//! A cursor beside writers. It keeps its entry as it was when it arrived; each step looks at the
+//! map as it is then.
 //!
 //! A cursor keeps the leaf that it stands in, and by which slots it came down to it. A step within the leaf first comes down by the same
 //! slots again, from the root as it is now: if that leads to the leaf, it is in the tree at a moment of the step, by the argument for

@@ -1,5 +1,6 @@
-//! Freed nodes whose values are still to be dropped: a value's drop is foreign code, and runs when nothing is held that it could wait for.
-//! The leaves' memory then goes back to those who store. Knows nothing of when nodes are free (`limbo`).
+//! Deferred drops: freed leaves whose values are still to be dropped. A value's drop is foreign
+//! code, so it runs while no lock is held that it could wait for; then the leaf's memory goes back
+//! to the writers. Knows nothing of when leaves are free (`limbo`).
 //!
 //! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns goes when it is dropped there, once.
 //! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the next one. Leaves are put there one by one and

@@ -1,4 +1,5 @@
-//! Readers of a shared map: a registration, and the guard to look through. Knows the promises; why they hold, `publish` says.
+//! Readers of a shared map: a registration, and the guard to read through. States the promises;
+//! `publish` has the argument for them.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

@@ -1,4 +1,4 @@
-//! Iteration beside a writer: leaf by leaf, each as it was at one moment of the walk.
+//! Iteration beside writers: leaf by leaf, each leaf as it was at one moment of the walk.
 //!
 //! A leaf that a reader has does not change (PUBLISH-1); which comes next, its parent says, which stays the parent of the leaves in its region
 //! also where it has been taken out meanwhile (PUBLISH-3). At the parent's end the walk comes down again from the root, to the key behind. What it

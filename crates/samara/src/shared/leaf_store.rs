@@ -1,5 +1,6 @@
-//! Stores beside other stores: each in one leaf, whose parent it has locked. Knows how such a store comes down, and what it may touch; who
-//! may store so and when, `writer_gate` knows.
+//! Stores of several writers at once: each store changes one leaf under the lock of the leaf's
+//! parent. Knows the descent of such a store and what it may touch; `writer_gate` knows who may
+//! store, and when.
 //!
 //! - **LEAF-STORE-1** Of a node that the map shows, child pointers and gap words change under its lock; the word for a child that is an inner node
 //!   changes under that one's lock as well, so whoever has either may read it. Locks are taken from below upwards, and held until the store is

@@ -1,5 +1,5 @@
-//! Limbo: nodes that were taken out of a shared map wait here until no reader can see them. Knows batches and stamps; what a stamp is, `reclaim`
-//! knows.
+//! Limbo: where nodes taken out of a shared map wait until no reader can see them. Knows batches
+//! and stamps; `reclaim` knows what a stamp is.
 //!
 //! - **LIMBO-1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
 //!

@@ -1,5 +1,5 @@
-//! Who has the handle to write: one at a time. With std a thread that waits sleeps, and one that would wait for itself panics; without, it
-//! spins.
+//! The lock of the write handle: one holder at a time. With `std` a waiting thread sleeps, and a
+//! thread that would wait for itself panics; without `std` a waiting thread spins.
 
 #[cfg(feature = "std")]
 use crate::shared::reentry::Reentry;

@@ -1,5 +1,5 @@
-//! The shared map: [`SharedRangeMap`], for many readers beside writers. Knows who may read and who may write; how a store becomes one
-//! instant, `publish` knows.
+//! The shared map, [`SharedRangeMap`]: many readers beside writers. Knows who may read and who may
+//! write. `publish` makes a store atomic.
 
 pub(crate) mod cursor;
 pub(crate) mod deferred_drop;

@@ -1,4 +1,4 @@
-//! Publishing: how a store in a shared map becomes one instant for its readers.
+//! Publishing: how a store in a shared map becomes visible to readers atomically.
 //!
 //! Readers come down from the root without a lock (`guard`). What they may come to is *marked* (COW-4) and changed in two ways only, each an
 //! atomic store of one word: another child is put in the place of a child, and gap words change. So a store works in a *part* of the tree,

@@ -1,5 +1,5 @@
-//! A thread that would wait for itself for ever says so by a panic. Makes the message; `lock`, `writer_gate` and `publish` detect the case,
-//! where threads can be told apart: with `std`.
+//! The panic of a thread that would deadlock with itself. Builds the message; `lock`, `writer_gate`
+//! and `publish` detect the case, with `std` only.
 
 use core::fmt;
 

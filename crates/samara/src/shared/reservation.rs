@@ -1,5 +1,5 @@
-//! Reservations of a shared map: memory is set aside first, then stores are committed that neither allocate nor fail. Knows how many nodes
-//! a store may take.
+//! Reservations of a shared map: memory is allocated first; stores are committed later, and neither
+//! allocate nor fail. Knows how many nodes a store may need.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;

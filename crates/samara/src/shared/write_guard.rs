@@ -1,5 +1,5 @@
-//! The handle to write a shared map by: each verb is one store, and each store one instant. Knows the verbs and what each looks at; how it is
-//! published, `publish` knows.
+//! The write handle: each operation is one store, and each store is atomic for readers. Knows the
+//! operations and what each looks at; `publish` makes them visible.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

@@ -1,5 +1,6 @@
-//! A writer of a shared map beside others: [`SharedWriter`]. Knows the verbs, and that a store that cannot be made beside others is made
-//! alone, by the handle; how the former is made, `leaf_store` knows.
+//! One of several writers of a shared map, [`SharedWriter`]. Knows the operations, and falls back
+//! to the write handle for a store that cannot be made beside others. `leaf_store` makes the
+//! others.
 
 use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;

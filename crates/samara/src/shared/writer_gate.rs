@@ -1,4 +1,5 @@
-//! Seats: who may store beside others, and how one that must be alone waits for them. Knows nothing of what is stored.
+//! The gate of the writers: who may store beside others (each writer has a seat), and how a store
+//! that must be alone waits for them. Knows nothing of what is stored.
 //!
 //! - **GATE-1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had closed the seats when it looked. Who must be alone closes
 //!   them, and then waits until nobody is in. Each says its own before it looks at the other's, with a SeqCst fence between: of two that

@@ -1,4 +1,5 @@
-//! Bulk building: entries that come in order fill one leaf after the other, and the nodes above as leaves are done.
+//! Bulk build: ascending entries fill one leaf after another; the nodes above follow as leaves are
+//! finished.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;

@@ -1,5 +1,5 @@
-//! A tree whose values are taken for another type of the same layout, so that they can be moved in and out of its nodes
-//! where they stand: `ManuallyDrop` for values that leave (owned iteration, draining), `MaybeUninit` for values to come.
+//! Reads a tree of `V` as a tree of another type with the same layout: `ManuallyDrop<V>` for values
+//! that are moved out (owning iteration, drain), `MaybeUninit<V>` for values still to be moved in.
 
 use crate::node::shape::Shape;
 use crate::tree::Tree;

@@ -1,4 +1,5 @@
-//! The validator: looks at every node and says which invariant does not hold. Tests end in it.
+//! The validator: visits every node and returns the first invariant that does not hold. Tests end
+//! with it.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;

@@ -1,4 +1,4 @@
-//! Structural copy: node by node, in the same shape, in O(n).
+//! Structural copy of a tree, node by node, in O(n).
 
 use crate::node::Raw;
 use crate::node::inner::Inner;

@@ -1,7 +1,9 @@
-//! Finding a free run by its width: from the root down where the gap words say that it fits, beginning at either end of the window.
+//! Gap search: descends from the root along gap words that are wide enough, from either end of the
+//! window.
 //!
-//! Only the two regions that the window cuts can disappoint, besides gaps that are wide enough and yet hold no aligned
-//! run: O(log n) without alignment, and with it one more step for each such gap on the way.
+//! Gap words are exact, so a descent fails only in the two regions that the window cuts, and in
+//! gaps that are wide enough but hold no aligned run. The search takes O(log n) without alignment,
+//! and one more step for each such gap with it.
 
 use crate::fault::{Point, point};
 use crate::node::inner::Inner;

@@ -1,7 +1,7 @@
-//! Reaping: nodes that nobody sees any more are freed, and their values dropped once each.
+//! Frees nodes that nobody can reach any more and drops each of their values once.
 //!
-//! A drop that panics does not stop the others: the rest is dropped while the panic goes on. (A second one aborts, as
-//! everywhere in Rust.)
+//! A value whose drop panics does not keep the others from being dropped; a second panic aborts, as
+//! everywhere in Rust.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;

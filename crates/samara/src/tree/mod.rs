@@ -1,4 +1,4 @@
-//! The tree: a root, how tall it is, how to come down to a key, and what every verb keeps true.
+//! The tree: root, height, the descent to a key, and the invariants that every operation keeps.
 //!
 //! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries; a node above holds children, for
 //! each its *pivot* (the last key of its last entry) and its *gap* (the widest run of free keys in its region).

@@ -1,8 +1,8 @@
-//! Mending: nodes that a removal left empty or thin are unlinked, merged with a neighbour, or filled up from it.
+//! Rebalancing: unlinks empty nodes; merges thin nodes with a neighbour or refills them from it.
 //!
-//! Nothing here fails. In a map that shares nodes, a neighbour that is shared is copied before it is
-//! changed: that asks for memory and clones values. Where it cannot be had, or a clone panics, the
-//! node stays thin and `thinned` says so; nothing else depends on it.
+//! Nothing here fails. A neighbour that is shared with a snapshot must be copied first, which
+//! allocates and clones values. If that fails or a clone panics, the node stays thin and `thinned`
+//! records it; nothing else depends on the fill of a node.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;

@@ -1,5 +1,6 @@
-//! The hole that the last removal left: the way to it, and what the gap words were. A store that fills it, as the second half of a
-//! replacement does, needs neither a way down nor a look at other gaps.
+//! Refill: remembers the gap that the last removal left, the path to it and the gap words before
+//! it. A store into exactly this gap (the second half of a replacement) needs no descent and no
+//! search of other gaps.
 //!
 //! - **REFILL-1** Where `gap` is not empty, it is the free run before slot `slot` of the packed leaf `steps[0]`; `steps` is the way there from
 //!   the root; the nodes on it are the tree's own, but for snapshots that were taken since: `store` asks whether the tree may share, and

@@ -1,4 +1,5 @@
-//! Removing one whole entry, by a key in it. Needs no memory but where the tree shares nodes.
+//! Removes one whole entry by a key in it. Allocates only where the tree shares nodes with a
+//! snapshot.
 
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};

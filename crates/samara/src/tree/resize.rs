@@ -1,4 +1,5 @@
-//! Moving one boundary of an entry in place: no memory, but where a leaf has no words for a boundary that is far away.
+//! Moves one boundary of an entry in place. Allocates only where a leaf has to become wide for a
+//! boundary that is far away.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;

@@ -1,5 +1,5 @@
-//! What a store takes out of a shared map: nodes that readers may still see, noted in the order in which they were taken out. Knows nothing of
-//! when readers are gone (`limbo`).
+//! The retired nodes of one store: nodes taken out of a shared map that readers may still see, in
+//! the order of their removal. Knows nothing of when readers are gone (`limbo`).
 
 use crate::node::Raw;
 use crate::tree::SHARED_HEIGHT;

@@ -1,8 +1,9 @@
-//! Splitting: a full node becomes two, and the new one is put into the parent, which may be full too.
+//! Splitting: a full node becomes two; the new node is inserted into the parent, which may be full
+//! too.
 //!
-//! Where the insertion is at the right (left) end of the whole level, the full node stays as it is and the new one gets
-//! only what is new: ascending (descending) fills leave full nodes behind. Elsewhere both get half.
-//! Memory has been set aside before ([`Tree::plan_split`]): nothing here fails.
+//! An insertion at either end of the whole level leaves the full node as it is and puts only the
+//! new item into the new node, so ascending and descending fills leave full nodes. Elsewhere each
+//! node gets half. [`Tree::plan_split`] has allocated the memory: nothing here fails.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;

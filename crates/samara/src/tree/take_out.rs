@@ -1,4 +1,4 @@
-//! Values that leave their tree from both ends: what owned iteration and draining are made of.
+//! Moves values out of a tree from both ends: the base of owning iteration and drain.
 //!
 //! - **TAKE-OUT-1** The tree's values are `ManuallyDrop`: neither freeing its nodes nor clearing a range drops one.
 //! - **TAKE-OUT-2** The `left` entries between `front` and `back` have their values, no other one of the window has. An entry is

@@ -1,4 +1,4 @@
-//! Walking: the entries that meet a window, from both ends, by leaf and slot.
+//! Walks over the entries that meet a window, from both ends, by leaf and slot.
 //!
 //! Two places walk towards each other, leaf by leaf; a place steps on only when the next entry is asked for, so neither
 //! ever passes the other. A step to the neighbour leaf takes the parent's next child; at the parent's end it comes down

@@ -1,4 +1,4 @@
-//! What a store takes away, as its observer is told. Knows nothing of nodes.
+//! What a store displaces, as its observer sees it. Knows nothing of nodes.
 
 use crate::types::key::Key;
 use crate::types::span::Span;

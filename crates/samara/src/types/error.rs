@@ -1,4 +1,4 @@
-//! What can go wrong, as types. Knows nothing of nodes.
+//! Error types. Knows nothing of nodes.
 
 use crate::types::span::Span;
 use core::fmt;

@@ -1,4 +1,4 @@
-//! Gap search: what a caller asks for. Knows nothing of nodes.
+//! Gap queries: what a caller of `find_gap` asks for. Knows nothing of nodes.
 
 use crate::types::key::Key;
 use crate::types::span::Span;

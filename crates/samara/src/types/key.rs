@@ -1,7 +1,7 @@
 //! Keys: the unsigned integers that a map can be keyed by.
 //!
-//! Knows how to step, to measure a distance, and which search a key type may use. Knows nothing of nodes. Newtypes are
-//! made keys in `newtype`.
+//! Knows successor, distance, and which search a key type may use. Knows nothing of nodes.
+//! `newtype` makes newtypes into keys.
 
 use core::fmt::{Debug, LowerHex};
 use core::hash::Hash;

@@ -1,4 +1,5 @@
-//! What callers and nodes both speak of: keys, spans, gaps, what a store displaced, errors. Knows nothing of nodes and of maps.
+//! Types that callers and nodes share: keys, spans, gap queries, displaced pieces, errors. Knows
+//! nothing of nodes or maps.
 
 pub(crate) mod displaced;
 pub(crate) mod error;

@@ -1,4 +1,4 @@
-//! Newtypes as keys: page numbers and guest addresses that cannot be mixed up.
+//! Newtypes as keys, so that page numbers and guest addresses cannot be mixed up.
 
 /// Declares a newtype of a [`Key`](crate::Key) that is a key itself.
 ///
