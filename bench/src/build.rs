@@ -1,4 +1,5 @@
-//! Programs that a benchmark runs, built by cargo when they are wanted. Knows nothing of what they do.
+//! Programs that a benchmark runs, built by cargo when they are wanted. Knows nothing of what they
+//! do.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +12,8 @@ pub fn program(package: &str, bin: &str) -> Result<PathBuf, String> {
     built(bin, &["--quiet", "--package", package, "--bin", bin], Path::new(env!("CARGO_MANIFEST_DIR")))
 }
 
-/// Builds all programs of the workspace in `dir` in release mode, telling of it on standard error; where `bin` lies.
+/// Builds all programs of the workspace in `dir` in release mode, telling of it on standard error;
+/// where `bin` lies.
 ///
 /// # Errors
 /// Where cargo cannot be run, or fails.

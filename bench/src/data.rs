@@ -1,8 +1,10 @@
 //! The ranges and the random choices that all subjects share. Knows nothing of maps.
 //!
-//! - **DATA-1** Range `i` lies in slot `i`: it starts at the slot's start and is one to three pages of the slot's four, two on
-//!   average. So half of all random addresses hit a range, and no hole between ranges is as long as a slot.
-//! - **DATA-2** Range `i` has the value `i + 1`: a lookup's right answer is computed, not looked up.
+//! - **DATA-1** Range `i` lies in slot `i`: it starts at the slot's start and is one to three pages
+//!   of the slot's four, two on average. So half of all random addresses hit a range, and no hole
+//!   between ranges is as long as a slot.
+//! - **DATA-2** Range `i` has the value `i + 1`: a lookup's right answer is computed, not looked
+//!   up.
 
 /// A range and its value: first key, last key, value.
 pub type Item = (u64, u64, u64);

@@ -1,10 +1,12 @@
-//! The running kernel as a rival: raw system calls that change memory, but only within a window that was free, and the heap's end.
+//! The running kernel as a rival: raw system calls that change memory, but only within a window
+//! that was free, and the heap's end.
 
 use std::io;
 
 const PAGE: u64 = 4096;
 
-/// A part of this process's address space in which calls may do what they like: no Rust object lies there. What is left in it goes with it.
+/// A part of this process's address space in which calls may do what they like: no Rust object lies
+/// there. What is left in it goes with it.
 #[derive(Debug)]
 pub struct Window {
     start: u64,
@@ -37,7 +39,8 @@ impl Window {
         self.start
     }
 
-    /// Makes a call whose first `len` argument pairs are ranges: (address, length) in the window, or the call is not made.
+    /// Makes a call whose first `len` argument pairs are ranges: (address, length) in the window,
+    /// or the call is not made.
     ///
     /// Gives the value, or a negative error number.
     ///
@@ -70,9 +73,11 @@ impl Drop for Window {
     }
 }
 
-/// Moves the heap's end a page up and back down again, so many times: two calls each. False where the kernel refused.
+/// Moves the heap's end a page up and back down again, so many times: two calls each. False where
+/// the kernel refused.
 pub fn heap_up_and_down(times: u64) -> bool {
-    // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's, and nothing is allocated from the first to the last.
+    // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's, and
+    // nothing is allocated from the first to the last.
     unsafe {
         let end = libc::syscall(libc::SYS_brk, 0) as u64;
         let up = end + PAGE;

@@ -23,11 +23,13 @@ enum Command {
     /// Address spaces of samara-mm against the running kernel, call by call (x86-64 Linux).
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Mm(mm::Args),
-    /// Draws cost against size, or against threads, from the JSON lines of `index --json` and `shared --json`.
+    /// Draws cost against size, or against threads, from the JSON lines of `index --json` and
+    /// `shared --json`.
     Plot(rivals::Args),
     /// What recording costs a program, and deciding its memory calls, against strace.
     Overhead(overhead::Args),
-    /// Instructions of each operation of the tree, counted by valgrind and compared with the record.
+    /// Instructions of each operation of the tree, counted by valgrind and compared with the
+    /// record.
     Instructions(instructions::Args),
     /// One counted operation (run by `instructions` under valgrind).
     #[command(hide = true)]

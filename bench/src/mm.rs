@@ -1,7 +1,9 @@
-//! `mm`: an address space of samara-mm against the running kernel: the same calls with the same arguments, one after the other in one process.
+//! `mm`: an address space of samara-mm against the running kernel: the same calls with the same
+//! arguments, one after the other in one process.
 //!
-//! Both start from the same areas. The engine is called by raw numbers, with limits and accounting on; the kernel by system calls. Rounds are interleaved. Every
-//! answer is asserted: zero, or the address asked for.
+//! Both start from the same areas. The engine is called by raw numbers, with limits and accounting
+//! on; the kernel by system calls. Rounds are interleaved. Every answer is asserted: zero, or the
+//! address asked for.
 
 use crate::kernel::{self, Window};
 use crate::progress::progress;

@@ -1,7 +1,9 @@
-//! `overhead`: what recording costs a program, and what deciding its memory calls costs, against strace.
+//! `overhead`: what recording costs a program, and what deciding its memory calls costs, against
+//! strace.
 //!
-//! Knows command lines and wall clocks. Runs are interleaved: each round runs every program plain, under `samara trace`,
-//! under `samara run`, and under strace, beginning with another one each time.
+//! Knows command lines and wall clocks. Runs are interleaved: each round runs every program plain,
+//! under `samara trace`, under `samara run`, and under strace, beginning with another one each
+//! time.
 
 use crate::build;
 use crate::progress::progress;
@@ -17,7 +19,8 @@ pub struct Args {
     /// How often each program is run in each way.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
-    /// Pairs of mmap and munmap in the loop, in each of its threads, and ten times as many as in each of its processes.
+    /// Pairs of mmap and munmap in the loop, in each of its threads, and ten times as many as in
+    /// each of its processes.
     #[arg(long, default_value_t = 20_000)]
     pub pairs: usize,
     /// One JSON object a line.
@@ -114,7 +117,8 @@ fn programs(args: &Args, mmap_loop: &Path, spawn: &Path, dir: &Path) -> Result<V
     Ok(programs)
 }
 
-/// Writes a small C project: [`UNITS`] files of some functions each, and a makefile that makes one program of them.
+/// Writes a small C project: [`UNITS`] files of some functions each, and a makefile that makes one
+/// program of them.
 fn project(dir: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let mut main = String::from("int main(void) { int sum = 0;\n");

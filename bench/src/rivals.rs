@@ -1,8 +1,10 @@
-//! `index`, `shared` and `plot`: handed on to the program in `bench/rivals`, which holds the rivals and what draws.
+//! `index`, `shared` and `plot`: handed on to the program in `bench/rivals`, which holds the rivals
+//! and what draws.
 //!
-//! That package is a workspace of its own, for a member of this one would be built by every `--workspace`, and an optional
-//! dependency would still stand in its lock file and be fetched by everyone. So it is built here, when it is wanted, into
-//! this workspace's target directory. Cargo tells of it on standard error; the network is needed the first time only.
+//! That package is a workspace of its own, for a member of this one would be built by every
+//! `--workspace`, and an optional dependency would still stand in its lock file and be fetched by
+//! everyone. So it is built here, when it is wanted, into this workspace's target directory. Cargo
+//! tells of it on standard error; the network is needed the first time only.
 
 use crate::build;
 use std::ffi::OsString;
@@ -18,7 +20,8 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
-/// Builds the program and runs it with these arguments: its exit status. It has said itself why it failed, if it did.
+/// Builds the program and runs it with these arguments: its exit status. It has said itself why it
+/// failed, if it did.
 ///
 /// # Errors
 /// Where it cannot be built or run, or a signal ended it.

@@ -1,4 +1,5 @@
-//! Medians with their spread, as lines for people and for scripts. Knows nothing of what was measured.
+//! Medians with their spread, as lines for people and for scripts. Knows nothing of what was
+//! measured.
 
 use std::fmt::Write;
 
@@ -78,8 +79,8 @@ pub fn number(x: f64) -> String {
     }
 }
 
-/// Rows as a table for people: a line for each size, a column for each subject; below each figure its spread, and its
-/// ratio to the subject `to`.
+/// Rows as a table for people: a line for each size, a column for each subject; below each figure
+/// its spread, and its ratio to the subject `to`.
 pub fn table(rows: &[Row], to: &str) -> String {
     let mut out = String::new();
     let mut cases: Vec<(&str, &str)> = Vec::new();

@@ -1,6 +1,8 @@
-//! An address space under arbitrary raw calls: it never panics, keeps its promises (`check`), and a call that is refused and says that it did nothing did nothing.
+//! An address space under arbitrary raw calls: it never panics, keeps its promises (`check`), and a
+//! call that is refused and says that it did nothing did nothing.
 //!
-//! The bytes choose limits, then calls. Addresses are near one another for the most part, so that calls meet.
+//! The bytes choose limits, then calls. Addresses are near one another for the most part, so that
+//! calls meet.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};

@@ -1,4 +1,5 @@
-//! The range map against the oracle: the first byte chooses nodes and key type, the rest is a script.
+//! The range map against the oracle: the first byte chooses nodes and key type, the rest is a
+//! script.
 #![no_main]
 
 use arbitrary::Unstructured;

@@ -1,5 +1,6 @@
-//! The shared map against the oracle: the first byte chooses nodes, value, key and reclaimer, whether nodes are shared with snapshots, and whether they
-//! stay thin then now and then; the rest is a script.
+//! The shared map against the oracle: the first byte chooses nodes, value, key and reclaimer,
+//! whether nodes are shared with snapshots, and whether they stay thin then now and then; the rest
+//! is a script.
 #![no_main]
 
 use arbitrary::Unstructured;

@@ -1,7 +1,8 @@
-//! The trace file's reader over hostile bytes: whole batches, then one error at most; never a panic.
+//! The trace file's reader over hostile bytes: whole batches, then one error at most; never a
+//! panic.
 //!
-//! Bytes as they are seldom get past the checksums. So most inputs are a list of changes to a file that is right, with the
-//! checksums made right again after them.
+//! Bytes as they are seldom get past the checksums. So most inputs are a list of changes to a file
+//! that is right, with the checksums made right again after them.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};

@@ -1,9 +1,11 @@
-//! Everything that reads a trace, over hostile files: reader, replay, summary, `show` in its forms, `events` and `events --json`. Never a
-//! panic, no character that does harm where a person reads, and no more memory than a bound that follows from the file's length, by an
-//! allocator that counts.
+//! Everything that reads a trace, over hostile files: reader, replay, summary, `show` in its forms,
+//! `events` and `events --json`. Never a panic, no character that does harm where a person reads,
+//! and no more memory than a bound that follows from the file's length, by an allocator that
+//! counts.
 //!
-//! A file is made of events that the input describes (many processes, areas, long texts, wild numbers), or is one that is right;
-//! then a few of its bytes are changed, and the checksums made right again.
+//! A file is made of events that the input describes (many processes, areas, long texts, wild
+//! numbers), or is one that is right; then a few of its bytes are changed, and the checksums made
+//! right again.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -132,7 +134,8 @@ fn harmless(printed: &[u8]) {
 /// Does all that can be done with a file, within its bound.
 fn all(bytes: &[u8]) {
     let documented = (MAX_READER_MEMORY + MAX_REPLAY_MEMORY + (16 << 20)) as usize;
-    // LZ4 makes 255 bytes of one, and nothing needs more than a few times what it decompresses to. The output counts too.
+    // LZ4 makes 255 bytes of one, and nothing needs more than a few times what it decompresses to. The
+    // output counts too.
     let bound = documented.min((24 << 20) + 4096 * bytes.len());
     let held =
         |what: &str, took: usize| assert!(took <= bound, "{what}: {took} bytes of memory for {} of file", bytes.len());

@@ -66,7 +66,8 @@ fn age(n: usize) -> Aged {
 }
 
 impl<M: Map> Churn<M> {
-    /// The scene's aged ranges in a map of this kind, stored in the order in which they first came, if not at once.
+    /// The scene's aged ranges in a map of this kind, stored in the order in which they first came,
+    /// if not at once.
     pub fn new(scene: &Scene, built: Built) -> Self {
         let aged = scene.aged.get_or_init(|| age(scene.data.n()));
         let map = match built {

@@ -1,6 +1,6 @@
-//! Bytes of each range, from a program of its own (`src/bin/bytes.rs`): its allocator counts, and counting would slow the
-//! other cases down. Knows what that program prints. Bytes do not depend on time, so as many programs run as there are
-//! processors.
+//! Bytes of each range, from a program of its own (`src/bin/bytes.rs`): its allocator counts, and
+//! counting would slow the other cases down. Knows what that program prints. Bytes do not depend on
+//! time, so as many programs run as there are processors.
 
 use crate::asked::Named;
 use crate::kinds::Kind;

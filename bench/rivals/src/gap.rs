@@ -1,4 +1,5 @@
-//! A search for free keys, and the linear scan that users of a map without one write. Knows maps by their trait.
+//! A search for free keys, and the linear scan that users of a map without one write. Knows maps by
+//! their trait.
 
 use crate::map::Map;
 use samara::End;

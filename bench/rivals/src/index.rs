@@ -1,7 +1,7 @@
 //! `index`: the maps against one another.
 //!
-//! Knows subjects and sizes; `turns` interleaves the rounds. Where memory does not hold all maps of a size at once, the
-//! subjects are loaded one after another, each with all its rounds; it says so.
+//! Knows subjects and sizes; `turns` interleaves the rounds. Where memory does not hold all maps of
+//! a size at once, the subjects are loaded one after another, each with all its rounds; it says so.
 
 use crate::asked::{Asked, Named};
 use crate::cases::{Case, Stage};

@@ -73,8 +73,8 @@ impl Kind {
         if matches!(self, Kind::SamaraBulk | Kind::BtreemapBulk) { Built::Bulk } else { Built::Insert }
     }
 
-    /// Whether the map can do this, and is not another subject's once more: where the case builds the map, or has worn it,
-    /// it does not matter how the subject's was built.
+    /// Whether the map can do this, and is not another subject's once more: where the case builds
+    /// the map, or has worn it, it does not matter how the subject's was built.
     pub fn does(self, case: Case) -> bool {
         let worn = case.stage() == Stage::Churned || case == Case::BytesPerRangeChurned;
         let builds = matches!(case, Case::Append | Case::RandomFill | Case::BulkBuild);
@@ -89,8 +89,8 @@ impl Kind {
         with_map!(self, M => Box::new(Loaded::<M>::new(scene, self.built())))
     }
 
-    /// The bytes that filling the map, and then `churns` random replaces, ask of the allocator and keep, of each range, as
-    /// `measure` counts them.
+    /// The bytes that filling the map, and then `churns` random replaces, ask of the allocator and
+    /// keep, of each range, as `measure` counts them.
     pub fn bytes(self, scene: &Scene, churns: usize, mut measure: impl FnMut(&mut dyn FnMut()) -> i64) -> [f64; 2] {
         with_map!(self, M => {
             let mut map = None;

@@ -1,7 +1,9 @@
 //! A map with its ranges, and what is timed on it. Knows maps by their trait only.
 //!
-//! - **LOADED-1** Every timed loop's answers are compared with answers that were computed without the map.
-//! - **LOADED-2** A case leaves the map with the same ranges that it found, so that rounds and cases follow one another.
+//! - **LOADED-1** Every timed loop's answers are compared with answers that were computed without
+//!   the map.
+//! - **LOADED-2** A case leaves the map with the same ranges that it found, so that rounds and
+//!   cases follow one another.
 
 use crate::cases::Case;
 use crate::churn::{self, Aged, Churn};
@@ -223,8 +225,8 @@ impl<M: Map> Loaded<M> {
     }
 
     fn gap(&mut self, case: Case, data: &Data) -> f64 {
-        // No hole between ranges is as long as a slot, none holds a slot's start, and two of three are two pages or more.
-        // One end of the window has room for what is sought.
+        // No hole between ranges is as long as a slot, none holds a slot's start, and two of three are two
+        // pages or more. One end of the window has room for what is sought.
         let end_of_ranges = data.items[data.n() - 1].1 + 1;
         let up = |len: u64, align: u64| {
             let want = end_of_ranges.next_multiple_of(align);
@@ -256,7 +258,8 @@ impl<M: Map> Loaded<M> {
     }
 }
 
-/// Nanoseconds of one repetition; finds out first, if it is not known, how many repetitions take about 10 ms.
+/// Nanoseconds of one repetition; finds out first, if it is not known, how many repetitions take
+/// about 10 ms.
 fn timed(reps: &mut usize, mut act: impl FnMut(usize)) -> f64 {
     if *reps == 0 {
         *reps = 1;

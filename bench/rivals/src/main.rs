@@ -22,7 +22,8 @@ enum Command {
     Index(index::Args),
     /// Maps that threads read while one writes: medians of interleaved rounds in one process.
     Shared(suite::Args),
-    /// Draws cost against size, or against threads, from the JSON lines of `index --json` and `shared --json`.
+    /// Draws cost against size, or against threads, from the JSON lines of `index --json` and
+    /// `shared --json`.
     Plot(plot::Args),
 }
 

@@ -8,8 +8,8 @@ use std::hint::select_unpredictable;
 /// How many ranges, and the sum of their last keys and values.
 pub type Sum = (usize, u64);
 
-/// The value found, or 0. Half of all lookups hit, and nothing foretells which: a branch would be mispredicted every other
-/// time, and its cost is none of the maps'.
+/// The value found, or 0. Half of all lookups hit, and nothing foretells which: a branch would be
+/// mispredicted every other time, and its cost is none of the maps'.
 #[inline(always)]
 pub fn found(value: Option<&u64>) -> u64 {
     *select_unpredictable(value.is_some(), value.unwrap_or(&0), &0)
@@ -23,7 +23,8 @@ pub fn found_if(holds: bool, value: u64) -> u64 {
 
 /// A map of ranges to `u64`s, or a map of points that is used as one.
 pub trait Map: Sized {
-    /// The cases that this map has no operation for. It is not measured there, and what they need is not called.
+    /// The cases that this map has no operation for. It is not measured there, and what they need
+    /// is not called.
     const LACKS: &'static [Case] = &[];
 
     /// An empty map.
@@ -34,7 +35,8 @@ pub trait Map: Sized {
         None
     }
 
-    /// The sum of the values at these keys. A guard, where the crate has guards, is held over all of them.
+    /// The sum of the values at these keys. A guard, where the crate has guards, is held over all
+    /// of them.
     fn lookups(&self, keys: &[u64]) -> u64;
 
     /// Stores a range where there is none.
@@ -43,7 +45,8 @@ pub trait Map: Sized {
     /// Takes away the range that starts at `item`'s first key and ends at its last; its value.
     fn erase(&mut self, item: Item) -> Option<u64>;
 
-    /// Stores a range over whatever stands there: what lies inside goes, what is cut keeps its rest.
+    /// Stores a range over whatever stands there: what lies inside goes, what is cut keeps its
+    /// rest.
     fn overwrite(&mut self, item: Item);
 
     /// Visits all ranges, ascending.
@@ -52,15 +55,18 @@ pub trait Map: Sized {
     /// Visits all ranges, descending.
     fn each_rev(&self, _visit: impl FnMut(Item)) {}
 
-    /// Visits the first and last key of the ranges that do not end before `from`, ascending, until told `false`.
+    /// Visits the first and last key of the ranges that do not end before `from`, ascending, until
+    /// told `false`.
     fn walk(&self, from: u64, visit: impl FnMut(u64, u64) -> bool);
 
-    /// The same for ranges that do not start after `from`, descending. `false` where the map cannot.
+    /// The same for ranges that do not start after `from`, descending. `false` where the map
+    /// cannot.
     fn walk_rev(&self, _from: u64, _visit: impl FnMut(u64, u64) -> bool) -> bool {
         false
     }
 
-    /// The first key of the wanted run of free keys: a linear search, where the crate has no better.
+    /// The first key of the wanted run of free keys: a linear search, where the crate has no
+    /// better.
     #[inline]
     fn gap(&self, want: &Gap) -> Option<u64> {
         want.scan(self)

@@ -1,6 +1,6 @@
-//! `plot`: cost against size from the JSON lines of `index --json` and `shared --json`, both axes logarithmic, one panel for
-//! each case; against threads, with a panel for each size, where a case was run with several numbers of them. Writes SVG.
-//! Knows the lines, not what was measured.
+//! `plot`: cost against size from the JSON lines of `index --json` and `shared --json`, both axes
+//! logarithmic, one panel for each case; against threads, with a panel for each size, where a case
+//! was run with several numbers of them. Writes SVG. Knows the lines, not what was measured.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -65,7 +65,8 @@ impl<'a> Panel<'a> {
 /// Draws the file.
 ///
 /// # Errors
-/// Where a file cannot be read or written, a line is none of the benchmark's, or nothing is left to draw.
+/// Where a file cannot be read or written, a line is none of the benchmark's, or nothing is left to
+/// draw.
 pub fn run(args: &Args) -> Result<(), String> {
     let text = std::fs::read_to_string(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?;
     let lines = read(&text).map_err(|error| format!("{}: {error}", args.file.display()))?;

@@ -1,5 +1,5 @@
-//! A map of points as a map of ranges: the range's first key is the point, its last key and value are what it maps to.
-//! Knows how users write a store over a window on top of that.
+//! A map of points as a map of ranges: the range's first key is the point, its last key and value
+//! are what it maps to. Knows how users write a store over a window on top of that.
 
 use samara_bench::data::Item;
 

@@ -1,10 +1,11 @@
-//! Rows as tables for people: a block for each case, a column for each size, a line for each subject, the fastest first.
-//! Knows nothing of what was measured.
+//! Rows as tables for people: a block for each case, a column for each size, a line for each
+//! subject, the fastest first. Knows nothing of what was measured.
 
 use samara_bench::stats::{Row, number};
 use std::fmt::Write;
 
-/// The table; a block for each number of threads as well. Ratios are to the subject `to`; a subject that has no figure in a case has `-`.
+/// The table; a block for each number of threads as well. Ratios are to the subject `to`; a subject
+/// that has no figure in a case has `-`.
 pub fn table(rows: &[Row], to: &str, subjects: &[String]) -> String {
     let mut sizes: Vec<usize> = rows.iter().map(|row| row.n).collect();
     sizes.sort_unstable();

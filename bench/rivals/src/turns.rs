@@ -1,7 +1,7 @@
 //! Turns and rounds: what the suites share.
 //!
-//! Rounds are interleaved: each measures every subject once, beginning with another one each time, so that what disturbs the
-//! machine disturbs all of them. Knows nothing of what is measured.
+//! Rounds are interleaved: each measures every subject once, beginning with another one each time,
+//! so that what disturbs the machine disturbs all of them. Knows nothing of what is measured.
 
 use indicatif::ProgressBar;
 
@@ -38,7 +38,8 @@ pub fn interleaved<S, T>(
     said
 }
 
-/// The subjects of `n` ranges in groups, each measured side by side, one group after another; says so where there are several.
+/// The subjects of `n` ranges in groups, each measured side by side, one group after another; says
+/// so where there are several.
 pub fn groups<'a, K>(n: usize, kinds: &'a [K], bar: &ProgressBar) -> std::slice::Chunks<'a, K> {
     let together = side_by_side(n, kinds.len());
     if together < kinds.len() {
@@ -51,8 +52,8 @@ pub fn groups<'a, K>(n: usize, kinds: &'a [K], bar: &ProgressBar) -> std::slice:
 /// Bytes of memory that the maps of one range take at most in a subject.
 const BYTES_A_RANGE: u64 = 400;
 
-/// How many subjects of `n` ranges are measured side by side: all of them, or one after another where memory does not hold
-/// them at once.
+/// How many subjects of `n` ranges are measured side by side: all of them, or one after another
+/// where memory does not hold them at once.
 fn side_by_side(n: usize, subjects: usize) -> usize {
     let together = n as u64 * BYTES_A_RANGE * subjects as u64 <= available() / 2;
     if together { subjects.max(1) } else { 1 }
@@ -66,8 +67,8 @@ fn available() -> u64 {
     kib.map_or(8 << 30, |kib| kib << 10)
 }
 
-/// Has the allocator sort what other subjects gave back: glibc's does so at the next large requests, 10,000 pieces at each, whosever
-/// requests they are.
+/// Has the allocator sort what other subjects gave back: glibc's does so at the next large
+/// requests, 10,000 pieces at each, whosever requests they are.
 fn settle() {
     for _ in 0..1_000 {
         std::hint::black_box(Vec::<u8>::with_capacity(1 << 16));

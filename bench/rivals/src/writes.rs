@@ -1,7 +1,8 @@
-//! The stores of `overwrite` and `split`: where, and what must come of them. Knows slots; maps by their trait.
+//! The stores of `overwrite` and `split`: where, and what must come of them. Knows slots; maps by
+//! their trait.
 //!
-//! - **RIVALS-WRITES-1** Each store touches one group of [`GROUP`] slots, and no two stores of a plan the same group: what a map holds after
-//!   all of them is computed, not looked up.
+//! - **RIVALS-WRITES-1** Each store touches one group of [`GROUP`] slots, and no two stores of a
+//!   plan the same group: what a map holds after all of them is computed, not looked up.
 
 use crate::map::Map;
 use samara_bench::data::{Data, Item, PAGE};

@@ -1,4 +1,5 @@
-//! Random stores over windows, erases and gap searches: every map holds and answers what a plain list of ranges does.
+//! Random stores over windows, erases and gap searches: every map holds and answers what a plain
+//! list of ranges does.
 
 use range_set_blaze::RangeMapBlaze;
 use rangemap::{RangeInclusiveMap, RangeMap};

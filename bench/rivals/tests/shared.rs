@@ -1,6 +1,8 @@
-//! Every subject of `shared` gives the right answers in every case that it has, at small sizes; and wrong answers are noticed.
+//! Every subject of `shared` gives the right answers in every case that it has, at small sizes; and
+//! wrong answers are noticed.
 //!
-//! A timed case compares its answers itself, so these tests run the cases; how long they take does not matter.
+//! A timed case compares its answers itself, so these tests run the cases; how long they take does
+//! not matter.
 
 mod programs;
 

@@ -1,4 +1,5 @@
-//! Does nothing but map and unmap anonymous memory: `samara-bench-mmap-loop PAIRS [THREADS]`, PAIRS in each thread.
+//! Does nothing but map and unmap anonymous memory: `samara-bench-mmap-loop PAIRS [THREADS]`, PAIRS
+//! in each thread.
 #![forbid(unsafe_code)]
 
 use memmap2::MmapMut;

@@ -1,4 +1,5 @@
-//! Runs a program many times: `samara-bench-spawn COUNT AT_ONCE PROGRAM [ARGUMENTS]`. Each must succeed.
+//! Runs a program many times: `samara-bench-spawn COUNT AT_ONCE PROGRAM [ARGUMENTS]`. Each must
+//! succeed.
 #![forbid(unsafe_code)]
 
 use std::process::{Child, Command, ExitCode};

@@ -1,4 +1,5 @@
-//! Arguments and results of calls with their names, as strace prints them. Numbers are those of x86-64 Linux.
+//! Arguments and results of calls with their names, as strace prints them. Numbers are those of
+//! x86-64 Linux.
 
 use nix::errno::Errno;
 

@@ -43,8 +43,9 @@ pub(crate) enum Command {
 
 /// Run a program and record what it and its children do to their address spaces
 ///
-/// The program keeps its terminal, input and output; the summary goes to standard error when the last process has ended.
-/// Every thread and every child process is recorded, from its first instruction to its end.
+/// The program keeps its terminal, input and output; the summary goes to standard error when the
+/// last process has ended. Every thread and every child process is recorded, from its first
+/// instruction to its end.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...",
@@ -65,7 +66,8 @@ pub(crate) struct Trace {
 /// What to run, and what to tell of it
 #[derive(Args, Debug)]
 pub(crate) struct Program {
-    /// Write the trace here [default: of trace: PROGRAM-PID.samara in the current directory, PID being samara's own; of run: none]
+    /// Write the trace here [default: of trace: PROGRAM-PID.samara in the current directory, PID
+    /// being samara's own; of run: none]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Write the summary's figures here, as JSON
@@ -81,8 +83,9 @@ pub(crate) struct Program {
 
 /// Run a program whose memory calls the model decides, not the kernel
 ///
-/// At each call the model says which address or error the program gets; the kernel carries it out at exactly that place, and its view must agree
-/// with the model's afterwards. Threads and children included. What was decided goes to standard error when the last process has ended.
+/// At each call the model says which address or error the program gets; the kernel carries it out
+/// at exactly that place, and its view must agree with the model's afterwards. Threads and children
+/// included. What was decided goes to standard error when the last process has ended.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "samara run [OPTIONS] [--] PROGRAM [ARGS]...",
@@ -105,7 +108,8 @@ The exit status is the program's own; killed by a signal, samara dies by the sam
 127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
 )]
 pub(crate) struct Run {
-    /// Let each process have as many areas as if vm.max_map_count were N, which may not be more than it is
+    /// Let each process have as many areas as if vm.max_map_count were N, which may not be more
+    /// than it is
     #[arg(long, value_name = "N")]
     pub(crate) max_map_count: Option<usize>,
     /// RLIMIT_AS of the program: bytes, or 512MiB, 4GiB
@@ -117,13 +121,16 @@ pub(crate) struct Run {
     /// Who chooses places: linux, bottom-up, first-fit, best-fit or random
     #[arg(long, value_name = "NAME", default_value = "linux")]
     pub(crate) policy: Policy,
-    /// Load the program where nothing is random, and choose the same places and failures for the same number [default: as Linux loads it; where something is chosen at random: a number that is told]
+    /// Load the program where nothing is random, and choose the same places and failures for the
+    /// same number [default: as Linux loads it; where something is chosen at random: a number that
+    /// is told]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Make a call fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+; may be given several times
     #[arg(long = "fail", value_name = "CALL:ERRNO@N")]
     pub(crate) faults: Vec<Fault>,
-    /// How likely calls are to fail, from 0 to 1: those of each --fail without @; if there is none, mmap, mremap and brk with ENOMEM (a --fail with @ does not change that)
+    /// How likely calls are to fail, from 0 to 1: those of each --fail without @; if there is none,
+    /// mmap, mremap and brk with ENOMEM (a --fail with @ does not change that)
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) fail_rate: Option<f64>,
     #[command(flatten)]
@@ -156,7 +163,8 @@ Examples:
 pub(crate) struct Show {
     /// The trace
     pub(crate) file: PathBuf,
-    /// After the event with this number (300), or just before the first that finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    /// After the event with this number (300), or just before the first that finished later than
+    /// this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the first one]
@@ -187,8 +195,9 @@ pub(crate) struct Events {
 
 /// Compare the model with the running kernel, by random calls
 ///
-/// Makes random memory calls for real, in processes of its own that end after some hundred calls, and on the model;
-/// compares result and areas after every call. A difference is printed as a test, made as short as it gets.
+/// Makes random memory calls for real, in processes of its own that end after some hundred calls,
+/// and on the model; compares result and areas after every call. A difference is printed as a test,
+/// made as short as it gets.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -206,7 +215,8 @@ pub(crate) struct Check {
     /// Other calls for another number; the same for the same
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls, huge, free, unseen or all; may be given several times [default: all]
+    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls,
+    /// huge, free, unseen or all; may be given several times [default: all]
     #[arg(long = "mix", value_name = "NAME", value_delimiter = ',', value_parser = mixes)]
     pub(crate) mixes: Vec<Mixes>,
     /// Print one JSON object

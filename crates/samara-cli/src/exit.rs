@@ -25,8 +25,9 @@ pub(crate) fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Ends as the traced program ended: with its exit code, or by its signal, so that whoever waits for samara sees what it
-/// would have seen of the program (a shell: 128 + the signal's number). Without a second core dump.
+/// Ends as the traced program ended: with its exit code, or by its signal, so that whoever waits
+/// for samara sees what it would have seen of the program (a shell: 128 + the signal's number).
+/// Without a second core dump.
 pub(crate) fn like(status: ExitStatus) -> ExitCode {
     let Some(signal) = status.signal() else {
         return ExitCode::from(status.code().unwrap_or(0) as u8);
@@ -35,7 +36,8 @@ pub(crate) fn like(status: ExitStatus) -> ExitCode {
         // If it fails there may be a second core file, nothing worse.
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, hard);
     }
-    // The first comes back only for signals that it does not know (real-time ones), which nothing handles here.
+    // The first comes back only for signals that it does not know (real-time ones), which nothing
+    // handles here.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     let _ = signal_hook::low_level::raise(signal);
     ExitCode::from((128 + signal) as u8)

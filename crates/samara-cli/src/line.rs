@@ -14,7 +14,8 @@ use crate::output::{BOLD, CYAN, DIM, GREEN, RED, styled};
 /// What became of it is not known.
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
 
-/// Writes the line, without its newline. What a program chose is escaped in it. It may be long: nothing is gathered first.
+/// Writes the line, without its newline. What a program chose is escaped in it. It may be long:
+/// nothing is gathered first.
 pub(crate) fn line(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
     let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };

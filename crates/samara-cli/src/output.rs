@@ -32,8 +32,8 @@ pub(crate) fn error(text: impl Display) {
     let _ = writeln!(anstream::stderr(), "{}{}", styled(RED, "samara: "), clean(&text.to_string()));
 }
 
-/// Runs `print` on standard output, buffered, to the byte; whether all could be written. An output that was closed counts
-/// as success: whoever read it has what he wanted.
+/// Runs `print` on standard output, buffered, to the byte; whether all could be written. An output
+/// that was closed counts as success: whoever read it has what he wanted.
 pub(crate) fn stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     write_to(io::stdout().lock(), print)
 }
@@ -78,11 +78,13 @@ pub(crate) fn shown(name: impl AsRef<OsStr>) -> String {
     clean(&name_text(name.as_ref().as_bytes()))
 }
 
-/// JSON with the characters that [`clean`] escapes as JSON escapes them: it means the same, and does no harm on a terminal.
+/// JSON with the characters that [`clean`] escapes as JSON escapes them: it means the same, and
+/// does no harm on a terminal.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        // Between its strings JSON has spaces and newlines, in them neither newlines nor other control characters of ASCII.
+        // Between its strings JSON has spaces and newlines, in them neither newlines nor other control
+        // characters of ASCII.
         if c.is_ascii() && c != '\x7f' || Printable::is_plain(c) {
             out.push(c);
         } else {

@@ -124,7 +124,8 @@ fn gloss(reason: &str) -> &'static str {
     }
 }
 
-/// A word as it can be typed into a shell: where bytes in it cannot be shown, as bash, zsh and others escape them.
+/// A word as it can be typed into a shell: where bytes in it cannot be shown, as bash, zsh and
+/// others escape them.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+,@%:=".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {

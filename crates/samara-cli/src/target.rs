@@ -1,4 +1,5 @@
-//! A file that gets its contents when the program has ended, and is as it was where the program does not run.
+//! A file that gets its contents when the program has ended, and is as it was where the program
+//! does not run.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -25,7 +26,8 @@ impl Target {
         &self.path
     }
 
-    /// Whether what is written to `path` would get in its way: the same file, and not a device such as `/dev/null`.
+    /// Whether what is written to `path` would get in its way: the same file, and not a device such
+    /// as `/dev/null`.
     pub(crate) fn is(&self, path: &Path) -> bool {
         let id = |m: &Metadata| (m.dev(), m.ino());
         let Ok(ours) = self.file.metadata() else { return false };

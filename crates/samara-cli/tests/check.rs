@@ -1,4 +1,5 @@
-//! `samara check`: short runs against the running kernel. That a difference is found is a test of samara-oracle's.
+//! `samara check`: short runs against the running kernel. That a difference is found is a test of
+//! samara-oracle's.
 
 mod samples;
 
@@ -14,7 +15,8 @@ fn check(args: &[&str]) -> Output {
     run(Path::new("."), &[&["check"], args].concat())
 }
 
-/// The object that is printed; `None` where this kernel cannot be compared with, or is older than what the model follows, which is said.
+/// The object that is printed; `None` where this kernel cannot be compared with, or is older than
+/// what the model follows, which is said.
 fn json(args: &[&str]) -> Option<Value> {
     let output = check(&[&["--json"], args].concat());
     let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
@@ -98,7 +100,8 @@ fn under_limits() {
     assert_eq!((output.status.code(), &value["compared"]), (Some(1), &0.into()));
 }
 
-/// Asked to end in the midst, it tells what was compared, ends by the signal, and leaves no process.
+/// Asked to end in the midst, it tells what was compared, ends by the signal, and leaves no
+/// process.
 #[test]
 fn ended_early() {
     if json(&["--ops", "1", "--mix", "forks"]).is_none() {

@@ -1,5 +1,6 @@
-//! `samara check` under each setting of huge pages for shared memory: what it foretells of places follows them. In a binary of its own, as the settings are the
-//! machine's: no other test runs beside it.
+//! `samara check` under each setting of huge pages for shared memory: what it foretells of places
+//! follows them. In a binary of its own, as the settings are the machine's: no other test runs
+//! beside it.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[allow(dead_code)]

@@ -116,8 +116,8 @@ fn a_damaged_trace_is_told_with_its_offset() {
     assert_eq!(stdout(&output).lines().count() % 2, 0);
 }
 
-/// Hostile files under a limit on memory: every number of a batch replaced by large ones, with right checksums, and a batch
-/// that decompresses to a hundred times its size.
+/// Hostile files under a limit on memory: every number of a batch replaced by large ones, with
+/// right checksums, and a batch that decompresses to a hundred times its size.
 #[test]
 fn memory_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
@@ -222,7 +222,8 @@ fn colours_are_asked_for() {
     assert!(!coloured(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "0")]));
 }
 
-/// On a terminal (made by `script`) there are colours, unless `NO_COLOR` is set, and names cannot command it.
+/// On a terminal (made by `script`) there are colours, unless `NO_COLOR` is set, and names cannot
+/// command it.
 #[test]
 fn a_terminal_gets_colours_and_no_commands() {
     let dir = tempfile::tempdir().unwrap();

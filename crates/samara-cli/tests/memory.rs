@@ -1,5 +1,5 @@
-//! Files made to take memory: whatever they hold, reading, replaying, summing up and printing them stays within the figures of
-//! docs/trace-format.md, by an allocator that counts.
+//! Files made to take memory: whatever they hold, reading, replaying, summing up and printing them
+//! stays within the figures of docs/trace-format.md, by an allocator that counts.
 
 #[path = "../../samara-trace/tests/counting/mod.rs"]
 mod counting;
@@ -65,7 +65,8 @@ impl Write for Printed {
     }
 }
 
-/// Reads, replays, sums up and prints a file in every way, and gives what `show` said of it in the end.
+/// Reads, replays, sums up and prints a file in every way, and gives what `show` said of it in the
+/// end.
 fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
     let events = |reader: TraceReader<_>| reader.map_while(Result::ok);
     let ((), reader) = peak(|| {

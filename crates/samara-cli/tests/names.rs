@@ -1,4 +1,5 @@
-//! Names that were chosen to do harm: they reach a file to the byte, a reader of JSON as they are, and a terminal never.
+//! Names that were chosen to do harm: they reach a file to the byte, a reader of JSON as they are,
+//! and a terminal never.
 
 mod samples;
 
@@ -12,7 +13,8 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{Header, Printable, TraceReader, TraceWriter, name_bytes, name_text};
 use samples::{run, said, samara, stderr, stdout};
 
-/// Pieces of names: what forges lines, commands a terminal, turns or hides text, is no text, or looks like an escape.
+/// Pieces of names: what forges lines, commands a terminal, turns or hides text, is no text, or
+/// looks like an escape.
 const PIECES: [&[u8]; 22] = [
     b"a",
     b"/",
@@ -52,7 +54,8 @@ fn harmless(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(|c| c == '\n' || Printable::is_plain(c)))
 }
 
-/// What is printed, to a terminal, of events with random names everywhere; and what a file and JSON get.
+/// What is printed, to a terminal, of events with random names everywhere; and what a file and JSON
+/// get.
 #[test]
 fn random_names_do_no_harm() {
     let mut rng = Rng::with_seed(seed());
@@ -95,7 +98,8 @@ fn random_names_do_no_harm() {
         }
         let shown = printed(&|out| testing::show(&*bytes, (None, None), true, true, out));
         assert!(harmless(&shown), "round {round}");
-        // To a file: the bytes that the kernel shows, of which only newlines are escaped, and a line an area.
+        // To a file: the bytes that the kernel shows, of which only newlines are escaped, and a line an
+        // area.
         let shown = printed(&|out| testing::show(&*bytes, (Some(100), None), false, false, out));
         let expected = String::from_utf8_lossy(&file).replace('\n', "\\012").len();
         let lines: Vec<_> = shown.split(|byte| *byte == b'\n').collect();
@@ -117,8 +121,8 @@ fn random_names_do_no_harm() {
     assert!(escaped > 100 && apart > 100);
 }
 
-/// The whole way: a program of a hostile name shows its own maps, and the trace shows the same bytes; nothing that samara says of it on
-/// a terminal or in a message does harm.
+/// The whole way: a program of a hostile name shows its own maps, and the trace shows the same
+/// bytes; nothing that samara says of it on a terminal or in a message does harm.
 #[test]
 fn a_hostile_program_is_shown_to_the_byte() {
     let dir = tempfile::tempdir().unwrap();

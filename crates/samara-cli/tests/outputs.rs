@@ -1,4 +1,5 @@
-//! Where output goes: killed at any moment, to a full device, to FIFOs, to the program's own output; and very long arguments.
+//! Where output goes: killed at any moment, to a full device, to FIFOs, to the program's own
+//! output; and very long arguments.
 
 mod samples;
 
@@ -15,8 +16,8 @@ fn fifo(path: &Path) -> bool {
     Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success())
 }
 
-/// From its start on, the recorder is killed at random moments: once the program can have run, what is under the name is not the
-/// older trace, and what is there is a trace that ends early.
+/// From its start on, the recorder is killed at random moments: once the program can have run, what
+/// is under the name is not the older trace, and what is there is a trace that ends early.
 #[test]
 fn a_recorder_that_is_killed_leaves_no_older_trace() {
     let dir = tempfile::tempdir().unwrap();
@@ -61,7 +62,8 @@ fn a_recorder_that_is_killed_leaves_no_older_trace() {
     assert!(found[1] + found[2] > 0, "{found:?}");
 }
 
-/// A new trace takes the older one's permissions; where it cannot be moved aside it is emptied, and nothing else is left.
+/// A new trace takes the older one's permissions; where it cannot be moved aside it is emptied, and
+/// nothing else is left.
 #[test]
 fn an_older_file_is_replaced_like_for_like() {
     use std::os::unix::fs::PermissionsExt;
@@ -115,7 +117,8 @@ fn a_full_output_is_an_error_of_every_command() {
     }
 }
 
-/// A FIFO without anybody at its other end: samara says what it waits for, and goes on when somebody comes.
+/// A FIFO without anybody at its other end: samara says what it waits for, and goes on when
+/// somebody comes.
 #[test]
 fn a_fifo_that_waits_is_told() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,7 +168,8 @@ fn the_program_s_output_is_no_place_for_a_trace() {
     assert!(!dir.path().join("ran").exists());
 }
 
-/// As many arguments as Linux takes, of bytes that take most room: the trace can be read, and says how many it has not.
+/// As many arguments as Linux takes, of bytes that take most room: the trace can be read, and says
+/// how many it has not.
 #[test]
 fn megabytes_of_arguments_are_recorded_in_part() {
     let dir = tempfile::tempdir().unwrap();

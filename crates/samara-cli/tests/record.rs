@@ -1,4 +1,5 @@
-//! `trace` on small programs that every system has: exit status, streams, signals, bad input, full disks, a killed recorder.
+//! `trace` on small programs that every system has: exit status, streams, signals, bad input, full
+//! disks, a killed recorder.
 
 mod samples;
 
@@ -199,7 +200,8 @@ fn a_traced_samara_says_so() {
     assert!(text.starts_with("samara: tracing is refused: this process is itself traced") && text.lines().count() == 1);
 }
 
-/// A kernel without PTRACE_GET_SYSCALL_INFO, made by a seccomp filter that fails it with EIO: nothing runs.
+/// A kernel without PTRACE_GET_SYSCALL_INFO, made by a seccomp filter that fails it with EIO:
+/// nothing runs.
 #[test]
 fn a_kernel_that_is_too_old_is_told_before_the_program_runs() {
     const OLD: &str = "
@@ -235,13 +237,14 @@ fn shown_maps_are_the_kernel_s() {
     assert!(output.status.success(), "{}", said(&output));
     let maps = stdout(&output);
     let events = stdout(&run(dir.path(), &["events", "t.samara"])).lines().count();
-    // `cat` may map a buffer before it reads, and give it back after: one of the moments is that of the reading.
+    // `cat` may map a buffer before it reads, and give it back after: one of the moments is that of the
+    // reading.
     let shown = |at: usize| stdout(&run(dir.path(), &["show", "t.samara", "--at", &at.to_string()]));
     assert!((0..events).rev().any(|at| shown(at) == maps), "{maps}\nat the end:\n{}", shown(events - 1));
 }
 
-/// The program starts with the signals as they would be without us. The C library keeps 32 and 33 for itself in every
-/// program that has threads; those are left out.
+/// The program starts with the signals as they would be without us. The C library keeps 32 and 33
+/// for itself in every program that has threads; those are left out.
 #[test]
 fn signal_dispositions_are_those_of_an_untraced_program() {
     let dir = tempfile::tempdir().unwrap();
@@ -265,7 +268,8 @@ fn quiet_is_quiet() {
     assert_eq!((output.status.code(), stdout(&output), stderr(&output)), (Some(0), String::new(), String::new()));
 }
 
-/// `ulimit -f`: the file may not grow; the program is not disturbed, the file is cut back to whole batches.
+/// `ulimit -f`: the file may not grow; the program is not disturbed, the file is cut back to whole
+/// batches.
 #[test]
 fn a_file_that_may_not_grow_ends_early() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
-//! The memory of a user-mode kernel's processes: system calls, page faults, fork and `/proc/self/maps`. The space knows the areas; the pages are the kernel's own.
+//! The memory of a user-mode kernel's processes: system calls, page faults, fork and
+//! `/proc/self/maps`. The space knows the areas; the pages are the kernel's own.
 //!
-//! Private memory only: pages of shared memory would belong to its object, and those of files begin as the file's.
+//! Private memory only: pages of shared memory would belong to its object, and those of files begin
+//! as the file's.
 
 use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::{
@@ -72,7 +74,8 @@ impl Process {
         self.pages.extract_if(start..end, |_, _| true).collect()
     }
 
-    /// The program writes a byte: a fault first, which may let the stack grow. Refused, it is a SIGSEGV with this `si_code`.
+    /// The program writes a byte: a fault first, which may let the stack grow. Refused, it is a
+    /// SIGSEGV with this `si_code`.
     pub(crate) fn write(&mut self, addr: u64, byte: u8) -> Result<(), Refused> {
         self.space.fault(addr, Access::Write)?;
         let page = self.pages.entry(addr & !(PAGE - 1)).or_insert_with(|| Box::new([0; PAGE as usize]));
@@ -110,7 +113,8 @@ fn main() -> Result<(), Error> {
     process.write(0x7fff_ffff_b008, 1).expect("the stack grows");
     assert_eq!(process.write(0x1000_0000, 1).map_err(Refused::si_code), Err(1));
 
-    // The child has the same, and goes its own way: mremap to twice the size, which must move it, and the page with it.
+    // The child has the same, and goes its own way: mremap to twice the size, which must move it, and
+    // the page with it.
     let mut child = process.fork()?;
     let to = child.syscall(&mut kernel, linux::MREMAP, [at + PAGE, PAGE, 2 * PAGE, 1, 0, 0]) as u64;
     assert_eq!((child.read(to), child.read(at + PAGE)), (Ok(7), Err(Refused::NotMapped)));
@@ -120,7 +124,8 @@ fn main() -> Result<(), Error> {
     let hole = child.syscall(&mut kernel, linux::MADVISE, [to, 0x10_0000, 4, 0, 0, 0]);
     assert_eq!((hole, child.read(to)), (-i64::from(Errno::ENOMEM.raw()), Ok(0)));
 
-    // munmap of what is not aligned: EINVAL. A call that is no call on areas is the rest of the kernel's.
+    // munmap of what is not aligned: EINVAL. A call that is no call on areas is the rest of the
+    // kernel's.
     assert_eq!(child.syscall(&mut kernel, linux::MUNMAP, [at + 1, PAGE, 0, 0, 0, 0]), -i64::from(Errno::EINVAL.raw()));
     assert_eq!(child.syscall(&mut kernel, 39, [0; 6]), ENOSYS);
 

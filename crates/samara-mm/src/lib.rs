@@ -1,13 +1,15 @@
-//! Address spaces that do what Linux's mm layer does with its areas, by the rules of Linux 6.17 and later (of earlier ones as far as [`Features`] go), in x86-64 numbering.
+//! Address spaces that do what Linux's mm layer does with its areas, by the rules of Linux 6.17 and
+//! later (of earlier ones as far as [`Features`] go), in x86-64 numbering.
 //!
-//! An [`AddressSpace`] holds areas (what Linux calls VMAs) in a [`samara::RangeMap`] and changes them by Linux's rules:
-//! [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap), [`protect`](AddressSpace::protect),
-//! [`remap`](AddressSpace::remap), [`brk`](AddressSpace::brk), [`advise`](AddressSpace::advise),
-//! [`lock`](AddressSpace::lock), [`seal`](AddressSpace::seal), [`fork`](AddressSpace::fork) and more. Each call gives its
-//! [`Plan`]: what was unmapped, split, merged, mapped. It happens whole or not at all, but for the partial effects that
-//! Linux itself leaves behind, which an [`Error`] tells. For any boundary between two touching areas,
-//! [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons. A space displays as
-//! `/proc/PID/maps` does, and by [`smaps`](AddressSpace::smaps) as that; [`query`](AddressSpace::query) answers as PROCMAP_QUERY does.
+//! An [`AddressSpace`] holds areas (what Linux calls VMAs) in a [`samara::RangeMap`] and changes
+//! them by Linux's rules: [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap),
+//! [`protect`](AddressSpace::protect), [`remap`](AddressSpace::remap), [`brk`](AddressSpace::brk),
+//! [`advise`](AddressSpace::advise), [`lock`](AddressSpace::lock), [`seal`](AddressSpace::seal),
+//! [`fork`](AddressSpace::fork) and more. Each call gives its [`Plan`]: what was unmapped, split, merged, mapped. It happens whole or not at all, but for the partial effects that
+//! Linux itself leaves behind, which an [`Error`] tells. For any boundary between two touching
+//! areas, [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons. A space displays as
+//! `/proc/PID/maps` does, and by [`smaps`](AddressSpace::smaps) as that;
+//! [`query`](AddressSpace::query) answers as PROCMAP_QUERY does.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -26,8 +28,8 @@
 //! ```
 //!
 //! # Starting
-//! An emulator keeps one space a process: it says where heap and stack are, asks for the area behind a fault, tells writes, and
-//! hands on an [`Errno`]'s number.
+//! An emulator keeps one space a process: it says where heap and stack are, asks for the area
+//! behind a fault, tells writes, and hands on an [`Errno`]'s number.
 //!
 //! ```
 //! use samara_mm::{Access, AddressSpace, Config, Errno, FileId, Layout, MapFlags, MapRequest, Prot};
@@ -54,27 +56,33 @@
 //! # Ok::<(), samara_mm::Error>(())
 //! ```
 //!
-//! The example `user_mode_kernel` (in the crate's `examples`) goes the whole way: raw system calls, faults, pages that follow the [`Plan`], a stack that grows, fork,
-//! and `/proc/self/maps`.
+//! The example `user_mode_kernel` (in the crate's `examples`) goes the whole way: raw system calls,
+//! faults, pages that follow the [`Plan`], a stack that grows, fork, and `/proc/self/maps`.
 //!
 //! A space that exists already (from `/proc/PID/smaps`, a snapshot) is loaded area by area with
-//! [`import`](AddressSpace::import), or with what few areas have by [`import_with`](AddressSpace::import_with).
+//! [`import`](AddressSpace::import), or with what few areas have by
+//! [`import_with`](AddressSpace::import_with).
 //!
-//! Shared anonymous memory is a map of a hidden file: MAP_SHARED with MAP_ANONYMOUS takes a backing, and each such map one of its
-//! own (a [`FileId`] with a new `open` or `inode`), or two of them side by side would merge.
+//! Shared anonymous memory is a map of a hidden file: MAP_SHARED with MAP_ANONYMOUS takes a
+//! backing, and each such map one of its own (a [`FileId`] with a new `open` or `inode`), or two of
+//! them side by side would merge.
 //!
 //! # Ranges
-//! System calls take a start and a length, as in Linux, and round or refuse as Linux does: `map`, `unmap`, `protect`, `remap`,
-//! `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `shmat`, `shmdt`, `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`. What is not a system
-//! call takes a start and an exclusive end: `import`, `forget`, `touch`, `areas_in`. The query and the answer of
-//! [`find_gap`](AddressSpace::find_gap) are [`samara`]'s, with inclusive ends.
+//! System calls take a start and a length, as in Linux, and round or refuse as Linux does: `map`,
+//! `unmap`, `protect`, `remap`, `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `shmat`,
+//! `shmdt`, `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`.
+//! What is not a system call takes a start and an exclusive end: `import`, `forget`, `touch`,
+//! `areas_in`. The query and the answer of [`find_gap`](AddressSpace::find_gap) are [`samara`]'s,
+//! with inclusive ends.
 //!
 //! # What the caller decides
-//! Places, if it likes: [`map`](AddressSpace::map) and moves go to a place that the caller gives, [`mmap`](AddressSpace::mmap) to one that a [`Placement`] chooses
-//! ([`Linux`] as Linux does). Files: whether a
-//! descriptor is open for reading, supports mmap, or allows execution. [`Limits`] and [`Caps`] are those of the process, which start as
-//! none and all; how memory is promised is in the [`Config`]. Writes: which memory was written decides later merges; tell it by [`touch`](AddressSpace::touch), or set
-//! [`Touches::Unseen`] and learn from the kernel ([`learn_cut`](AddressSpace::learn_cut)).
+//! Places, if it likes: [`map`](AddressSpace::map) and moves go to a place that the caller gives,
+//! [`mmap`](AddressSpace::mmap) to one that a [`Placement`] chooses ([`Linux`] as Linux does).
+//! Files: whether a descriptor is open for reading, supports mmap, or allows execution. [`Limits`]
+//! and [`Caps`] are those of the process, which start as none and all; how memory is promised is in
+//! the [`Config`]. Writes: which memory was written decides later merges; tell it by
+//! [`touch`](AddressSpace::touch), or set [`Touches::Unseen`] and learn from the kernel
+//! ([`learn_cut`](AddressSpace::learn_cut)).
 //!
 //! # Consistency
 //! One owner, no interior mutability: what a `&AddressSpace` shows does not change.

@@ -1,7 +1,9 @@
-//! System calls as they come: numbers and arguments of x86-64 Linux, results as it gives them. Knows which call is which, how its arguments are cut to
-//! size, and what is looked at before the address space is; the rest is [`AddressSpace`]'s.
+//! System calls as they come: numbers and arguments of x86-64 Linux, results as it gives them.
+//! Knows which call is which, how its arguments are cut to size, and what is looked at before the
+//! address space is; the rest is [`AddressSpace`]'s.
 //!
-//! What a call needs of the world beside the address space, a [`Host`] knows: descriptors, the program's memory, keys, segments.
+//! What a call needs of the world beside the address space, a [`Host`] knows: descriptors, the
+//! program's memory, keys, segments.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, FileId, Linux, linux};
@@ -69,7 +71,8 @@ pub const MUNLOCK: u64 = 150;
 pub const MLOCKALL: u64 = 151;
 /// `munlockall`.
 pub const MUNLOCKALL: u64 = 152;
-/// `prctl`, of which this module knows PR_SET_MDWE, PR_GET_MDWE, PR_SET_MEMORY_MERGE and PR_GET_MEMORY_MERGE.
+/// `prctl`, of which this module knows PR_SET_MDWE, PR_GET_MDWE, PR_SET_MEMORY_MERGE and
+/// PR_GET_MEMORY_MERGE.
 pub const PRCTL: u64 = 157;
 /// `remap_file_pages`.
 pub const REMAP_FILE_PAGES: u64 = 216;
@@ -93,7 +96,8 @@ pub struct OpenFile<B> {
     pub mode: FileMode,
 }
 
-/// What calls ask of the world beside the address space. Each method has an answer for a world that has none of it.
+/// What calls ask of the world beside the address space. Each method has an answer for a world that
+/// has none of it.
 ///
 /// ```
 /// use samara_mm::linux::{self, Host, OpenFile};
@@ -128,7 +132,8 @@ pub trait Host<B> {
         Err(Errno::EBADF)
     }
 
-    /// A new object for a shared anonymous map of so many bytes (or one of `/dev/zero`): it equals no other.
+    /// A new object for a shared anonymous map of so many bytes (or one of `/dev/zero`): it equals
+    /// no other.
     ///
     /// # Errors
     /// ENOMEM.
@@ -136,8 +141,9 @@ pub trait Host<B> {
         Err(Errno::ENOMEM)
     }
 
-    /// A new object in huge pages of this size (`None`: the default size) for an anonymous map with MAP_HUGETLB, private or shared: it says so
-    /// ([`Backing::huge_page`]), and equals no other. How many pages are free is the space's to know ([`AddressSpace::set_huge_pages`]).
+    /// A new object in huge pages of this size (`None`: the default size) for an anonymous map with
+    /// MAP_HUGETLB, private or shared: it says so ([`Backing::huge_page`]), and equals no
+    /// other. How many pages are free is the space's to know ([`AddressSpace::set_huge_pages`]).
     ///
     /// # Errors
     /// EINVAL: there are no pages of this size. ENOMEM.
@@ -158,7 +164,8 @@ pub trait Host<B> {
         false
     }
 
-    /// Whether this is a descriptor of the process itself (`pidfd_open`, or PIDFD_SELF); if it is of another one, the call is not this space's.
+    /// Whether this is a descriptor of the process itself (`pidfd_open`, or PIDFD_SELF); if it is
+    /// of another one, the call is not this space's.
     ///
     /// # Errors
     /// EBADF: of none. ESRCH: of one that has ended. EPERM: of one that is not to be advised on.
@@ -187,7 +194,8 @@ pub trait Host<B> {
         backing.huge_places()
     }
 
-    /// Writes to the vector of `mincore` at `vec`, a byte for each of so many `pages` from the one at `start` on: whether it is in memory.
+    /// Writes to the vector of `mincore` at `vec`, a byte for each of so many `pages` from the one
+    /// at `start` on: whether it is in memory.
     ///
     /// # Errors
     /// EFAULT.
@@ -210,7 +218,8 @@ pub struct Called {
     pub plan: Plan,
 }
 
-/// Makes system call `nr` of x86-64 on `space`, if it is one that this module knows (the constants above); `None` if not. `placement` chooses places that are left open.
+/// Makes system call `nr` of x86-64 on `space`, if it is one that this module knows (the constants
+/// above); `None` if not. `placement` chooses places that are left open.
 pub fn call<B: Backing>(
     space: &mut AddressSpace<B>,
     host: &mut impl Host<B>,
@@ -324,7 +333,8 @@ fn other<B: Backing>(
 /// PR_SET_VMA, an option of `prctl`.
 const SET_VMA: u32 = 0x5356_4d41;
 
-/// `prctl` with PR_SET_VMA, as PR_SET_VMA(2const) says: kernels that were built without names answer EINVAL. (An `Arc` for the name that cannot be had ends the program.)
+/// `prctl` with PR_SET_VMA, as PR_SET_VMA(2const) says: kernels that were built without names
+/// answer EINVAL. (An `Arc` for the name that cannot be had ends the program.)
 fn set_name<B: Backing>(
     space: &mut AddressSpace<B>,
     host: &mut impl Host<B>,
@@ -422,7 +432,8 @@ fn map<B: Backing>(
         (None, FileMode::RW)
     };
     let prot = Prot::from_bits_retain(prot as u32);
-    // A fixed address that looks like an error number comes back as one, whatever is wrong with the rest.
+    // A fixed address that looks like an error number comes back as one, whatever is wrong with the
+    // rest.
     let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
     let sound = space.huge_page(backing.as_ref()).is_none()
         && len != 0
@@ -554,7 +565,8 @@ fn bind<B: Backing>(
     if (none && !takes_none) || (kind == LOCAL && !none) {
         return Err(Errno::EINVAL.into());
     }
-    // A relative mask is folded onto the nodes that there are; of an absolute one those are left, and one that is static is remembered as it was.
+    // A relative mask is folded onto the nodes that there are; of an absolute one those are left, and
+    // one that is static is remembered as it was.
     if modifiers & RELATIVE == 0 {
         let mut there = nodes;
         there.iter_mut().enumerate().for_each(|(i, word)| *word &= host.nodes().get(i).copied().unwrap_or(0));

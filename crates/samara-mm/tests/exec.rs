@@ -1,5 +1,6 @@
-//! Where a new program's maps begin, against the running kernel: a program of a few instructions is started with a limit on its stack, and maps a page wherever
-//! the kernel likes; the model, with the bases that it says exec decides on, must have foretold the place.
+//! Where a new program's maps begin, against the running kernel: a program of a few instructions is
+//! started with a limit on its stack, and maps a page wherever the kernel likes; the model, with
+//! the bases that it says exec decides on, must have foretold the place.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use samara_mm::{AddressSpace, Area, Bases, Config, FileId, Flags, Linux, MapRequest, Object, Prot};
@@ -123,7 +124,8 @@ fn as_exec_decides() {
         let (got, maps) = run(&program, stack_limit, fixed);
         let (others, stack) = areas(&maps, got);
         assert_eq!(told(&others, stack, bases), got, "a stack of {stack_limit:#x}: {bases:x?}\n{maps}");
-        // The kernel's own pages came first, and end where the search begins: the whole of it was needed to foretell the place.
+        // The kernel's own pages came first, and end where the search begins: the whole of it was needed to
+        // foretell the place.
         let top = others.iter().map(|range| range.1).max();
         assert_eq!(top, Some(bases.top_down), "a stack of {stack_limit:#x}\n{maps}");
         // Upwards.

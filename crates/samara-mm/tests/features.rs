@@ -176,7 +176,8 @@ fn room_for_a_move() {
     for room in 0..8 {
         let (old, new) = (refused(Features::LINUX_7_0, room), refused(Features::LINUX_7_1, room));
         assert_eq!(old, if room <= 5 { (12, true) } else { (0, true) }, "{room}");
-        // What is not refused at once still has the move's own check before it, which has seen the target go.
+        // What is not refused at once still has the move's own check before it, which has seen the target
+        // go.
         let expected = match room {
             0 | 1 => (12, true),
             2 => (12, false),

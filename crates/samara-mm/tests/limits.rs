@@ -1,5 +1,6 @@
-//! Limits, capabilities and promised memory: what is refused, and what a refusal leaves behind. The answers are the running kernel's (6.18), but for
-//! strict overcommit, which is as proc_sys_vm(5) says.
+//! Limits, capabilities and promised memory: what is refused, and what a refusal leaves behind. The
+//! answers are the running kernel's (6.18), but for strict overcommit, which is as proc_sys_vm(5)
+//! says.
 
 use samara_mm::*;
 

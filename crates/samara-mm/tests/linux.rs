@@ -1,4 +1,5 @@
-//! Raw system calls: what is cut off, and what is looked at before the address space is. The answers are the running kernel's (6.18).
+//! Raw system calls: what is cut off, and what is looked at before the address space is. The
+//! answers are the running kernel's (6.18).
 
 use samara_mm::linux::{self, *};
 use samara_mm::*;
@@ -8,7 +9,8 @@ const AT: u64 = 0x1000_0000_0000 + 10 * P;
 const EFAULT: i64 = -14;
 const EINVAL: i64 = -22;
 
-/// Two words of memory at 8 and 16, of which the first is the node mask `mask`; and an `iovec` at `VECTOR`.
+/// Two words of memory at 8 and 16, of which the first is the node mask `mask`; and an `iovec` at
+/// `VECTOR`.
 struct World {
     mask: u64,
     ranges: Vec<(u64, u64)>,

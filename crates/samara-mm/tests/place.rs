@@ -1,5 +1,6 @@
-//! Where mmap and mremap put what has no fixed place, against the running kernel: a child with randomisation off maps, moves and unmaps at random; before
-//! each call it reads what is mapped, and afterwards the model, which is made from that, must have foretold the address.
+//! Where mmap and mremap put what has no fixed place, against the running kernel: a child with
+//! randomisation off maps, moves and unmaps at random; before each call it reads what is mapped,
+//! and afterwards the model, which is made from that, must have foretold the address.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[allow(dead_code)]
@@ -20,7 +21,8 @@ use std::process::Command;
 const PAGE: u64 = 4096;
 const HUGE: u64 = 2 << 20;
 
-/// Runs `child` in a process of its own, with randomisation off: it is the same test, and finds this variable.
+/// Runs `child` in a process of its own, with randomisation off: it is the same test, and finds
+/// this variable.
 const CHILD: &str = "SAMARA_MM_PLACE_CHILD";
 
 #[test]
@@ -73,7 +75,8 @@ fn maps(buffer: &mut Vec<u8>) {
     }
 }
 
-/// The lowest address that the kernel chooses: a hint below it is raised to it. (A security module may ask for more than the sysctl says.)
+/// The lowest address that the kernel chooses: a hint below it is raised to it. (A security module
+/// may ask for more than the sysctl says.)
 fn least() -> u64 {
     // SAFETY: a new map, which goes again.
     unsafe {
@@ -180,7 +183,8 @@ fn model(text: &str, least: u64, down: &BTreeSet<u64>, files: &Files) -> Address
     space
 }
 
-/// All gaps below the first base are made narrower than what is sought: then the search goes upwards from the other one, and finds the room of the stack.
+/// All gaps below the first base are made narrower than what is sought: then the search goes
+/// upwards from the other one, and finds the room of the stack.
 fn where_only_the_stack_has_room(files: &mut Files, least: u64, text: &mut Vec<u8>, down: &BTreeSet<u64>) {
     const LEFT: u64 = 32 << 20;
     let (top, flags) = (Bases::default().top_down, MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE);

@@ -161,7 +161,8 @@ fn arbitrary_arguments() {
     }
 }
 
-/// A world in which descriptors, keys and segments may be there or not, and no pointer leads anywhere but now and then to any number.
+/// A world in which descriptors, keys and segments may be there or not, and no pointer leads
+/// anywhere but now and then to any number.
 struct Whatever(Rng);
 
 impl linux::Host<FileId> for Whatever {
@@ -211,7 +212,8 @@ impl linux::Host<FileId> for Whatever {
     }
 }
 
-/// The ends of what numbers and addresses can be, their neighbours, single bits, and pages that may be mapped.
+/// The ends of what numbers and addresses can be, their neighbours, single bits, and pages that may
+/// be mapped.
 fn extreme(r: &mut Rng) -> u64 {
     let bases = [0, 1 << 12, 1 << 31, 1 << 32, 1 << 47, 0x7fff_ffff_f000, 1 << 63, 0x10_0000, u64::MAX, !4095];
     match r.below(6) {

@@ -1,8 +1,10 @@
-//! *Beside*: two store beside one another, each in a seat, while a third one must be alone. What is done alone changes what they read, and reads what each
-//! of them changed. The seats are the real ones.
+//! *Beside*: two store beside one another, each in a seat, while a third one must be alone. What is
+//! done alone changes what they read, and reads what each of them changed. The seats are the real
+//! ones.
 //!
-//! Fails with: no fence in `enter`, or none in `close` (both find that the other is not there); going out, or opening again, with Relaxed
-//! (what was done inside is not ordered with what is done alone).
+//! Fails with: no fence in `enter`, or none in `close` (both find that the other is not there);
+//! going out, or opening again, with Relaxed (what was done inside is not ordered with what is done
+//! alone).
 
 use crate::body::Body;
 use crate::fences::model;

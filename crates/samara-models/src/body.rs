@@ -1,5 +1,6 @@
-//! What a node holds: written by who makes it, read by who finds it, gone when it is freed. Loom fails a model in which two accesses of which
-//! one writes are not ordered; a body fails one that reads what is not there, or frees it twice.
+//! What a node holds: written by who makes it, read by who finds it, gone when it is freed. Loom
+//! fails a model in which two accesses of which one writes are not ordered; a body fails one that
+//! reads what is not there, or frees it twice.
 
 use loom::cell::UnsafeCell;
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Both barriers are fences: loom cannot model membarrier(2). Loom changes threads at accesses, not at fences: hence an access before each, so that
-/// others may come in between a fence and what is before it. Relaxed: it orders nothing that the fences do not.
+/// Both barriers are fences: loom cannot model membarrier(2). Loom changes threads at accesses, not
+/// at fences: hence an access before each, so that others may come in between a fence and what is
+/// before it. Relaxed: it orders nothing that the fences do not.
 pub(crate) struct Fences {
     step: AtomicUsize,
 }
@@ -36,7 +37,8 @@ thread_local! {
     static SPENT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Runs the model in every way that needs no more than so many preemptions, or in every way. How many ways that was.
+/// Runs the model in every way that needs no more than so many preemptions, or in every way. How
+/// many ways that was.
 pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sync + Send + 'static) -> usize {
     // The test's own, not the model's.
     let ways = Arc::new(Count::new(0));
@@ -64,7 +66,8 @@ pub(crate) fn tell(name: &str, ways: usize, preemptions: Option<usize>) {
     assert!(ways > 10, "a model that has little to say");
 }
 
-/// Runs the model in every way, or in every way that needs no more than so many preemptions, and says how many ways that was.
+/// Runs the model in every way, or in every way that needs no more than so many preemptions, and
+/// says how many ways that was.
 pub(crate) fn model(name: &str, preemptions: Option<usize>, run: impl Fn() + Sync + Send + 'static) {
     tell(name, explore(preemptions, run), preemptions);
 }

@@ -1,9 +1,10 @@
-//! *Reclaimed*: the real map, whose nodes are used again as soon as nobody looks. No reader looks at one that is free, and each
-//! is free at the end, with its values dropped once.
+//! *Reclaimed*: the real map, whose nodes are used again as soon as nobody looks. No reader looks
+//! at one that is free, and each is free at the end, with its values dropped once.
 //!
-//! Fails with: a limbo that frees before the stamp has passed (the reader's look is not ordered with the free); a copied inner
-//! node given back at once; Relaxed where a leaf whose values were dropped is returned, or where it is taken (`deferred_drop`:
-//! `reclaimed_beside`); the weakenings of `stores` that publish a node too early.
+//! Fails with: a limbo that frees before the stamp has passed (the reader's look is not ordered
+//! with the free); a copied inner node given back at once; Relaxed where a leaf whose values were
+//! dropped is returned, or where it is taken (`deferred_drop`: `reclaimed_beside`); the weakenings
+//! of `stores` that publish a node too early.
 
 use crate::fences::tell;
 use crate::reclaimers::{Counted, Fenced};

@@ -1,4 +1,5 @@
-//! Reclaimers for the models of the real map: the fewer steps one has, the more ways of the rest can be gone through.
+//! Reclaimers for the models of the real map: the fewer steps one has, the more ways of the rest
+//! can be gone through.
 
 use crate::epoch_domain::{Domain, Pin, Registration, Stamp};
 use crate::fences::{Fences, domain};
@@ -46,8 +47,8 @@ impl Drop for CountedGuard {
     }
 }
 
-// SAFETY: every step changes one word. A guard that was counted before `has_passed` found none has been dropped before; one that
-// is counted later sees all that was before it.
+// SAFETY: every step changes one word. A guard that was counted before `has_passed` found none has
+// been dropped before; one that is counted later sees all that was before it.
 unsafe impl Reclaim for Counted {
     const BATCH: usize = 1;
     type Reader = ();

@@ -1,9 +1,11 @@
-//! *Retire*: as `publish`, with what is taken out freed once its stamp has passed, by the real domain. What a reader looks at is not freed, what is freed
-//! nobody looks at, and in the end all is freed once.
+//! *Retire*: as `publish`, with what is taken out freed once its stamp has passed, by the real
+//! domain. What a reader looks at is not freed, what is freed nobody looks at, and in the end all
+//! is freed once.
 //!
-//! Fails with, in `epoch_domain`: no light barrier, or no heavy one (freed while it is looked at); Relaxed for R4, for R2 or for W3 (freed, but not after
-//! the look); Relaxed for W2 (a later guard that sees what was before); `>=` for `>` in `has_passed`; a record that is pushed, found, given back or
-//! taken again with Relaxed. And with a stamp that is taken before the store.
+//! Fails with, in `epoch_domain`: no light barrier, or no heavy one (freed while it is looked at);
+//! Relaxed for R4, for R2 or for W3 (freed, but not after the look); Relaxed for W2 (a later guard
+//! that sees what was before); `>=` for `>` in `has_passed`; a record that is pushed, found, given
+//! back or taken again with Relaxed. And with a stamp that is taken before the store.
 
 use crate::epoch_domain::{Domain, Stamp};
 use crate::fences::{Fences, domain, model};

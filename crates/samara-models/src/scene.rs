@@ -1,5 +1,6 @@
-//! Scenes: the real map, threads that store to it and look at it, and what each may see. Knows nothing of nodes; what is wrong
-//! with those the crate's own `shadow` finds, while the threads run.
+//! Scenes: the real map, threads that store to it and look at it, and what each may see. Knows
+//! nothing of nodes; what is wrong with those the crate's own `shadow` finds, while the threads
+//! run.
 
 use crate::fences::explore;
 use crate::state::{Entry, History, Look, Op, Seen, State, number};
@@ -239,7 +240,8 @@ fn thinning<T>(thin: impl FnOnce() -> T) -> T {
     thinned
 }
 
-/// Takes out all but those entries that are kept, one by one beside a snapshot. Mending leaves neighbours alone.
+/// Takes out all but those entries that are kept, one by one beside a snapshot. Mending leaves
+/// neighbours alone.
 pub(crate) fn thin_by_snapshots<S: Shape>(map: &mut RangeMap<Value, u64, S>, keep: impl Fn(u64) -> bool) {
     let all = entries(map);
     thinning(|| {

@@ -1,13 +1,17 @@
-//! *Snapshot*: a node counts its owners beyond the first. A bit beside the count, `PUB`, marks it as one that the shared map shows to readers, or once
-//! did: it stays. A snapshot adds one, under the lock that stores are made under. The map gives up what it took out once that has passed, by one like any
-//! other owner. Whoever finds a count of none was the last and frees. Only what has neither owners nor the mark is written to in place.
+//! *Snapshot*: a node counts its owners beyond the first. A bit beside the count, `PUB`, marks it
+//! as one that the shared map shows to readers, or once did: it stays. A snapshot adds one, under
+//! the lock that stores are made under. The map gives up what it took out once that has passed, by
+//! one like any other owner. Whoever finds a count of none was the last and frees. Only what has
+//! neither owners nor the mark is written to in place.
 //!
-//! A node is freed once, not while anybody looks at it or owns it, and what readers may see is written to by nobody: also where the map is given a
-//! node again (*set*) that it took out a moment ago, and gives up only now.
+//! A node is freed once, not while anybody looks at it or owns it, and what readers may see is
+//! written to by nobody: also where the map is given a node again (*set*) that it took out a moment
+//! ago, and gives up only now.
 //!
-//! Fails with: a snapshot without the lock (it counts itself in where nobody is any more); giving up before the stamp has passed (freed while it is
-//! looked at); Relaxed in `let_go`, for any of its three accesses (not ordered with what others read); the mark not masked (never freed); a map that
-//! takes the mark off as it gives up (what it was given again is written to in place).
+//! Fails with: a snapshot without the lock (it counts itself in where nobody is any more); giving
+//! up before the stamp has passed (freed while it is looked at); Relaxed in `let_go`, for any of
+//! its three accesses (not ordered with what others read); the mark not masked (never freed); a map
+//! that takes the mark off as it gives up (what it was given again is written to in place).
 
 use crate::body::Body;
 use crate::epoch_domain::{Domain, Stamp};
@@ -126,7 +130,8 @@ impl Retired<'_> {
     }
 }
 
-/// A store beside others. `again`: then the node that it took out is set again, by a snapshot from before.
+/// A store beside others. `again`: then the node that it took out is set again, by a snapshot from
+/// before.
 fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
     let shared = Arc::new(Shared::new());
     shared.nodes[0].owners.fetch_add(u32::from(again), Ordering::Relaxed);
@@ -175,10 +180,13 @@ fn given_again_beside_a_snapshot() {
     model("given_again_beside_a_snapshot", Some(6), || run(true, [Shared::snapshot]));
 }
 
-/// The map and two snapshots own a node together, and by it the one below. Each snapshot, as it is written to, makes a copy of the upper node, which
-/// owns the lower one as well, and gives the upper one up. A store beside looks at both, from above, and writes below only if they are the map's alone.
+/// The map and two snapshots own a node together, and by it the one below. Each snapshot, as it is
+/// written to, makes a copy of the upper node, which owns the lower one as well, and gives the
+/// upper one up. A store beside looks at both, from above, and writes below only if they are the
+/// map's alone.
 ///
-/// Fails with: looked at from below (the lower one before the snapshot owns it, the upper one when it does no more).
+/// Fails with: looked at from below (the lower one before the snapshot owns it, the upper one when
+/// it does no more).
 #[test]
 fn copied_on_the_way() {
     model("copied_on_the_way", None, || {

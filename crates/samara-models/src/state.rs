@@ -1,4 +1,5 @@
-//! What a map should be: entries in a vector, and the operations of the models' threads on it. Knows nothing of trees.
+//! What a map should be: entries in a vector, and the operations of the models' threads on it.
+//! Knows nothing of trees.
 
 use std::fmt;
 
@@ -104,8 +105,8 @@ pub(crate) enum Seen {
 /// How far each writer's script has come.
 type Moment = Vec<usize>;
 
-/// What the map was at each moment that there may have been: every number of steps of every script. Scripts of different
-/// writers come to the same in any order.
+/// What the map was at each moment that there may have been: every number of steps of every script.
+/// Scripts of different writers come to the same in any order.
 pub(crate) struct History {
     moments: Vec<(Moment, State)>,
 }
@@ -196,7 +197,8 @@ impl fmt::Debug for History {
     }
 }
 
-/// What a writer's store of this number puts into the map. Smaller numbers are of entries that were there before.
+/// What a writer's store of this number puts into the map. Smaller numbers are of entries that were
+/// there before.
 pub(crate) fn number(writer: usize, store: usize) -> u32 {
     1000 * (writer as u32 + 1) + store as u32
 }

@@ -1,11 +1,14 @@
-//! *Stores*: the real map; one writer with the handle, and readers beside it. Every lookup is right for one moment, and moments
-//! follow one another. Walks and gap searches are as the crate promises. Nothing is freed meanwhile: `reclaimed` is about that.
+//! *Stores*: the real map; one writer with the handle, and readers beside it. Every lookup is right
+//! for one moment, and moments follow one another. Walks and gap searches are as the crate
+//! promises. Nothing is freed meanwhile: `reclaimed` is about that.
 //!
-//! Fails with: Relaxed for `Inner::publish`, `Inner::child`, the store of the root or its load, for `Storing`'s drop
-//! (`several`), for a gap word's store or its load; the mark left out (read before it is made, or freed); the leaf stored to in
-//! place; the inner nodes behind a border that moves not copied (PUBLISH-5: `a_border_of_inner_nodes_moves`, and `thin`); the part
-//! published a level higher; a copied inner node given back at once; gap words that grow after the pointer, not before it
-//! (`a_gap_is_told`); a walk that comes down again by the end of what it saw alone (`a_walk_behind_the_end`).
+//! Fails with: Relaxed for `Inner::publish`, `Inner::child`, the store of the root or its load, for
+//! `Storing`'s drop (`several`), for a gap word's store or its load; the mark left out (read before
+//! it is made, or freed); the leaf stored to in place; the inner nodes behind a border that moves
+//! not copied (PUBLISH-5: `a_border_of_inner_nodes_moves`, and `thin`); the part published a level
+//! higher; a copied inner node given back at once; gap words that grow after the pointer, not
+//! before it (`a_gap_is_told`); a walk that comes down again by the end of what it saw alone
+//! (`a_walk_behind_the_end`).
 
 use crate::fences::tell;
 use crate::reclaimers::Never;
@@ -46,7 +49,8 @@ fn a_border_moves() {
     beside_readers::<Tiny>("a_border_moves", Some(3), 12, &[Op::Insert(42, 51), Op::Move(42, 42, 43)], &looks);
 }
 
-/// The border between the regions of two inner nodes moves: down with the entry before it, then up by one that goes over it.
+/// The border between the regions of two inner nodes moves: down with the entry before it, then up
+/// by one that goes over it.
 #[test]
 fn a_border_of_inner_nodes_moves() {
     let looks: [&[Look]; 2] = [&[Look::Get(143), Look::Get(151), Look::Gap(14, 200)], &[Look::Walk(130, 160)]];

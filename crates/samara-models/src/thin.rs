@@ -1,12 +1,15 @@
-//! *Thin*: the real map, from trees that were thinned beside snapshots or by updates: mending left nodes with few entries side
-//! by side. A store across leaves mends more than one of them, up to a part that becomes lower. The shapes are drawn from a
-//! seed, and so are the stores. One reader looks beside them.
+//! *Thin*: the real map, from trees that were thinned beside snapshots or by updates: mending left
+//! nodes with few entries side by side. A store across leaves mends more than one of them, up to a
+//! part that becomes lower. The shapes are drawn from a seed, and so are the stores. One reader
+//! looks beside them.
 //!
-//! SAMARA_MODEL_SHAPES says how many are drawn, SAMARA_SEED from where on. A shape that fails is named by its seed.
+//! SAMARA_MODEL_SHAPES says how many are drawn, SAMARA_SEED from where on. A shape that fails is
+//! named by its seed.
 //!
-//! Fails with: a part that is published in its place though it has become lower (a leaf is read as an inner node:
-//! `a_part_of_one_leaf`, `thin_shapes`); a marked root with one child that is given back at once (a node is read that is free:
-//! `thin_tiny_shapes`); the inner nodes behind a border that moves not copied (PUBLISH-5).
+//! Fails with: a part that is published in its place though it has become lower (a leaf is read as
+//! an inner node: `a_part_of_one_leaf`, `thin_shapes`); a marked root with one child that is given
+//! back at once (a node is read that is free: `thin_tiny_shapes`); the inner nodes behind a border
+//! that moves not copied (PUBLISH-5).
 
 use crate::fences::tell;
 use crate::reclaimers::Never;
@@ -90,7 +93,8 @@ fn thin_tiny_shapes() {
     shapes::<Tiny>("thin_tiny_shapes");
 }
 
-/// A part of four leaves with one entry each, of which a store takes the two in the middle: what is left is one leaf.
+/// A part of four leaves with one entry each, of which a store takes the two in the middle: what is
+/// left is one leaf.
 #[test]
 fn a_part_of_one_leaf() {
     let keep = |i: u64| i % 5 == 4 && (i / 5) % 7 < 4;

@@ -1,8 +1,11 @@
 //! A shared tree of two levels: a root pointer, parents with two slots, leaves. One writer.
 //!
-//! - **S1** A node's body is written before the node can be found, and then no more until it is freed.
-//! - **S2** A store within one leaf makes a new leaf and swaps the slot of the parent that the root points to.
-//! - **S3** A store beyond one leaf makes new leaves and a new parent, and swaps the root. The old parent's slots are frozen from then on.
+//! - **S1** A node's body is written before the node can be found, and then no more until it is
+//!   freed.
+//! - **S2** A store within one leaf makes a new leaf and swaps the slot of the parent that the root
+//!   points to.
+//! - **S3** A store beyond one leaf makes new leaves and a new parent, and swaps the root. The old
+//!   parent's slots are frozen from then on.
 
 use crate::body::Body;
 use crate::sync::{AtomicUsize, Ordering};

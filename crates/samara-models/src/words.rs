@@ -1,10 +1,13 @@
-//! *Words*: two store below different nodes of one parent, and the gap words above follow: what grows before the store, what shrinks after it, each
-//! word under the locks that the crate's `leaf_store` tells (LEAF-STORE-1). The words are those of `publish::put`, with one leaf below each node.
+//! *Words*: two store below different nodes of one parent, and the gap words above follow: what
+//! grows before the store, what shrinks after it, each word under the locks that the crate's
+//! `leaf_store` tells (LEAF-STORE-1). The words are those of `publish::put`, with one leaf below
+//! each node.
 //!
-//! A reader that comes down never finds less room told above than there is below all the time; at the end the words are exact.
+//! A reader that comes down never finds less room told above than there is below all the time; at
+//! the end the words are exact.
 //!
-//! Fails with: the upper node's lock left out (words that do not come to what they should be in the end); growing after the store (less told than
-//! there is).
+//! Fails with: the upper node's lock left out (words that do not come to what they should be in the
+//! end); growing after the store (less told than there is).
 
 use crate::fences::model;
 use loom::sync::atomic::{AtomicU32, Ordering};

@@ -56,11 +56,13 @@ pub struct Progress {
 pub struct Report {
     /// Operations that were made.
     pub ops: u64,
-    /// Of these, after how many result and areas were compared: all, but those that come after a divergence.
+    /// Of these, after how many result and areas were compared: all, but those that come after a
+    /// divergence.
     pub compared: u64,
     /// The kernel's release.
     pub kernel: String,
-    /// What it does that other kernels do not, as was found out by asking it; the model does the same.
+    /// What it does that other kernels do not, as was found out by asking it; the model does the
+    /// same.
     pub features: Features,
     /// The seed.
     pub seed: u64,
@@ -92,7 +94,8 @@ pub struct MixReport {
     pub time: Duration,
 }
 
-/// A sequence after which model and kernel differ, as short as it could be made. Displays as a test.
+/// A sequence after which model and kernel differ, as short as it could be made. Displays as a
+/// test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Divergence {
@@ -118,7 +121,8 @@ impl Display for Divergence {
             Some((seed, n)) => (format!("_{seed}_{n}"), format!(", seed {seed}, sequence {n}")),
             None => Default::default(),
         };
-        // The same sequence may differ again at another time, for another reason: then beside the first test of it.
+        // The same sequence may differ again at another time, for another reason: then beside the first
+        // test of it.
         let ops = self.ops.iter().map(|op| Code(op).to_string()).collect::<String>();
         let hash = ops.bytes().fold(0x811c_9dc5, |hash: u32, c| (hash ^ u32::from(c)).wrapping_mul(0x0100_0193));
         let name = format!("{}{number}_{:04x}", self.mix, hash >> 16);
@@ -140,12 +144,14 @@ impl Check {
     /// Runs it. `progress` is told after every sequence.
     ///
     /// # Errors
-    /// No process could be made in which to make calls, or what it saw cannot be read. A process that dies of a call is a divergence, no error.
+    /// No process could be made in which to make calls, or what it saw cannot be read. A process
+    /// that dies of a call is a divergence, no error.
     pub fn run(&self, progress: impl FnMut(Progress)) -> io::Result<Report> {
         self.run_until(&|| false, progress)
     }
 
-    /// Runs it until `stop` says so, which is asked before every sequence, and before every try to make one that differs shorter. The report is of what was done.
+    /// Runs it until `stop` says so, which is asked before every sequence, and before every try to
+    /// make one that differs shorter. The report is of what was done.
     ///
     /// # Errors
     /// As [`run`](Check::run).
@@ -216,7 +222,8 @@ impl Check {
     }
 }
 
-/// A sequence, and the first difference in it. Where this process's own memory changes meanwhile, it is drawn again.
+/// A sequence, and the first difference in it. Where this process's own memory changes meanwhile,
+/// it is drawn again.
 fn one(sides: &mut Sides, mix: Mix, shape: Shape, rng: &Rng) -> io::Result<(Told, Option<Difference>)> {
     for _ in 0..16 {
         let told = sides.drawn(mix.scope(), shape, rng.clone())?;
@@ -265,7 +272,8 @@ pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
     })
 }
 
-/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, or is one before 6.17, which is printed.
+/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, or is
+/// one before 6.17, which is printed.
 ///
 /// # Panics
 /// Where they do not, with the divergence; and where no process could be made.
@@ -345,7 +353,8 @@ impl Abilities {
         Ok(Abilities { lacks, seal, lock_all, heap, segments, merge_pages, huge, uffd, fill })
     }
 
-    /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be run at all.
+    /// The shapes of a mix as this kernel can have them, and what was left out; or why it cannot be
+    /// run at all.
     pub(crate) fn shapes(&self, mix: Mix) -> Result<(Vec<Shape>, Vec<String>), String> {
         if let Some(lacks) = &self.lacks {
             return Err(lacks.clone());
@@ -393,7 +402,8 @@ const TOO_MANY: &str = "calls near vm.max_map_count, which is above 300,000: too
 const NO_UFFD: &str = "no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)";
 const NO_HUGE: &str = "huge pages: the default ones are not of 2 MiB, or some are free, which calls would take, or MAP_HUGETLB with MAP_NORESERVE is refused";
 
-/// Whether huge pages are of 2 MiB unless somebody asks for another size, and calls find none of them.
+/// Whether huge pages are of 2 MiB unless somebody asks for another size, and calls find none of
+/// them.
 fn no_huge_pages() -> bool {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let none = |name: &str| read(&format!("/sys/kernel/mm/hugepages/hugepages-2048kB/{name}")).trim() == "0";

@@ -1,12 +1,15 @@
-//! The kernel's side: makes calls in a sacrificial process, and notes what each did. All unsafe code of this crate.
+//! The kernel's side: makes calls in a sacrificial process, and notes what each did. All unsafe
+//! code of this crate.
 //!
-//! The process is forked before anything is built, makes raw system calls only, and allocates nothing: what it does to its
-//! address space outside the window cannot be seen inside. It dies with whoever started it, and after [`LIMIT_S`] seconds.
+//! The process is forked before anything is built, makes raw system calls only, and allocates
+//! nothing: what it does to its address space outside the window cannot be seen inside. It dies
+//! with whoever started it, and after [`LIMIT_S`] seconds.
 //!
-//! - **CHILD-1** The arena is memory shared by both, outside the window. Only the newest process of a run writes to it, and the parent reads
-//!   it when all of them are gone.
-//! - **CHILD-2** The arena holds, in words: [`HEAD`] words of head, then what was seen at first, then for each op its result and what was seen. "Seen" is a
-//!   count and four words for each area. The text of smaps lies behind [`WORDS`] words.
+//! - **CHILD-1** The arena is memory shared by both, outside the window. Only the newest process of
+//!   a run writes to it, and the parent reads it when all of them are gone.
+//! - **CHILD-2** The arena holds, in words: [`HEAD`] words of head, then what was seen at first,
+//!   then for each op its result and what was seen. "Seen" is a count and four words for each area.
+//!   The text of smaps lies behind [`WORDS`] words.
 #![allow(unsafe_code)]
 
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
@@ -18,7 +21,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 /// Seconds after which a process is killed: long before, it is at its end, or has forked.
 const LIMIT_S: u64 = 60;
 const HEAD: usize = 4;
-/// Words of the head: ops that were done, how a descendant ended (a wait status), bytes of smaps, what could not be set up.
+/// Words of the head: ops that were done, how a descendant ended (a wait status), bytes of smaps,
+/// what could not be set up.
 const DONE: usize = 0;
 const STATUS: usize = 1;
 const TEXT_LEN: usize = 2;
@@ -136,7 +140,8 @@ pub(crate) struct Kernel {
     arena: *mut u64,
     /// Descriptors, and the numbers that ops know them by.
     files: Vec<(std::os::fd::OwnedFd, u64)>,
-    /// System V segments: their ids, the numbers that ops know them by, and where this process has them.
+    /// System V segments: their ids, the numbers that ops know them by, and where this process has
+    /// them.
     segments: Vec<(i64, u64, u64)>,
     max_map_count: u64,
     pub(crate) limit_s: u64,
@@ -185,7 +190,8 @@ impl Kernel {
 
     /// Runs the ops in a new process.
     pub(crate) fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
-        // SAFETY: CHILD-1: no process of an earlier run is left, and `&mut self` says that nobody here reads what it left.
+        // SAFETY: CHILD-1: no process of an earlier run is left, and `&mut self` says that nobody here
+        // reads what it left.
         let words = unsafe { std::slice::from_raw_parts_mut(self.arena, WORDS) };
         words[..HEAD].fill(0);
         let parent = std::process::id();
@@ -208,7 +214,8 @@ impl Kernel {
             status => status,
         };
         if libc::WIFSIGNALED(status) {
-            // One that is killed does not wait for its child, which dies of that. The other end goes with the last of them.
+            // One that is killed does not wait for its child, which dies of that. The other end goes with the
+            // last of them.
             let _ = gone.read(&mut [0]);
         }
         if words[TROUBLE] != 0 {
@@ -270,8 +277,8 @@ fn files() -> io::Result<Vec<(std::os::fd::OwnedFd, u64)>> {
     Ok(files)
 }
 
-/// While it lives, what a terminal or a user sends to a whole group of processes waits. A child that is born meanwhile never gets it: it ends soon, and
-/// with its parent.
+/// While it lives, what a terminal or a user sends to a whole group of processes waits. A child
+/// that is born meanwhile never gets it: it ends soon, and with its parent.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {
@@ -317,7 +324,8 @@ fn huge_memfd() -> Option<std::fs::File> {
     (fd >= 0).then(|| unsafe { std::fs::File::from_raw_fd(fd) })
 }
 
-/// A System V segment that goes when it is detached from where this process has it; none where the kernel has no such things.
+/// A System V segment that goes when it is detached from where this process has it; none where the
+/// kernel has no such things.
 fn new_segment(bytes: u64) -> Option<(i64, u64)> {
     let id = call(libc::SYS_shmget, [0, bytes, 0o1700, 0, 0, 0]);
     let at = call(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
@@ -331,8 +339,8 @@ fn reopen(file: &std::fs::File, read: bool, write: bool) -> io::Result<std::fs::
 }
 
 fn call(nr: i64, a: [u64; 6]) -> i64 {
-    // SAFETY: made in the sacrificial process (or a plain wait), on addresses where no Rust object lives, but for those that
-    // are given for the call to write to.
+    // SAFETY: made in the sacrificial process (or a plain wait), on addresses where no Rust object
+    // lives, but for those that are given for the call to write to.
     let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
     if r == -1 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
@@ -366,7 +374,8 @@ struct Child<'a> {
     /// `/proc/self/maps`.
     maps: u64,
     scope: Scope,
-    /// Bytes of private writable memory that the process had before the first op, if there will be a heap.
+    /// Bytes of private writable memory that the process had before the first op, if there will be
+    /// a heap.
     own_data: u64,
     /// Seconds.
     limit_s: u64,
@@ -557,8 +566,8 @@ impl Child<'_> {
         })
     }
 
-    /// The heap begins there. What the process has of private writable memory counts as its data: in all, RLIMIT_DATA takes no more of it for
-    /// heap and data than for anything else.
+    /// The heap begins there. What the process has of private writable memory counts as its data:
+    /// in all, RLIMIT_DATA takes no more of it for heap and data than for anything else.
     fn heap(&mut self, at: u64) -> i64 {
         // Code; data; heap; stack; arguments; environment; no auxiliary vector, no program.
         let (low, data) = (LOW, LOW + self.own_data);
@@ -607,7 +616,8 @@ fn bytes_of(text: &[u8], name: &[u8]) -> Option<u64> {
 
 /// The area at `addr`, or the first one after it.
 fn query(maps: u64, addr: u64) -> Option<Seen> {
-    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size, offset; the rest is about objects and names.
+    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size,
+    // offset; the rest is about objects and names.
     let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
     let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
     done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })

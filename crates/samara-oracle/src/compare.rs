@@ -19,7 +19,8 @@ pub(crate) type Twist = fn(Op, i64) -> i64;
 pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
     pub(crate) process: Process,
-    /// What the kernel does that others do not; what shows near the limit of areas is among it once that was asked for.
+    /// What the kernel does that others do not; what shows near the limit of areas is among it once
+    /// that was asked for.
     pub(crate) features: Features,
     crowded: bool,
     /// Calls that this process is not given, and with which errno. They are not drawn.
@@ -104,7 +105,8 @@ impl Sides {
         Ok(sides)
     }
 
-    /// Which calls of [`plain`] something else than Linux's rules refuses: a seccomp filter, or a kernel that was built without them.
+    /// Which calls of [`plain`] something else than Linux's rules refuses: a seccomp filter, or a
+    /// kernel that was built without them.
     fn refusals(&mut self) -> io::Result<Vec<(i64, i64)>> {
         let ops = plain();
         let Some(told) = self.told(Scope::Window, &ops)? else { return Ok(Vec::new()) };
@@ -205,7 +207,8 @@ impl Sides {
             && scope == Scope::Whole
             && !out.frames().0.eq(start.areas.iter().copied())
         {
-            // This process has changed meanwhile (its heap, mostly), and so its child began elsewhere: told anew, from there.
+            // This process has changed meanwhile (its heap, mostly), and so its child began elsewhere: told
+            // anew, from there.
             start.areas = out.frames().0.collect();
             let again = tell(start, &told.ops, self.twist);
             return Ok(again.map_or(Verdict::Unknowable, |told| verdict(&out, &told)));
@@ -328,7 +331,8 @@ impl Process {
     }
 }
 
-/// Each call once that may be drawn, in a form that Linux grants or refuses for its arguments alone. Without those that `Abilities` asks about.
+/// Each call once that may be drawn, in a form that Linux grants or refuses for its arguments
+/// alone. Without those that `Abilities` asks about.
 fn plain() -> [Op; 19] {
     let (start, two) = (at(0), 2 * PAGE);
     [

@@ -33,7 +33,8 @@ pub(crate) struct Shape {
     pub(crate) heap: bool,
     /// Memory in huge pages.
     pub(crate) huge: bool,
-    /// Registrations among other calls: a userfaultfd is the first process's, and not for sequences with forks.
+    /// Registrations among other calls: a userfaultfd is the first process's, and not for sequences
+    /// with forks.
     pub(crate) uffd: bool,
     /// Makes areas first, until so many are left to the limit.
     pub(crate) fill: Option<u64>,
@@ -231,7 +232,8 @@ fn map(r: &mut Rng, shape: Shape, at: u64, len: u64) -> Op {
             flags |= flag;
         }
     }
-    // Now and then a bit that means nothing here (32BIT and hidden ones among them), but SYNC, ANONYMOUS and HUGETLB.
+    // Now and then a bit that means nothing here (32BIT and hidden ones among them), but SYNC,
+    // ANONYMOUS and HUGETLB.
     let odd = if r.one_in(20) { 1 << r.pick(&[4, 6, 7, 9, 10, 11, 12, 16, 21, 22, 25, 26, 27]) } else { 0 };
     mmap(at, len, prot, flags | MapFlags::FIXED | MapFlags::from_bits_retain(odd), file, offset)
 }
@@ -248,8 +250,9 @@ fn remap(r: &mut Rng, shape: Shape) -> Op {
     }
 }
 
-/// Moves several areas at once, so that one of them comes to touch another area, which the next one may overwrite: the target begins where one of the areas ends
-/// at, or shortly behind, the start of an area that is alike. By chance where there are not two areas.
+/// Moves several areas at once, so that one of them comes to touch another area, which the next one
+/// may overwrite: the target begins where one of the areas ends at, or shortly behind, the start of
+/// an area that is alike. By chance where there are not two areas.
 fn several(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     let areas: Vec<_> = model.space.areas_in(at(0), at(shape.pages)).collect();
     if areas.len() < 2 {
@@ -304,7 +307,8 @@ fn hot(r: &mut Rng, shape: Shape) -> Op {
     }
 }
 
-/// Anonymous memory, most of it alike, that is written to and moves, several areas at once: what a move joined is overwritten by the next one of the same call.
+/// Anonymous memory, most of it alike, that is written to and moves, several areas at once: what a
+/// move joined is overwritten by the next one of the same call.
 fn moves(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     let (at, len) = range(r, shape);
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::FIXED;
@@ -387,7 +391,8 @@ fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
             _ => {}
         }
     }
-    // What is neither refused for its length nor ends in the window would take the process's own memory.
+    // What is neither refused for its length nor ends in the window would take the process's own
+    // memory.
     let goes_on = nr == libc::SYS_madvise || nr == libc::SYS_mbind;
     let refused = if goes_on { u64::MAX / 4 * 3 } else { 0x7fff_ffff_f000 - BASE };
     let far = |len: u64| (PAGES * PAGE..refused).contains(&len);
@@ -410,7 +415,8 @@ const ABSURD: [u64; 12] = [
     0x8000_0000_1000,
 ];
 
-/// The general mix under limits, which change now and then; capabilities are dropped at first, or later.
+/// The general mix under limits, which change now and then; capabilities are dropped at first, or
+/// later.
 fn limited(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
     let left = |r: &mut Rng, most: u64| (!r.one_in(3)).then(|| r.below(most) * PAGE + r.pick(&[0, 0, 0, 0x800]));
     if i == 0 || r.one_in(25) {

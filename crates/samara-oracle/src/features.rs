@@ -1,4 +1,5 @@
-//! Which features the running kernel has. Each is asked for by a few calls in a child: a release's number does not tell, as kernels carry changes back.
+//! Which features the running kernel has. Each is asked for by a few calls in a child: a release's
+//! number does not tell, as kernels carry changes back.
 
 use crate::child::{Kernel, Scope};
 use crate::compare::vm_flags;
@@ -9,10 +10,12 @@ use std::io;
 
 const HUGE: u64 = 2 << 20;
 
-/// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it. Takes a millisecond.
+/// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
+/// Takes a millisecond.
 ///
-/// Two are not told: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and [`Features::REMAP_TO_LIMIT`], which takes as many areas as there may be
-/// (`samara check` asks for it where its calls come near to that).
+/// Two are not told: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and
+/// [`Features::REMAP_TO_LIMIT`], which takes as many areas as there may be (`samara check` asks for
+/// it where its calls come near to that).
 ///
 /// # Errors
 /// No process could be made in which to make calls.
@@ -61,7 +64,8 @@ pub(crate) fn calls() -> [Op; WINDOW + 2] {
     ]
 }
 
-/// Where memory stays that was moved from, and where a map comes to be beside another, both mergeable.
+/// Where memory stays that was moved from, and where a map comes to be beside another, both
+/// mergeable.
 const STAYS: u64 = 12;
 const JOINS: u64 = 21;
 
@@ -80,7 +84,8 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     let of = |page| flags.iter().find(|(start, _)| *start == at(page)).map(|(_, flags)| *flags);
     let answers = [
         (Features::GUARD_PAGES, guarded == 0),
-        // What is not aligned lies right below what was mapped before it: only one of two can be at a multiple by chance.
+        // What is not aligned lies right below what was mapped before it: only one of two can be at a multiple by
+        // chance.
         (Features::HUGE_MULTIPLES, !(whole(one) && whole(other))),
         (Features::MOVE_MANY, moved > 0),
         (Features::SEALS_SPARE_FILES, sealed == 0 && spared == 0),

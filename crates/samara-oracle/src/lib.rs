@@ -1,5 +1,6 @@
-//! The model of [`samara_mm`] against the running kernel: random calls are made for real, in a sacrificial process, and on the
-//! model; what they return and the areas that they leave are compared after each of them.
+//! The model of [`samara_mm`] against the running kernel: random calls are made for real, in a
+//! sacrificial process, and on the model; what they return and the areas that they leave are
+//! compared after each of them.
 //!
 //! ```
 //! use samara_oracle::{Check, Mix};
@@ -11,13 +12,15 @@
 //! ```
 //!
 //! # How
-//! A sequence is drawn with the model in hand, so that it holds no call whose answer depends on what single pages hold, which no model of areas knows.
-//! A new process then makes its calls, in a window of its address space with a guard at both ends; touched pages are really written. Result (a value or an errno)
-//! and the list of areas (bounds, protection, sharing, offset) are compared after every operation, `VmFlags` at the end of the sequence, all but
-//! soft-dirty, which depends on the kernel's build. A sequence that differs is made shorter, and reported as a test.
+//! A sequence is drawn with the model in hand, so that it holds no call whose answer depends on
+//! what single pages hold, which no model of areas knows. A new process then makes its calls, in a
+//! window of its address space with a guard at both ends; touched pages are really written. Result
+//! (a value or an errno) and the list of areas (bounds, protection, sharing, offset) are compared
+//! after every operation, `VmFlags` at the end of the sequence, all but soft-dirty, which depends
+//! on the kernel's build. A sequence that differs is made shorter, and reported as a test.
 //!
-//! Linux on x86-64 with `PROCMAP_QUERY` (6.11). The model has the [`features`] of the running kernel; what else Linux did otherwise before 6.17 it does not
-//! know, and shows as differences.
+//! Linux on x86-64 with `PROCMAP_QUERY` (6.11). The model has the [`features`] of the running
+//! kernel; what else Linux did otherwise before 6.17 it does not know, and shows as differences.
 #![deny(unsafe_code)]
 
 mod check;

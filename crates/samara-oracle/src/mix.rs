@@ -30,13 +30,16 @@ pub enum Mix {
     Limits,
     /// The heap's end, and what lies in its way.
     Heap,
-    /// Calls that programs make seldom: System V segments, remap_file_pages, process_madvise, pkey_mprotect, msync, mincore, prctl.
+    /// Calls that programs make seldom: System V segments, remap_file_pages, process_madvise,
+    /// pkey_mprotect, msync, mincore, prctl.
     Calls,
-    /// Memory in huge pages (hugetlbfs), of which none is free: areas, and calls on whole pages and on parts of them.
+    /// Memory in huge pages (hugetlbfs), of which none is free: areas, and calls on whole pages and
+    /// on parts of them.
     Huge,
     /// Places that the kernel chooses, foretold from the whole address space.
     Free,
-    /// Memory that is written to, moved, and inherited, by a model that is told of no write: it learns from the kernel's areas.
+    /// Memory that is written to, moved, and inherited, by a model that is told of no write: it
+    /// learns from the kernel's areas.
     Unseen,
 }
 

@@ -85,8 +85,9 @@ impl Model {
         }
     }
 
-    /// What the model answers: a value, or a negative errno. `None`, and no change, where the answer is not the model's to know (it depends on what single
-    /// pages hold: guards, ends of shared objects), or where the op would hit what the process needs.
+    /// What the model answers: a value, or a negative errno. `None`, and no change, where the
+    /// answer is not the model's to know (it depends on what single pages hold: guards, ends of
+    /// shared objects), or where the op would hit what the process needs.
     pub(crate) fn step(&mut self, op: Op) -> Option<i64> {
         let op = op.resolved(|of| self.results.get(of).copied().unwrap_or(0));
         let hits = self.scope == Scope::Whole && hits_the_process(op, &self.space);

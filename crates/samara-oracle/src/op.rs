@@ -6,7 +6,8 @@ pub const PAGE: u64 = 4096;
 pub(crate) const HUGE_PAGES: u64 = 512;
 /// The window: far below everything that a position-independent program maps, far above all else.
 pub(crate) const BASE: u64 = 0x10_0000_0000;
-/// Its size in pages: room for a stack, its guard gap, and what lies below; and for a dozen huge pages.
+/// Its size in pages: room for a stack, its guard gap, and what lies below; and for a dozen huge
+/// pages.
 pub(crate) const PAGES: u64 = 12 * HUGE_PAGES;
 pub(crate) const END: u64 = BASE + PAGES * PAGE;
 
@@ -136,7 +137,8 @@ impl Op {
         }
     }
 
-    /// As an argument: what call number `of` returned, and so many bytes more (up to 2 GiB, either way).
+    /// As an argument: what call number `of` returned, and so many bytes more (up to 2 GiB, either
+    /// way).
     pub const fn result(of: u16, and: i32) -> u64 {
         RESULT | (of as u64) << 32 | and as u32 as u64
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 /// What is tried takes no longer than this (a run near the limit of areas is slow).
 const TIME: Duration = Duration::from_secs(10);
 
-/// Takes ops away as long as a difference remains, and time, and nobody says stop. `None`: the difference did not come again.
+/// Takes ops away as long as a difference remains, and time, and nobody says stop. `None`: the
+/// difference did not come again.
 pub(crate) fn shrink(
     ops: &[Op],
     stop: &dyn Fn() -> bool,

@@ -1,4 +1,5 @@
-//! Tests against the running kernel. `SAMARA_MM_SEED` and `SAMARA_MM_OPS` choose other runs; a failure prints the seed and a short sequence.
+//! Tests against the running kernel. `SAMARA_MM_SEED` and `SAMARA_MM_OPS` choose other runs; a
+//! failure prints the seed and a short sequence.
 
 mod chosen;
 mod features;

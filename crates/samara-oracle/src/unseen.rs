@@ -1,4 +1,5 @@
-//! A model that is told of no write, beside the kernel: what the kernel shows otherwise must be learnable, and is learnt. Knows nothing of why areas are as they are.
+//! A model that is told of no write, beside the kernel: what the kernel shows otherwise must be
+//! learnable, and is learnt. Knows nothing of why areas are as they are.
 
 use crate::child::{Ended, Scope, Seen};
 use crate::compare::{Difference, Sides, Verdict, vm_flags};
@@ -63,7 +64,8 @@ fn seen(model: &Model) -> Vec<Seen> {
     areas
 }
 
-/// Where a map of /dev/zero moved, its offset tells whether it was written; the model does not look.
+/// Where a map of /dev/zero moved, its offset tells whether it was written; the model does not
+/// look.
 fn mask(model: &Model, seen: &mut Seen) {
     let at = model.space.area_at(seen.start);
     if at.is_some_and(|a| matches!(&a.area.object, Object::File(file) if file.is_zero())) {
@@ -73,7 +75,8 @@ fn mask(model: &Model, seen: &mut Seen) {
 
 fn learn(model: &mut Model, kernel: &[Seen]) -> Result<(), NotLearnable> {
     let inside = |k: &[Seen], x: u64| k.iter().any(|a| a.start < x && x < a.end);
-    // Joins come first: a new map may have joined the other neighbour, and by it alone no boundary can be learnt.
+    // Joins come first: a new map may have joined the other neighbour, and by it alone no boundary can
+    // be learnt.
     for a in seen(model) {
         if inside(kernel, a.start) {
             model.space.learn_join(a.start)?;

@@ -89,7 +89,8 @@ fn errors_2_17() {
     );
 }
 
-/// What mremap with DONTUNMAP has emptied counts as locked for ever: all of the area, of which a part was moved.
+/// What mremap with DONTUNMAP has emptied counts as locked for ever: all of the area, of which a
+/// part was moved.
 #[test]
 fn limits_3_404() {
     let limits = Limited { address_space: Some(57344), locked: Some(40960), ..Limited::default() };
@@ -109,7 +110,8 @@ fn limits_3_404() {
     );
 }
 
-/// A move of several areas with DONTUNMAP asks for each of them whether a limit allows it, when the target has been emptied.
+/// A move of several areas with DONTUNMAP asks for each of them whether a limit allows it, when the
+/// target has been emptied.
 #[test]
 fn limits_2_79() {
     let data = |bytes| Limited { data: Some(bytes), ..Limited::default() };
@@ -148,7 +150,8 @@ fn limits_2_98() {
     );
 }
 
-/// Guard pages are written to memory of /dev/zero, though it is mapped as shared: it keeps its offset.
+/// Guard pages are written to memory of /dev/zero, though it is mapped as shared: it keeps its
+/// offset.
 #[test]
 fn basic_12_813() {
     agree(

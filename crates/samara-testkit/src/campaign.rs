@@ -1,7 +1,7 @@
 //! Many scripts from many seeds; a script that fails is made small and shown.
 //!
-//! Knows seeds, counts and the environment; [`run`] and [`run_shared`] know the rest. `SAMARA_SEED` sets the first seed, `SAMARA_OPS` the
-//! number of operations of each campaign.
+//! Knows seeds, counts and the environment; [`run`] and [`run_shared`] know the rest. `SAMARA_SEED`
+//! sets the first seed, `SAMARA_OPS` the number of operations of each campaign.
 
 use crate::driver::{Difference, Stats, run};
 use crate::key::TestKey;
@@ -23,7 +23,8 @@ pub struct Campaign {
     pub ops: usize,
     /// Operations of one script; each script starts from an empty map.
     pub script: usize,
-    /// Entries that the first operation of each script makes, if not 0: for a tree that is taller than random ones. Of keys that are pages.
+    /// Entries that the first operation of each script makes, if not 0: for a tree that is taller
+    /// than random ones. Of keys that are pages.
     pub filled: usize,
 }
 
@@ -39,7 +40,8 @@ impl Campaign {
     }
 }
 
-/// The number of operations that `SAMARA_OPS` asks each campaign for; else `usual`, and very little under Miri.
+/// The number of operations that `SAMARA_OPS` asks each campaign for; else `usual`, and very little
+/// under Miri.
 pub fn ops_wanted(usual: usize) -> usize {
     if cfg!(miri) {
         return 40;

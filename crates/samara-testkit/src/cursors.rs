@@ -1,6 +1,7 @@
 //! Cursor steps, on the map and on the oracle.
 //!
-//! Knows where a cursor should stand: on an entry, or on the maximal gap around a key. The oracle's cursor is that range.
+//! Knows where a cursor should stand: on an entry, or on the maximal gap around a key. The oracle's
+//! cursor is that range.
 
 use crate::driver::{Outcome, Run, same, same_entry};
 use crate::key::TestKey;

@@ -1,12 +1,15 @@
 //! Does a script on a map and on the oracle, and compares every answer.
 //!
-//! Knows the public face of the map only. Values are numbers counted upwards, so that the oracle holds the numbers.
+//! Knows the public face of the map only. Values are numbers counted upwards, so that the oracle
+//! holds the numbers.
 //!
-//! Observers and questions are passed as trait objects: a store is compiled anew for each kind of closure, and this
-//! module would otherwise have many. What a shared map has too ([`look`], [`store`]) is asked for by `faces`.
+//! Observers and questions are passed as trait objects: a store is compiled anew for each kind of
+//! closure, and this module would otherwise have many. What a shared map has too ([`look`],
+//! [`store`]) is asked for by `faces`.
 //!
-//! - **DRIVER-1** After every operation that changes the map its length is compared. At the end, after every [`FULL_EVERY`] operations
-//!   and in a large map after one for every [`FULL_EVERY`] entries, all of its entries are, and `check()` passes.
+//! - **DRIVER-1** After every operation that changes the map its length is compared. At the end,
+//!   after every [`FULL_EVERY`] operations and in a large map after one for every [`FULL_EVERY`]
+//!   entries, all of its entries are, and `check()` passes.
 
 use crate::faces::{Looks, Observe, Stores};
 use crate::key::TestKey;
@@ -45,7 +48,8 @@ impl Stats {
     }
 }
 
-/// Whether it is time to compare all of a map of so many entries, `unseen` operations after the last time.
+/// Whether it is time to compare all of a map of so many entries, `unseen` operations after the
+/// last time.
 pub(crate) fn is_due(unseen: usize, entries: usize) -> bool {
     unseen >= FULL_EVERY.max(entries / FULL_EVERY)
 }

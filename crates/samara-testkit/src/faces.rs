@@ -1,6 +1,8 @@
-//! What is the same on a map, in a reader's guard and in the handle to write a shared map: lookups, and stores.
+//! What is the same on a map, in a reader's guard and in the handle to write a shared map: lookups,
+//! and stores.
 //!
-//! As traits without types of their own, so that comparing is written once, and compiled once for each key and value. Knows no answer.
+//! As traits without types of their own, so that comparing is written once, and compiled once for
+//! each key and value. Knows no answer.
 
 use crate::cursors::walk_cursor;
 use crate::driver::Outcome;

@@ -1,4 +1,5 @@
-//! A walk and a cursor that stand, under one guard, while the shared map below them is stored in. Knows how they go on; what they may show, `history` knows.
+//! A walk and a cursor that stand, under one guard, while the shared map below them is stored in.
+//! Knows how they go on; what they may show, `history` knows.
 
 use crate::cursors::{goes, stand};
 use crate::driver::{Outcome, same, same_entry};

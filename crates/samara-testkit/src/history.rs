@@ -1,7 +1,9 @@
-//! What a shared map has held since something was pinned, and so what walks and cursors beside stores may show of it.
+//! What a shared map has held since something was pinned, and so what walks and cursors beside
+//! stores may show of it.
 //!
-//! What is there throughout a walk is shown, what is shown was there at some moment of it, and what has been shown is not met again. Of a walk
-//! on a map that nobody changes that leaves one answer. Knows nothing of maps.
+//! What is there throughout a walk is shown, what is shown was there at some moment of it, and what
+//! has been shown is not met again. Of a walk on a map that nobody changes that leaves one answer.
+//! Knows nothing of maps.
 
 use crate::key::TestKey;
 use crate::oracle::Naive;
@@ -28,7 +30,8 @@ pub(crate) struct History<K> {
     last: Vec<(Span<K>, u64)>,
 }
 
-/// Where a walk stands: what it may show meets the window, and lies wholly behind `low` and before `high`.
+/// Where a walk stands: what it may show meets the window, and lies wholly behind `low` and before
+/// `high`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Between<K> {
     pub(crate) window: Span<K>,
@@ -83,7 +86,8 @@ impl<K: TestKey> History<K> {
         self.last.clone_from(&naive.entries);
     }
 
-    /// What a walk that began at `since` has shown: the next entry that it may, or with `back` the one before, or that there is none.
+    /// What a walk that began at `since` has shown: the next entry that it may, or with `back` the
+    /// one before, or that there is none.
     pub(crate) fn shown<V: Value>(
         &self,
         since: usize,

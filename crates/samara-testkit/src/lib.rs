@@ -1,13 +1,15 @@
 //! What the tests, the fuzz targets and the stress runs of `samara` share.
 //!
-//! - [`Op`] is every operation of a range map as data; [`Universe`] says which keys the operations use.
+//! - [`Op`] is every operation of a range map as data; [`Universe`] says which keys the operations
+//!   use.
 //! - [`Naive`] is the oracle: a list of entries, each operation written as a scan over all of them.
-//! - [`run`] does operations on a map and on the oracle, and compares every answer; [`run_shared`] does so with a shared map.
+//! - [`run`] does operations on a map and on the oracle, and compares every answer; [`run_shared`]
+//!   does so with a shared map.
 //! - [`campaign`] does it with many seeds, and makes a failing script small before it shows it.
 //! - [`Tracked`] is a value that is counted, and that panics in its n-th clone or drop.
 //!
-//! Knows the public face of the map only; every driver is generic over the shape of its nodes, so that tiny ones are tested
-//! by the same code.
+//! Knows the public face of the map only; every driver is generic over the shape of its nodes, so
+//! that tiny ones are tested by the same code.
 //!
 //! ```
 //! use samara::Normal;
@@ -51,9 +53,9 @@ pub use value::Value;
 #[cfg(doctest)]
 struct Readme;
 
-/// A map is invariant in its values: it holds how they are copied for snapshots, an `fn(&V) -> V`, and a copier of values that
-/// live for good may do with them what a shorter life does not allow. Lists, which hold no such thing, and maps whose
-/// values keep their life are let through:
+/// A map is invariant in its values: it holds how they are copied for snapshots, an `fn(&V) -> V`,
+/// and a copier of values that live for good may do with them what a shorter life does not allow.
+/// Lists, which hold no such thing, and maps whose values keep their life are let through:
 ///
 /// ```
 /// use samara::RangeMap;

@@ -1,14 +1,16 @@
 //! Every operation of a range map, as data.
 //!
-//! Knows which operations there are, not what they should answer. Scripts from a seed and scripts from a fuzzer's bytes
-//! are made by the same code, so that what one finds the other can. Those for a shared map have [`Shared`] among them.
+//! Knows which operations there are, not what they should answer. Scripts from a seed and scripts
+//! from a fuzzer's bytes are made by the same code, so that what one finds the other can. Those for
+//! a shared map have [`Shared`] among them.
 
 use crate::key::TestKey;
 use crate::universe::Universe;
 use arbitrary::{Result, Unstructured};
 use samara::{End, GapQuery, Span};
 
-/// How an iterator is walked: each bit of `turns` says which end the next step is from (set: the back).
+/// How an iterator is walked: each bit of `turns` says which end the next step is from (set: the
+/// back).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Walk {
     /// The ends, lowest bit first, and again from the lowest after the highest.
@@ -65,7 +67,8 @@ pub enum Op<K> {
 /// What only a shared map can do; a map of one owner leaves it out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shared<K> {
-    /// Pins, and begins a walk over the range and a cursor at the key, which stand beside what follows.
+    /// Pins, and begins a walk over the range and a cursor at the key, which stand beside what
+    /// follows.
     Pin(Span<K>, K),
     /// Ends what was pinned last.
     Unpin,
@@ -91,7 +94,8 @@ pub enum Shared<K> {
         /// Whether it ends in an error.
         fails: bool,
     },
-    /// Gives the map to one owner for these operations, and then shares it again. Left out while something is pinned.
+    /// Gives the map to one owner for these operations, and then shares it again. Left out while
+    /// something is pinned.
     Alone(Vec<Op<K>>),
 }
 
@@ -122,7 +126,8 @@ pub enum Verb<K> {
     InsertMerging(Span<K>, bool, bool),
     MergeAt(K, bool),
     Entry(K, EntryStep<K>),
-    /// Keeps the entries whose bit is set, in their order, again from the lowest bit after the highest.
+    /// Keeps the entries whose bit is set, in their order, again from the lowest bit after the
+    /// highest.
     Retain(u32),
     /// Takes out the entries whose bit is set, as many at most.
     ExtractIf(Span<K>, u32, u16),

@@ -1,14 +1,16 @@
 //! The oracle: obviously right rather than fast.
 //!
-//! A list of entries in ascending order; every operation is a scan over all of it. Gap search calculates in `u128`. The
-//! oracle itself is held against an array with a cell for every key (`tests/oracle.rs`).
+//! A list of entries in ascending order; every operation is a scan over all of it. Gap search
+//! calculates in `u128`. The oracle itself is held against an array with a cell for every key
+//! (`tests/oracle.rs`).
 //!
 //! Knows nothing of nodes, and nothing of values but their numbers.
 
 use crate::key::TestKey;
 use samara::{BuildError, End, GapQuery, Remains, Span, StoreError};
 
-/// What an observer should be told: the keys lost, the entry, its value's number, what is left of the entry.
+/// What an observer should be told: the keys lost, the entry, its value's number, what is left of
+/// the entry.
 pub type Piece<K> = (Span<K>, Span<K>, u64, Remains);
 
 /// A range map as a list.

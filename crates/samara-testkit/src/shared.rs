@@ -1,8 +1,10 @@
-//! Does a script on a shared map and on the oracle, and compares every answer: through a guard, and through the handle to write; every
-//! other store is a `SharedWriter`'s.
+//! Does a script on a shared map and on the oracle, and compares every answer: through a guard, and
+//! through the handle to write; every other store is a `SharedWriter`'s.
 //!
-//! What the handle has no verb for is done on a map of one owner, by `driver`, within [`update`](samara::WriteGuard::update). Guards stay while the script goes on, each with
-//! a walk and a cursor: `history` knows what these may show then. One thread does all of it; what threads do to one another is for other tests.
+//! What the handle has no verb for is done on a map of one owner, by `driver`, within
+//! [`update`](samara::WriteGuard::update). Guards stay while the script goes on, each with
+//! a walk and a cursor: `history` knows what these may show then. One thread does all of it; what
+//! threads do to one another is for other tests.
 //!
 //! Knows the public face of the map only.
 
@@ -33,7 +35,8 @@ pub struct Sharing<R> {
     pub holds: bool,
     /// Whether snapshots are taken, and `update` is called.
     pub shares: bool,
-    /// Whether mending is now and then refused the copy of a shared neighbour, as where memory runs out: so nodes stay thin.
+    /// Whether mending is now and then refused the copy of a shared neighbour, as where memory runs
+    /// out: so nodes stay thin.
     pub thins: bool,
 }
 
@@ -63,8 +66,8 @@ impl<R> Clone for Sharing<R> {
 
 impl<R> Copy for Sharing<R> {}
 
-/// Does `ops` on an empty shared map, compares every answer with the oracle's, and ends in `check()` and a count of the values that live, where
-/// these are counted.
+/// Does `ops` on an empty shared map, compares every answer with the oracle's, and ends in
+/// `check()` and a count of the values that live, where these are counted.
 ///
 /// # Errors
 /// The first difference.
@@ -151,7 +154,8 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
         self.id
     }
 
-    /// Does operations until the script is over, or one of them needs the map alone: that one, and what it shall do.
+    /// Does operations until the script is over, or one of them needs the map alone: that one, and
+    /// what it shall do.
     #[expect(clippy::type_complexity)]
     fn run<'a, R: Reclaim>(
         &mut self,
@@ -361,7 +365,8 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
         }
     }
 
-    /// A removal and the rest through a reservation, one more than reserved; a snapshot in between changes nothing.
+    /// A removal and the rest through a reservation, one more than reserved; a snapshot in between
+    /// changes nothing.
     fn reserved<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, spans: &[Span<K>]) -> Outcome {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;

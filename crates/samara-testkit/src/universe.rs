@@ -1,6 +1,7 @@
 //! Which keys a script uses. Knows nothing of maps.
 //!
-//! A small universe makes ranges meet one another; both ends of the key space are in reach of most of them.
+//! A small universe makes ranges meet one another; both ends of the key space are in reach of most
+//! of them.
 
 use crate::key::TestKey;
 use arbitrary::{Result, Unstructured};
@@ -17,7 +18,8 @@ pub enum Universe {
     Both(u32),
     /// Bounds at multiples of 4096, this many pages from key 0.
     Pages(u32),
-    /// Around key 2^32, where the upper half of a 64-bit key changes, this many. (Of narrower keys, around the middle.)
+    /// Around key 2^32, where the upper half of a 64-bit key changes, this many. (Of narrower keys,
+    /// around the middle.)
     Middle(u32),
     /// Any key.
     Whole,
@@ -70,7 +72,8 @@ impl Universe {
         })
     }
 
-    /// A range of the universe: mostly short, now and then any, full or empty (its first key after its last).
+    /// A range of the universe: mostly short, now and then any, full or empty (its first key after
+    /// its last).
     ///
     /// # Errors
     /// As [`Unstructured`]'s methods.

@@ -51,7 +51,8 @@ impl<const N: usize> Value for [u64; N] {
     }
 }
 
-/// On the heap: a value that is dropped twice, or read after its drop, does not go unseen under Miri.
+/// On the heap: a value that is dropped twice, or read after its drop, does not go unseen under
+/// Miri.
 impl<V: Value> Value for Box<V> {
     fn make(id: u64) -> Self {
         Box::new(V::make(id))

@@ -1,4 +1,5 @@
-//! The verbs of a map that are built upon its stores, lookups and cursors: on the map and on the oracle.
+//! The verbs of a map that are built upon its stores, lookups and cursors: on the map and on the
+//! oracle.
 //!
 //! Knows the public face of the map only.
 
@@ -14,8 +15,8 @@ fn nth(mask: u32, index: usize) -> bool {
     mask >> (index % 32) & 1 == 1
 }
 
-/// Stores and clears by turns through a reservation, of a map or of a shared one, for as many stores as there are `spans`, and one more. `$then`
-/// is told what there is after each.
+/// Stores and clears by turns through a reservation, of a map or of a shared one, for as many
+/// stores as there are `spans`, and one more. `$then` is told what there is after each.
 macro_rules! commit_all {
     ($commit:expr, $naive:expr, $spans:expr, $first:expr, $then:expr) => {{
         let observe: $crate::faces::Observe<'_, V, K> = &mut |_| ();
@@ -362,7 +363,8 @@ pub(crate) fn merge_at<V: Value, K: TestKey>(
     }
 }
 
-/// What came of giving the entry that holds `key` the range `to`. Of the keys that are occupied any may be named.
+/// What came of giving the entry that holds `key` the range `to`. Of the keys that are occupied any
+/// may be named.
 pub(crate) fn set_span<K: TestKey>(
     got: Result<(), BoundError<K>>,
     naive: &mut Naive<K>,

@@ -1,4 +1,5 @@
-//! Records a program and prints what the recorder found: `cargo run -p samara-trace --example record -- [-v] PROGRAM ARGS...`
+//! Records a program and prints what the recorder found: `cargo run -p samara-trace --example
+//! record -- [-v] PROGRAM ARGS...`
 #![forbid(unsafe_code)]
 
 use samara_trace::event::{Event, EventKind};

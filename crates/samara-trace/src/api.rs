@@ -1,4 +1,5 @@
-//! What a caller of the recorder gives and gets: [`Options`], [`Sink`], [`Outcome`], [`RecordError`]. No behaviour.
+//! What a caller of the recorder gives and gets: [`Options`], [`Sink`], [`Outcome`],
+//! [`RecordError`]. No behaviour.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -16,13 +17,16 @@ pub struct Options {
     pub program: OsString,
     /// Its arguments, without the program's own name.
     pub args: Vec<OsString>,
-    /// Let a seccomp filter choose the calls that stop (default). Without it every call stops: works everywhere, slower.
+    /// Let a seccomp filter choose the calls that stop (default). Without it every call stops:
+    /// works everywhere, slower.
     pub seccomp: bool,
-    /// Ask the kernel for single areas by the `PROCMAP_QUERY` ioctl (default). Without it the maps file is read.
+    /// Ask the kernel for single areas by the `PROCMAP_QUERY` ioctl (default). Without it the maps
+    /// file is read.
     pub procmap_query: bool,
     /// Put the engine in charge: it decides what the program's memory calls get.
     pub engine: Option<Engine>,
-    /// For tests: the model forgets what calls of this number do, so that each must be found to be a difference.
+    /// For tests: the model forgets what calls of this number do, so that each must be found to be
+    /// a difference.
     #[doc(hidden)]
     pub forgets: Option<u32>,
 }
@@ -50,13 +54,14 @@ impl Options {
 
 /// Takes the events, in the order of [`Event::seq`].
 ///
-/// It is called between the stops of the traced program, which waits meanwhile: hand slow work to a thread.
+/// It is called between the stops of the traced program, which waits meanwhile: hand slow work to a
+/// thread.
 pub trait Sink {
     /// Takes one event.
     ///
     /// # Errors
-    /// After an error no further event is offered; the program goes on unharmed and [`Counters::notes`] says why
-    /// the recording ends early.
+    /// After an error no further event is offered; the program goes on unharmed and
+    /// [`Counters::notes`] says why the recording ends early.
     fn event(&mut self, event: Event) -> Result<(), SinkError>;
 }
 
@@ -106,8 +111,8 @@ impl From<std::io::Error> for SinkError {
 pub struct Outcome {
     /// How the program (its first process) ended: an exit code or a signal.
     pub status: ExitStatus,
-    /// From the start to the end of the program (its first process), in nanoseconds; processes that it left may have gone
-    /// on: [`Counters::wall_ns`].
+    /// From the start to the end of the program (its first process), in nanoseconds; processes that
+    /// it left may have gone on: [`Counters::wall_ns`].
     pub program_ns: u64,
     /// Totals over all processes.
     pub counters: Counters,
@@ -127,8 +132,8 @@ pub struct Counters {
     pub checks: u64,
     /// Those of them that found a difference which nothing explains.
     pub differences: u64,
-    /// Calls and forks beside others in the kernel of which nobody can know what they did, or whether they were answered rightly: see
-    /// [`UNSURE`](crate::event::UNSURE).
+    /// Calls and forks beside others in the kernel of which nobody can know what they did, or
+    /// whether they were answered rightly: see [`UNSURE`](crate::event::UNSURE).
     pub unsure: u64,
     /// Greatest number of areas at one moment, over all live spaces together.
     pub areas_peak: u64,
@@ -146,7 +151,8 @@ pub struct Counters {
     pub merges: u64,
     /// Wall time from the start to the last process's end, in nanoseconds.
     pub wall_ns: u64,
-    /// What a reader should know: slower paths that were taken, a sink that failed, areas that could not be read.
+    /// What a reader should know: slower paths that were taken, a sink that failed, areas that
+    /// could not be read.
     pub notes: Vec<String>,
     /// What the engine in charge did ([`Options::engine`]).
     pub decisions: Option<Decisions>,
@@ -154,8 +160,8 @@ pub struct Counters {
     pub ended_early: bool,
 }
 
-/// Why nothing could be recorded. The program has not run, except where [`System`](RecordError::System) says that waiting for it
-/// failed.
+/// Why nothing could be recorded. The program has not run, except where
+/// [`System`](RecordError::System) says that waiting for it failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -170,9 +176,11 @@ pub enum RecordError {
         /// The errno of `ptrace`.
         errno: i32,
     },
-    /// The kernel does not tell what system call a stopped program is in (before Linux 5.3): its error.
+    /// The kernel does not tell what system call a stopped program is in (before Linux 5.3): its
+    /// error.
     KernelTooOld(std::io::Error),
-    /// More areas were to be allowed than the kernel allows: what was asked, and `vm.max_map_count`.
+    /// More areas were to be allowed than the kernel allows: what was asked, and
+    /// `vm.max_map_count`.
     MapCount(usize, usize),
     /// `/proc` does not show this process: it is not mounted, or is that of another PID namespace.
     NoProc,

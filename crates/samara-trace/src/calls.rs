@@ -1,4 +1,5 @@
-//! The system calls that matter, as one enum, and how long each may take. Knows no numbers (see `arch`) and no models.
+//! The system calls that matter, as one enum, and how long each may take. Knows no numbers (see
+//! `arch`) and no models.
 
 /// A system call that can change an address space, or that makes or replaces one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,8 @@ pub(crate) enum Call {
     Prctl,
     ArchPrctl,
     Personality,
-    /// Not about spaces: the recorder must let go of the task's processors first (see `tracer::affinity`).
+    /// Not about spaces: the recorder must let go of the task's processors first (see
+    /// `tracer::affinity`).
     Affinity,
     /// Not about spaces: it is refused, as we trace the process.
     Ptrace,
@@ -100,8 +102,8 @@ impl Call {
         matches!(self, Call::Execve | Call::Execveat)
     }
 
-    /// May wait for another thread of the program (page faults that a userfaultfd thread serves, a parent that waits
-    /// for its vfork child), so no other thread is held while it runs.
+    /// May wait for another thread of the program (page faults that a userfaultfd thread serves, a
+    /// parent that waits for its vfork child), so no other thread is held while it runs.
     pub(crate) fn may_block(self, args: &[u64; 6]) -> bool {
         match self {
             Call::Mmap => args[3] as i32 & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0,

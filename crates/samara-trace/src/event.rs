@@ -1,11 +1,12 @@
 //! What a trace is made of: events, as plain data. Knows nothing of ptrace, of models or of files.
 //!
-//! An event says what happened (a call, a new program, a child, an end, an area that changed without a call, a
-//! difference) and carries its effect in full: the areas that stand in `window` after it. Whoever lays the effects over
-//! one another in order has the address space at any moment, without knowing Linux's rules.
+//! An event says what happened (a call, a new program, a child, an end, an area that changed
+//! without a call, a difference) and carries its effect in full: the areas that stand in `window`
+//! after it. Whoever lays the effects over one another in order has the address space at any
+//! moment, without knowing Linux's rules.
 
-/// The [`Event::text`] of a call, or of a fork, that was beside others in the kernel, and of which nobody can know what it did, as their
-/// order is not known: what the kernel has was taken over.
+/// The [`Event::text`] of a call, or of a fork, that was beside others in the kernel, and of which
+/// nobody can know what it did, as their order is not known: what the kernel has was taken over.
 pub const UNSURE: &str = "unsure";
 
 /// What an event tells of.
@@ -14,19 +15,26 @@ pub const UNSURE: &str = "unsure";
 pub enum EventKind {
     /// A system call that can change an address space returned.
     Call,
-    /// A new program was loaded (the first one too): `areas` is the whole space, `text` the program's path.
+    /// A new program was loaded (the first one too): `areas` is the whole space, `text` the
+    /// program's path.
     Exec,
-    /// A process was created with a copy of its parent's space: `areas` is the whole space, `args[0]` the parent's space.
+    /// A process was created with a copy of its parent's space: `areas` is the whole space,
+    /// `args[0]` the parent's space.
     Fork,
-    /// A process was created that shares its parent's space (`vfork`, `CLONE_VM` without `CLONE_THREAD`).
+    /// A process was created that shares its parent's space (`vfork`, `CLONE_VM` without
+    /// `CLONE_THREAD`).
     Share,
-    /// A process ended: `result` is its wait status as `waitpid` gives it. The space goes with its last user.
+    /// A process ended: `result` is its wait status as `waitpid` gives it. The space goes with its
+    /// last user.
     Exit,
-    /// Areas were found changed though no call explains it and none is needed: a stack grew on a fault, for one. `text` says what.
+    /// Areas were found changed though no call explains it and none is needed: a stack grew on a
+    /// fault, for one. `text` says what.
     Learnt,
-    /// Model and kernel differ and nothing explains it: `text` says how; `areas` is what the kernel says.
+    /// Model and kernel differ and nothing explains it: `text` says how; `areas` is what the kernel
+    /// says.
     Difference,
-    /// The model at a process's end was compared with the whole of `/proc/PID/maps`: `result` 0 means equal to the byte.
+    /// The model at a process's end was compared with the whole of `/proc/PID/maps`: `result` 0
+    /// means equal to the byte.
     Checked,
 }
 
@@ -61,7 +69,9 @@ pub struct Event {
     pub window: Option<(u64, u64)>,
     /// The areas that meet `window` once the event is over, whole (they may stick out), ascending.
     pub areas: Vec<AreaRecord>,
-    /// A path, or what a difference is about; of a call that the engine in charge refused of its own, [why](crate::Cause::word); of one whose effect is not known, [`UNSURE`]; empty otherwise.
+    /// A path, or what a difference is about; of a call that the engine in charge refused of its
+    /// own, [why](crate::Cause::word); of one whose effect is not known, [`UNSURE`]; empty
+    /// otherwise.
     pub text: String,
 }
 
@@ -94,7 +104,8 @@ pub enum StepKind {
     Moved,
 }
 
-/// An area as a trace keeps it: a line of `/proc/PID/maps`, and why it is not one with the area before it.
+/// An area as a trace keeps it: a line of `/proc/PID/maps`, and why it is not one with the area
+/// before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AreaRecord {
     /// First address.
@@ -111,7 +122,8 @@ pub struct AreaRecord {
     pub inode: u64,
     /// The name as the maps line shows it (`/usr/lib/x.so`, `[heap]`, or nothing).
     pub name: String,
-    /// Why this area is not one with the area that ends where it starts: names of `samara_mm::Reason`s joined by `+`;
-    /// empty where no area touches it, or where nothing keeps the two apart.
+    /// Why this area is not one with the area that ends where it starts: names of
+    /// `samara_mm::Reason`s joined by `+`; empty where no area touches it, or where nothing
+    /// keeps the two apart.
     pub apart: String,
 }

@@ -1,4 +1,5 @@
-//! From what was found to events: numbers them, counts, and hands them to the sink. Knows no ptrace and no model.
+//! From what was found to events: numbers them, counts, and hands them to the sink. Knows no ptrace
+//! and no model.
 //!
 //! - **JOURNAL-1** `seq` counts from 0 without a hole, in the order of `write`.
 //! - **JOURNAL-2** after the sink's first error it is not called again; counting goes on.
@@ -154,7 +155,8 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// A program runs otherwise than without a recorder, or is recorded otherwise. Told once for all of them.
+    /// A program runs otherwise than without a recorder, or is recorded otherwise. Told once for
+    /// all of them.
     pub(crate) fn lacks(&mut self, lack: Lack, program: String) {
         let (count, names) = self.shared.entry(lack).or_default();
         *count += 1;

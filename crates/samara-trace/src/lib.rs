@@ -1,7 +1,7 @@
 //! Recording what programs on x86-64 Linux do to their address spaces.
 //!
-//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`]. [`mod@file`] has a sink that writes a trace
-//! file, and what reads such a file again:
+//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`].
+//! [`mod@file`] has a sink that writes a trace file, and what reads such a file again:
 //!
 //! ```no_run
 //! use samara_trace::file::{FileSink, Header, Replay, TraceReader};
@@ -46,19 +46,23 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
 ///
-/// The program's standard streams, signals, job control and exit status are its own: see [`Outcome::status`]. Recording
-/// lasts until the last process that came of it has ended. While it lasts, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and SIGTTOU are
-/// ignored in the calling process (the terminal sends them to the program too), and SIGTERM, SIGHUP and SIGCONT are passed on to
-/// the program; their former dispositions come back. Where the calling process is a shell's job and the program stops, it stops
-/// too. Call it from one thread at a time; children that other threads made are left alone, and those of the calling thread
-/// are reaped and not waited for.
+/// The program's standard streams, signals, job control and exit status are its own: see
+/// [`Outcome::status`]. Recording lasts until the last process that came of it has ended. While it
+/// lasts, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and SIGTTOU are ignored in the calling process (the
+/// terminal sends them to the program too), and SIGTERM, SIGHUP and SIGCONT are passed on to
+/// the program; their former dispositions come back. Where the calling process is a shell's job and
+/// the program stops, it stops too. Call it from one thread at a time; children that other threads
+/// made are left alone, and those of the calling thread are reaped and not waited for.
 ///
-/// What a traced program may notice: nobody else can trace it or its children (a debugger in it is refused); set-user-ID programs
-/// and those with file capabilities run without their privileges unless the recorder is root (notes say so). While a single
-/// task, or threads that wait for one another's calls, do little but make calls in quick succession, they and the calling thread are bound to
-/// one processor, which saves waking the other one at every stop; the binding ends before the program could ask for it, and when it pauses.
+/// What a traced program may notice: nobody else can trace it or its children (a debugger in it is
+/// refused); set-user-ID programs and those with file capabilities run without their privileges
+/// unless the recorder is root (notes say so). While a single task, or threads that wait for one
+/// another's calls, do little but make calls in quick succession, they and the calling thread are
+/// bound to one processor, which saves waking the other one at every stop; the binding ends before
+/// the program could ask for it, and when it pauses.
 ///
-/// If the recorder is killed, the program is killed with it: its filtered calls could not be answered any more.
+/// If the recorder is killed, the program is killed with it: its filtered calls could not be
+/// answered any more.
 ///
 /// # Errors
 /// See [`RecordError`]: except for errors of waiting, the program has not run.

@@ -1,4 +1,5 @@
-//! Files that lie: no panic, no memory beyond the limits, whole batches before the damage, one error with its offset.
+//! Files that lie: no panic, no memory beyond the limits, whole batches before the damage, one
+//! error with its offset.
 
 mod file_samples;
 
@@ -56,7 +57,8 @@ fn a_changed_byte_is_noticed_and_costs_its_batch() {
     assert!(unnoticed < 300);
 }
 
-/// The same with right checksums: nothing but limits and plausibility stands between the bytes and us.
+/// The same with right checksums: nothing but limits and plausibility stands between the bytes and
+/// us.
 #[test]
 fn any_byte_forged_does_no_harm() {
     let bytes = file(3, 4);
@@ -111,7 +113,8 @@ fn find(bytes: &[u8], index: usize, value: i64) -> Vec<usize> {
     (start..start + meta - 8).filter(|at| bytes[*at..at + 8] == value.to_le_bytes()).collect()
 }
 
-/// Every 64-bit number in a batch's description and every claimed size in its body, replaced by large and odd ones.
+/// Every 64-bit number in a batch's description and every claimed size in its body, replaced by
+/// large and odd ones.
 #[test]
 fn claims_are_not_believed() {
     let bytes = file(1, 4);
@@ -147,7 +150,8 @@ fn a_length_beyond_the_limit_is_named() {
     assert!(matches!(error.unwrap().fault, Fault::TooLarge("bytes of a batch", size, _) if size == 1 << 40));
 }
 
-/// A buffer of a batch that claims to have 1 TiB once decompressed, and one that has more than it claims.
+/// A buffer of a batch that claims to have 1 TiB once decompressed, and one that has more than it
+/// claims.
 #[test]
 fn a_decompressed_size_is_not_believed() {
     let bytes = file(1, 200);

@@ -53,7 +53,8 @@ fn a_recording_of_nothing_changes_nothing() {
     assert!(written.error.is_none() && read(&std::fs::read(&old).unwrap()).1.is_none(), "an empty trace");
 }
 
-/// A recorder that is killed does not run `finish` or `drop`: what it gave the sink some time before is in the file.
+/// A recorder that is killed does not run `finish` or `drop`: what it gave the sink some time
+/// before is in the file.
 #[test]
 fn events_reach_the_file_without_finish() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,8 +94,8 @@ fn a_full_device_is_refused_at_once() {
     assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
 }
 
-/// After a write error the file ends at its last whole batch, and the events that still come are summed up; here, events
-/// that do not follow.
+/// After a write error the file ends at its last whole batch, and the events that still come are
+/// summed up; here, events that do not follow.
 #[test]
 fn a_failure_ends_the_file_and_not_the_sums() {
     let dir = tempfile::tempdir().unwrap();

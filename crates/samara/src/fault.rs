@@ -1,4 +1,5 @@
-//! Fault points: places at which the crate's own tests make a store or a reader wait. Without the feature `testing` there are none.
+//! Fault points: places at which the crate's own tests make a store or a reader wait. Without the
+//! feature `testing` there are none.
 
 /// A step of a store, or of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,8 +48,9 @@ mod on {
 
     static REFUSES: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-    /// From now on, in the whole process, mending asks `refuses` before it copies a shared neighbour,
-    /// and leaves the node thin where the answer is `true`, as it does where memory runs out.
+    /// From now on, in the whole process, mending asks `refuses` before it copies a shared
+    /// neighbour, and leaves the node thin where the answer is `true`, as it does where memory
+    /// runs out.
     pub fn set_refusal(refuses: fn() -> bool) {
         // Release: pairs with the Acquire in `refused`.
         REFUSES.store(refuses as *mut (), Ordering::Release);

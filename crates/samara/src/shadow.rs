@@ -1,25 +1,31 @@
-//! The atomics of `--cfg loom`, under which the models (`samara-models`) run this crate's own files.
+//! The atomics of `--cfg loom`, under which the models (`samara-models`) run this crate's own
+//! files.
 //!
-//! A node's atomics lie in its raw memory and are reached by pointer casts, so they must be one word long. Loom's are not. So
-//! each atomic here is the plain word, and its operations go to a loom atomic that a table keeps for the word's address. What
-//! is stored there is stored to the plain word too, so that plain reads by an owner agree with it.
+//! A node's atomics lie in its raw memory and are reached by pointer casts, so they must be one
+//! word long. Loom's are not. So each atomic here is the plain word, and its operations go to a
+//! loom atomic that a table keeps for the word's address. What is stored there is stored to the
+//! plain word too, so that plain reads by an owner agree with it.
 //!
-//! The table also watches nodes' memory. Each node has a loom cell, read where the crate reads the node and written where it
-//! makes, changes or frees it. So loom fails a model in which a node is read without an order after its making, or freed
-//! without an order after its last read. The table itself fails one that reads a freed node, takes a leaf for an inner node or
-//! the other way about, changes the length of a marked node, or makes a node that is in use.
+//! The table also watches nodes' memory. Each node has a loom cell, read where the crate reads the
+//! node and written where it makes, changes or frees it. So loom fails a model in which a node is
+//! read without an order after its making, or freed without an order after its last read. The table
+//! itself fails one that reads a freed node, takes a leaf for an inner node or the other way about,
+//! changes the length of a marked node, or makes a node that is in use.
 //!
-//! - **SHADOW-1** The words of a node are loom's while its count has the mark (`PUBLISHED`), for only then other threads come to
-//!   it. Before, they are plain, and cost the model no steps.
-//! - **SHADOW-2** Nothing is given back to the allocator before the end of a run: no address is used twice, but for nodes that the
-//!   crate uses again itself.
-//! - **SHADOW-3** All loom atomics of a run are made before its threads start, holding 0. A word's loom atomic holds how far the
-//!   word has come from its value at the first access. So the first value is one that every thread may find.
-//! - **SHADOW-4** Words of one byte are locks and flags. A store to one is made as a swap: loom would let a thread that waits find
-//!   what it swapped in itself, for ever, behind the store of who let go.
+//! - **SHADOW-1** The words of a node are loom's while its count has the mark (`PUBLISHED`), for
+//!   only then other threads come to it. Before, they are plain, and cost the model no steps.
+//! - **SHADOW-2** Nothing is given back to the allocator before the end of a run: no address is
+//!   used twice, but for nodes that the crate uses again itself.
+//! - **SHADOW-3** All loom atomics of a run are made before its threads start, holding 0. A word's
+//!   loom atomic holds how far the word has come from its value at the first access. So the first
+//!   value is one that every thread may find.
+//! - **SHADOW-4** Words of one byte are locks and flags. A store to one is made as a swap: loom
+//!   would let a thread that waits find what it swapped in itself, for ever, behind the store of
+//!   who let go.
 //!
-//! What it does not know: plain fields outside nodes (the writer's, a seat's), and reads of a node's keys and values that do
-//! not come by way of its length or a search. SHADOW-3 hides whether a word outside nodes is made before others can find it.
+//! What it does not know: plain fields outside nodes (the writer's, a seat's), and reads of a
+//! node's keys and values that do not come by way of its length or a search. SHADOW-3 hides whether
+//! a word outside nodes is made before others can find it.
 //!
 //! Unless a model says that its threads run ([`model::threads`]), every word is plain.
 
@@ -90,7 +96,8 @@ std::thread_local! {
 }
 
 impl Table {
-    /// Whether there is nothing to be noted. A run that fails is over: what its threads have is dropped outside of loom.
+    /// Whether there is nothing to be noted. A run that fails is over: what its threads have is
+    /// dropped outside of loom.
     fn is_off(&self) -> bool {
         self.phase == Phase::Off || std::thread::panicking()
     }
@@ -410,7 +417,8 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
         }
         table.phase != Phase::Off
     });
-    // SAFETY: the caller's promise: nobody uses the memory any more. What is kept is garbage for who looks at it nevertheless.
+    // SAFETY: the caller's promise: nobody uses the memory any more. What is kept is garbage for who
+    // looks at it nevertheless.
     unsafe {
         if kept == Ok(true) { ptr::write_bytes(at, 0xa5, layout.size()) } else { alloc::alloc::dealloc(at, layout) }
     }
@@ -432,7 +440,8 @@ fn touch(body: Option<Rc<body::UnsafeCell<()>>>, access: Access) {
     }
 }
 
-/// The node at `at`, of so many bytes, whose count stands at `refs`, has been made: nobody but the caller sees it yet.
+/// The node at `at`, of so many bytes, whose count stands at `refs`, has been made: nobody but the
+/// caller sees it yet.
 #[track_caller]
 pub(crate) fn made(at: Raw, bytes: usize, refs: usize, inner: bool) {
     let start = at.as_ptr().expose_provenance();
@@ -496,7 +505,8 @@ pub(crate) fn freed(at: Raw, bytes: usize) {
     touch(body.ok().flatten(), Access::Write);
 }
 
-/// So many words from `at` on, which others store to as atomics, are read plainly: no store to them may be under way.
+/// So many words from `at` on, which others store to as atomics, are read plainly: no store to them
+/// may be under way.
 #[track_caller]
 pub(crate) fn words_read<T>(at: *const T, n: usize) {
     let words: Vec<Rc<Word>> = TABLE.with_borrow(|table| {

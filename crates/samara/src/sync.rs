@@ -1,7 +1,8 @@
-//! The only door to atomics, locks and shared cells: everything else in the crate imports them from here.
+//! The only door to atomics, locks and shared cells: everything else in the crate imports them from
+//! here.
 //!
-//! With `--cfg loom` the atomics are those of `shadow`, and nodes' memory is watched there, so that the models run the
-//! crate's own files. Without it nothing of that is built.
+//! With `--cfg loom` the atomics are those of `shadow`, and nodes' memory is watched there, so that
+//! the models run the crate's own files. Without it nothing of that is built.
 
 #[cfg(feature = "shared")]
 pub(crate) use core::cell::{Cell, UnsafeCell};
@@ -25,7 +26,8 @@ pub(crate) use alloc::alloc::dealloc;
 #[cfg(feature = "shared")]
 pub(crate) use here::{here, is_here};
 
-/// Which thread runs, as a word that is not 0: who takes something leaves it there, to be known if it comes again.
+/// Which thread runs, as a word that is not 0: who takes something leaves it there, to be known if
+/// it comes again.
 #[cfg(all(feature = "shared", feature = "std", not(loom)))]
 mod here {
     std::thread_local! {
@@ -46,7 +48,8 @@ mod here {
     }
 }
 
-/// Without `std` threads cannot be told apart: there is one word for all, and it is nobody's. Nor can loom's, which run in one.
+/// Without `std` threads cannot be told apart: there is one word for all, and it is nobody's. Nor
+/// can loom's, which run in one.
 #[cfg(all(feature = "shared", any(not(feature = "std"), loom)))]
 mod here {
     #[inline]
@@ -60,8 +63,8 @@ mod here {
     }
 }
 
-/// Overwrites the memory of a node that is given back, in the crate's own tests: a look at it afterwards is then seen, whatever the allocator leaves
-/// there. Elsewhere nothing.
+/// Overwrites the memory of a node that is given back, in the crate's own tests: a look at it
+/// afterwards is then seen, whatever the allocator leaves there. Elsewhere nothing.
 ///
 /// # Safety
 /// `at` is memory of so many bytes, a multiple of 8 and aligned to it, that nobody uses any more.
@@ -82,7 +85,8 @@ pub(crate) mod plain {
     pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8};
 }
 
-/// One turn of waiting for another thread: short at first, then, where there is an operating system, others are let run.
+/// One turn of waiting for another thread: short at first, then, where there is an operating
+/// system, others are let run.
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(1);

@@ -21,7 +21,8 @@ fn node_sizes_are_pinned() {
     assert_eq!((leaf::<u64, u64, Tiny>(), Inner::<u64, Tiny>::SLOTS), ((128, 5, 4), 3));
 }
 
-/// A store that has reserved room for one node can note that one, and a root for each level, without memory.
+/// A store that has reserved room for one node can note that one, and a root for each level,
+/// without memory.
 #[cfg(feature = "shared")]
 #[test]
 fn a_log_has_room_for_roots() {
@@ -37,7 +38,8 @@ fn a_log_has_room_for_roots() {
     }
 }
 
-/// Every rank in every fill of a node, with keys at both ends of the number line, against the definition.
+/// Every rank in every fill of a node, with keys at both ends of the number line, against the
+/// definition.
 fn ranks<F: Search>(search: F) {
     let _ = search;
     let all: &[usize] = if cfg!(miri) { &[3, 5, 7] } else { &[3, 5, 7, 13, 15, 16, 20, 29, 31, 63] };

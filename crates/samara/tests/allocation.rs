@@ -1,5 +1,5 @@
-//! Memory that runs out: at every allocation of every operation the map says so and is as it was; after `reserve` no
-//! store asks for memory.
+//! Memory that runs out: at every allocation of every operation the map says so and is as it was;
+//! after `reserve` no store asks for memory.
 
 use samara::testing::Tiny;
 use samara::{AllocError, BoundError, BuildError, Normal, RangeMap, Revision, Shape, Span, StoreError};
@@ -31,7 +31,8 @@ fn filled<S: Shape>(count: u64) -> Map<S> {
     map
 }
 
-/// The map as `op` should leave it, by a run with memory to spare; `None` where the operation has no fallible form.
+/// The map as `op` should leave it, by a run with memory to spare; `None` where the operation has
+/// no fallible form.
 fn apply<S: Shape>(map: &mut Map<S>, op: &Op<u64>) -> Option<Result<(), StoreError>> {
     Some(match op {
         Op::Insert(span) => map.insert(*span, 77),
@@ -146,8 +147,8 @@ fn reserved_stores_do_not_allocate<S: Shape>() {
     assert!(done > if cfg!(miri) { 4 } else { 3000 });
 }
 
-/// After `reserve_within(window, n)` the next n stores there do without an allocation, also where the map shares its nodes; and the reservation
-/// copies what lies on the way there, not the map.
+/// After `reserve_within(window, n)` the next n stores there do without an allocation, also where
+/// the map shares its nodes; and the reservation copies what lies on the way there, not the map.
 fn reserved_stores_within_a_window<S: Shape>() {
     let (mut few, mut many) = (0, 0);
     for round in 0..if cfg!(miri) { 3 } else { 200 } {
@@ -203,7 +204,8 @@ fn reserved_splits_do_not_allocate<S: Shape>() {
     }
 }
 
-/// And the worst of the worst: every node is full, and each store splits a leaf, near one another or far apart.
+/// And the worst of the worst: every node is full, and each store splits a leaf, near one another
+/// or far apart.
 fn reserved_splits_of_full_nodes<S: Shape>() {
     let mut most = 0;
     let sizes: &[u64] =
@@ -252,7 +254,8 @@ fn reserve_fails_whole<S: Shape>() {
     map.check().unwrap();
 }
 
-/// Revisions of maps whose last leaf is full, or shared: of what becomes of the last entry, bounds for which its leaf has no words need memory, and of shared nodes all.
+/// Revisions of maps whose last leaf is full, or shared: of what becomes of the last entry, bounds
+/// for which its leaf has no words need memory, and of shared nodes all.
 fn revisions_fail_whole<S: Shape>() {
     let mut failures = [0; 2];
     let counts = (20..50).step_by(if cfg!(miri) { 9 } else { 1 });

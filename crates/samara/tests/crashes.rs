@@ -1,7 +1,8 @@
-//! Values that panic in clone or drop, and observers and iterators that panic, at every place where they can.
+//! Values that panic in clone or drop, and observers and iterators that panic, at every place where
+//! they can.
 //!
-//! After each panic the map passes `check()`; no value is dropped twice, and none is lost. A panic in a clone or in an
-//! observer leaves the map as it was.
+//! After each panic the map passes `check()`; no value is dropped twice, and none is lost. A panic
+//! in a clone or in an observer leaves the map as it was.
 
 #[path = "support/panics.rs"]
 mod panics;
@@ -226,7 +227,8 @@ crashes! {
     tiny: Tiny;
 }
 
-/// Items that do not fit end a build: what was built is dropped, also where one of the drops panics.
+/// Items that do not fit end a build: what was built is dropped, also where one of the drops
+/// panics.
 #[test]
 fn an_unfinished_build_drops_everything() {
     use std::rc::Rc;

@@ -1,4 +1,5 @@
-//! Loops that edit while they walk: where the cursor stands after each edit, and that every entry is met once.
+//! Loops that edit while they walk: where the cursor stands after each edit, and that every entry
+//! is met once.
 
 use samara::testing::TinyMap;
 use samara::{RangeMap, Span};

@@ -1,4 +1,5 @@
-//! A shared cursor's steps show what is there when they are asked for, and not what the leaf held when the cursor came to it.
+//! A shared cursor's steps show what is there when they are asked for, and not what the leaf held
+//! when the cursor came to it.
 
 use samara::testing::Tiny;
 use samara::{Membarrier, Normal, Shape, SharedRangeMap, Span};

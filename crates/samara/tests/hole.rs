@@ -1,5 +1,6 @@
-//! What a store finds that comes right after a removal: in the whole of the hole, in parts of it, beyond it, and after everything that
-//! could have come between. The validator knows of the hole (REFILL-1, REFILL-2), and of every gap word (TREE-3).
+//! What a store finds that comes right after a removal: in the whole of the hole, in parts of it,
+//! beyond it, and after everything that could have come between. The validator knows of the hole
+//! (REFILL-1, REFILL-2), and of every gap word (TREE-3).
 use samara::testing::Tiny;
 use samara::{BoundError, Normal, RangeMap, Revision, Shape, Span};
 use samara_testkit::Naive;
@@ -20,7 +21,8 @@ struct Both {
 }
 
 impl Both {
-    /// Entries and gaps of few widths, so that many gaps are the widest of their leaf, and across a border of packed leaves.
+    /// Entries and gaps of few widths, so that many gaps are the widest of their leaf, and across a
+    /// border of packed leaves.
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let (mut map, mut naive, mut at) = (RangeMap::new(), Naive::default(), (1u64 << 32) - 3 * N / 2);
@@ -181,7 +183,8 @@ impl Both {
         self.naive.entries.iter().position(|(span, _)| *span == entry).unwrap()
     }
 
-    /// Where an entry is, and other bounds for it: wider on both sides, narrower, or elsewhere between its neighbours.
+    /// Where an entry is, and other bounds for it: wider on both sides, narrower, or elsewhere
+    /// between its neighbours.
     fn bounds(&mut self, entry: Span<u64>) -> (usize, Span<u64>) {
         let i = self.position(entry);
         let low = i.checked_sub(1).map_or(entry.first - 5, |i| self.naive.entries[i].0.last + 1);
@@ -190,7 +193,8 @@ impl Both {
         (i, Span::new(first.min(last), first.max(last)))
     }
 
-    /// Asks for this revision, by a key of the entry or one of the gap before it; what is shown is this entry and the next one.
+    /// Asks for this revision, by a key of the entry or one of the gap before it; what is shown is
+    /// this entry and the next one.
     fn revise(&mut self, i: usize, what: Revision) {
         let (entry, next) = (self.naive.entries[i], self.naive.entries.get(i + 1).copied());
         let low = i.checked_sub(1).map_or(entry.0.first - 3, |i| self.naive.entries[i].0.last + 1);
@@ -315,7 +319,8 @@ fn a_hole_across_a_border_of_leaves() {
     }
 }
 
-/// The same in trees of up to seven levels, near one place for a while, so that gap words are raised on many levels and found again.
+/// The same in trees of up to seven levels, near one place for a while, so that gap words are
+/// raised on many levels and found again.
 fn tall<S: Shape>(seed: u64, n: u64) -> usize {
     let mut rng = fastrand::Rng::with_seed(seed);
     let mut naive: BTreeMap<u64, (u64, u64)> = BTreeMap::new();

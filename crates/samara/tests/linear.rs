@@ -1,10 +1,12 @@
-//! Histories of gets and stores by several threads, recorded with the moments at which each began and ended, and checked: there must be an
-//! order of all of them, each at one moment between its beginning and its end, in which a plain list of ranges gives the same answers.
+//! Histories of gets and stores by several threads, recorded with the moments at which each began
+//! and ended, and checked: there must be an order of all of them, each at one moment between its
+//! beginning and its end, in which a plain list of ranges gives the same answers.
 //!
-//! One thread stores at a time, so the stores' order is known, and they are numbered; a value is the number of its store, so an answer says
-//! which store's it is. An answer is right from the moment of that store to that of the next one that changes anything at its key. So an
-//! order is found from the earliest moment on: each get as soon as it can be, not before those that ended before it began. If that is too
-//! late for one of them, there is none.
+//! One thread stores at a time, so the stores' order is known, and they are numbered; a value is
+//! the number of its store, so an answer says which store's it is. An answer is right from the
+//! moment of that store to that of the next one that changes anything at its key. So an
+//! order is found from the earliest moment on: each get as soon as it can be, not before those that
+//! ended before it began. If that is too late for one of them, there is none.
 
 use samara::testing::{Point, Tiny, set_hook};
 use samara::{Epoch, Membarrier, Reclaim, Shape, SharedRangeMap, Span};
@@ -75,11 +77,13 @@ fn answers(stores: &[Store], key: u64) -> Vec<(usize, Answer)> {
 fn check(stores: &[Store], gets: &mut [Get]) -> Result<(), String> {
     let mut by_key: std::collections::BTreeMap<u64, Vec<(usize, Answer)>> = Default::default();
     gets.sort_by_key(|get| get.at.1);
-    // By their ends: the gets that ended so far, and the latest moment (a number of stores made) of those.
+    // By their ends: the gets that ended so far, and the latest moment (a number of stores made) of
+    // those.
     let mut ended: Vec<(u64, usize)> = Vec::new();
     for get in gets {
         let answers = by_key.entry(get.key).or_insert_with(|| answers(stores, get.key));
-        // Stores that had ended when it began must have been made; those that had not begun when it ended cannot have been.
+        // Stores that had ended when it began must have been made; those that had not begun when it ended
+        // cannot have been.
         let least = stores.partition_point(|store| store.at.1 < get.at.0);
         let most = stores.partition_point(|store| store.at.0 < get.at.1);
         let before = ended.partition_point(|(end, _)| *end < get.at.0);

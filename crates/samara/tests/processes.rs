@@ -11,8 +11,8 @@ static ONE: Mutex<()> = Mutex::new(());
 
 /// Runs `act` in a child, whose only thread it is; whether it came to its end.
 fn child(act: impl FnOnce()) -> bool {
-    // SAFETY: the child does `act`, which allocates little (the system's allocator allows that) and takes no lock of std's that another thread
-    // may hold, and ends without unwinding beyond.
+    // SAFETY: the child does `act`, which allocates little (the system's allocator allows that) and
+    // takes no lock of std's that another thread may hold, and ends without unwinding beyond.
     match unsafe { libc::fork() } {
         0 => {
             let done = catch_unwind(AssertUnwindSafe(act));
@@ -110,7 +110,8 @@ fn refuse_membarrier() -> bool {
     }
 }
 
-/// A filter that comes after the call was granted: what its thread takes out stays, `is_expedited` says so, and another thread frees it.
+/// A filter that comes after the call was granted: what its thread takes out stays, `is_expedited`
+/// says so, and another thread frees it.
 #[test]
 fn membarrier_is_refused_later() {
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! Random scripts against the oracle.
 //!
-//! Each set of nodes, value and key takes seconds to compile, so there are eight, chosen so that every key type, every
-//! kind of value and both shapes of nodes are met, and the pairs whose code differs most. Universes cost nothing:
+//! Each set of nodes, value and key takes seconds to compile, so there are eight, chosen so that
+//! every key type, every kind of value and both shapes of nodes are met, and the pairs whose code
+//! differs most. Universes cost nothing:
 //!
 //! | nodes  | value                        | key               | what it stands for                                       |
 //! |--------|------------------------------|-------------------|----------------------------------------------------------|
@@ -14,12 +15,14 @@
 //! | tiny   | `Tracked`                    | `usize`           | tall trees, values that are dropped, each counted        |
 //! | tiny   | `()`                         | `u32`             | tall trees of leaves that are never packed, no value     |
 //!
-//! Other pairs are met by the fuzz target. Leaves of `u64` keys that are wide come of themselves, in the universes that
-//! have both ends or a border of packed leaves. The search path in force is the processor's best; `portable_search` does
-//! all of the tests with 64-bit keys over again, in a process of its own, with the other one.
+//! Other pairs are met by the fuzz target. Leaves of `u64` keys that are wide come of themselves,
+//! in the universes that have both ends or a border of packed leaves. The search path in force is
+//! the processor's best; `portable_search` does all of the tests with 64-bit keys over again, in a
+//! process of its own, with the other one.
 //!
-//! Each test prints its first seed and how many operations it did. `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets how
-//! many operations each test does, `SAMARA_SEARCH=portable` (or `avx512`) which search it uses.
+//! Each test prints its first seed and how many operations it did. `SAMARA_SEED=N` repeats a run,
+//! `SAMARA_OPS=N` sets how many operations each test does, `SAMARA_SEARCH=portable` (or `avx512`)
+//! which search it uses.
 
 use std::process::Command;
 
@@ -96,8 +99,8 @@ properties! {
     tiny_u32_both: Tiny, (), u32, Universe::Both(100), 200_000, 2_000;
 }
 
-/// The search path that this processor would not choose: the tests with 64-bit keys once more, in a process of their own,
-/// for the choice holds for a whole process.
+/// The search path that this processor would not choose: the tests with 64-bit keys once more, in a
+/// process of their own, for the choice holds for a whole process.
 #[test]
 fn portable_search() {
     if cfg!(miri) || cfg!(not(target_arch = "x86_64")) {

@@ -1,5 +1,6 @@
-//! Foreign code and stores: what other crates' and values' destructors may do, and what a thread that would wait for itself is told. And
-//! writers that keep one another waiting each come to their turn.
+//! Foreign code and stores: what other crates' and values' destructors may do, and what a thread
+//! that would wait for itself is told. And writers that keep one another waiting each come to their
+//! turn.
 
 use samara::testing::Small;
 use samara::{AllocError, Epoch, Membarrier, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, StoreError};

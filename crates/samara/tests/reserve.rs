@@ -1,5 +1,5 @@
-//! A reservation holds, whatever the stores are: ends that fill up and are cleared again, splits and clears by turns.
-//! And what needs no memory does not fail for want of it.
+//! A reservation holds, whatever the stores are: ends that fill up and are cleared again, splits
+//! and clears by turns. And what needs no memory does not fail for want of it.
 
 #[path = "support/alloc.rs"]
 mod alloc;

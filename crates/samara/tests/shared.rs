@@ -1,6 +1,8 @@
-//! Random scripts on a shared map, against the oracle: every operation, beside guards that are held, snapshots and updates.
+//! Random scripts on a shared map, against the oracle: every operation, beside guards that are
+//! held, snapshots and updates.
 //!
-//! Each set of nodes, value, key and reclaimer takes seconds to compile, so there are few, chosen so that each of them is met:
+//! Each set of nodes, value, key and reclaimer takes seconds to compile, so there are few, chosen
+//! so that each of them is met:
 //!
 //! | nodes  | value       | key     | reclaimer             | what it stands for                               |
 //! |--------|-------------|---------|-----------------------|--------------------------------------------------|
@@ -12,7 +14,8 @@
 //!
 //! Other sets are met by the fuzz target.
 //!
-//! Those that `fill` share no nodes. In those that `thin`, nodes that share stay thin now and then; in all others none does, which `check()` sees to.
+//! Those that `fill` share no nodes. In those that `thin`, nodes that share stay thin now and then;
+//! in all others none does, which `check()` sees to.
 //!
 //! `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets how many operations each test does.
 
@@ -29,7 +32,8 @@ fn quiescent() -> Quiescent {
     unsafe { Quiescent::new() }
 }
 
-/// Whether guards are held over stores, whether nodes are shared with snapshots, and whether they stay thin then now and then.
+/// Whether guards are held over stores, whether nodes are shared with snapshots, and whether they
+/// stay thin then now and then.
 const BOTH: (bool, bool, bool) = (true, true, false);
 const THIN: (bool, bool, bool) = (true, true, true);
 const FILL: (bool, bool, bool) = (true, false, false);
@@ -57,12 +61,14 @@ fn property<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
         campaign_shared::<V, K, R, S>(Campaign { name, universe, ops, script: script.min(ops), filled }, sharing);
     ledger.assert_clean();
     assert_eq!(stats.ops, ops as u64);
-    // Scripts that displace nothing, find no gap and show nothing that is stored in would prove nothing. Miri's are too short to say.
+    // Scripts that displace nothing, find no gap and show nothing that is stored in would prove
+    // nothing. Miri's are too short to say.
     assert!(cfg!(miri) || stats.displaced > stats.ops / 50 && stats.gaps_found > stats.ops / 200, "{stats:?}");
     assert!(cfg!(miri) || stats.beside > stats.ops / 100 || !holds, "{stats:?}");
 }
 
-/// One test a line: `name: shape, value, key, reclaimer, what is done beside, universe, operations, operations of one script`.
+/// One test a line: `name: shape, value, key, reclaimer, what is done beside, universe, operations,
+/// operations of one script`.
 macro_rules! properties {
     ($($name:ident: $shape:ty, $value:ty, $key:ty, $reclaim:expr, $beside:expr, $universe:expr, $ops:expr, $script:expr;)*) => {$(
         #[test]

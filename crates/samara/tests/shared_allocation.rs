@@ -1,5 +1,5 @@
-//! Memory that runs out beneath a shared map: at every allocation of every store the map says so and is as it was, for readers as well; what is
-//! reserved neither allocates nor fails.
+//! Memory that runs out beneath a shared map: at every allocation of every store the map says so
+//! and is as it was, for readers as well; what is reserved neither allocates nor fails.
 
 use samara::testing::{Small, Tiny};
 use samara::{AllocError, Normal, Quiescent, RangeMap, Shape, SharedRangeMap, Span, StoreError};
@@ -146,7 +146,8 @@ fn what_is_reserved_asks_for_nothing() {
     reserved::<Normal>(if cfg!(miri) { 60 } else { 3_000 }, if cfg!(miri) { 4 } else { 1_000 });
 }
 
-/// A store over many leaves leaves no debt behind, and counts what it owes once, also where it goes its way twice.
+/// A store over many leaves leaves no debt behind, and counts what it owes once, also where it goes
+/// its way twice.
 #[test]
 fn nothing_is_owed() {
     const ENTRIES: u64 = if cfg!(miri) { 300 } else { 40_000 };

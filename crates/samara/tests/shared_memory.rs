@@ -1,5 +1,5 @@
-//! What a shared map keeps: no more than its page says, whatever was done to it, by each reclaimer; and less after it was told to give it
-//! back. All bytes are counted.
+//! What a shared map keeps: no more than its page says, whatever was done to it, by each reclaimer;
+//! and less after it was told to give it back. All bytes are counted.
 
 use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, SharedRangeMap, Span};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -41,7 +41,8 @@ static ALLOCATOR: Counting = Counting;
 const N: u64 = 150_000;
 const KIB: usize = 1024;
 
-/// What the handle, or one `SharedWriter`, keeps for its next stores: 1,024 leaves and inner nodes, and its notes.
+/// What the handle, or one `SharedWriter`, keeps for its next stores: 1,024 leaves and inner nodes,
+/// and its notes.
 const BENCH: usize = 1024 * (512 + 768) + 128 * KIB;
 /// A slab.
 const SLAB: usize = 64 * KIB;
@@ -92,13 +93,15 @@ fn settle<V: Made, R: Reclaim>(map: &Map<V, R>) {
     }
 }
 
-/// What is live is what the page says, with so many `SharedWriter`s; then what is left when it is given back, and when it is packed.
+/// What is live is what the page says, with so many `SharedWriter`s; then what is left when it is
+/// given back, and when it is packed.
 fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, writers: usize) {
     let live = || LIVE.load(Relaxed) - start;
     settle(map);
     let stats = map.write().stats().unwrap();
     let needs = stats.bytes + stats.bytes / 8 + stats.entries * V::bytes();
-    // Each leaf and each inner node of a bulk build may hold the rest of its slab; but no more than was built.
+    // Each leaf and each inner node of a bulk build may hold the rest of its slab; but no more than was
+    // built.
     let slabs = (SLAB * (stats.leaves + stats.inners)).min(N as usize * 24);
     let kept = live();
     println!("{what}: {} entries in {} bytes; {kept} live", stats.entries, stats.bytes);
@@ -153,7 +156,8 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
         bounded(&format!("{name} {how}, snapshots"), &map, start, 0);
         drop(map);
 
-        // A reservation of which nothing is used; a guard that holds much up, and a handle that stores on meanwhile.
+        // A reservation of which nothing is used; a guard that holds much up, and a handle that stores on
+        // meanwhile.
         let map = fresh();
         let before = LIVE.load(Relaxed);
         drop(map.write().reserve(20_000).unwrap());

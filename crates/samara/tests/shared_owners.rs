@@ -1,5 +1,5 @@
-//! Nodes that a shared map, snapshots, other maps and readers own together: snapshots put back, marked while another owner copies, swapped between
-//! maps. What each shows is what it shall.
+//! Nodes that a shared map, snapshots, other maps and readers own together: snapshots put back,
+//! marked while another owner copies, swapped between maps. What each shows is what it shall.
 
 use samara::testing::Tiny;
 use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
@@ -63,7 +63,8 @@ fn set_back_epoch() {
     }
 }
 
-/// A marked map whose unmarked nodes are shared with a snapshot that another thread writes to meanwhile.
+/// A marked map whose unmarked nodes are shared with a snapshot that another thread writes to
+/// meanwhile.
 #[test]
 fn marked_while_another_owner_copies() {
     let rounds = if cfg!(miri) { 2 } else { 4_000 };

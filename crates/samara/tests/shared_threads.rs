@@ -1,7 +1,8 @@
-//! The shared map's promises beside a writer, kept by threads that wait at random in every step of a store and of a reader.
+//! The shared map's promises beside a writer, kept by threads that wait at random in every step of
+//! a store and of a reader.
 //!
-//! An entry's value says what its bounds are, and, where that matters, which store made it: so bounds of one entry with the value of another
-//! are seen.
+//! An entry's value says what its bounds are, and, where that matters, which store made it: so
+//! bounds of one entry with the value of another are seen.
 
 use samara::testing::{Point, Tiny, set_hook};
 use samara::{AllocError, End, Epoch, GapQuery, Membarrier, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
@@ -67,7 +68,8 @@ impl Drop for Told {
     }
 }
 
-/// Of 100 keys each: a block's entry covers its middle always, and grows and shrinks on both sides; every tenth block never changes.
+/// Of 100 keys each: a block's entry covers its middle always, and grows and shrinks on both sides;
+/// every tenth block never changes.
 const BLOCK: u64 = 100;
 const BLOCKS: u64 = if cfg!(miri) { 30 } else { 600 };
 /// A run of free keys that stays, behind block 7 of every ten.
@@ -320,7 +322,8 @@ fn normal_nodes_fenced() {
     run::<_, samara::Normal>(Membarrier::fenced(), &LIVE);
 }
 
-/// Money is moved between entries, never made: every snapshot, and every state that one update leaves, has all of it.
+/// Money is moved between entries, never made: every snapshot, and every state that one update
+/// leaves, has all of it.
 #[test]
 fn an_update_is_one_instant() {
     set_hook(wait);
@@ -358,8 +361,8 @@ fn an_update_is_one_instant() {
     });
 }
 
-/// Between any two entries there are two keys of which one is held at every moment: a gap over both never is, though its lower end may have been,
-/// and its upper end may be now.
+/// Between any two entries there are two keys of which one is held at every moment: a gap over both
+/// never is, though its lower end may have been, and its upper end may be now.
 #[test]
 fn a_gap_is_of_one_moment() {
     set_hook(wait);
@@ -369,7 +372,8 @@ fn a_gap_is_of_one_moment() {
     for i in 0..ENTRIES {
         map.write().insert(Span::new(100 * i + 5, 100 * i + 80), i).unwrap();
     }
-    // Border i: entry i ends at 80 (low) or 100 (high), and entry i + 1 begins at 105 (low) or 125 (high): never low and high.
+    // Border i: entry i ends at 80 (low) or 100 (high), and entry i + 1 begins at 105 (low) or 125
+    // (high): never low and high.
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for seed in 0..2 {

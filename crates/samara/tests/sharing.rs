@@ -1,5 +1,5 @@
-//! Maps that share nodes, where it is easy to forget: edits through cursors and entries, refused and panicking calls, merging and
-//! reservations without memory, thin nodes.
+//! Maps that share nodes, where it is easy to forget: edits through cursors and entries, refused
+//! and panicking calls, merging and reservations without memory, thin nodes.
 use samara::{BoundError, Entry, RangeMap, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -230,7 +230,8 @@ fn f10_refused_bound() {
     assert!(got.is_err() && asked < 100, "{got:?}, {asked} asked");
 }
 
-/// After `unshare` no change within the window asks for memory, and before it fails nothing changes.
+/// After `unshare` no change within the window asks for memory, and before it fails nothing
+/// changes.
 #[test]
 fn unshared_windows_need_no_memory() {
     for n in [1, 20, 60, if cfg!(miri) { 150 } else { 900 }] {
@@ -274,7 +275,8 @@ fn unshared_windows_need_no_memory() {
     }
 }
 
-/// Nor where a window ends with its leaf, or with the last leaf of an inner node: the place of what is removed is then the next leaf's.
+/// Nor where a window ends with its leaf, or with the last leaf of an inner node: the place of what
+/// is removed is then the next leaf's.
 #[test]
 fn windows_at_the_edges_of_nodes_need_no_memory() {
     let n = if cfg!(miri) { 12 } else { 120 };
@@ -320,7 +322,8 @@ fn a_clone_that_panics_in_mending() {
     assert!(panicked > 0);
 }
 
-/// What a reservation sets aside for stores, no mending takes: neither of a window's own leaves nor of leaves elsewhere.
+/// What a reservation sets aside for stores, no mending takes: neither of a window's own leaves nor
+/// of leaves elsewhere.
 #[test]
 fn mending_leaves_what_stores_need() {
     let leaf = 29; // entries, after a build

@@ -1,12 +1,12 @@
-//! The memory of nodes, which come in slabs: all of it is given back, whoever drops the last node and wherever, and a map that lives
-//! long does not need more and more.
+//! The memory of nodes, which come in slabs: all of it is given back, whoever drops the last node
+//! and wherever, and a map that lives long does not need more and more.
 use samara::{RangeMap, Span};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes that have been given out to the test's threads, of what is aligned as nodes are: the test's own needs are not, and the test
-/// runner's thread is another one.
+/// Bytes that have been given out to the test's threads, of what is aligned as nodes are: the
+/// test's own needs are not, and the test runner's thread is another one.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -101,8 +101,9 @@ fn memory_of_nodes() {
     drop(kept);
     assert_eq!(live(), 0);
 
-    // Nodes that live long hold no others, but for those that were made with them: of generations of snapshots the last one is kept,
-    // each having written much in one place and once in another; and reservations come and go.
+    // Nodes that live long hold no others, but for those that were made with them: of generations of
+    // snapshots the last one is kept, each having written much in one place and once in another;
+    // and reservations come and go.
     let mut map = filled(N, 4);
     for round in 0..600 {
         map = map.snapshot();
@@ -128,7 +129,8 @@ fn memory_of_nodes() {
     drop(copy);
     assert_eq!(live(), 0);
 
-    // What falls free is kept for later: a map has what it needed when it was largest, until it is told to shrink.
+    // What falls free is kept for later: a map has what it needed when it was largest, until it is told
+    // to shrink.
     let mut map = filled(N, 3);
     let full = live();
     let mut most = map.stats().unwrap().bytes;

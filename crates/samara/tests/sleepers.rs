@@ -1,5 +1,6 @@
-//! A reader that sleeps in each of its steps while a writer stores, and a writer that sleeps in each of its steps while readers read: neither waits for
-//! the other, and what each sees is as promised.
+//! A reader that sleeps in each of its steps while a writer stores, and a writer that sleeps in
+//! each of its steps while readers read: neither waits for the other, and what each sees is as
+//! promised.
 
 use samara::testing::{Point, Small, set_hook};
 use samara::{GapQuery, Membarrier, Span};
@@ -40,8 +41,9 @@ impl Drop for Wakes {
     }
 }
 
-/// Has a thread `act`, asleep where it comes to `point` once it has passed there `passes` times, and does `meanwhile` as soon as it sleeps, or is done
-/// because it does not come there so often. Says whether it sleeps to `meanwhile`, and returns it.
+/// Has a thread `act`, asleep where it comes to `point` once it has passed there `passes` times,
+/// and does `meanwhile` as soon as it sleeps, or is done because it does not come there so often.
+/// Says whether it sleeps to `meanwhile`, and returns it.
 fn asleep(point: Point, passes: usize, act: impl FnOnce() + Send, meanwhile: impl FnOnce(bool)) -> bool {
     STATE.store(0, Ordering::SeqCst);
     thread::scope(|scope| {
@@ -76,7 +78,8 @@ fn filled() -> Map {
     map
 }
 
-/// All that a reader can do; entries whose numbers are multiples of three are there throughout, and the keys behind every entry are free.
+/// All that a reader can do; entries whose numbers are multiples of three are there throughout, and
+/// the keys behind every entry are free.
 fn look(map: &Map) {
     let guard = map.pin();
     for i in (0..ENTRIES).step_by(3) {
@@ -100,7 +103,8 @@ fn look(map: &Map) {
     assert!(guard.find_gap(&GapQuery::new(3).within(free.first - 40..=free.last)).is_some());
 }
 
-/// Removes and stores what is not there throughout: nodes split, fall thin, are merged and taken out.
+/// Removes and stores what is not there throughout: nodes split, fall thin, are merged and taken
+/// out.
 fn change(map: &Map, round: u64) {
     let mut write = map.write();
     for i in (0..ENTRIES).filter(|i| i % 3 != 0) {
@@ -157,13 +161,15 @@ fn a_gap_is_found_from_the_moment_it_is_there() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let steps = [Point::Chosen, Point::Worked, Point::Raised, Point::Swapped, Point::Lowered];
     for (step, point) in steps.into_iter().enumerate() {
-        // An entry whose leaf takes the removal in itself comes through all steps; others have shorter ways.
+        // An entry whose leaf takes the removal in itself comes through all steps; others have shorter
+        // ways.
         let through = (0..5).filter(|i| removal(ENTRIES / 2 + i, point, step >= 3)).count();
         assert!(through > 0, "nobody came to {point:?}");
     }
 }
 
-/// Removes an entry, sleeps at `point`, and looks whether it is `gone` then: whether `point` was on the way.
+/// Removes an entry, sleeps at `point`, and looks whether it is `gone` then: whether `point` was on
+/// the way.
 fn removal(i: u64, point: Point, gone: bool) -> bool {
     let map = Map::default();
     for i in 0..ENTRIES {
@@ -181,8 +187,8 @@ fn removal(i: u64, point: Point, gone: bool) -> bool {
     })
 }
 
-/// A walk whose window lies behind the last entry, or before the first one, shows what meets the window and nothing else,
-/// whatever is stored on the way there while it looks.
+/// A walk whose window lies behind the last entry, or before the first one, shows what meets the
+/// window and nothing else, whatever is stored on the way there while it looks.
 #[test]
 fn a_walk_shows_what_meets_its_window() {
     set_hook(hook);
@@ -208,8 +214,9 @@ fn a_walk_shows_what_meets_its_window() {
     assert!(slept > 3, "only {slept} sleeps");
 }
 
-/// A border between two entries moves while a reader sleeps on its way there: of the two keys between them one is held at every moment, so no gap
-/// is over both, though its lower end was where the reader came from and its upper end is where it comes to.
+/// A border between two entries moves while a reader sleeps on its way there: of the two keys
+/// between them one is held at every moment, so no gap is over both, though its lower end was where
+/// the reader came from and its upper end is where it comes to.
 #[test]
 fn a_gap_has_both_ends_at_one_moment() {
     set_hook(hook);

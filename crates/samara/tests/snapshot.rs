@@ -1,4 +1,5 @@
-//! Snapshots: either side is a map of its own, whatever is done to the other, in whatever order they go.
+//! Snapshots: either side is a map of its own, whatever is done to the other, in whatever order
+//! they go.
 #![forbid(unsafe_code)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -338,7 +339,8 @@ impl<S: Shape> Member<S> {
         }
     }
 
-    /// Two out of one, both then edited, and mostly one out of two again: what was split off, if it goes on alone.
+    /// Two out of one, both then edited, and mostly one out of two again: what was split off, if it
+    /// goes on alone.
     fn split(&mut self, step: &mut Step<'_>) -> Option<Self> {
         let key = step.span.first;
         let map = self.map.split_off(key).unwrap();

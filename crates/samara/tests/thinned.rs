@@ -1,9 +1,9 @@
 //! Trees whose nodes have stayed thin, and stores in parts of them.
 //!
-//! Where the copy of a shared neighbour cannot be had, mending leaves a node thin (TREE-5). Then a store that
-//! works in a part of a shared map may merge all that is in the part. These tests draw such trees, of
-//! every height at which a part is less than the whole, and store into them by every way there is;
-//! each answer is a plain map's, which shares nothing.
+//! Where the copy of a shared neighbour cannot be had, mending leaves a node thin (TREE-5). Then a
+//! store that works in a part of a shared map may merge all that is in the part. These tests draw
+//! such trees, of every height at which a part is less than the whole, and store into them by every
+//! way there is; each answer is a plain map's, which shares nothing.
 
 use samara::testing::{Small, Tiny, set_refusal};
 use samara::{Key, Membarrier, Normal, PinHere, RangeMap, Reclaim, Shape, SharedRangeMap, Span, Stats, StoreError};
@@ -252,8 +252,9 @@ fn a_part_keeps_its_height() {
     refuse(0);
 }
 
-/// Maps whose first inner nodes have one child now and then: of `n` entries, stored downwards, the first `gone` were taken out beside a snapshot,
-/// and no copy could be had to mend with, nor can it afterwards. And where a store begins that may leave no other child.
+/// Maps whose first inner nodes have one child now and then: of `n` entries, stored downwards, the
+/// first `gone` were taken out beside a snapshot, and no copy could be had to mend with, nor can it
+/// afterwards. And where a store begins that may leave no other child.
 fn with_an_only_child() -> impl Iterator<Item = (RangeMap<u64, u64, Tiny>, u64, u64, u64)> {
     let n = if cfg!(miri) { 20 } else { 60 };
     (1..n).flat_map(move |gone| (gone + 1..n).map(move |from| (gone, from))).map(move |(gone, from)| {
@@ -267,7 +268,8 @@ fn with_an_only_child() -> impl Iterator<Item = (RangeMap<u64, u64, Tiny>, u64, 
     })
 }
 
-/// A root that a snapshot owns too is given up, and not freed, where its only child becomes the root.
+/// A root that a snapshot owns too is given up, and not freed, where its only child becomes the
+/// root.
 #[test]
 fn a_shared_root_is_taken_off() {
     for (mut map, gone, from, n) in with_an_only_child() {
@@ -281,7 +283,8 @@ fn a_shared_root_is_taken_off() {
     refuse(0);
 }
 
-/// The same in a shared map: the snapshot owns what it owned, also once the map has freed all that it may.
+/// The same in a shared map: the snapshot owns what it owned, also once the map has freed all that
+/// it may.
 #[test]
 fn a_root_of_a_shared_map_is_taken_off() {
     for (map, gone, from, n) in with_an_only_child() {
@@ -299,7 +302,8 @@ fn a_root_of_a_shared_map_is_taken_off() {
     refuse(0);
 }
 
-/// Maps that share nodes, thinned at random, stored into at random: none sees what another one does.
+/// Maps that share nodes, thinned at random, stored into at random: none sees what another one
+/// does.
 fn families<S: Shape>() {
     let seed = seed_wanted();
     println!("SAMARA_SEED={seed}");
@@ -367,7 +371,8 @@ fn families_of_real_nodes() {
     families::<Normal>();
 }
 
-/// The bound on nodes after updates and beside snapshots: leaves are a quarter full but for those at the ends.
+/// The bound on nodes after updates and beside snapshots: leaves are a quarter full but for those
+/// at the ends.
 #[test]
 fn what_is_deleted_beside_snapshots_is_compacted() {
     refuse(0);

@@ -1,4 +1,5 @@
-//! Values whose `clone` or `drop` panics within a verb that does several things: it has happened as a whole or not at all, and no value is lost.
+//! Values whose `clone` or `drop` panics within a verb that does several things: it has happened as
+//! a whole or not at all, and no value is lost.
 
 use samara::{Membarrier, RangeMap, SharedRangeMap, Span};
 use std::cell::Cell;
@@ -42,7 +43,8 @@ impl Drop for Value {
     }
 }
 
-/// Entries that touch, in leaves of 29, 29 and 2, of which the first keeps 8: as few as it may have.
+/// Entries that touch, in leaves of 29, 29 and 2, of which the first keeps 8: as few as it may
+/// have.
 fn touching() -> RangeMap<Value> {
     let mut map = RangeMap::new();
     for i in 0..60 {

@@ -1,5 +1,5 @@
-//! Memory that runs out at every allocation of every verb that is built upon stores; and reservations, whose commits end the
-//! program if they allocate.
+//! Memory that runs out at every allocation of every verb that is built upon stores; and
+//! reservations, whose commits end the program if they allocate.
 
 #[path = "support/alloc.rs"]
 mod alloc;
@@ -116,7 +116,8 @@ fn append<S: Shape>() {
     assert!(failures > 4, "only {failures} failures");
 }
 
-/// What a random script commits through reservations neither allocates nor fails, and does what the map's own verbs do.
+/// What a random script commits through reservations neither allocates nor fails, and does what the
+/// map's own verbs do.
 fn reserved<S: Shape>() {
     let (mut done, mut refused) = (0, 0);
     for round in 0..if cfg!(miri) { 3 } else { 60 } {
@@ -174,7 +175,8 @@ fn reserved<S: Shape>() {
     assert!(done > if cfg!(miri) { 5 } else { 900 } && refused > 0, "{done} commits, {refused} refused");
 }
 
-/// A reservation holds whatever the map goes through before it is used: entries that leave, come back, or go elsewhere.
+/// A reservation holds whatever the map goes through before it is used: entries that leave, come
+/// back, or go elsewhere.
 fn a_reservation_outlives_other_verbs<S: Shape>() {
     let stores = if cfg!(miri) { 10 } else { 30 };
     let others: [fn(&mut Map<S>); 6] = [

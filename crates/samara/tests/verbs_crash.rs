@@ -1,7 +1,8 @@
-//! The verbs that are built upon stores, with predicates, clones and drops that panic at every place where they can.
+//! The verbs that are built upon stores, with predicates, clones and drops that panic at every
+//! place where they can.
 //!
-//! After each panic the map passes `check()`, no value is dropped twice and none is lost. A panic before the first change
-//! (in a clone, or in the predicate of a merge) leaves the map as it was.
+//! After each panic the map passes `check()`, no value is dropped twice and none is lost. A panic
+//! before the first change (in a clone, or in the predicate of a merge) leaves the map as it was.
 
 #[path = "support/panics.rs"]
 mod panics;
@@ -119,7 +120,8 @@ fn panics<S: Shape>(in_clone: bool) {
     assert!(panics > least, "only {panics} panics");
 }
 
-/// A predicate that panics: what has not been asked about stays, and so does the one that it panicked at.
+/// A predicate that panics: what has not been asked about stays, and so does the one that it
+/// panicked at.
 fn panics_in_predicate<S: Shape>() {
     for n in (0..ENTRIES.min(100)).step_by(if cfg!(miri) { 7 } else { 1 }) {
         for verb in 0..2 {

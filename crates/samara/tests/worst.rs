@@ -1,8 +1,9 @@
 //! Adversarial sequences stay within the stated complexity: nodes and levels are counted.
 //!
-//! A tree of e entries may have `e / (least fill of a leaf)` leaves, and so on upwards; the bounds below follow from the
-//! invariant TREE-5 (a node that is not at an edge of its level is a quarter full), and sequences that have no excuse for thin nodes
-//! are held to fuller ones. `check()` runs within `stats()`.
+//! A tree of e entries may have `e / (least fill of a leaf)` leaves, and so on upwards; the bounds
+//! below follow from the invariant TREE-5 (a node that is not at an edge of its level is a quarter
+//! full), and sequences that have no excuse for thin nodes are held to fuller ones. `check()` runs
+//! within `stats()`.
 
 use samara::testing::{Tiny, TinyMap};
 use samara::{Normal, RangeMap, Shape, Span, Stats};
@@ -16,7 +17,8 @@ fn stats<S: Shape>(map: &Map<S>) -> Stats {
     map.stats().unwrap_or_else(|violation| panic!("{violation}"))
 }
 
-/// The entries a leaf, the children a node: `fill` of a hundred at least, in the mean; levels accordingly.
+/// The entries a leaf, the children a node: `fill` of a hundred at least, in the mean; levels
+/// accordingly.
 #[track_caller]
 fn at_least<S: Shape>(map: &Map<S>, fill: usize) {
     let s = stats(map);
@@ -60,7 +62,8 @@ fn descending<S: Shape>() {
     at_least(&map, if stats(&map).inner_slots == 3 { 60 } else { 90 });
 }
 
-/// Ascending, then descending from the top of the key space, then both taken down again from the wrong end.
+/// Ascending, then descending from the top of the key space, then both taken down again from the
+/// wrong end.
 fn up_and_down<S: Shape>() {
     let mut map = Map::<S>::default();
     for n in 0..N {
@@ -78,7 +81,8 @@ fn up_and_down<S: Shape>() {
     at_least(&map, 25);
 }
 
-/// The same leaf is split and merged again and again: each turn costs a constant, and leaves nothing behind.
+/// The same leaf is split and merged again and again: each turn costs a constant, and leaves
+/// nothing behind.
 fn split_and_merge<S: Shape>() {
     let full: Map<S> = RangeMap::from_sorted((0..N).map(|n| (Span::new(n * 10, n * 10 + 8), n))).unwrap();
     let before = stats(&full);
@@ -100,7 +104,8 @@ fn split_and_merge<S: Shape>() {
     assert_eq!(map, full);
 }
 
-/// Removals go round the leaves, so that all of them become thin at once; then refills, at every second place.
+/// Removals go round the leaves, so that all of them become thin at once; then refills, at every
+/// second place.
 fn thin_everywhere<S: Shape>() {
     let mut map: Map<S> = RangeMap::from_sorted((0..N).map(|n| (one(n * 4), n))).unwrap();
     let stride = 40;
@@ -121,7 +126,8 @@ fn thin_everywhere<S: Shape>() {
     at_least(&map, 25);
 }
 
-/// One range over all, cut to pieces from the middle of what is largest, and made one again in one store.
+/// One range over all, cut to pieces from the middle of what is largest, and made one again in one
+/// store.
 fn one_over_all<S: Shape>() {
     let mut map = Map::<S>::default();
     map.insert(.., 0).unwrap();
@@ -143,7 +149,8 @@ fn one_over_all<S: Shape>() {
     assert_eq!((s.entries, s.leaves, s.inners, s.levels, s.bytes), (0, 0, 0, 0, 0));
 }
 
-/// Windows cleared and filled by turns at the border between two leaves, and between two nodes above.
+/// Windows cleared and filled by turns at the border between two leaves, and between two nodes
+/// above.
 fn at_a_border<S: Shape>() {
     let mut map: Map<S> = RangeMap::from_sorted((0..N).map(|n| (one(n * 2), n))).unwrap();
     let s = stats(&map);

@@ -1,5 +1,6 @@
-//! Several writers of a shared map at once: each has blocks of keys of its own, among those of the others, and a model of them. What each call
-//! returns and tells must be what the model says, and in the end the map must be all models together.
+//! Several writers of a shared map at once: each has blocks of keys of its own, among those of the
+//! others, and a model of them. What each call returns and tells must be what the model says, and
+//! in the end the map must be all models together.
 
 use samara::testing::{Point, Small, Tiny, set_hook};
 use samara::{
@@ -286,7 +287,8 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// A snapshot that is written to, and so comes to own nodes by itself, while others store: it keeps what it had.
+/// A snapshot that is written to, and so comes to own nodes by itself, while others store: it keeps
+/// what it had.
 #[test]
 fn snapshots_keep_what_they_have() {
     set_hook(wait);

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much each of `threads` threads did, from when the first began until the last was done. `prepare` is called in each, with its
-/// number; the work that it returns is run once all are ready, and says how much that was.
+/// How much each of `threads` threads did, from when the first began until the last was done.
+/// `prepare` is called in each, with its number; the work that it returns is run once all are
+/// ready, and says how much that was.
 pub fn at_once<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) -> W + Sync) -> (Vec<usize>, Duration) {
     let ready = AtomicUsize::new(0);
     let work = |thread: usize| {
@@ -26,7 +27,8 @@ pub fn at_once<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) -> W
     (times.into_iter().map(|(.., done)| done).collect(), last - first)
 }
 
-/// Returns in all of so many threads at once: a thread that slept would come late, and a round may be shorter than that.
+/// Returns in all of so many threads at once: a thread that slept would come late, and a round may
+/// be shorter than that.
 fn together(ready: &AtomicUsize, threads: usize) {
     // Relaxed: nothing is handed over.
     ready.fetch_add(1, Ordering::Relaxed);

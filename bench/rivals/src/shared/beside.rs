@@ -1,6 +1,7 @@
 //! Readers beside a writer, and a writer beside a reader that holds on. Knows maps by their traits.
 //!
-//! Threads are not bound to processors: where there are as many as threads, and nothing else runs, each has its own.
+//! Threads are not bound to processors: where there are as many as threads, and nothing else runs,
+//! each has its own.
 
 use crate::loaded::each;
 use crate::shared::map::{Guard, Reader, SharedMap};
@@ -25,7 +26,8 @@ pub struct Beside {
     pub p999: f64,
 }
 
-/// Sets a flag when it goes out of scope, however that comes: who waits for the flag does not wait for ever.
+/// Sets a flag when it goes out of scope, however that comes: who waits for the flag does not wait
+/// for ever.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -34,7 +36,8 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// What `act` says, run beside a thread that replaces in a tight loop; and what that thread has done.
+/// What `act` says, run beside a thread that replaces in a tight loop; and what that thread has
+/// done.
 fn beside_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T) -> (T, Done) {
     let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let (said, done) = std::thread::scope(|scope| {
@@ -68,8 +71,8 @@ pub fn read_beside_writer<M: SharedMap>(map: &M, data: &Data, round: u64, effort
     Beside { read: each(elapsed, lookups), write: done.nanos(), p50, p999 }
 }
 
-/// Lookups with a guard for each [`HELD`], until all are done or the time is up: how many, what they found, and in which
-/// time.
+/// Lookups with a guard for each [`HELD`], until all are done or the time is up: how many, what
+/// they found, and in which time.
 fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Duration) {
     let reader = map.reader();
     let (mut done, mut found) = (0, 0);
@@ -84,7 +87,8 @@ fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Du
     (done, found, start.elapsed())
 }
 
-/// Lookups each timed by itself, with its guard: the times, clock included, and how many found a wrong value.
+/// Lookups each timed by itself, with its guard: the times, clock included, and how many found a
+/// wrong value.
 fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> (Vec<u64>, usize) {
     let reader = map.reader();
     let (mut times, mut wrong) = (Vec::with_capacity(keys.len()), 0);
@@ -119,8 +123,9 @@ fn percentile(times: &mut [u64], per_mille: usize) -> u64 {
     *times.select_nth_unstable(rank).1
 }
 
-/// A round of `false_misses`: how many of `reads` lookups, by `threads` - 1 threads, found nothing where something is mapped
-/// all the time; and how many lookups there were, if the time was up before.
+/// A round of `false_misses`: how many of `reads` lookups, by `threads` - 1 threads, found nothing
+/// where something is mapped all the time; and how many lookups there were, if the time was up
+/// before.
 pub fn false_misses<M: SharedMap>(
     map: &M,
     data: &Data,
@@ -165,8 +170,8 @@ pub fn false_misses<M: SharedMap>(
     (misses.into_inner(), done.into_inner())
 }
 
-/// A writer beside a reader that holds a guard all the time: what it did, the bytes that could not be freed then, and those
-/// that could not once the guard was gone.
+/// A writer beside a reader that holds a guard all the time: what it did, the bytes that could not
+/// be freed then, and those that could not once the guard was gone.
 pub fn stalled<M: SharedMap>(
     map: &M,
     data: &Data,

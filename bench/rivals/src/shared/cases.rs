@@ -7,28 +7,33 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Case {
-    /// Lookups in a map that one owner has for itself: the base line, with the keys of `read_pinned`.
+    /// Lookups in a map that one owner has for itself: the base line, with the keys of
+    /// `read_pinned`.
     LookupExclusive,
-    /// Erase a random range, and store it again, in a map that one owner has for itself: the base line.
+    /// Erase a random range, and store it again, in a map that one owner has for itself: the base
+    /// line.
     ReplaceExclusive,
     /// Lookups at random addresses, half of them hit, with one guard held over all of them.
     ReadPinned,
-    /// The same with a guard for each; `read_pin_cost` is what that takes more than one guard, in warm caches.
+    /// The same with a guard for each; `read_pin_cost` is what that takes more than one guard, in
+    /// warm caches.
     ReadPinEach,
     /// `read_pinned` by several threads at once: wall time by the lookups of all of them.
     ReadScaling,
     /// A random range is replaced by one with another value, nobody reads.
     ReplaceShared,
-    /// `replace_shared` by several threads at once, each with ranges of its own, which lie among those of the others: wall time
-    /// by the replaces of all of them.
+    /// `replace_shared` by several threads at once, each with ranges of its own, which lie among
+    /// those of the others: wall time by the replaces of all of them.
     WriteScaling,
     /// The same, but each thread's ranges lie in a part of the map of its own.
     WriteScalingApart,
     /// Lookups beside a thread that replaces in a tight loop, and what that thread does meanwhile.
     ReadBesideWriter,
-    /// Replaces while another thread holds a guard, and what cannot be freed meanwhile and thereafter.
+    /// Replaces while another thread holds a guard, and what cannot be freed meanwhile and
+    /// thereafter.
     WriterBesideStalledReader,
-    /// Lookups that find nothing where something is mapped all the time, beside replaces of just that.
+    /// Lookups that find nothing where something is mapped all the time, beside replaces of just
+    /// that.
     FalseMisses,
 }
 

@@ -41,7 +41,8 @@ pub enum Kind {
     PapayaPoints,
 }
 
-/// Runs `$shared` with `$map` as the shared map's type, or `$exclusive` with the type of a map that one owner has.
+/// Runs `$shared` with `$map` as the shared map's type, or `$exclusive` with the type of a map that
+/// one owner has.
 macro_rules! with_map {
     ($kind:expr, $map:ident => $shared:expr, $exclusive:expr) => {
         match $kind {

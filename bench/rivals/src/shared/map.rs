@@ -1,9 +1,11 @@
-//! What a map of ranges to `u64`s that threads share must be able to do to be measured. Knows nothing of timing.
+//! What a map of ranges to `u64`s that threads share must be able to do to be measured. Knows
+//! nothing of timing.
 
 use crate::shared::cases::Case;
 use samara_bench::data::{Data, Item};
 
-/// A map of ranges to `u64`s with many readers and one writer, or a map of points that is used as one.
+/// A map of ranges to `u64`s with many readers and one writer, or a map of points that is used as
+/// one.
 pub trait SharedMap: Sync + Sized {
     /// The cases that this map has no operation for. It is not measured there.
     const LACKS: &'static [Case] = &[];
@@ -20,11 +22,13 @@ pub trait SharedMap: Sync + Sized {
     /// A way to read for the thread that asks.
     fn reader(&self) -> Self::Reader<'_>;
 
-    /// Takes away the range that stands at `item`'s first and last key, and stores `item` instead, for all who look later.
-    /// Threads that call it at the same time do so for ranges of their own.
+    /// Takes away the range that stands at `item`'s first and last key, and stores `item` instead,
+    /// for all who look later. Threads that call it at the same time do so for ranges of their
+    /// own.
     fn replace(&self, item: Item);
 
-    /// [`replace`](Self::replace) for one of several threads that do so at once, by its registration, where the crate has such.
+    /// [`replace`](Self::replace) for one of several threads that do so at once, by its
+    /// registration, where the crate has such.
     fn writer(&self) -> impl FnMut(Item) {
         |item| self.replace(item)
     }

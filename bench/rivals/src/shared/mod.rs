@@ -1,8 +1,9 @@
 //! `shared`: maps that threads read while one writes.
 //!
-//! [`map`] is what a map must be able to do, [`subjects`] has one file for each of them; [`cases`] names what is measured;
-//! [`reads`], [`writes`] and [`beside`] do it, several threads [`at_once`], [`loaded`] chooses among them, [`suite`] runs
-//! everything against everything. docs/benchmarks.md says how.
+//! [`map`] is what a map must be able to do, [`subjects`] has one file for each of them; [`cases`]
+//! names what is measured; [`reads`], [`writes`] and [`beside`] do it, several threads [`at_once`],
+//! [`loaded`] chooses among them, [`suite`] runs everything against everything. docs/benchmarks.md
+//! says how.
 
 pub mod at_once;
 pub mod beside;

@@ -1,8 +1,9 @@
 //! Lookups beside nothing but other lookups. Knows maps by their traits.
 //!
 //! - **READS-1** The sum of what is found is compared with one that was computed without the map.
-//! - **READS-2** Each range's first value lies in the lower bits (`MASK`); a version that writers add lies above. So what lookups find
-//!   can be foretold whatever has been written: at most [`HELD`] values are summed before the versions are masked away.
+//! - **READS-2** Each range's first value lies in the lower bits (`MASK`); a version that writers
+//!   add lies above. So what lookups find can be foretold whatever has been written: at most
+//!   [`HELD`] values are summed before the versions are masked away.
 
 use crate::loaded::each;
 use crate::shared::at_once::at_once;
@@ -55,7 +56,8 @@ pub fn pin_each<M: SharedMap>(map: &M, (keys, want): &(Vec<u64>, u64)) -> f64 {
     each(elapsed, keys.len())
 }
 
-/// [`pinned`] by `threads` threads at once, each with keys of its own: wall nanoseconds by the lookups of all of them.
+/// [`pinned`] by `threads` threads at once, each with keys of its own: wall nanoseconds by the
+/// lookups of all of them.
 pub fn scaling<M: SharedMap>(map: &M, data: &Data, round: u64, threads: usize, effort: usize) -> f64 {
     let (done, elapsed) = at_once(threads, |thread| {
         let (keys, want) = data.probes(round * threads as u64 + thread as u64, effort);

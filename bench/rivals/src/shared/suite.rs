@@ -1,7 +1,8 @@
 //! `shared`: the maps against one another.
 //!
-//! Knows subjects, sizes and numbers of threads; `turns` interleaves the rounds. Where memory does not hold all maps of a
-//! size at once, the subjects are loaded one after another, each with all its rounds; it says so.
+//! Knows subjects, sizes and numbers of threads; `turns` interleaves the rounds. Where memory does
+//! not hold all maps of a size at once, the subjects are loaded one after another, each with all
+//! its rounds; it says so.
 
 use crate::asked::{Asked, Named};
 use crate::loaded::Scene;
@@ -20,7 +21,8 @@ use samara_bench::stats::{Row, Sample};
 pub struct Args {
     #[command(flatten)]
     asked: Asked<Case, Kind>,
-    /// How many threads: the scaling cases are run with each number, `false_misses` with the greatest.
+    /// How many threads: the scaling cases are run with each number, `false_misses` with the
+    /// greatest.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
 }
@@ -133,7 +135,8 @@ fn rounds(case: Case, n: usize, quick: bool) -> (usize, usize) {
     if case == Case::FalseMisses { (0, 1) } else { turns::rounds(n, quick) }
 }
 
-/// Has crossbeam-epoch's default collector free what other subjects have handed to it: several use it, and each of them helps it on.
+/// Has crossbeam-epoch's default collector free what other subjects have handed to it: several use
+/// it, and each of them helps it on.
 fn drain() {
     for _ in 0..2_000 {
         crossbeam_epoch::pin().flush();

@@ -1,7 +1,8 @@
 //! Replaces: which, and what must have come of them. Knows maps by their traits.
 //!
-//! - **WRITES-1** What is replaced is a range of the data, by one at the same place: the data's value with a version above it
-//!   (READS-2). Two replaces of the same place that follow one another have different versions.
+//! - **WRITES-1** What is replaced is a range of the data, by one at the same place: the data's
+//!   value with a version above it (READS-2). Two replaces of the same place that follow one
+//!   another have different versions.
 
 use crate::loaded::each;
 use crate::shared::at_once::at_once;
@@ -113,7 +114,8 @@ impl Plan {
         Done { count, elapsed: start.elapsed() }
     }
 
-    /// Fails unless the map holds what the first `count` replaces have left, at the place of each, and nothing behind it.
+    /// Fails unless the map holds what the first `count` replaces have left, at the place of each,
+    /// and nothing behind it.
     pub fn check<M: SharedMap>(&self, map: &M, count: usize) {
         let reader = map.reader();
         let guard = reader.pin();
@@ -128,7 +130,8 @@ impl Plan {
     }
 }
 
-/// Replaces by `threads` threads at once, `effort` by each if the time is not up before: wall nanoseconds by the replaces of all of them.
+/// Replaces by `threads` threads at once, `effort` by each if the time is not up before: wall
+/// nanoseconds by the replaces of all of them.
 pub fn scaling<M: SharedMap>(
     map: &M,
     data: &Data,

@@ -1,6 +1,7 @@
-//! `congee::Congee`: a concurrent radix tree from words to words that goes upwards only. A range is keyed by its last key;
-//! what it maps to is a place in a list of first keys and values, for it holds one word only. A lookup is the entry at or
-//! above the key. It has neither a copy nor a way back.
+//! `congee::Congee`: a concurrent radix tree from words to words that goes upwards only. A range is
+//! keyed by its last key; what it maps to is a place in a list of first keys and values, for it
+//! holds one word only. A lookup is the entry at or above the key. It has neither a copy nor a way
+//! back.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

@@ -1,5 +1,5 @@
-//! `iset::IntervalMap`: its ranges may overlap, so a store over a window is put together from its parts. It
-//! goes upwards only.
+//! `iset::IntervalMap`: its ranges may overlap, so a store over a window is put together from its
+//! parts. It goes upwards only.
 
 use crate::cases::Case;
 use crate::map::{Map, found};

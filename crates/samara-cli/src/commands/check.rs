@@ -79,8 +79,9 @@ fn watched() -> Arc<AtomicUsize> {
     signal
 }
 
-/// Starts this program anew where addresses are not random, so that those which the kernel chooses can be foretold. Where that is refused, it
-/// goes on as it is, and the mix that needs it says why it is left out.
+/// Starts this program anew where addresses are not random, so that those which the kernel chooses
+/// can be foretold. Where that is refused, it goes on as it is, and the mix that needs it says why
+/// it is left out.
 fn without_randomisation() {
     let set = personality::get().is_ok_and(|now| !now.contains(Persona::ADDR_NO_RANDOMIZE))
         && personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE)).is_ok();

@@ -1,4 +1,5 @@
-//! The files that a recording goes to: opened before the program runs, so that a wrong name costs nothing.
+//! The files that a recording goes to: opened before the program runs, so that a wrong name costs
+//! nothing.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -14,7 +15,8 @@ use crate::exit;
 use crate::output::{clean_json, error, shown, waiting};
 use crate::target::Target;
 
-/// Opens the trace and the summary, as far as they are asked for. Where one cannot be opened, says why, and leaves everything as it was.
+/// Opens the trace and the summary, as far as they are asked for. Where one cannot be opened, says
+/// why, and leaves everything as it was.
 pub(crate) fn open(
     trace: Option<&Path>,
     summary: Option<&Path>,

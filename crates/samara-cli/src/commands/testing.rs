@@ -1,4 +1,5 @@
-//! `show` and `events` on any bytes and into any output, for tests of memory and for fuzz targets. No promise to anybody else.
+//! `show` and `events` on any bytes and into any output, for tests of memory and for fuzz targets.
+//! No promise to anybody else.
 #![doc(hidden)]
 
 use std::io::{Read, Write};
@@ -42,7 +43,8 @@ pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), S
     }
 }
 
-/// The line that `trace` prints for a program's words, and how a file's name stands in its messages.
+/// The line that `trace` prints for a program's words, and how a file's name stands in its
+/// messages.
 pub fn words(words: &[std::ffi::OsString]) -> (String, Vec<String>) {
     (super::trace::shown(words), words.iter().map(crate::output::shown).collect())
 }

@@ -44,8 +44,8 @@ fn step(kind: StepKind, start: u64, end: u64) -> Step {
     Step { kind, start, end }
 }
 
-/// Two processes: 100 loads a program, maps, protects the middle and fails once; its child 101 unmaps the end of the
-/// heap; something goes wrong; both end.
+/// Two processes: 100 loads a program, maps, protects the middle and fails once; its child 101
+/// unmaps the end of the heap; something goes wrong; both end.
 pub(crate) fn events() -> Vec<Event> {
     use EventKind as K;
     let blank = Event {
@@ -178,7 +178,8 @@ pub(crate) fn trace(dir: &Path) -> (PathBuf, Vec<u8>) {
     (path, bytes)
 }
 
-/// Makes the checksums right again, as whoever forges a file would, as far as the messages can be walked.
+/// Makes the checksums right again, as whoever forges a file would, as far as the messages can be
+/// walked.
 pub(crate) fn seal(bytes: &mut [u8]) {
     let mut at = 0;
     while let Some(head) = bytes.get(at..at + 8) {

@@ -66,7 +66,8 @@ impl Advice {
         ]
     };
 
-    /// The advice of this number; `None` for one that this crate does not know (`madvise` says EINVAL to most of those).
+    /// The advice of this number; `None` for one that this crate does not know (`madvise` says
+    /// EINVAL to most of those).
     pub fn from_raw(raw: u32) -> Option<Advice> {
         Advice::ALL.into_iter().find(|a| *a as u32 == raw)
     }

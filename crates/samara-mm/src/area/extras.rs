@@ -1,9 +1,12 @@
-//! Extras: what only few areas have. They stand in a table of the space, so that areas stay small; an area knows its place there, 0 being none. Knows places and
-//! who still points to them; nothing of what extras mean.
+//! Extras: what only few areas have. They stand in a table of the space, so that areas stay small;
+//! an area knows its place there, 0 being none. Knows places and who still points to them; nothing
+//! of what extras mean.
 //!
-//! - **EXTRAS-1** What an area of the tree or a remembered join points to is in use; all else may be swept, once a call begins that needs places. So a call makes all places that
-//!   it needs before it changes anything, at once, and none is swept while it holds an area outside of both.
-//! - **EXTRAS-2** An edit that leaves extras as they were leaves the area its place: areas of which nothing changes stay equal. Equal extras may have two places all the same.
+//! - **EXTRAS-1** What an area of the tree or a remembered join points to is in use; all else may
+//!   be swept, once a call begins that needs places. So a call makes all places that it needs
+//!   before it changes anything, at once, and none is swept while it holds an area outside of both.
+//! - **EXTRAS-2** An edit that leaves extras as they were leaves the area its place: areas of which
+//!   nothing changes stay equal. Equal extras may have two places all the same.
 
 use crate::area::{Policy, Uffd};
 use crate::errno::Errno;
@@ -124,7 +127,8 @@ impl Table {
         self.edit += 1;
     }
 
-    /// Has `edit`, the last one that was begun, make of the extras at `at` what [`Table::derived`] gives. What it makes, it leaves as it is.
+    /// Has `edit`, the last one that was begun, make of the extras at `at` what [`Table::derived`]
+    /// gives. What it makes, it leaves as it is.
     pub(crate) fn derive(&mut self, at: u32, edit: &impl Fn(&mut Extras)) -> Result<(), Errno> {
         if self.made(at).edit != self.edit {
             let made = Made { edit: self.edit, at: self.edited(at, edit)? };
@@ -147,7 +151,8 @@ impl Table {
         }
     }
 
-    /// Frees what is not marked. Sweeps again when there is twice as much, or a part of `areas`, so that a sweep costs O(1) for each place.
+    /// Frees what is not marked. Sweeps again when there is twice as much, or a part of `areas`, so
+    /// that a sweep costs O(1) for each place.
     pub(crate) fn sweep(&mut self, areas: usize) {
         let mut used = 0;
         self.free = 0;

@@ -146,7 +146,8 @@ impl Flags {
     /// The userfaultfd modes.
     pub const UFFD: Flags = Flags::UFFD_MISSING.union(Flags::UFFD_WP).union(Flags::UFFD_MINOR);
 
-    /// The flags as `VmFlags` prints them: two letters each, ascending by bit, a space between; `??` for a bit without letters.
+    /// The flags as `VmFlags` prints them: two letters each, ascending by bit, a space between;
+    /// `??` for a bit without letters.
     pub fn letters(self) -> Letters {
         Letters(self)
     }
@@ -266,6 +267,7 @@ impl MapFlags {
     pub(crate) const TYPE: u32 = 0xf;
     /// SHARED_VALIDATE: as SHARED, and unknown flags are refused.
     pub const SHARED_VALIDATE: MapFlags = MapFlags::SHARED.union(MapFlags::PRIVATE);
-    /// All that SHARED_VALIDATE takes without the backing's consent: the flags of old, 32BIT, ABOVE4G, DENYWRITE, EXECUTABLE and huge page sizes among them.
+    /// All that SHARED_VALIDATE takes without the backing's consent: the flags of old, 32BIT,
+    /// ABOVE4G, DENYWRITE, EXECUTABLE and huge page sizes among them.
     pub(crate) const OLD: MapFlags = MapFlags::from_bits_retain(0x7c07_f9f3);
 }

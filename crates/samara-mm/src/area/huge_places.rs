@@ -1,7 +1,8 @@
-//! Which places suit the huge pages of what is mapped, and what Linux's settings say of shared memory. Knows neither areas nor where
-//! there is room.
+//! Which places suit the huge pages of what is mapped, and what Linux's settings say of shared
+//! memory. Knows neither areas nor where there is room.
 //!
-//! The rules for shared memory are from the running kernel (6.18), setting by setting; tests/place.rs compares them with it.
+//! The rules for shared memory are from the running kernel (6.18), setting by setting;
+//! tests/place.rs compares them with it.
 
 use crate::area::page_size::PageSize;
 use alloc::string::String;
@@ -12,10 +13,12 @@ pub enum HugePlaces {
     /// Any.
     #[default]
     Plain,
-    /// Those that suit the machine's huge pages ([`Bases::huge`](crate::Bases::huge)), as of a file of ext4, xfs or btrfs.
+    /// Those that suit the machine's huge pages ([`Bases::huge`](crate::Bases::huge)), as of a file
+    /// of ext4, xfs or btrfs.
     FileSystem,
-    /// Those that suit huge pages of this size, as of shared memory: a memfd, a System V segment, shared anonymous memory, a file of a tmpfs. Where the place
-    /// that is found first does not suit, another one is sought.
+    /// Those that suit huge pages of this size, as of shared memory: a memfd, a System V segment,
+    /// shared anonymous memory, a file of a tmpfs. Where the place that is found first does not
+    /// suit, another one is sought.
     Shared(PageSize),
 }
 
@@ -42,8 +45,9 @@ pub struct SharedHuge {
 }
 
 impl SharedHuge {
-    /// Reads the texts of `shmem_enabled` in `/sys/kernel/mm/transparent_hugepage` (empty where there is none) and in its folders for one size of
-    /// pages each. `huge`: the machine's huge pages (`hpage_pmd_size`); `None`: it has none. `sizes` is asked only where it matters.
+    /// Reads the texts of `shmem_enabled` in `/sys/kernel/mm/transparent_hugepage` (empty where
+    /// there is none) and in its folders for one size of pages each. `huge`: the machine's huge
+    /// pages (`hpage_pmd_size`); `None`: it has none. `sizes` is asked only where it matters.
     pub fn new(
         enabled: &str,
         sizes: impl IntoIterator<Item = (PageSize, String)>,

@@ -1,4 +1,5 @@
-//! Merge rules: when two touching areas can be one, and what that one is. Knows nothing of trees, places or calls.
+//! Merge rules: when two touching areas can be one, and what that one is. Knows nothing of trees,
+//! places or calls.
 //!
 //! - **MERGE-1** `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
 
@@ -57,7 +58,8 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Re
         one.extra = r.extra;
     }
     one.unsure.account &= r.unsure.account;
-    // The bias that both can have. Where one side is in doubt and the other is not, the join settles it.
+    // The bias that both can have. Where one side is in doubt and the other is not, the join settles
+    // it.
     (one.bias, one.unsure.bias) = match (l.unsure.bias, r.unsure.bias) {
         (a, b) if a < b => (l.bias, a),
         (a, b) if a > b => (r.bias, b),
@@ -74,7 +76,8 @@ fn biases_fit<B>(l: &Area<B>, r: &Area<B>) -> bool {
     any || [l.bias, other(l)].into_iter().any(|b| b == r.bias || b == other(r))
 }
 
-/// The anonymous identity that both can have: none has one, or the same, or only one has one and did not inherit it.
+/// The anonymous identity that both can have: none has one, or the same, or only one has one and
+/// did not inherit it.
 pub(crate) fn common_anon(l: Anon, r: Anon) -> Option<Anon> {
     use Anon::{Identity, Unknown, UnknownInherited, Untouched};
     Some(match (l, r) {

@@ -1,8 +1,10 @@
 //! Areas: what a run of pages is. Knows nothing of where it lies, of other areas, or of calls.
 //!
-//! - **AREA-1** An area's value does not depend on its bounds: cutting or trimming an area never changes the value, because the
-//!   offset is kept as a bias (page offset minus page number), which is the same for every page of it.
-//! - **AREA-2** An area is small: it is moved about in the tree's leaves. What few areas have stands elsewhere (`extras`).
+//! - **AREA-1** An area's value does not depend on its bounds: cutting or trimming an area never
+//!   changes the value, because the offset is kept as a bias (page offset minus page number), which
+//!   is the same for every page of it.
+//! - **AREA-2** An area is small: it is moved about in the tree's leaves. What few areas have
+//!   stands elsewhere (`extras`).
 
 pub(crate) mod advice;
 pub(crate) mod extras;
@@ -21,12 +23,12 @@ use alloc::sync::Arc;
 use core::fmt::Debug;
 use core::ops::Deref;
 
-/// The object behind an area: a file, shared memory, a device. Two areas have the same object where `==` says so.
-/// Each map of shared anonymous memory has an object of its own.
+/// The object behind an area: a file, shared memory, a device. Two areas have the same object where
+/// `==` says so. Each map of shared anonymous memory has an object of its own.
 ///
-/// What Linux compares is the open file, not the inode: give each `open` its own identity where you know them apart.
-/// Where you cannot know (two descriptors seen from outside), equal objects merge, and
-/// [`learn_cut`](crate::AddressSpace::learn_cut) sets the record straight.
+/// What Linux compares is the open file, not the inode: give each `open` its own identity where you
+/// know them apart. Where you cannot know (two descriptors seen from outside), equal objects merge,
+/// and [`learn_cut`](crate::AddressSpace::learn_cut) sets the record straight.
 pub trait Backing: Clone + Eq + Debug {
     /// Device, major and minor number.
     fn dev(&self) -> (u32, u32);
@@ -38,27 +40,32 @@ pub trait Backing: Clone + Eq + Debug {
     fn huge_places(&self) -> HugePlaces {
         HugePlaces::Plain
     }
-    /// Whether it is `/dev/zero`: a private map of it is anonymous memory that has a place in a file. (A shared one that may be written has an object of its
-    /// own, as shared anonymous memory has: [`FileMode::ZERO`](crate::FileMode::ZERO).)
+    /// Whether it is `/dev/zero`: a private map of it is anonymous memory that has a place in a
+    /// file. (A shared one that may be written has an object of its own, as shared anonymous
+    /// memory has: [`FileMode::ZERO`](crate::FileMode::ZERO).)
     fn is_zero(&self) -> bool {
         false
     }
-    /// Whether it is a System V segment that was attached with `shmat`: its areas do not become one again when they were cut.
+    /// Whether it is a System V segment that was attached with `shmat`: its areas do not become one
+    /// again when they were cut.
     fn is_segment(&self) -> bool {
         false
     }
-    /// Whether it was made by `memfd_secret`: it is mapped shared only (EINVAL), locked for good, left out of core dumps, and never executed.
+    /// Whether it was made by `memfd_secret`: it is mapped shared only (EINVAL), locked for good,
+    /// left out of core dumps, and never executed.
     fn is_secret(&self) -> bool {
         false
     }
-    /// The size of its pages, if they are huge pages of hugetlbfs: its areas consist of whole ones, which are neither cut nor grown.
+    /// The size of its pages, if they are huge pages of hugetlbfs: its areas consist of whole ones,
+    /// which are neither cut nor grown.
     fn huge_page(&self) -> Option<PageSize> {
         None
     }
 }
 
-/// A backing that is counted, and one word. Areas are moved about: of [`FileId`], which has five words, an area has 80 bytes, of `Arc<FileId>` 48, and calls take less time. Two are
-/// equal where what they point to is.
+/// A backing that is counted, and one word. Areas are moved about: of [`FileId`], which has five
+/// words, an area has 80 bytes, of `Arc<FileId>` 48, and calls take less time. Two are equal where
+/// what they point to is.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};
@@ -98,8 +105,10 @@ impl<B: Backing> Backing for Arc<B> {
     }
 }
 
-/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`; of memory in huge pages of
-/// 2 MiB if it begins with `/anon_hugepage`), and a number that tells two `open`s of it apart.
+/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with
+/// `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`; of
+/// memory in huge pages of 2 MiB if it begins with `/anon_hugepage`), and a number that tells two
+/// `open`s of it apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     /// Device, major and minor number.
@@ -143,7 +152,8 @@ pub enum Object<B> {
     Anonymous,
     /// A file, or shared anonymous memory (the kernel's hidden file).
     File(B),
-    /// Pages of the kernel's own, by the name that they are shown with: `[vdso]`, `[vvar]`, ... Never cut, never merged.
+    /// Pages of the kernel's own, by the name that they are shown with: `[vdso]`, `[vvar]`, ...
+    /// Never cut, never merged.
     Special(Label),
 }
 
@@ -178,16 +188,19 @@ pub enum Anon {
     /// Never written: no identity yet.
     #[default]
     Untouched,
-    /// Written: it has an identity. `inherited` (it came through a fork) means that it merges with its own kind only.
+    /// Written: it has an identity. `inherited` (it came through a fork) means that it merges with
+    /// its own kind only.
     Identity {
         /// The identity.
         id: AnonId,
         /// Whether it was written before the fork that made this space.
         inherited: bool,
     },
-    /// Whoever drives the model cannot see writes. Merges with whatever either answer would merge with.
+    /// Whoever drives the model cannot see writes. Merges with whatever either answer would merge
+    /// with.
     Unknown,
-    /// As `Unknown`, in the child of a fork: if it was written before the fork then it has this inherited identity.
+    /// As `Unknown`, in the child of a fork: if it was written before the fork then it has this
+    /// inherited identity.
     UnknownInherited {
         /// The identity that it would have.
         id: AnonId,
@@ -199,7 +212,8 @@ pub enum Anon {
 pub struct Policy {
     /// The mode with its mode flags, as `mbind` takes them.
     pub mode: u32,
-    /// The node mask, lowest nodes first, 64 in a word. Kept here, so that a policy asks for no memory of its own.
+    /// The node mask, lowest nodes first, 64 in a word. Kept here, so that a policy asks for no
+    /// memory of its own.
     pub nodes: [u64; Policy::WORDS],
 }
 
@@ -219,7 +233,8 @@ pub struct Uffd {
     pub remap_events: bool,
 }
 
-/// What is known of a bias (of moved anonymous memory, where writes are not seen). In the order of doubt.
+/// What is known of a bias (of moved anonymous memory, where writes are not seen). In the order of
+/// doubt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Doubt {
     /// It is what it says.
@@ -240,7 +255,8 @@ pub(crate) struct Unsure {
     pub(crate) bias: Doubt,
 }
 
-/// The attributes of an area, but for what only few areas have: that are its [`Extras`](crate::Extras). Small, and cheap to clone: 48 bytes, if the backing is one pointer.
+/// The attributes of an area, but for what only few areas have: that are its
+/// [`Extras`](crate::Extras). Small, and cheap to clone: 48 bytes, if the backing is one pointer.
 ///
 /// `==` compares all that is told here; not the extras, which belong to the space.
 #[derive(Clone, Debug)]
@@ -249,8 +265,8 @@ pub struct Area<B> {
     pub flags: Flags,
     /// What lies behind it.
     pub object: Object<B>,
-    /// Page offset into the object of any page of the area, minus that page's number (address / page size), wrapping.
-    /// 0 for anonymous memory that was not moved.
+    /// Page offset into the object of any page of the area, minus that page's number (address /
+    /// page size), wrapping. 0 for anonymous memory that was not moved.
     pub bias: u64,
     /// The identity in `anon`, which has room for the rest of it.
     id: AnonId,
@@ -281,7 +297,8 @@ impl<B: PartialEq> PartialEq for Area<B> {
 impl<B: Eq> Eq for Area<B> {}
 
 impl<B> Area<B> {
-    /// An area with these flags over this object, at page offset minus page number `bias`; never written.
+    /// An area with these flags over this object, at page offset minus page number `bias`; never
+    /// written.
     ///
     /// For a file at byte `offset` mapped at `start`: see [`Area::bias_of`].
     pub fn new(flags: Flags, object: Object<B>, bias: u64) -> Area<B> {
@@ -325,15 +342,17 @@ impl<B> Area<B> {
         (offset / page).wrapping_sub(start / page)
     }
 
-    /// The same area, of which is not known whether it is charged against the commit limit ([`Flags::ACCOUNT`]): that then
-    /// keeps it from no neighbour, until [`learn_cut`](crate::AddressSpace::learn_cut) settles it.
+    /// The same area, of which is not known whether it is charged against the commit limit
+    /// ([`Flags::ACCOUNT`]): that then keeps it from no neighbour, until
+    /// [`learn_cut`](crate::AddressSpace::learn_cut) settles it.
     #[must_use]
     pub fn with_unknown_account(mut self) -> Area<B> {
         self.unsure.account = true;
         self
     }
 
-    /// The same area with the flags that the kernel shows of it (`VmFlags`, by [`Flags::from_letters`]). Its charge is certain then; all that has no letters stays as
+    /// The same area with the flags that the kernel shows of it (`VmFlags`, by
+    /// [`Flags::from_letters`]). Its charge is certain then; all that has no letters stays as
     /// it is: the identity, the offset, the protection key, and what is not known of them.
     ///
     /// ```
@@ -360,7 +379,8 @@ impl<B> Area<B> {
         self.flags.intersects(Flags::SPECIAL) || matches!(self.object, Object::Special(_))
     }
 
-    /// Whether new anonymous memory with these flags, right behind it, becomes part of it and changes nothing of it.
+    /// Whether new anonymous memory with these flags, right behind it, becomes part of it and
+    /// changes nothing of it.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
         let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;
         let known = self.bias == 0 && self.unsure == Unsure::default();
@@ -418,12 +438,14 @@ pub(crate) fn flags_of(map: MapFlags) -> Flags {
     pairs.iter().filter(|(m, _)| map.contains(*m)).fold(Flags::empty(), |f, (_, v)| f | *v)
 }
 
-/// Whether an area is secret memory: locked for good, unless a fork or MREMAP_DONTUNMAP took its lock away, and nobody brings its pages in.
+/// Whether an area is secret memory: locked for good, unless a fork or MREMAP_DONTUNMAP took its
+/// lock away, and nobody brings its pages in.
 pub(crate) fn is_secret<B: Backing>(area: &Area<B>) -> bool {
     matches!(&area.object, Object::File(backing) if backing.is_secret())
 }
 
-/// Whether it shows a segment. Linux counts such areas, and so does not let one of them go up in another.
+/// Whether it shows a segment. Linux counts such areas, and so does not let one of them go up in
+/// another.
 pub(crate) fn is_segment<B: Backing>(area: &Area<B>) -> bool {
     matches!(&area.object, Object::File(backing) if backing.is_segment())
 }

@@ -7,7 +7,8 @@ use core::fmt;
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Reason {
-    /// One is readable, writable or executable where the other is not, or the protection keys differ.
+    /// One is readable, writable or executable where the other is not, or the protection keys
+    /// differ.
     Protection,
     /// Other flags differ (shared, grows down, not in core dumps, huge pages, ...).
     Flags,

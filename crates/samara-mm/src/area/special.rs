@@ -6,7 +6,8 @@ use crate::area::{Area, Object};
 impl<B> Area<B> {
     /// `[vdso]`: code of the kernel's. Readable and executable; a debugger may write to it.
     ///
-    /// Areas like it are never cut, never merge with others and cannot grow, but are moved, protected and unmapped whole; their names go with them.
+    /// Areas like it are never cut, never merge with others and cannot grow, but are moved,
+    /// protected and unmapped whole; their names go with them.
     /// [`AddressSpace::import`](crate::AddressSpace::import) places them.
     ///
     /// ```

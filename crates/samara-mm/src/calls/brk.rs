@@ -11,12 +11,14 @@ use crate::space::{AddressSpace, Touches};
 use samara::{Revision, Span};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is `new`.
+    /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is
+    /// `new`.
     ///
     /// # Errors
-    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way, too many areas, or above a limit (ENOMEM; EAGAIN for locked memory),
-    /// sealed (EPERM), nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that a
-    /// sealed area leaves behind.
+    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way,
+    /// too many areas, or above a limit (ENOMEM; EAGAIN for locked memory), sealed (EPERM),
+    /// nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that
+    /// a sealed area leaves behind.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Layout, MapRequest, Prot};

@@ -1,7 +1,8 @@
-//! Page faults: which area serves an access, and whether a stack grows for it. Knows areas only: a guard page, or one behind the end of a file, is
-//! whoever's who has the pages.
+//! Page faults: which area serves an access, and whether a stack grows for it. Knows areas only: a
+//! guard page, or one behind the end of a file, is whoever's who has the pages.
 //!
-//! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18): tests/fault asks both.
+//! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18):
+//! tests/fault asks both.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -45,19 +46,24 @@ impl Refused {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// A program does `access` to the byte at `addr`. A write to private memory touches it; below an area that grows down, with nothing in
-    /// between, that area grows to the page of `addr`. O(log n).
+    /// A program does `access` to the byte at `addr`. A write to private memory touches it; below
+    /// an area that grows down, with nothing in between, that area grows to the page of `addr`.
+    /// O(log n).
     ///
-    /// So does a system call that the program makes with the address, and a debugger's access through `/proc/PID/mem` (which no protection stops). What looks pages up without the program
-    /// (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) lets no stack grow: ask [`AddressSpace::area_at`] first.
+    /// So does a system call that the program makes with the address, and a debugger's access
+    /// through `/proc/PID/mem` (which no protection stops). What looks pages up without the program
+    /// (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) lets no stack grow: ask
+    /// [`AddressSpace::area_at`] first.
     ///
-    /// As on x86-64, all that can be written or executed can be read. (An address that is no address, bits 47 to 63 not being equal, is for the
-    /// processor itself to refuse.)
+    /// As on x86-64, all that can be written or executed can be read. (An address that is no
+    /// address, bits 47 to 63 not being equal, is for the processor itself to refuse.)
     ///
     /// # Errors
-    /// What SIGSEGV tells. A stack does not grow below the least address of maps ([`Bases::least`](crate::Bases::least)), nor to less than
-    /// [`Config::stack_guard_pages`](crate::Config::stack_guard_pages) from an area below it that is accessible and does not grow down itself; nor beyond a
-    /// limit, of its own size or of the sums (it counts as written then, all the same).
+    /// What SIGSEGV tells. A stack does not grow below the least address of maps
+    /// ([`Bases::least`](crate::Bases::least)), nor to less than
+    /// [`Config::stack_guard_pages`](crate::Config::stack_guard_pages) from an area below it that
+    /// is accessible and does not grow down itself; nor beyond a limit, of its own size or of
+    /// the sums (it counts as written then, all the same).
     ///
     /// ```
     /// use samara_mm::{Access, AddressSpace, Config, FileId, MapFlags, MapRequest, Prot, Refused};
@@ -113,8 +119,8 @@ impl<B: Backing> AddressSpace<B> {
         self.grow_down(was, start).map_err(|_| Refused::NotMapped)
     }
 
-    /// Whether a limit forbids an area with these flags to have `size` bytes, `more` of them new. All growth is charged, also of what is not
-    /// [`Flags::ACCOUNT`].
+    /// Whether a limit forbids an area with these flags to have `size` bytes, `more` of them new.
+    /// All growth is charged, also of what is not [`Flags::ACCOUNT`].
     fn refused_growth(&self, flags: Flags, size: u64, more: u64) -> bool {
         let allowed = self.may_expand(flags, more).and_then(|()| self.may_lock_more(flags, more));
         size > self.limits.stack.soft || allowed.and_then(|()| self.may_charge(more)).is_err()

@@ -12,8 +12,10 @@ use alloc::vec::Vec;
 use samara::{BuildError, RangeMap};
 
 impl<B: Backing> AddressSpace<B> {
-    /// The space of a forked child: the same areas but those that are not copied, none of them locked; what was written carries
-    /// an inherited identity, which merges with its own kind only. [`AddressSpace::fork_plan`] tells what the child does not have. Exec begins with [`AddressSpace::new`], and the same limits and capabilities.
+    /// The space of a forked child: the same areas but those that are not copied, none of them
+    /// locked; what was written carries an inherited identity, which merges with its own kind
+    /// only. [`AddressSpace::fork_plan`] tells what the child does not have. Exec begins with
+    /// [`AddressSpace::new`], and the same limits and capabilities.
     ///
     /// O(n).
     ///
@@ -66,8 +68,10 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What [`AddressSpace::fork`] makes different in the child: which areas it does not have ([`StepKind::Unmapped`]: MADV_DONTFORK), which it has without what they
-    /// hold ([`StepKind::Discarded`]: MADV_WIPEONFORK), and of which it has not all flags ([`StepKind::Changed`]: locks, registrations). The parent stays as it is.
+    /// What [`AddressSpace::fork`] makes different in the child: which areas it does not have
+    /// ([`StepKind::Unmapped`]: MADV_DONTFORK), which it has without what they
+    /// hold ([`StepKind::Discarded`]: MADV_WIPEONFORK), and of which it has not all flags
+    /// ([`StepKind::Changed`]: locks, registrations). The parent stays as it is.
     ///
     /// O(n).
     ///

@@ -12,12 +12,15 @@ use crate::space::features::Features;
 use crate::space::plan::{FlagChange, Plan, StepKind};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Advises on `[start, start + len)`. The plan tells what was thrown away ([`StepKind::Discarded`]), also that of an error.
+    /// Advises on `[start, start + len)`. The plan tells what was thrown away
+    /// ([`StepKind::Discarded`]), also that of an error.
     ///
     /// # Errors
-    /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of sealed memory, both with the areas
-    /// before it done; ENOMEM for holes, with all that is mapped done;
-    /// EAGAIN at the count limit; EFAULT where huge pages to populate are wanting ([`AddressSpace::set_huge_pages`]). [`Advice::Collapse`] is refused here for what areas say; the pages may refuse it too.
+    /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of
+    /// sealed memory, both with the areas before it done; ENOMEM for holes, with all that is
+    /// mapped done; EAGAIN at the count limit; EFAULT where huge pages to populate are wanting
+    /// ([`AddressSpace::set_huge_pages`]). [`Advice::Collapse`] is refused here for what areas say;
+    /// the pages may refuse it too.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
@@ -68,8 +71,10 @@ impl<B: Backing> AddressSpace<B> {
         self.finish(advice_answer(went), plan)
     }
 
-    /// Whether `[start, end)`, which lies in one area, may be collapsed into huge pages as far as its area has a say: the area has room for one, whose pages lie so in its
-    /// file too, and was written to if it is anonymous; and between the range's ends there is the bound of a huge page. The rest, pages decide.
+    /// Whether `[start, end)`, which lies in one area, may be collapsed into huge pages as far as
+    /// its area has a say: the area has room for one, whose pages lie so in its file too, and
+    /// was written to if it is anonymous; and between the range's ends there is the bound of a huge
+    /// page. The rest, pages decide.
     fn may_collapse(&self, start: u64, end: u64) -> bool {
         let huge = self.config.bases.huge;
         let bounds = |start: u64, end: u64| Some((start.checked_next_multiple_of(huge)?, end / huge * huge));
@@ -83,7 +88,8 @@ impl<B: Backing> AddressSpace<B> {
         takes && fits && meets && placed && written
     }
 
-    /// What only areas of huge pages refuse, from `start` on. Pages are thrown away from whole ones on, up to whole ones.
+    /// What only areas of huge pages refuse, from `start` on. Pages are thrown away from whole ones
+    /// on, up to whole ones.
     fn takes_in_huge_pages(&self, a: &Area<B>, advice: Advice, start: u64) -> Result<(), Errno> {
         match advice {
             Advice::DontNeed | Advice::DontNeedLocked if !a.can_split(start) => Err(Errno::EINVAL),
@@ -92,7 +98,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Tells what advice has thrown away from `start` on, up to `reached`. There is room for a step for each area.
+    /// Tells what advice has thrown away from `start` on, up to `reached`. There is room for a step
+    /// for each area.
     fn tell_discarded(&self, start: u64, reached: u64, advice: Advice, plan: &mut Plan) {
         use Advice::*;
         if !matches!(advice, DontNeed | DontNeedLocked | Free | Remove | GuardInstall) {
@@ -110,7 +117,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private file map).
+    /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private
+    /// file map).
     fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
         let marks = self.config.features.contains(Features::GUARD_MARK);
         let mut at = start;

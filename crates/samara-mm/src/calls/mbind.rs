@@ -9,11 +9,13 @@ use crate::space::plan::Plan;
 use alloc::sync::Arc;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Sets the memory policy of `[start, start + len)`; `None` is the default policy (`MPOL_DEFAULT`).
+    /// Sets the memory policy of `[start, start + len)`; `None` is the default policy
+    /// (`MPOL_DEFAULT`).
     ///
     /// # Errors
-    /// EINVAL for a bad range; EFAULT for a hole, with nothing changed (the default policy passes over holes, and is
-    /// refused only where nothing is mapped at all); ENOMEM at the count limit.
+    /// EINVAL for a bad range; EFAULT for a hole, with nothing changed (the default policy passes
+    /// over holes, and is refused only where nothing is mapped at all); ENOMEM at the count
+    /// limit.
     pub fn set_policy(&mut self, start: u64, len: u64, policy: Option<Policy>) -> Result<Plan, Error> {
         let end = start.wrapping_add(self.page_up(len));
         if !self.aligned(start) || end < start {
@@ -38,7 +40,8 @@ impl<B: Backing> AddressSpace<B> {
     /// Names anonymous memory (`PR_SET_VMA_ANON_NAME`); `None` takes the name away.
     ///
     /// # Errors
-    /// EINVAL for a bad range; EBADF at a file's area, ENOMEM for holes: what could be named is named.
+    /// EINVAL for a bad range; EBADF at a file's area, ENOMEM for holes: what could be named is
+    /// named.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};

@@ -1,4 +1,5 @@
-//! mincore: how much of its vector is filled. Which pages are in memory, whoever has the pages knows.
+//! mincore: how much of its vector is filled. Which pages are in memory, whoever has the pages
+//! knows.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -9,13 +10,15 @@ use crate::space::AddressSpace;
 pub struct Incore {
     /// Bytes of the vector: one for each page, up to the first hole.
     pub pages: u64,
-    /// Whether a hole ended it: the call gives ENOMEM, and what comes before the hole is filled in all the same. (A vector that cannot be written to
-    /// is EFAULT only where there is a page before the hole.)
+    /// Whether a hole ended it: the call gives ENOMEM, and what comes before the hole is filled in
+    /// all the same. (A vector that cannot be written to is EFAULT only where there is a page
+    /// before the hole.)
     pub hole: bool,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What `mincore` fills of the vector at `vec` for `[start, start + len)`. O(log n + areas in the range).
+    /// What `mincore` fills of the vector at `vec` for `[start, start + len)`. O(log n + areas in
+    /// the range).
     ///
     /// # Errors
     /// EINVAL: `start` within a page; ENOMEM: the range leaves user space; EFAULT: the vector does.

@@ -27,11 +27,13 @@ impl LockKind {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Locks the pages that `[start, start + len)` meets. Special, huge and droppable areas are passed over.
+    /// Locks the pages that `[start, start + len)` meets. Special, huge and droppable areas are
+    /// passed over.
     ///
     /// # Errors
-    /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in because an area allows no access or no huge page is free
-    /// (all is locked then), or above RLIMIT_MEMLOCK; EPERM where nothing may be locked; EINVAL where the range wraps.
+    /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in
+    /// because an area allows no access or no huge page is free (all is locked then), or above
+    /// RLIMIT_MEMLOCK; EPERM where nothing may be locked; EINVAL where the range wraps.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Caps, Config, Errno, FileId, Limit, Limits, LockKind, MapRequest, Prot};
@@ -73,12 +75,12 @@ impl<B: Backing> AddressSpace<B> {
         self.set_lock(start, end, Flags::empty())
     }
 
-    /// `mlockall`: locks what is there (`current`), what will be mapped from now on (`future`), or both. Without `future`, what
-    /// an earlier call said of the future is taken back.
+    /// `mlockall`: locks what is there (`current`), what will be mapped from now on (`future`), or
+    /// both. Without `future`, what an earlier call said of the future is taken back.
     ///
     /// # Errors
-    /// EINVAL where neither is asked for; EPERM where nothing may be locked; ENOMEM where all of the space is more than RLIMIT_MEMLOCK. Areas that cannot
-    /// be locked are passed over.
+    /// EINVAL where neither is asked for; EPERM where nothing may be locked; ENOMEM where all of
+    /// the space is more than RLIMIT_MEMLOCK. Areas that cannot be locked are passed over.
     pub fn lock_all(&mut self, current: bool, future: bool, kind: LockKind) -> Result<Plan, Error> {
         if !current && !future {
             return Err(Errno::EINVAL.into());
@@ -114,8 +116,8 @@ impl<B: Backing> AddressSpace<B> {
         [LockKind::Now, LockKind::OnFault].into_iter().find(is)
     }
 
-    /// Sets how later maps are locked: for a driver that saw calls of `mlockall` whose order it does not know, and learns from the
-    /// kernel's next map.
+    /// Sets how later maps are locked: for a driver that saw calls of `mlockall` whose order it
+    /// does not know, and learns from the kernel's next map.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, LockKind, MapRequest, Prot};

@@ -16,7 +16,8 @@ use crate::space::secret;
 use alloc::vec::Vec;
 use bitflags::bitflags;
 
-/// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind it.
+/// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind
+/// it.
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
 bitflags! {
@@ -50,7 +51,8 @@ impl FileMode {
 
 /// What to map, and where.
 ///
-/// The place is decided already: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to map over anything.
+/// The place is decided already: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to
+/// map over anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapRequest<B> {
     /// First address; a multiple of the page size.
@@ -61,11 +63,11 @@ pub struct MapRequest<B> {
     pub prot: Prot,
     /// Type and flags.
     pub flags: MapFlags,
-    /// The file, or the hidden file of shared anonymous memory (each such map has a new one). `None` for private
-    /// anonymous memory.
+    /// The file, or the hidden file of shared anonymous memory (each such map has a new one).
+    /// `None` for private anonymous memory.
     pub backing: Option<B>,
-    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for anonymous memory (but for that in huge pages, whose backing is a file
-    /// like any other).
+    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for
+    /// anonymous memory (but for that in huge pages, whose backing is a file like any other).
     pub offset: u64,
     /// How the file was opened; means nothing for anonymous memory.
     pub mode: FileMode,
@@ -95,15 +97,20 @@ impl<B> MapRequest<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Maps; joins with its neighbours where the rules allow. What was there is unmapped in the same store.
+    /// Maps; joins with its neighbours where the rules allow. What was there is unmapped in the
+    /// same store.
     ///
     /// # Errors
-    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas), EEXIST, EOVERFLOW (behind
-    /// byte 2^63; a file system's own lower limit is the caller's to know), EACCES, ETXTBSY, EPERM (over a
-    /// sealed area: the cut at the start of the range may stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
-    /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at both ends of the range; where the memory of a shared
-    /// object is not promised, it leaves the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too much is locked for it. Memory in huge pages also: EINVAL for a start within a huge page; and, with the range left empty, EINVAL for
-    /// an offset within one, ENOMEM for want of pages ([`AddressSpace::set_huge_pages`]).
+    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas),
+    /// EEXIST, EOVERFLOW (behind byte 2^63; a file system's own lower limit is the caller's to
+    /// know), EACCES, ETXTBSY, EPERM (over a sealed area: the cut at the start of the range may
+    /// stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
+    /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at
+    /// both ends of the range; where the memory of a shared object is not promised, it leaves
+    /// the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]),
+    /// and EAGAIN where too much is locked for it. Memory in huge pages also: EINVAL for a start
+    /// within a huge page; and, with the range left empty, EINVAL for an offset within one,
+    /// ENOMEM for want of pages ([`AddressSpace::set_huge_pages`]).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -157,7 +164,8 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// All that can be refused before anything is touched. Gives the end, the flags, and the offset.
+    /// All that can be refused before anything is touched. Gives the end, the flags, and the
+    /// offset.
     #[inline(always)]
     fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
         let kind = r.flags.bits() & MapFlags::TYPE;
@@ -212,8 +220,10 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Looks whether limits allow the store, and joins it with its neighbours. What is refused leaves the range cut off from what lies around it, as in Linux; shared
-    /// memory that is not promised leaves it empty, because its object is made last, and so do huge pages that there are not.
+    /// Looks whether limits allow the store, and joins it with its neighbours. What is refused
+    /// leaves the range cut off from what lies around it, as in Linux; shared memory that is
+    /// not promised leaves it empty, because its object is made last, and so do huge pages that
+    /// there are not.
     #[inline(always)]
     fn plan_over(
         &mut self,
@@ -341,7 +351,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(flags)
     }
 
-    /// What cannot be locked loses the lock flags, but only after it was compared with its neighbours.
+    /// What cannot be locked loses the lock flags, but only after it was compared with its
+    /// neighbours.
     fn drop_lock(&mut self, start: u64) {
         let Some((span, area)) = self.areas.get_mut(start).filter(|(_, a)| !a.lockable()) else { return };
         let bytes = span.last - span.first + 1;

@@ -11,8 +11,8 @@ use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {
-    /// mmap: maps at a place that `placement` chooses, unless `request` says FIXED or FIXED_NOREPLACE; else its `start` is a wish. Returns
-    /// the address, too.
+    /// mmap: maps at a place that `placement` chooses, unless `request` says FIXED or
+    /// FIXED_NOREPLACE; else its `start` is a wish. Returns the address, too.
     ///
     /// # Errors
     /// As [`AddressSpace::map`]; ENOMEM where there is no place.
@@ -30,7 +30,8 @@ impl<B: Backing> AddressSpace<B> {
         Plan::of(|plan| self.mmap_at(request, Backing::huge_places, placement, plan))
     }
 
-    /// `mmap`, with its steps in `plan`, which is empty. A file goes to the `places` that it is asked for.
+    /// `mmap`, with its steps in `plan`, which is empty. A file goes to the `places` that it is
+    /// asked for.
     #[inline]
     pub(crate) fn mmap_at(
         &mut self,

@@ -15,7 +15,9 @@ impl<B: Backing> AddressSpace<B> {
     /// Whether a key is allocated is the caller's to check.
     ///
     /// # Errors
-    /// As `mprotect(2)`; ENOMEM also where memory becomes writable above RLIMIT_DATA, or is not promised. Areas before the one that is refused, or before a hole, stay changed: see [`Error::done`].
+    /// As `mprotect(2)`; ENOMEM also where memory becomes writable above RLIMIT_DATA, or is not
+    /// promised. Areas before the one that is refused, or before a hole, stay changed: see
+    /// [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};
@@ -71,8 +73,9 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Whether limits allow memory to become `new`: ENOMEM where it becomes data above RLIMIT_DATA, or a charge that is not promised. (A space that is too
-    /// large as it is, is not refused here.)
+    /// Whether limits allow memory to become `new`: ENOMEM where it becomes data above RLIMIT_DATA,
+    /// or a charge that is not promised. (A space that is too large as it is, is not refused
+    /// here.)
     fn affords(&self, old: &Area<B>, new: &Area<B>, bytes: u64) -> Result<(), Errno> {
         if new.flags == old.flags || !new.flags.contains(Flags::WRITE) {
             return Ok(());

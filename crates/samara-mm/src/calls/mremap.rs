@@ -1,5 +1,6 @@
-//! mremap: shrink, grow, move, duplicate. [`AddressSpace::mremap`] has a place picked where the call leaves it open; for [`AddressSpace::remap`] the caller
-//! has picked it ([`RemapMode::MoveTo`]).
+//! mremap: shrink, grow, move, duplicate. [`AddressSpace::mremap`] has a place picked where the
+//! call leaves it open; for [`AddressSpace::remap`] the caller has picked it
+//! ([`RemapMode::MoveTo`]).
 
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::huge_places::HugePlaces;
@@ -62,7 +63,9 @@ impl<B: Backing> AddressSpace<B> {
     /// `Fixed` with equal lengths moves several areas at once, and keeps the holes between them.
     ///
     /// # Errors
-    /// As `mremap(2)`; EINVAL for a part of a huge page, or more of them than there were; EAGAIN and ENOMEM above a limit. A target that was emptied, and areas that were moved before one was refused, stay so: see [`Error::done`].
+    /// As `mremap(2)`; EINVAL for a part of a huge page, or more of them than there were; EAGAIN
+    /// and ENOMEM above a limit. A target that was emptied, and areas that were moved before one
+    /// was refused, stay so: see [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, RemapMode, RemapRequest};
@@ -103,8 +106,9 @@ impl<B: Backing> AddressSpace<B> {
                     r.old.saturating_add(r.old_len).saturating_add(more),
                     to.saturating_add(r.new_len).saturating_add(more),
                 );
-                // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both sides;
-                // and a few cuts at the ends (the areas between them are whole, and their end adds nothing).
+                // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both
+                // sides; and a few cuts at the ends (the areas between them are whole, and their
+                // end adds nothing).
                 let inside = self.met(to, to_end).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(2))?;
@@ -121,11 +125,13 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// mremap with its own arguments: `to` is a place with FIXED, and a wish with DONTUNMAP; what moves to no place that is given, moves to one that
-    /// `placement` chooses. Returns the new address, too.
+    /// mremap with its own arguments: `to` is a place with FIXED, and a wish with DONTUNMAP; what
+    /// moves to no place that is given, moves to one that `placement` chooses. Returns the new
+    /// address, too.
     ///
     /// # Errors
-    /// As [`AddressSpace::remap`]; EINVAL for flags that do not go together; ENOMEM where there is no place.
+    /// As [`AddressSpace::remap`]; EINVAL for flags that do not go together; ENOMEM where there is
+    /// no place.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot, RemapFlags};
@@ -202,7 +208,8 @@ impl<B: Backing> AddressSpace<B> {
         to.checked_add(len).is_some_and(|end| end <= self.config.task_size)
     }
 
-    /// How many areas are to be moved, and how much more than was asked for, because the last one is of huge pages.
+    /// How many areas are to be moved, and how much more than was asked for, because the last one
+    /// is of huge pages.
     fn sources(&self, r: &RemapRequest) -> (usize, u64) {
         let end = r.old.saturating_add(r.old_len);
         self.met(r.old, end).fold((0, 0), |(n, _), a| {
@@ -211,7 +218,8 @@ impl<B: Backing> AddressSpace<B> {
         })
     }
 
-    /// Whether nothing must move: the range shrinks or stays, or there is room behind it. (What is refused anyway is refused in place.)
+    /// Whether nothing must move: the range shrinks or stays, or there is room behind it. (What is
+    /// refused anyway is refused in place.)
     fn fits_in_place(&self, r: &RemapRequest) -> bool {
         if r.new_len <= r.old_len && r.old_len != 0 {
             return true;
@@ -268,8 +276,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Whether `len` bytes of an area with these flags may become `new_len` at `to`, and stay where they are as well if `keep`: looked at when the target has been
-    /// emptied.
+    /// Whether `len` bytes of an area with these flags may become `new_len` at `to`, and stay where
+    /// they are as well if `keep`: looked at when the target has been emptied.
     fn may_arrive(&self, flags: Flags, (len, new_len): (u64, u64), to: u64, keep: bool) -> Result<(), Errno> {
         if keep {
             self.may_expand(flags, len)?;
@@ -430,7 +438,8 @@ impl<B: Backing> AddressSpace<B> {
         }
         let deaf = source.extras().uffd.is_some_and(|u| !u.remap_events);
         let (first, last) = (source.start, source.end);
-        // The copy comes first, and may join its own source for a moment: what stays of that keeps the identity.
+        // The copy comes first, and may join its own source for a moment: what stays of that keeps the
+        // identity.
         self.put(to, to + new_len, copy, plan)?;
         if deaf {
             // Only now, and from all that the copy has joined; what is remembered of the joins follows.
@@ -464,8 +473,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// DONTUNMAP: the area that was moved from is unlocked, all of it, and untouched if all of it moved.
-    /// An area that the copy has joined is more than what moved. Returns whether all of it moved.
+    /// DONTUNMAP: the area that was moved from is unlocked, all of it, and untouched if all of it
+    /// moved. An area that the copy has joined is more than what moved. Returns whether all of
+    /// it moved.
     fn empty_source(&mut self, old: u64, len: u64, plan: &mut Plan) -> Result<bool, Errno> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
@@ -493,7 +503,8 @@ fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
     }
 }
 
-/// Whether it is not moved together with others: what is registered, and what has places chosen by a rule of its own.
+/// Whether it is not moved together with others: what is registered, and what has places chosen by
+/// a rule of its own.
 fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
     let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
     zero || a.extras().uffd.is_some() || (is_segment(a.area) && a.area.huge_page().is_none())

@@ -12,7 +12,8 @@ impl<B: Backing> AddressSpace<B> {
     /// Seals `[start, start + len)`: no unmap, move, protection change or map over it, for good.
     ///
     /// # Errors
-    /// EINVAL for a bad range; ENOMEM where any of it is not mapped (nothing is changed), or at the count limit.
+    /// EINVAL for a bad range; ENOMEM where any of it is not mapped (nothing is changed), or at the
+    /// count limit.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};

@@ -21,12 +21,14 @@ bitflags! {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Whether `msync` takes `[start, start + len)`. Changes nothing; with [`SyncFlags::SYNC`], shared files are to be written back in all that is mapped
-    /// there, or up to the locked area that is refused. O(log n + areas in the range).
+    /// Whether `msync` takes `[start, start + len)`. Changes nothing; with [`SyncFlags::SYNC`],
+    /// shared files are to be written back in all that is mapped there, or up to the locked
+    /// area that is refused. O(log n + areas in the range).
     ///
     /// # Errors
-    /// EINVAL: unknown flags, SYNC with ASYNC, `start` within a page; ENOMEM: the range wraps, or has a hole (the areas are dealt with all the same); EBUSY: a
-    /// locked area, with INVALIDATE, also where a hole came before it.
+    /// EINVAL: unknown flags, SYNC with ASYNC, `start` within a page; ENOMEM: the range wraps, or
+    /// has a hole (the areas are dealt with all the same); EBUSY: a locked area, with
+    /// INVALIDATE, also where a hole came before it.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, SyncFlags};

@@ -14,8 +14,8 @@ impl<B: Backing> AddressSpace<B> {
     /// Unmaps `[start, start + len)`. Nothing mapped there is no error.
     ///
     /// # Errors
-    /// As `munmap(2)`: EINVAL; EPERM for a sealed area inside (nothing is removed; a cut at the range's start may stay);
-    /// ENOMEM for a hole in the middle of an area at the count limit.
+    /// As `munmap(2)`: EINVAL; EPERM for a sealed area inside (nothing is removed; a cut at the
+    /// range's start may stay); ENOMEM for a hole in the middle of an area at the count limit.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -41,11 +41,13 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind is made.
+    /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind
+    /// is made.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         plan.reserve(1)?;
         let (before, mut gone, mut met) = (plan.len(), None, false);
-        // One area goes, or is made shorter as it is: one way down. (After a snapshot that copies, and may not find the memory.)
+        // One area goes, or is made shorter as it is: one way down. (After a snapshot that copies, and may
+        // not find the memory.)
         let revised = self.areas.revise(start, |(at, area), next| {
             met = at.first < end;
             let (head, tail) = (at.first < start, end <= at.last);

@@ -1,4 +1,5 @@
-//! process_madvise: advice on several ranges, of one's own process or another's. What it asks of the other process is not the model's.
+//! process_madvise: advice on several ranges, of one's own process or another's. What it asks of
+//! the other process is not the model's.
 
 use crate::area::Backing;
 use crate::area::advice::Advice;
@@ -11,18 +12,21 @@ use crate::space::plan::Plan;
 pub(crate) const MOST: u64 = 0x7fff_f000;
 
 impl Advice {
-    /// Whether it may be given to another process: [`Advice::WillNeed`], [`Advice::Cold`], [`Advice::PageOut`] and [`Advice::Collapse`].
+    /// Whether it may be given to another process: [`Advice::WillNeed`], [`Advice::Cold`],
+    /// [`Advice::PageOut`] and [`Advice::Collapse`].
     pub fn for_others(self) -> bool {
         matches!(self, Advice::WillNeed | Advice::Cold | Advice::PageOut | Advice::Collapse)
     }
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Advises on each of `ranges` (starts and lengths), until one is refused. Returns the bytes of those before it, as they were asked for; the one that was
-    /// refused may have been dealt with in part. `own`: by the process itself.
+    /// Advises on each of `ranges` (starts and lengths), until one is refused. Returns the bytes of
+    /// those before it, as they were asked for; the one that was refused may have been dealt
+    /// with in part. `own`: by the process itself.
     ///
     /// # Errors
-    /// EINVAL for a length of 2^63 or more anywhere, or advice that is not [for others](Advice::for_others); as [`AddressSpace::advise`] where the very first bytes
+    /// EINVAL for a length of 2^63 or more anywhere, or advice that is not [for
+    /// others](Advice::for_others); as [`AddressSpace::advise`] where the very first bytes
     /// are refused.
     ///
     /// ```
@@ -45,7 +49,8 @@ impl<B: Backing> AddressSpace<B> {
             if len == 0 && (i > 0 || nothing) {
                 continue;
             }
-            // What the advice on this range can tell: room for that comes first, so that nothing is done and not told.
+            // What the advice on this range can tell: room for that comes first, so that nothing is done and
+            // not told.
             let steps = self.met(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
             let advised = match plan.reserve(steps) {
                 Ok(()) => self.advise(start, len, advice),

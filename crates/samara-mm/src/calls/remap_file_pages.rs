@@ -1,4 +1,5 @@
-//! remap_file_pages, which Linux makes a map of its own: other pages of the same file at the same place.
+//! remap_file_pages, which Linux makes a map of its own: other pages of the same file at the same
+//! place.
 
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::{Backing, Object};
@@ -9,14 +10,16 @@ use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Maps the file of the shared area at `start` there again, `size` bytes from its page `page_offset` on: with the area's protection, locked if it is
-    /// locked, and with no other of its flags. Start and size are rounded down to pages. The call's flags mean nothing; its `prot` must be 0, which is for
-    /// the caller to see.
+    /// Maps the file of the shared area at `start` there again, `size` bytes from its page
+    /// `page_offset` on: with the area's protection, locked if it is locked, and with no other
+    /// of its flags. Start and size are rounded down to pages. The call's flags mean nothing; its
+    /// `prot` must be 0, which is for the caller to see.
     ///
     /// # Errors
-    /// EINVAL: no page, a range or offset that wraps; not a shared area of a file open for writing; a range that leaves it, unless areas alike, of the same
-    /// file, come right behind it; a part of a huge page. Else as [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the limits. (A memfd that was sealed against writing after it
-    /// was mapped is not known here.)
+    /// EINVAL: no page, a range or offset that wraps; not a shared area of a file open for writing;
+    /// a range that leaves it, unless areas alike, of the same file, come right behind it; a
+    /// part of a huge page. Else as [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the
+    /// limits. (A memfd that was sealed against writing after it was mapped is not known here.)
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};
@@ -35,7 +38,8 @@ impl<B: Backing> AddressSpace<B> {
         let at = self.area_at(start).ok_or(Errno::EINVAL)?;
         let first = at.area;
         let Object::File(file) = &first.object else { return Err(Errno::EINVAL.into()) };
-        // That two areas are of different opens of one file is never more than learnt: then the kernel's refusal tells more.
+        // That two areas are of different opens of one file is never more than learnt: then the kernel's
+        // refusal tells more.
         let alike = |a: &Placed<'_, B>| a.area.object == first.object && a.area.flags == first.flags;
         let to = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at && alike(&a)).then_some(a.end));
         if !first.flags.contains(Flags::SHARED) || to.is_none_or(|to| to < end) {

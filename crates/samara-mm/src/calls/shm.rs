@@ -1,4 +1,5 @@
-//! shmat and shmdt: System V segments in the address space. Which segments there are, how long they are, and who may attach them, the caller knows.
+//! shmat and shmdt: System V segments in the address space. Which segments there are, how long they
+//! are, and who may attach them, the caller knows.
 
 use crate::area::flags::{MapFlags, Prot};
 use crate::area::huge_places::HugePlaces;
@@ -39,18 +40,20 @@ impl ShmFlags {
 /// A segment that is being attached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment<B> {
-    /// What its areas compare: a new one for each `shmat`. It says that it [is a segment](Backing::is_segment).
+    /// What its areas compare: a new one for each `shmat`. It says that it [is a
+    /// segment](Backing::is_segment).
     pub backing: B,
     /// How long it is, as `shmget` was told.
     pub bytes: u64,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Attaches a segment: at `addr`, or if that is 0 where `placement` chooses. Returns the address, too.
+    /// Attaches a segment: at `addr`, or if that is 0 where `placement` chooses. Returns the
+    /// address, too.
     ///
     /// # Errors
-    /// EINVAL: `addr` within a page without [`ShmFlags::RND`], or 0 (or rounded to it) with [`ShmFlags::REMAP`]; without that, something is there. Else as
-    /// [`AddressSpace::map`].
+    /// EINVAL: `addr` within a page without [`ShmFlags::RND`], or 0 (or rounded to it) with
+    /// [`ShmFlags::REMAP`]; without that, something is there. Else as [`AddressSpace::map`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, Segment, ShmFlags};
@@ -112,9 +115,10 @@ impl<B: Backing> AddressSpace<B> {
         Ok((addr != 0).then_some(start))
     }
 
-    /// Detaches what is left of the segment that was attached at `addr`, wherever its first pages went: the first area that shows the page which would
-    /// belong there if the segment began at `addr`, and of the same attachment those behind it that end within `bytes` of the segment. Sealed areas stay.
-    /// O(n).
+    /// Detaches what is left of the segment that was attached at `addr`, wherever its first pages
+    /// went: the first area that shows the page which would belong there if the segment began
+    /// at `addr`, and of the same attachment those behind it that end within `bytes` of the
+    /// segment. Sealed areas stay. O(n).
     ///
     /// # Errors
     /// EINVAL: `addr` within a page, or no such area.

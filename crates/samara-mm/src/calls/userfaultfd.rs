@@ -10,14 +10,16 @@ use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]), in place of the modes that it was registered in;
-    /// but an area that has all of `modes` keeps what it has.
+    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]), in place of
+    /// the modes that it was registered in; but an area that has all of `modes` keeps what it
+    /// has.
     ///
     /// Which files can be registered is the caller's to know.
     ///
     /// # Errors
-    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment, minor faults of memory that is not shared, or a part of a huge page; EBUSY: registered elsewhere; EPERM: an area that may never
-    /// be written. Nothing is changed then.
+    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment,
+    /// minor faults of memory that is not shared, or a part of a huge page; EBUSY: registered
+    /// elsewhere; EPERM: an area that may never be written. Nothing is changed then.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, Reason, Uffd};
@@ -53,8 +55,9 @@ impl<B: Backing> AddressSpace<B> {
     /// Takes the registration of `[start, start + len)` back.
     ///
     /// # Errors
-    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment, or a start within a huge page. Nothing is changed then. EINVAL also at an end within a huge page, with all before it
-    /// done.
+    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment, or a start
+    /// within a huge page. Nothing is changed then. EINVAL also at an end within a huge page, with
+    /// all before it done.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
         if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
@@ -83,7 +86,8 @@ impl<B: Backing> AddressSpace<B> {
         if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
     }
 
-    /// Whether something is mapped there; and `start`, which may lie before it, is not within a huge page, if such are the first.
+    /// Whether something is mapped there; and `start`, which may lie before it, is not within a
+    /// huge page, if such are the first.
     fn uffd_starts(&self, start: u64, end: u64) -> bool {
         let first = self.met(start, end).next();
         first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))
@@ -101,7 +105,8 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// Whether it can be registered at all, as far as areas tell: special areas have none, unless it is for being of huge ones.
+/// Whether it can be registered at all, as far as areas tell: special areas have none, unless it is
+/// for being of huge ones.
 fn registrable<B: Backing>(a: &Area<B>) -> bool {
     let huge = a.flags.contains(Flags::HUGETLB);
     !a.flags.contains(Flags::DROPPABLE) && (huge || !(a.is_special() || is_segment(a)))

@@ -1,12 +1,15 @@
-//! Names: what an area is called. Knows where heap and stack are; not how a view pads or escapes a name.
+//! Names: what an area is called. Knows where heap and stack are; not how a view pads or escapes a
+//! name.
 //!
-//! A name comes from the object behind the area, or else from the place: `[heap]` is what meets the heap, `[stack]` what holds the start of the stack.
+//! A name comes from the object behind the area, or else from the place: `[heap]` is what meets the
+//! heap, `[stack]` what holds the start of the stack.
 
 use crate::area::{Backing, Object};
 use crate::space::{AddressSpace, Placed};
 use core::fmt::{self, Write};
 
-/// What an area is called: a path, `[heap]`, `[stack]`, `[vdso]`, `[anon:NAME]`, ... Displays as it is, newlines included.
+/// What an area is called: a path, `[heap]`, `[stack]`, `[vdso]`, `[anon:NAME]`, ... Displays as it
+/// is, newlines included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a>(Kind<'a>);
 
@@ -27,7 +30,8 @@ impl Name<'_> {
         }
     }
 
-    /// As a maps line shows it: a path's newlines are `\012`, and nothing else is escaped, the backslash neither.
+    /// As a maps line shows it: a path's newlines are `\012`, and nothing else is escaped, the
+    /// backslash neither.
     pub(crate) fn write_escaped(&self, out: &mut impl Write) -> fmt::Result {
         let Kind::Path(path) = self.0 else { return write!(out, "{self}") };
         let mut parts = path.split('\n');

@@ -1,5 +1,6 @@
-//! PROCMAP_QUERY: one area, asked for by address and by what it is like. Knows what the ioctl on an open `/proc/PID/maps` takes and gives, value by value
-//! and byte by byte; nothing of descriptors, and of user memory only the bytes that it is handed.
+//! PROCMAP_QUERY: one area, asked for by address and by what it is like. Knows what the ioctl on an
+//! open `/proc/PID/maps` takes and gives, value by value and byte by byte; nothing of descriptors,
+//! and of user memory only the bytes that it is handed.
 //!
 //! The rules are from the running kernel (6.18): tests/views asks both.
 
@@ -11,7 +12,8 @@ use crate::proc::name::Name;
 use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
 
-/// Bytes that a name may have at most, with the zero byte at its end, however large the buffer is (PATH_MAX).
+/// Bytes that a name may have at most, with the zero byte at its end, however large the buffer is
+/// (PATH_MAX).
 const LONGEST: u64 = 4096;
 
 bitflags! {
@@ -43,9 +45,11 @@ impl QueryFlags {
 pub struct Query {
     /// An address. Any.
     pub addr: u64,
-    /// All that the area must be; what does not hold is passed over with [`QueryFlags::COVERING_OR_NEXT`], and refused without.
+    /// All that the area must be; what does not hold is passed over with
+    /// [`QueryFlags::COVERING_OR_NEXT`], and refused without.
     pub flags: QueryFlags,
-    /// Bytes that there are for the name, with a zero byte at its end; 0: the name is not asked for.
+    /// Bytes that there are for the name, with a zero byte at its end; 0: the name is not asked
+    /// for.
     pub name_size: u32,
 }
 
@@ -85,11 +89,13 @@ impl Query {
     /// Bytes of the ioctl's structure.
     pub const BYTES: usize = 104;
 
-    /// The query in the ioctl's structure, which may be shorter or longer than this crate knows it. `bytes` begins with its size, and has at least so many.
+    /// The query in the ioctl's structure, which may be shorter or longer than this crate knows it.
+    /// `bytes` begins with its size, and has at least so many.
     ///
     /// # Errors
-    /// EINVAL: shorter than its input; a size without a buffer, or a buffer without a size, for name or build ID. E2BIG: longer than a page, or not zero
-    /// behind what is known. EFAULT: `bytes` is shorter than it says.
+    /// EINVAL: shorter than its input; a size without a buffer, or a buffer without a size, for
+    /// name or build ID. E2BIG: longer than a page, or not zero behind what is known. EFAULT:
+    /// `bytes` is shorter than it says.
     pub fn from_bytes(bytes: &[u8], page: PageSize) -> Result<Query, Errno> {
         let size = bytes.first_chunk().map(|b| u64::from_le_bytes(*b)).ok_or(Errno::EFAULT)?;
         if size < at::OUT as u64 {
@@ -115,7 +121,8 @@ impl Query {
 }
 
 impl Answer<'_> {
-    /// Puts the answer into the ioctl's structure, as far as that goes: the size of the name (0: none) too, but not the name, and no build ID.
+    /// Puts the answer into the ioctl's structure, as far as that goes: the size of the name (0:
+    /// none) too, but not the name, and no build ID.
     pub fn to_bytes(&self, bytes: &mut [u8]) {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
         let name = self.name.map_or(0, |n| n.len() as u32 + 1);
@@ -140,7 +147,8 @@ impl<B: Backing> AddressSpace<B> {
     /// `[vsyscall]` is not seen.
     ///
     /// # Errors
-    /// EINVAL: a flag that is not known; ENOENT: there is no such area; ENAMETOOLONG: the name is longer than asked for, or longer than 4095 bytes.
+    /// EINVAL: a flag that is not known; ENOENT: there is no such area; ENAMETOOLONG: the name is
+    /// longer than asked for, or longer than 4095 bytes.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, Query, QueryFlags};

@@ -1,4 +1,5 @@
-//! `/proc/PID/smaps`, to the byte: the area part from the model, and what only page tables know from whoever has them ([`Usage`]).
+//! `/proc/PID/smaps`, to the byte: the area part from the model, and what only page tables know
+//! from whoever has them ([`Usage`]).
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -6,7 +7,8 @@ use crate::proc::maps::{Line, VSYSCALL};
 use crate::space::{AddressSpace, Placed};
 use core::fmt;
 
-/// What only the page tables of an area know: in kB, each as the line of its name shows it. All zero: nothing was touched yet.
+/// What only the page tables of an area know: in kB, each as the line of its name shows it. All
+/// zero: nothing was touched yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // proc_pid_smaps(5) says what each is.
 pub struct Usage {

@@ -1,12 +1,15 @@
-//! Storing: the few primitives that edit the tree, and with it the sums. Every verb is made of these.
+//! Storing: the few primitives that edit the tree, and with it the sums. Every verb is made of
+//! these.
 //!
 //! Knows merging (through `merge`), cutting and the count limit; knows no call.
 //!
-//! - **EDIT-1** Nothing here allocates but what is whole or not at all by itself: `begin` reserves for the whole call, so a call stops before its first store or not at all
-//!   for want of memory. Only a store that adds an entry to the tree can need memory: one that overwrites whole entries, or
-//!   joins them, or trims them, never does. What is reserved is the number of the former.
-//! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins; and one look at the tree before it (`around`), from which its neighbours, its
-//!   limits and the sums follow.
+//! - **EDIT-1** Nothing here allocates but what is whole or not at all by itself: `begin` reserves
+//!   for the whole call, so a call stops before its first store or not at all for want of memory.
+//!   Only a store that adds an entry to the tree can need memory: one that overwrites whole
+//!   entries, or joins them, or trims them, never does. What is reserved is the number of the
+//!   former.
+//! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins; and one look
+//!   at the tree before it (`around`), from which its neighbours, its limits and the sums follow.
 
 use crate::area::flags::Flags;
 use crate::area::is_segment;
@@ -22,7 +25,8 @@ use alloc::vec::Vec;
 use core::mem;
 use samara::Span;
 
-/// Steps from which on a call counts as large: for so many it may have set aside memory that is worth giving back.
+/// Steps from which on a call counts as large: for so many it may have set aside memory that is
+/// worth giving back.
 const LARGE: usize = 200;
 
 /// What a walk does at a hole.
@@ -97,7 +101,8 @@ impl<B> Store<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Begins a call that does one store, which is whole or not at all by itself; its steps are asked for as they come.
+    /// Begins a call that does one store, which is whole or not at all by itself; its steps are
+    /// asked for as they come.
     #[inline]
     pub(crate) fn begin_store(&mut self, joins: usize) -> Result<(), Errno> {
         self.forget_joins(joins)
@@ -122,7 +127,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none of them if memory is short. O(k + log n).
+    /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none
+    /// of them if memory is short. O(k + log n).
     #[inline(always)]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
@@ -165,7 +171,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(around)
     }
 
-    /// What `act` does, with the joins of this call, to which it adds; without those that it added, where it fails.
+    /// What `act` does, with the joins of this call, to which it adds; without those that it added,
+    /// where it fails.
     #[inline]
     pub(crate) fn with_seams(
         &mut self,
@@ -200,7 +207,8 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its neighbours where the rules allow. `plan` has room for two steps.
+    /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its
+    /// neighbours where the rules allow. `plan` has room for two steps.
     #[inline(always)]
     pub(crate) fn joined(
         &self,
@@ -245,7 +253,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Joins a store of a new area with its neighbours, as `joined` does. `plan` has room for three steps.
+    /// Joins a store of a new area with its neighbours, as `joined` does. `plan` has room for three
+    /// steps.
     #[inline(always)]
     pub(crate) fn map_into(
         &self,
@@ -276,8 +285,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that add an entry, and room
-    /// for so many joins. Forgets the last call's seams. Ends with `finish`.
+    /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that
+    /// add an entry, and room for so many joins. Forgets the last call's seams. Ends with
+    /// `finish`.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
         let (pieces, wide) = self.pieces(start, end);
         self.begin_with((start, end), pieces, stores.saturating_add(wide), joins)
@@ -300,7 +310,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(plan)
     }
 
-    /// How many areas meet `[start, end)`, and how many of them lie across 4 GiB: what joins there may need a leaf of another form.
+    /// How many areas meet `[start, end)`, and how many of them lie across 4 GiB: what joins there
+    /// may need a leaf of another form.
     fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
         self.met(start, end).fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
     }
@@ -334,18 +345,20 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Begins a call that may change every area in `[start, end)` by `walk`.
     ///
-    /// However many there are, two stores at most add an entry: a piece between the ends is a whole area, which `change`
-    /// overwrites, alone or with neighbours that it joins whole. Only at `start` and at `end` may an area be cut. (Where a
-    /// piece was joined to the next one, that one is met again with its attributes changed already: `edit` then has nothing
-    /// left to do, and makes no cut.) Each boundary is joined once at most, the two at the ends included.
+    /// However many there are, two stores at most add an entry: a piece between the ends is a whole
+    /// area, which `change` overwrites, alone or with neighbours that it joins whole. Only at
+    /// `start` and at `end` may an area be cut. (Where a piece was joined to the next one, that
+    /// one is met again with its attributes changed already: `edit` then has nothing
+    /// left to do, and makes no cut.) Each boundary is joined once at most, the two at the ends
+    /// included.
     pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
         let (pieces, wide) = self.pieces(start, end);
         // One piece is one store, which is whole or not at all by itself.
         self.begin_with((start, end), pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
     }
 
-    /// Ends a call: its answer, from how it went and what it did; an error carries the steps that were done before it. A large
-    /// call gives back what was set aside.
+    /// Ends a call: its answer, from how it went and what it did; an error carries the steps that
+    /// were done before it. A large call gives back what was set aside.
     pub(crate) fn finish(&mut self, went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
         self.end_store(&plan);
         match went {
@@ -385,7 +398,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// A new area at `[start, end)`, over whatever is there, joined with its neighbours where the rules allow: one store.
+    /// A new area at `[start, end)`, over whatever is there, joined with its neighbours where the
+    /// rules allow: one store.
     pub(crate) fn put(&mut self, start: u64, end: u64, area: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
         let steps = plan.len();
         let went = self.with_seams(|space, seams| {
@@ -408,7 +422,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Gives the piece `[start, end)` of one area the attributes `new`: joins, cuts or changes in place, as Linux does.
+    /// Gives the piece `[start, end)` of one area the attributes `new`: joins, cuts or changes in
+    /// place, as Linux does.
     ///
     /// # Errors
     /// ENOMEM at the count limit; a first cut stays where the second is refused.
@@ -481,9 +496,11 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Gives each area's part of `[start, end)` the attributes that `edit` makes of its own; `None` leaves it alone.
+    /// Gives each area's part of `[start, end)` the attributes that `edit` makes of its own; `None`
+    /// leaves it alone.
     ///
-    /// Returns whether there was a hole. `edit` gets the space, the area and the bounds of the part.
+    /// Returns whether there was a hole. `edit` gets the space, the area and the bounds of the
+    /// part.
     pub(crate) fn walk(
         &mut self,
         start: u64,

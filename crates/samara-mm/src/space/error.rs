@@ -6,9 +6,10 @@ use core::fmt;
 
 /// A refused call: why, and what it did before it was refused.
 ///
-/// Linux leaves partial effects behind in a few cases (a hole in the middle of `mprotect`'s range, for one); they are
-/// reproduced, and `done` says what they are. In all other cases `done` is empty and the space is as it was, but for the
-/// anonymous identities of memory that the call wrote to before it was refused: a [`Plan`] does not tell those.
+/// Linux leaves partial effects behind in a few cases (a hole in the middle of `mprotect`'s range,
+/// for one); they are reproduced, and `done` says what they are. In all other cases `done` is empty
+/// and the space is as it was, but for the anonymous identities of memory that the call wrote to
+/// before it was refused: a [`Plan`] does not tell those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// Why.

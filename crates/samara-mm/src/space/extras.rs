@@ -1,4 +1,5 @@
-//! The extras of a space: room for those that a call makes, and when what nobody has any more is swept.
+//! The extras of a space: room for those that a call makes, and when what nobody has any more is
+//! swept.
 
 use crate::area::Area;
 use crate::area::extras::Extras;
@@ -17,8 +18,9 @@ impl<B> AddressSpace<B> {
         self.extras.sweep(self.areas.len());
     }
 
-    /// Makes places for what `edit` makes of the extras of all areas in `ranges` (first and last address): [`AddressSpace::with_derived`] then gives an area its own. To
-    /// do it twice is to do it once.
+    /// Makes places for what `edit` makes of the extras of all areas in `ranges` (first and last
+    /// address): [`AddressSpace::with_derived`] then gives an area its own. To do it twice is
+    /// to do it once.
     pub(crate) fn derive_extras(&mut self, ranges: &[(u64, u64)], edit: impl Fn(&mut Extras)) -> Result<(), Errno> {
         self.sweep_extras();
         self.extras.begin_edit();

@@ -1,6 +1,7 @@
 //! Where kernels differ: each difference by a name, and the sets of some releases. Knows no call.
 //!
-//! What the running kernel has is tested beside it; what older ones do is from their release notes and manual pages alone.
+//! What the running kernel has is tested beside it; what older ones do is from their release notes
+//! and manual pages alone.
 
 use bitflags::bitflags;
 

@@ -1,6 +1,8 @@
-//! Huge pages of hugetlbfs: what a map of them asks for beside address space. Knows how many are free, as it was told; not which are in use, nor by whom.
+//! Huge pages of hugetlbfs: what a map of them asks for beside address space. Knows how many are
+//! free, as it was told; not which are in use, nor by whom.
 //!
-//! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the running kernel (6.18).
+//! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the
+//! running kernel (6.18).
 
 use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
@@ -10,13 +12,18 @@ use crate::space::AddressSpace;
 use alloc::sync::Arc;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Says how many huge pages are free, by size: a size that is not named has none, and at first none has. Processes share them, and whoever touches memory takes
-    /// them: so the space takes none off this count, and a caller who has some says anew how many there are before each call that may ask for them.
+    /// Says how many huge pages are free, by size: a size that is not named has none, and at first
+    /// none has. Processes share them, and whoever touches memory takes them: so the space
+    /// takes none off this count, and a caller who has some says anew how many there are before
+    /// each call that may ask for them.
     ///
-    /// Memory in huge pages ([`Backing::huge_page`]) asks for all of its pages when it is mapped, and is refused with ENOMEM where there are fewer; with
-    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it asks for none, and cannot be locked or populated while none is free.
-    /// What it is mapped over gives back what private areas there asked for. (In Linux those of a forked child have nothing to give back, as their pages are the parent's;
-    /// and pages that were brought in without having been asked for are given back, too. Here neither is known.)
+    /// Memory in huge pages ([`Backing::huge_page`]) asks for all of its pages when it is mapped,
+    /// and is refused with ENOMEM where there are fewer; with
+    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it asks for none, and cannot be locked
+    /// or populated while none is free. What it is mapped over gives back what private areas
+    /// there asked for. (In Linux those of a forked child have nothing to give back, as their pages
+    /// are the parent's; and pages that were brought in without having been asked for are given
+    /// back, too. Here neither is known.)
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapFlags, MapRequest, PageSize, Prot};
@@ -44,7 +51,8 @@ impl<B: Backing> AddressSpace<B> {
         free.iter().find(|f| f.0 == size).map_or(0, |f| f.1)
     }
 
-    /// Whether an area may be mapped at `[start, end)`, as far as its pages are concerned. Looked at when what was there is gone, and has given back what it had: EINVAL for
+    /// Whether an area may be mapped at `[start, end)`, as far as its pages are concerned. Looked
+    /// at when what was there is gone, and has given back what it had: EINVAL for
     /// an offset within a page, ENOMEM for want of pages.
     #[cold]
     pub(crate) fn may_have_pages(&self, area: &Area<B>, start: u64, end: u64) -> Result<(), Errno> {
@@ -60,14 +68,16 @@ impl<B: Backing> AddressSpace<B> {
         if area.reserves() && bytes / huge.bytes() > self.free_huge_pages(huge) { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
-    /// Whether pages of the area can be brought in: those of a huge one that has reserved none may be wanting.
+    /// Whether pages of the area can be brought in: those of a huge one that has reserved none may
+    /// be wanting.
     pub(crate) fn has_pages(&self, area: &Area<B>) -> bool {
         area.huge_page().is_none_or(|huge| area.reserves() || self.free_huge_pages(huge) > 0)
     }
 }
 
 impl<B: Backing> Area<B> {
-    /// Whether this area of huge pages reserved them when it was mapped. (Those of a segment were when that was made.)
+    /// Whether this area of huge pages reserved them when it was mapped. (Those of a segment were
+    /// when that was made.)
     fn reserves(&self) -> bool {
         !self.flags.contains(Flags::NORESERVE) && !crate::area::is_segment(self)
     }

@@ -1,28 +1,35 @@
-//! Learning: putting the model right where the kernel knows what its driver cannot see (writes, and which file was opened).
+//! Learning: putting the model right where the kernel knows what its driver cannot see (writes, and
+//! which file was opened).
 //!
-//! Where writes are unseen ([`Touches::Unseen`](crate::Touches::Unseen)) the model joins areas if any history would let it. After each
-//! call the driver compares with the kernel, and for a boundary that only one of the two has calls `learn_cut` or `learn_join`.
+//! Where writes are unseen ([`Touches::Unseen`](crate::Touches::Unseen)) the model joins areas if
+//! any history would let it. After each call the driver compares with the kernel, and for a
+//! boundary that only one of the two has calls `learn_cut` or `learn_join`.
 //!
-//! How far it goes: what is learnt is exact for the areas on both sides of that boundary, and for their parts, for as long as they
-//! live: an identity is never lost, and a new map beside either merges with it as in the kernel. Nothing is inferred of areas
-//! elsewhere: two areas that were learnt apart from a third are not known to be apart from one another, and that again shows as a
+//! How far it goes: what is learnt is exact for the areas on both sides of that boundary, and for
+//! their parts, for as long as they live: an identity is never lost, and a new map beside either
+//! merges with it as in the kernel. Nothing is inferred of areas elsewhere: two areas that were
+//! learnt apart from a third are not known to be apart from one another, and that again shows as a
 //! boundary that can be learnt.
 //!
-//! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its copy (the lock decides, and is
-//! certain by then). And a new map that the kernel joined with one neighbour, where the model, by what it had assumed of that
-//! neighbour, joined the other one, is learnt in this order only: `learn_join` first. A new map alone has no identity to
-//! differ by, and `learn_cut` says [`NotLearnable::NothingUnknown`].
+//! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its
+//! copy (the lock decides, and is certain by then). And a new map that the kernel joined with one
+//! neighbour, where the model, by what it had assumed of that neighbour, joined the other one, is
+//! learnt in this order only: `learn_join` first. A new map alone has no identity to differ by, and
+//! `learn_cut` says [`NotLearnable::NothingUnknown`].
 //!
-//! Where moved memory is now (its offset) is known after one move but for whether it was written; after another one it may be
-//! anything, joins anything, and what is learnt apart gets an offset of its own.
+//! Where moved memory is now (its offset) is known after one move but for whether it was written;
+//! after another one it may be anything, joins anything, and what is learnt apart gets an offset of
+//! its own.
 //!
-//! Of two answers that both explain a boundary, the one that keeps more apart is taken: `learn_join` can take it back, where
-//! `learn_cut` could not.
+//! Of two answers that both explain a boundary, the one that keeps more apart is taken:
+//! `learn_join` can take it back, where `learn_cut` could not.
 //!
-//! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they were before it. Whatever else changes an
-//!   area (`import`, `forget`, `grow_down`, `learn_apart`) empties it; `edit_objects` edits it.
-//! - **LEARN-2** Only `mremap` empties a place that it may have joined before (`unmap_joined`). What is left there can no longer show whether the kernel made those joins: each
-//!   part is then known by its own side of them, and `seams` keeps the joins that can still be seen.
+//! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they
+//!   were before it. Whatever else changes an area (`import`, `forget`, `grow_down`, `learn_apart`)
+//!   empties it; `edit_objects` edits it.
+//! - **LEARN-2** Only `mremap` empties a place that it may have joined before (`unmap_joined`).
+//!   What is left there can no longer show whether the kernel made those joins: each part is then
+//!   known by its own side of them, and `seams` keeps the joins that can still be seen.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -76,11 +83,12 @@ impl From<Errno> for NotLearnable {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// The kernel has a boundary at `addr` where the model has one area: cuts there, and settles what was unknown so that
-    /// the two sides stay apart. Returns the reason.
+    /// The kernel has a boundary at `addr` where the model has one area: cuts there, and settles
+    /// what was unknown so that the two sides stay apart. Returns the reason.
     ///
-    /// Call it right after the call that differed, when the model still knows what it joined; several boundaries in
-    /// ascending order, after what [`AddressSpace::learn_join`] has to join.
+    /// Call it right after the call that differed, when the model still knows what it joined;
+    /// several boundaries in ascending order, after what [`AddressSpace::learn_join`] has to
+    /// join.
     ///
     /// # Errors
     /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.
@@ -103,7 +111,8 @@ impl<B: Backing> AddressSpace<B> {
         if !whole.can_split(addr) || !self.aligned(addr) {
             return Err(NotLearnable::NothingUnknown);
         }
-        // Of several joins there (of areas that moved one after the other) only the last one is still in place.
+        // Of several joins there (of areas that moved one after the other) only the last one is still in
+        // place.
         let seam = self.seams.iter().rposition(|s| s.at == addr);
         let (mut left, mut right) = match seam {
             Some(i) => (self.seams[i].left.clone(), self.seams[i].right.clone()),
@@ -129,10 +138,11 @@ impl<B: Backing> AddressSpace<B> {
         Ok(reason)
     }
 
-    /// As [`AddressSpace::learn_cut`], where several calls have been made since the driver last compared, or in an order that
-    /// nobody knows: which call joined the two sides, and what they were then, is not concluded. They are apart, and that is all.
-    /// Of private anonymous memory each side gets a place of its own in its object, which [`AddressSpace::learn_join`] can take
-    /// back; of other memory this is `learn_cut`.
+    /// As [`AddressSpace::learn_cut`], where several calls have been made since the driver last
+    /// compared, or in an order that nobody knows: which call joined the two sides, and what
+    /// they were then, is not concluded. They are apart, and that is all. Of private anonymous
+    /// memory each side gets a place of its own in its object, which [`AddressSpace::learn_join`]
+    /// can take back; of other memory this is `learn_cut`.
     ///
     /// # Errors
     /// As `learn_cut`.
@@ -168,8 +178,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok(Reason::Offset)
     }
 
-    /// The kernel has one area where the model has two that touch at `addr`: joins them, if what keeps them apart is only
-    /// what was assumed (an identity, an open file, a charge). Returns the assumption that was wrong.
+    /// The kernel has one area where the model has two that touch at `addr`: joins them, if what
+    /// keeps them apart is only what was assumed (an identity, an open file, a charge). Returns
+    /// the assumption that was wrong.
     ///
     /// # Errors
     /// [`NotLearnable`]: something certain keeps them apart. The model is as it was.
@@ -187,7 +198,8 @@ impl<B: Backing> AddressSpace<B> {
         let (start, end, left, right) = (l.start, r.end, l.area.clone(), r.area.clone());
         self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;
         self.store(start, end, one)?;
-        // What this call joined to either is remembered as joined to both: of a new map that joined the wrong neighbour, the other boundary can be learnt now.
+        // What this call joined to either is remembered as joined to both: of a new map that joined the
+        // wrong neighbour, the other boundary can be learnt now.
         for s in self.seams.iter_mut().filter(|s| start < s.at && s.at < end) {
             if s.at > addr {
                 s.left = assumed_one(&left, &s.left, &self.extras);
@@ -198,8 +210,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok(why.iter().next().unwrap_or(Reason::AnonymousIdentity))
     }
 
-    /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an area that stays beside the range may no longer hold the join: it is
-    /// then known as its own side was before, because whether the kernel joined the two cannot be seen any more.
+    /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an
+    /// area that stays beside the range may no longer hold the join: it is then known as its
+    /// own side was before, because whether the kernel joined the two cannot be seen any more.
     pub(crate) fn unmap_joined(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         if self.seams.is_empty() {
             return self.unmap_range(start, end, plan);
@@ -219,9 +232,11 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// What `[start, end)`, a part of what was one area, is without the joins outside of it; `None` if this call joined nothing there. The sides of the joins inside follow.
+    /// What `[start, end)`, a part of what was one area, is without the joins outside of it; `None`
+    /// if this call joined nothing there. The sides of the joins inside follow.
     ///
-    /// A move goes upwards, so joins are in ascending order, and the first join of what lies between two of them is the lower one.
+    /// A move goes upwards, so joins are in ascending order, and the first join of what lies
+    /// between two of them is the lower one.
     fn known_alone(&mut self, whole: (u64, u64), (start, end): (u64, u64)) -> Option<Area<B>> {
         let at = |seams: &[Seam<B>], limit| seams.partition_point(|s| s.at < limit);
         let (first, last) = (at(&self.seams, whole.0 + 1), at(&self.seams, whole.1));
@@ -243,7 +258,8 @@ impl<B: Backing> AddressSpace<B> {
     /// Makes two sides that could be one differ in something that is not known of them.
     fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Result<Option<Reason>, NotLearnable> {
         if l.unsure.account != r.unsure.account {
-            // Beside a neighbour that is charged it lost its charge, or both were written, each by itself: then nothing follows for the charge.
+            // Beside a neighbour that is charged it lost its charge, or both were written, each by itself: then
+            // nothing follows for the charge.
             let charged = if l.unsure.account { r.flags } else { l.flags }.contains(Flags::ACCOUNT);
             let one = matches!(
                 (l.anon(), r.anon()),
@@ -275,8 +291,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok((is_file && self.settle_open(l, r)?).then_some(Reason::OpenFile))
     }
 
-    /// Moved memory kept its offset if it was written, and lost it if not. What stays apart was written, and where it has
-    /// been more than one place, at a place that is not known: its bias is then a new one.
+    /// Moved memory kept its offset if it was written, and lost it if not. What stays apart was
+    /// written, and where it has been more than one place, at a place that is not known: its
+    /// bias is then a new one.
     fn settle_bias(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Reason {
         let any = l.unsure.bias.max(r.unsure.bias) == Doubt::Any;
         let unsure = [&mut *l, &mut *r].map(|a| a.unsure.bias != Doubt::Known && (!any || a.unsure.bias == Doubt::Any));

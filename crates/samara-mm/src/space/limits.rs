@@ -1,7 +1,8 @@
-//! What a process may have: its resource limits, its capabilities, and what memory is promised. Knows sums, and which class an area is of; knows no
-//! call and no place.
+//! What a process may have: its resource limits, its capabilities, and what memory is promised.
+//! Knows sums, and which class an area is of; knows no call and no place.
 //!
-//! The rules are from setrlimit(2), mmap(2), mlock(2) and proc_sys_vm(5), and from the running kernel (6.18).
+//! The rules are from setrlimit(2), mmap(2), mlock(2) and proc_sys_vm(5), and from the running
+//! kernel (6.18).
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -14,7 +15,8 @@ use bitflags::bitflags;
 pub struct Limit {
     /// What counts.
     pub soft: u64,
-    /// How far the process may raise it. Where the soft limit of [`Limits::data`] is 0, this one counts for all but the heap, as in Linux.
+    /// How far the process may raise it. Where the soft limit of [`Limits::data`] is 0, this one
+    /// counts for all but the heap, as in Linux.
     pub hard: u64,
 }
 
@@ -41,7 +43,8 @@ impl Limit {
 pub struct Limits {
     /// All areas together (RLIMIT_AS).
     pub address_space: Limit,
-    /// Private writable areas but stacks (RLIMIT_DATA); and, counted apart, the heap with the program's data segment.
+    /// Private writable areas but stacks (RLIMIT_DATA); and, counted apart, the heap with the
+    /// program's data segment.
     pub data: Limit,
     /// One area that grows down (RLIMIT_STACK).
     pub stack: Limit,
@@ -92,7 +95,8 @@ pub enum Overcommit {
         limit: u64,
         /// `vm.admin_reserve_kbytes`: left to who has [`Caps::SYS_ADMIN`].
         admin_reserve: u64,
-        /// `vm.user_reserve_kbytes`: left free, but never more than a 32nd of the process's own size.
+        /// `vm.user_reserve_kbytes`: left free, but never more than a 32nd of the process's own
+        /// size.
         user_reserve: u64,
     },
 }
@@ -108,7 +112,8 @@ pub struct Counters {
     pub exec: u64,
     /// Areas that grow down, and shadow stacks (`VmStk`).
     pub stack: u64,
-    /// Locked areas (`VmLck`). As in Linux, what mremap with DONTUNMAP has emptied counts for ever, though it is locked no more.
+    /// Locked areas (`VmLck`). As in Linux, what mremap with DONTUNMAP has emptied counts for ever,
+    /// though it is locked no more.
     pub locked: u64,
     /// Areas that are charged against the commit limit.
     pub committed: u64,
@@ -183,12 +188,14 @@ impl<B: Backing> AddressSpace<B> {
         self.caps = caps;
     }
 
-    /// Says how much memory all others together have charged, of which strict overcommit leaves the rest. Bytes.
+    /// Says how much memory all others together have charged, of which strict overcommit leaves the
+    /// rest. Bytes.
     pub fn set_committed_elsewhere(&mut self, bytes: u64) {
         self.elsewhere = bytes;
     }
 
-    /// Whether the space may have so many bytes more with these flags: ENOMEM above RLIMIT_AS or RLIMIT_DATA.
+    /// Whether the space may have so many bytes more with these flags: ENOMEM above RLIMIT_AS or
+    /// RLIMIT_DATA.
     pub(crate) fn may_expand(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
         let above = |used: u64, limit: u64| used.saturating_add(bytes) > limit;
         let data = self.limits.data;
@@ -234,7 +241,8 @@ impl<B: Backing> AddressSpace<B> {
         self.caps.contains(Caps::IPC_LOCK) || bytes <= self.page_down(self.limits.locked.soft)
     }
 
-    /// Whether an area with these flags may have so many bytes more: EAGAIN if it is locked, and too much is.
+    /// Whether an area with these flags may have so many bytes more: EAGAIN if it is locked, and
+    /// too much is.
     pub(crate) fn may_lock_more(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
         let within = !flags.contains(Flags::LOCKED) || self.locks_within(self.locked().saturating_add(bytes));
         if within { Ok(()) } else { Err(Errno::EAGAIN) }

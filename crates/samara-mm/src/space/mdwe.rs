@@ -5,7 +5,8 @@ use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 
-/// Memory-deny-write-execute: no map that is writable and executable, and nothing becomes executable that was not.
+/// Memory-deny-write-execute: no map that is writable and executable, and nothing becomes
+/// executable that was not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mdwe {
     /// A forked child has it too.
@@ -38,7 +39,8 @@ impl<B: Backing> AddressSpace<B> {
         self.mdwe
     }
 
-    /// Switches it on, for good: what there is stays. A new program has it as a child of a fork has.
+    /// Switches it on, for good: what there is stays. A new program has it as a child of a fork
+    /// has.
     ///
     /// # Errors
     /// EPERM: it is on already, otherwise.
@@ -59,7 +61,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Whether memory with the flags `old` (none: it is new) may have the flags `new`: EACCES if not.
+    /// Whether memory with the flags `old` (none: it is new) may have the flags `new`: EACCES if
+    /// not.
     pub(crate) fn deny_execution(&self, old: Option<Flags>, new: Flags) -> Result<(), Errno> {
         let gains = old.is_some_and(|old| !old.contains(Flags::EXEC));
         let denied = new.contains(Flags::EXEC) && (new.contains(Flags::WRITE) || gains);

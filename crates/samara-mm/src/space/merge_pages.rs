@@ -1,4 +1,5 @@
-//! PR_SET_MEMORY_MERGE: all memory that may be is MERGEABLE, now and from now on. Which pages are equal is not the model's.
+//! PR_SET_MEMORY_MERGE: all memory that may be is MERGEABLE, now and from now on. Which pages are
+//! equal is not the model's.
 
 use crate::area::flags::Flags;
 use crate::area::mergeable;
@@ -11,8 +12,9 @@ impl<B: Backing> AddressSpace<B> {
         self.merges_pages
     }
 
-    /// Switches that on or off: all areas that can be are [`Flags::MERGEABLE`] then, or no longer. Areas that come to be alike stay apart. A forked child and a
-    /// new program have the switch as it is; switching it to what it is changes nothing. O(n).
+    /// Switches that on or off: all areas that can be are [`Flags::MERGEABLE`] then, or no longer.
+    /// Areas that come to be alike stay apart. A forked child and a new program have the switch
+    /// as it is; switching it to what it is changes nothing. O(n).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot};
@@ -37,8 +39,9 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// As `born`, for what was mapped at `[start, end)` and is marked only then (`/dev/zero`; all maps without
-    /// [`Features::MERGEABLE_FIRST`](crate::Features::MERGEABLE_FIRST)): if it has joined nothing.
+    /// As `born`, for what was mapped at `[start, end)` and is marked only then (`/dev/zero`; all
+    /// maps without [`Features::MERGEABLE_FIRST`](crate::Features::MERGEABLE_FIRST)): if it has
+    /// joined nothing.
     pub(crate) fn born_late(&mut self, start: u64, end: u64) {
         let marks = self.merges_pages;
         if let Some((span, area)) = self.areas.get_mut(start)

@@ -1,8 +1,10 @@
-//! The address space: its areas, its settings, and questions about them. Calls are in the files of their names.
+//! The address space: its areas, its settings, and questions about them. Calls are in the files of
+//! their names.
 //!
 //! - **SPACE-1** Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
 //! - **SPACE-2** `counters` are the sums over all areas of bytes, by class.
-//! - **SPACE-3** Between calls the tree holds exactly the areas: one entry each, keyed `[start, end - 1]`.
+//! - **SPACE-3** Between calls the tree holds exactly the areas: one entry each, keyed `[start, end
+//!   - 1]`.
 
 pub(crate) mod check;
 pub(crate) mod edit;
@@ -45,8 +47,9 @@ pub enum Touches {
     /// Every first write to private memory is told by [`AddressSpace::touch`].
     #[default]
     Told,
-    /// Writes cannot be seen: private areas are [`Anon::Unknown`](crate::Anon::Unknown), merge optimistically, and are put right by
-    /// [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`].
+    /// Writes cannot be seen: private areas are [`Anon::Unknown`](crate::Anon::Unknown), merge
+    /// optimistically, and are put right by [`AddressSpace::learn_cut`] and
+    /// [`AddressSpace::learn_join`].
     Unseen,
 }
 
@@ -78,7 +81,8 @@ pub struct Config {
     pub touches: Touches,
     /// How much memory is promised.
     pub overcommit: Overcommit,
-    /// Free pages that are kept below an area that grows down (`stack_guard_gap`), and above what it grows towards.
+    /// Free pages that are kept below an area that grows down (`stack_guard_gap`), and above what
+    /// it grows towards.
     pub stack_guard_pages: u64,
     /// Where [`AddressSpace::mmap`] seeks free address space.
     pub bases: Bases,
@@ -158,7 +162,8 @@ impl<'a, B> Placed<'a, B> {
         self.extras.get(self.area.extra)
     }
 
-    /// Offset into the object of the first page, in bytes (for anonymous memory: the place where it was mapped).
+    /// Offset into the object of the first page, in bytes (for anonymous memory: the place where it
+    /// was mapped).
     pub fn offset(&self, page: PageSize) -> u64 {
         self.area.bias.wrapping_add(self.start / page.bytes()).wrapping_mul(page.bytes())
     }
@@ -192,8 +197,8 @@ impl core::error::Error for ImportError {}
 
 /// An address space: its areas, and Linux's rules for changing them.
 ///
-/// Each call either happens whole or not at all if memory is short. Complexity: a call that concerns k areas out of n
-/// takes O(k + log n).
+/// Each call either happens whole or not at all if memory is short. Complexity: a call that
+/// concerns k areas out of n takes O(k + log n).
 #[derive(Debug)]
 pub struct AddressSpace<B> {
     pub(crate) areas: RangeMap<Area<B>>,
@@ -221,7 +226,8 @@ pub struct AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// An empty space; without limits, and with all capabilities, until it is told otherwise ([`AddressSpace::set_limits`], [`AddressSpace::set_caps`]).
+    /// An empty space; without limits, and with all capabilities, until it is told otherwise
+    /// ([`AddressSpace::set_limits`], [`AddressSpace::set_caps`]).
     pub fn new(config: Config) -> Self {
         AddressSpace {
             areas: RangeMap::new(),
@@ -258,8 +264,9 @@ impl<B: Backing> AddressSpace<B> {
         self.layout = layout;
     }
 
-    /// Puts an area at `[start, end)` as it is, without [`Extras`]: nothing is merged, no flag is added. Loads a space that exists already. (Shared memory has no
-    /// anonymous identity: one that is given is dropped.)
+    /// Puts an area at `[start, end)` as it is, without [`Extras`]: nothing is merged, no flag is
+    /// added. Loads a space that exists already. (Shared memory has no anonymous identity: one
+    /// that is given is dropped.)
     ///
     /// # Errors
     /// Bad bounds, or something is there; the space is then as it was.
@@ -299,8 +306,9 @@ impl<B: Backing> AddressSpace<B> {
         self.store(start, end, area).map_err(|_| ImportError::Memory)
     }
 
-    /// Takes away whatever `[start, end)` holds, by no rule at all: cuts what sticks out, seals and all. For a driver that
-    /// sets the model right from the kernel's view, with [`AddressSpace::import`].
+    /// Takes away whatever `[start, end)` holds, by no rule at all: cuts what sticks out, seals and
+    /// all. For a driver that sets the model right from the kernel's view, with
+    /// [`AddressSpace::import`].
     ///
     /// # Errors
     /// Out of memory; the space is then as it was.
@@ -313,12 +321,12 @@ impl<B: Backing> AddressSpace<B> {
         self.erase(start, end)
     }
 
-    /// Moves the start of the area at `addr` down to `start`: a stack that grew on a fault. Never merges.
-    /// Counts as a write, even where the fault was refused after the growth.
+    /// Moves the start of the area at `addr` down to `start`: a stack that grew on a fault. Never
+    /// merges. Counts as a write, even where the fault was refused after the growth.
     ///
     /// # Errors
-    /// EFAULT where no area that grows down is at `addr`, EINVAL where `start` is not a page below it, ENOMEM where
-    /// something is in the way.
+    /// EFAULT where no area that grows down is at `addr`, EINVAL where `start` is not a page below
+    /// it, ENOMEM where something is in the way.
     pub fn grow_down(&mut self, addr: u64, start: u64) -> Result<(), Errno> {
         let at = self.area_at(addr).filter(|a| a.area.flags.contains(Flags::GROWSDOWN)).ok_or(Errno::EFAULT)?;
         if !self.aligned(start) || start >= at.start {
@@ -335,8 +343,9 @@ impl<B: Backing> AddressSpace<B> {
         self.store(start, end, area)
     }
 
-    /// Gives `edit` each object in the space: a file was renamed or removed, and its name is shown differently. (Also the
-    /// objects of what the last call joined, which [`AddressSpace::learn_cut`] may bring back: some come more than once.)
+    /// Gives `edit` each object in the space: a file was renamed or removed, and its name is shown
+    /// differently. (Also the objects of what the last call joined, which
+    /// [`AddressSpace::learn_cut`] may bring back: some come more than once.)
     pub fn edit_objects(&mut self, mut edit: impl FnMut(&mut Object<B>)) {
         self.areas.iter_mut().for_each(|(_, a)| edit(&mut a.object));
         self.seams.iter_mut().for_each(|s| {
@@ -345,9 +354,11 @@ impl<B: Backing> AddressSpace<B> {
         });
     }
 
-    /// Free address space, as `query` asks for it (in bytes; the answer's last address is inclusive). O(log n).
+    /// Free address space, as `query` asks for it (in bytes; the answer's last address is
+    /// inclusive). O(log n).
     ///
-    /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are the query's to say.
+    /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are the
+    /// query's to say.
     ///
     /// ```
     /// use samara::{GapQuery, End};
@@ -395,8 +406,9 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Why the two areas that touch at `addr` are not one.
     ///
-    /// `None` where no two areas touch there. An empty set where nothing keeps them apart: legal after a call that failed half
-    /// way, and where a neighbour came to be equal without being looked at.
+    /// `None` where no two areas touch there. An empty set where nothing keeps them apart: legal
+    /// after a call that failed half way, and where a neighbour came to be equal without being
+    /// looked at.
     pub fn why_not_merged(&self, addr: u64) -> Option<Reasons> {
         let (l, r) = self.pair(addr)?;
         Some(merge::reasons(l.area, r.area, &self.extras))

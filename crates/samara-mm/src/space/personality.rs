@@ -1,4 +1,5 @@
-//! personality: whether what may be read may be executed, as old programs take for granted. Knows the switch and what it adds.
+//! personality: whether what may be read may be executed, as old programs take for granted. Knows
+//! the switch and what it adds.
 
 use crate::area::Backing;
 use crate::area::flags::Prot;
@@ -21,8 +22,9 @@ impl<B: Backing> AddressSpace<B> {
         self.personality
     }
 
-    /// Sets it, from now on: what there is stays as it is. A child of a fork has it too. In Linux each task has its own: where those of one space differ, it is
-    /// to be set before each call.
+    /// Sets it, from now on: what there is stays as it is. A child of a fork has it too. In Linux
+    /// each task has its own: where those of one space differ, it is to be set before each
+    /// call.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Personality, Prot};
@@ -35,7 +37,8 @@ impl<B: Backing> AddressSpace<B> {
         self.personality = personality;
     }
 
-    /// The protection that memory is given where `asked` is asked for, and it may be executed or not.
+    /// The protection that memory is given where `asked` is asked for, and it may be executed or
+    /// not.
     pub(crate) fn implied(&self, asked: Prot, may_exec: bool) -> Prot {
         let implies = self.personality.contains(Personality::READ_IMPLIES_EXEC) && may_exec;
         if implies && asked.contains(Prot::READ) { asked | Prot::EXEC } else { asked }

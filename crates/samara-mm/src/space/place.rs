@@ -1,8 +1,9 @@
-//! Where a map goes whose place the caller leaves open: Linux's search, and others. Knows of the areas where they are, and which
-//! grow down; not what else is in them.
+//! Where a map goes whose place the caller leaves open: Linux's search, and others. Knows of the
+//! areas where they are, and which grow down; not what else is in them.
 //!
-//! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level paging, and from the running kernel (6.18): tests/place.rs
-//! foretells each address, tests/exec.rs where a new program begins.
+//! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level
+//! paging, and from the running kernel (6.18): tests/place.rs foretells each address, tests/exec.rs
+//! where a new program begins.
 
 use crate::area::Backing;
 use crate::area::flags::{Flags, MapFlags};
@@ -12,26 +13,33 @@ use crate::space::features::Features;
 use crate::space::{AddressSpace, Config};
 use samara::{End, GapQuery, Span};
 
-/// Where searches for free address space begin and end, in bytes. Linux fixes them when a program starts.
+/// Where searches for free address space begin and end, in bytes. Linux fixes them when a program
+/// starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bases {
     /// Where the search downwards begins, exclusive (`mmap_base`).
     pub top_down: u64,
-    /// Where the search upwards begins: the one that follows a search downwards that failed, and the only one if `legacy`.
+    /// Where the search upwards begins: the one that follows a search downwards that failed, and
+    /// the only one if `legacy`.
     pub bottom_up: u64,
-    /// The lowest address that is chosen (the larger of `vm.mmap_min_addr` and what a security module asks for).
+    /// The lowest address that is chosen (the larger of `vm.mmap_min_addr` and what a security
+    /// module asks for).
     pub least: u64,
-    /// The lowest address of a fixed map without [`Caps::SYS_RAWIO`](crate::Caps::SYS_RAWIO) (`vm.mmap_min_addr`).
+    /// The lowest address of a fixed map without [`Caps::SYS_RAWIO`](crate::Caps::SYS_RAWIO)
+    /// (`vm.mmap_min_addr`).
     pub fixed_least: u64,
     /// Whether all searches go upwards (`vm.legacy_va_layout`, ADDR_COMPAT_LAYOUT).
     pub legacy: bool,
-    /// Bytes of a huge page, to which maps of whole huge pages are aligned; 0 where the kernel has none.
+    /// Bytes of a huge page, to which maps of whole huge pages are aligned; 0 where the kernel has
+    /// none.
     pub huge: u64,
-    /// Where the window of MAP_32BIT begins; it ends at 2 GiB. Linux draws it anew for each call, from 1 GiB and 32 MiB more, unless randomisation is
-    /// off: then it is 1 GiB.
+    /// Where the window of MAP_32BIT begins; it ends at 2 GiB. Linux draws it anew for each call,
+    /// from 1 GiB and 32 MiB more, unless randomisation is off: then it is 1 GiB.
     pub low: u64,
-    /// Where that part of user space ends that places are chosen in, exclusive, unless a wish for more than this asks for all of it (Linux on five levels of
-    /// page tables, where it is 2^47 - 4096; a wish that begins before and ends behind it is not granted). `u64::MAX`: there is no such part.
+    /// Where that part of user space ends that places are chosen in, exclusive, unless a wish for
+    /// more than this asks for all of it (Linux on five levels of page tables, where it is 2^47
+    /// - 4096; a wish that begins before and ends behind it is not granted). `u64::MAX`: there is
+    /// no such part.
     pub window: u64,
 }
 
@@ -51,16 +59,21 @@ impl Default for Bases {
     }
 }
 
-/// The end of user space of Linux on x86-64 where addresses have 47 bits; of what is chosen unasked where they have 56.
+/// The end of user space of Linux on x86-64 where addresses have 47 bits; of what is chosen unasked
+/// where they have 56.
 const TASK_47: u64 = 0x7fff_ffff_f000;
 
 impl Bases {
-    /// What exec of a 64-bit program decides on Linux on x86-64, where user space ends at `task_size` (2^47 - 4096, or 2^56 - 4096 on five levels): the more
-    /// a stack may grow (`stack_limit`, the soft RLIMIT_STACK in bytes; `u64::MAX` is none), the lower the search downwards begins.
+    /// What exec of a 64-bit program decides on Linux on x86-64, where user space ends at
+    /// `task_size` (2^47 - 4096, or 2^56 - 4096 on five levels): the more a stack may grow
+    /// (`stack_limit`, the soft RLIMIT_STACK in bytes; `u64::MAX` is none), the lower the search
+    /// downwards begins.
     ///
-    /// `random` is by how much both bases are shifted: whole pages, fewer than 2^28 of them (`vm.mmap_rnd_bits`). `None`: randomisation is off
-    /// (ADDR_NO_RANDOMIZE), and no room is left for a stack that begins anywhere. The rest is as in [`Bases::default`]: how low maps may be
-    /// (`least`, `fixed_least`), and whether searches go upwards (`legacy`), is the caller's to set.
+    /// `random` is by how much both bases are shifted: whole pages, fewer than 2^28 of them
+    /// (`vm.mmap_rnd_bits`). `None`: randomisation is off (ADDR_NO_RANDOMIZE), and no room is
+    /// left for a stack that begins anywhere. The rest is as in [`Bases::default`]: how low maps
+    /// may be (`least`, `fixed_least`), and whether searches go upwards (`legacy`), is the
+    /// caller's to set.
     ///
     /// ```
     /// use samara_mm::Bases;
@@ -87,13 +100,15 @@ impl Bases {
         }
     }
 
-    /// Where what is chosen for this wish ends: user space, or the part of it that is meant unless the wish is for more.
+    /// Where what is chosen for this wish ends: user space, or the part of it that is meant unless
+    /// the wish is for more.
     fn end(&self, hint: u64, task_size: u64) -> u64 {
         if hint > self.window { task_size } else { task_size.min(self.window) }
     }
 }
 
-/// Free address space that is sought. All in bytes; lengths are whole pages (huge ones, if it is to be a place for such).
+/// Free address space that is sought. All in bytes; lengths are whole pages (huge ones, if it is to
+/// be a place for such).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// Where the caller would like it; 0: no wish.
@@ -104,15 +119,18 @@ pub struct Want {
     pub flags: MapFlags,
     /// Asks for a place that is congruent to this offset modulo [`Bases::huge`], if one is found.
     pub huge: Option<u64>,
-    /// With `huge`: not modulo that size but this one, and as Linux seeks for shared memory ([`HugePlaces::Shared`]).
+    /// With `huge`: not modulo that size but this one, and as Linux seeks for shared memory
+    /// ([`HugePlaces::Shared`]).
     pub shared: Option<PageSize>,
-    /// What the place must be a multiple of: more than the page size for memory in huge pages, which goes nowhere else. The wish is one already.
+    /// What the place must be a multiple of: more than the page size for memory in huge pages,
+    /// which goes nowhere else. The wish is one already.
     pub align: PageSize,
 }
 
 /// Who chooses where a map goes.
 ///
-/// What is chosen must be whole pages, free, within user space, and a multiple of what `want` says, or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
+/// What is chosen must be whole pages, free, within user space, and a multiple of what `want` says,
+/// or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Backing, Config, FileId, MapRequest, Placement, Prot, Want};
@@ -140,16 +158,19 @@ pub trait Placement<B> {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64>;
 }
 
-/// Chooses as Linux does on x86-64: the hint if it is free, else the highest place below `mmap_base`, else the lowest one above the
-/// other base. O(log n), and as much again for each area that grows down and is in the way.
+/// Chooses as Linux does on x86-64: the hint if it is free, else the highest place below
+/// `mmap_base`, else the lowest one above the other base. O(log n), and as much again for each area
+/// that grows down and is in the way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linux;
 
-/// The hint if it is free, else the lowest place: below [`Bases::top_down`] if there is one, as the room above is the stack's. O(log n).
+/// The hint if it is free, else the lowest place: below [`Bases::top_down`] if there is one, as the
+/// room above is the stack's. O(log n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstFit;
 
-/// The hint if it is free, else the lowest place in the narrowest gap that is wide enough: below [`Bases::top_down`] if there is one. O(n).
+/// The hint if it is free, else the lowest place in the narrowest gap that is wide enough: below
+/// [`Bases::top_down`] if there is one. O(n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BestFit;
 
@@ -178,7 +199,8 @@ const LOW_END: u64 = 0x8000_0000;
 /// Where MAP_ABOVE4G begins.
 const ABOVE: u64 = 0x1_0000_0000;
 
-/// Whether a whole huge page of the file lies in this range, and the place with one more does not wrap.
+/// Whether a whole huge page of the file lies in this range, and the place with one more does not
+/// wrap.
 fn holds_huge(offset: u64, len: u64, size: u64) -> bool {
     let whole = |first: u64| offset.checked_add(len)?.checked_sub(first).filter(|rest| *rest >= size);
     let room = offset.checked_add(len).and_then(|end| end.checked_add(size));
@@ -209,7 +231,8 @@ fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u
     space.free_place(len, want.align, bases.bottom_up.max(above), task, End::Lowest)
 }
 
-/// Linux's search for whole huge pages: a place with one huge page more, of which the aligned part is taken.
+/// Linux's search for whole huge pages: a place with one huge page more, of which the aligned part
+/// is taken.
 fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Option<u64> {
     let bases = &space.config().bases;
     let at = plain(space, want, want.len.checked_add(bases.huge)?)?;
@@ -218,7 +241,8 @@ fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Opt
     Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
 }
 
-/// Linux's search for shared memory: the place that is found first, unless it does not suit and one more page less than a huge one is free elsewhere.
+/// Linux's search for shared memory: the place that is found first, unless it does not suit and one
+/// more page less than a huge one is free elsewhere.
 fn shared<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64, size: PageSize) -> Option<u64> {
     let first = plain(space, want, want.len)?;
     let up = |at: u64| offset.wrapping_sub(at) & (size.bytes() - 1);
@@ -230,7 +254,8 @@ fn shared<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64, size: P
 }
 
 impl Want {
-    /// Where it may go, `[start, end)`, as far as its flags (MAP_32BIT, MAP_ABOVE4G), the lowest address and the end of user space say.
+    /// Where it may go, `[start, end)`, as far as its flags (MAP_32BIT, MAP_ABOVE4G), the lowest
+    /// address and the end of user space say.
     pub fn window(&self, config: &Config) -> (u64, u64) {
         let (least, task) = (config.bases.least, config.bases.end(self.hint, config.task_size));
         match self.flags {
@@ -276,8 +301,9 @@ impl<B: Backing> Placement<B> for BestFit {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What the place is to be congruent to, if it is to suit huge pages, and of which size if they are shared memory's. `places`: those of the file
-    /// behind it; `None`: it is private anonymous memory, which suits them where it is whole huge pages and without a wish.
+    /// What the place is to be congruent to, if it is to suit huge pages, and of which size if they
+    /// are shared memory's. `places`: those of the file behind it; `None`: it is private
+    /// anonymous memory, which suits them where it is whole huge pages and without a wish.
     pub(crate) fn suitable(
         &self,
         places: Option<HugePlaces>,
@@ -305,8 +331,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// The place that `want` wishes for, if it has a wish, and that is free and within `window`: what is kept free below an area that grows down
-    /// counts as taken.
+    /// The place that `want` wishes for, if it has a wish, and that is free and within `window`:
+    /// what is kept free below an area that grows down counts as taken.
     pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {
         let (at, end) = (want.hint, want.hint.checked_add(want.len)?);
         let free = at != 0 && at >= window.0 && end <= window.1 && self.area_at(at).is_none();
@@ -314,9 +340,10 @@ impl<B: Backing> AddressSpace<B> {
         (free && next.is_none_or(|next| end <= self.config.guarded(next.start, next.area.flags))).then_some(at)
     }
 
-    /// `len` bytes of free address space in `[low, high)`, at a multiple of `align`, at the lowest or the highest place: what is kept free below an area that grows down
-    /// counts as taken. As in Linux, a gap that has room for no more than a place that happens to be a multiple is passed over. O(log n), and as much again for each such
-    /// area that is in the way.
+    /// `len` bytes of free address space in `[low, high)`, at a multiple of `align`, at the lowest
+    /// or the highest place: what is kept free below an area that grows down counts as taken.
+    /// As in Linux, a gap that has room for no more than a place that happens to be a multiple is
+    /// passed over. O(log n), and as much again for each such area that is in the way.
     pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {
         let page = self.page();
         let (mut low, mut high) = (low.checked_next_multiple_of(page)?, self.page_down(high));

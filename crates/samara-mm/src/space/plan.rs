@@ -31,20 +31,26 @@ pub enum StepKind {
     Split,
     /// Two areas that touched at `start` became one.
     Merged,
-    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write gave is not told (one that a move took away is).
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write
+    /// gave is not told (one that a move took away is).
     Changed(FlagChange),
-    /// The memory moved away from here, to where the last `Mapped` before this step begins. What of the old place goes is `Unmapped` after it.
+    /// The memory moved away from here, to where the last `Mapped` before this step begins. What of
+    /// the old place goes is `Unmapped` after it.
     Moved,
-    /// The area stays, and what its pages held goes, by advice of this kind: with [`Advice::DontNeed`] and [`Advice::DontNeedLocked`] at once (what lies behind the area
-    /// shows again: zeros, or a file); with [`Advice::Free`] at any time, page by page, until the page is written again; with [`Advice::Remove`] from the file itself, for
-    /// all who map it; with [`Advice::GuardInstall`] at once, and no access is allowed there; with [`Advice::WipeOnFork`] in a child ([`AddressSpace::fork_plan`]).
+    /// The area stays, and what its pages held goes, by advice of this kind: with
+    /// [`Advice::DontNeed`] and [`Advice::DontNeedLocked`] at once (what lies behind the area
+    /// shows again: zeros, or a file); with [`Advice::Free`] at any time, page by page, until the
+    /// page is written again; with [`Advice::Remove`] from the file itself, for all who map it;
+    /// with [`Advice::GuardInstall`] at once, and no access is allowed there; with
+    /// [`Advice::WipeOnFork`] in a child ([`AddressSpace::fork_plan`]).
     ///
     /// [`AddressSpace::fork_plan`]: crate::AddressSpace::fork_plan
     Discarded(Advice),
 }
 
-/// Which flags [`StepKind::Changed`] gave an area, of those that calls change ([`FlagChange::FLAGS`]). All others stay as they are from the area's beginning to its end.
-/// Where something else changed, a policy or a name, the two are equal.
+/// Which flags [`StepKind::Changed`] gave an area, of those that calls change
+/// ([`FlagChange::FLAGS`]). All others stay as they are from the area's beginning to its end. Where
+/// something else changed, a policy or a name, the two are equal.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, StepKind};
@@ -65,7 +71,8 @@ const RUNS: [(u32, u32); 5] = [(0, 3), (9, 12), (25, 11), (41, 1), (63, 1)];
 const PACKED: u32 = 28;
 
 impl FlagChange {
-    /// The flags that calls change: protection with its key, locks, advice, registrations, seals, the charge, and what sticks. (A few that no call changes lie among them.)
+    /// The flags that calls change: protection with its key, locks, advice, registrations, seals,
+    /// the charge, and what sticks. (A few that no call changes lie among them.)
     pub const FLAGS: Flags = {
         let (mut all, mut i) = (0, 0);
         while i < RUNS.len() {
@@ -132,11 +139,13 @@ impl fmt::Display for Step {
 
 /// The steps of one call, in order. A slice of [`Step`].
 ///
-/// Told is what became of areas: their places and attributes; and which memory lost what it held: what is `Unmapped`, what `Moved` away, what was `Discarded`. Not told
-/// is that memory was written (`touch`, MAP_POPULATE, `mlock`, writing advice): that only gives an anonymous identity, which later calls may merge by.
+/// Told is what became of areas: their places and attributes; and which memory lost what it held:
+/// what is `Unmapped`, what `Moved` away, what was `Discarded`. Not told is that memory was written
+/// (`touch`, MAP_POPULATE, `mlock`, writing advice): that only gives an anonymous identity, which
+/// later calls may merge by.
 ///
-/// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away, `Mapped` adds one
-/// (before it merges), `Unmapped` takes one area or a part of one away.
+/// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away,
+/// `Mapped` adds one (before it merges), `Unmapped` takes one area or a part of one away.
 #[derive(Clone)]
 pub struct Plan(Steps);
 

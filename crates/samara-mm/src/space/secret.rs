@@ -1,5 +1,6 @@
-//! Secret memory (`memfd_secret`), which the kernel itself cannot read: what a map of it must be, and what cannot be done with one. Knows no call; the rules are from
-//! memfd_secret(2) and the running kernel (6.18).
+//! Secret memory (`memfd_secret`), which the kernel itself cannot read: what a map of it must be,
+//! and what cannot be done with one. Knows no call; the rules are from memfd_secret(2) and the
+//! running kernel (6.18).
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing, is_secret};

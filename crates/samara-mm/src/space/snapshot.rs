@@ -6,12 +6,16 @@ use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 
 impl<B: Backing + Send + Sync> AddressSpace<B> {
-    /// The space as it is now, under settings of its own: what would a call do, here or with another limit? Neither changes the other.
+    /// The space as it is now, under settings of its own: what would a call do, here or with
+    /// another limit? Neither changes the other.
     ///
-    /// O(1), and the [extras](crate::Extras) of areas that have some; what either changes afterwards it copies first. Nothing can be learnt of the copy's last call ([`AddressSpace::learn_cut`]).
+    /// O(1), and the [extras](crate::Extras) of areas that have some; what either changes
+    /// afterwards it copies first. Nothing can be learnt of the copy's last call
+    /// ([`AddressSpace::learn_cut`]).
     ///
-    /// While the two share, a call that only edits an area in place (a lock that is dropped, an identity that is given) ends the program where no memory can be had for
-    /// the copy; all others refuse with ENOMEM.
+    /// While the two share, a call that only edits an area in place (a lock that is dropped, an
+    /// identity that is given) ends the program where no memory can be had for the copy; all
+    /// others refuse with ENOMEM.
     ///
     /// # Errors
     /// EINVAL: another page size. ENOMEM.

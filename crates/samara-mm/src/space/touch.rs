@@ -1,22 +1,26 @@
 //! First writes: how private memory gets its anonymous identity.
 //!
-//! - **TOUCH-1** An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole area takes it away).
+//! - **TOUCH-1** An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole
+//!   area takes it away).
 
 use crate::area::flags::Flags;
 use crate::area::is_secret;
 use crate::area::{Anon, Area, Backing};
 use crate::space::{AddressSpace, Placed};
 
-/// Pages could not be brought in: the area that ends here allows no access, is secret, or there are none of its size.
+/// Pages could not be brought in: the area that ends here allows no access, is secret, or there are
+/// none of its size.
 pub(crate) struct NoAccess {
     pub(crate) end: u64,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Says that pages of every area that meets `[start, end)` were written (by the program, or through a debugger).
+    /// Says that pages of every area that meets `[start, end)` were written (by the program, or
+    /// through a debugger).
     ///
-    /// A private area that was untouched takes the identity of a neighbour that it might later become one with, or a new one.
-    /// A read is no touch. Where writes are [`Touches::Unseen`](crate::Touches::Unseen) this does nothing.
+    /// A private area that was untouched takes the identity of a neighbour that it might later
+    /// become one with, or a new one. A read is no touch. Where writes are
+    /// [`Touches::Unseen`](crate::Touches::Unseen) this does nothing.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -40,8 +44,9 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Brings pages in, as MAP_POPULATE and mlock do: a touch of the writable private areas. Areas that are locked on fault,
-    /// and device memory, are passed over. Stops at an area that allows no access, is secret, or that no huge pages are free for, and says so.
+    /// Brings pages in, as MAP_POPULATE and mlock do: a touch of the writable private areas. Areas
+    /// that are locked on fault, and device memory, are passed over. Stops at an area that
+    /// allows no access, is secret, or that no huge pages are free for, and says so.
     pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), NoAccess> {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {

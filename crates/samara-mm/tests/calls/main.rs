@@ -1,5 +1,6 @@
-//! The calls of files of their own (msync, mincore, remap_file_pages, process_madvise, PR_SET_MDWE, PR_SET_MEMORY_MERGE) beside the running kernel: chosen
-//! cases, every answer and every area compared. Random ones are the mix `calls` of `samara check`.
+//! The calls of files of their own (msync, mincore, remap_file_pages, process_madvise, PR_SET_MDWE,
+//! PR_SET_MEMORY_MERGE) beside the running kernel: chosen cases, every answer and every area
+//! compared. Random ones are the mix `calls` of `samara check`.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[allow(dead_code)]

@@ -1,5 +1,6 @@
-//! The pages of the example `user_mode_kernel`, which follow plans, beside those of a real process: the same random calls and writes, then every byte that is compared.
-//! What calls throw away, refuse half way, move, and leave to a child shows in what can be read afterwards.
+//! The pages of the example `user_mode_kernel`, which follow plans, beside those of a real process:
+//! the same random calls and writes, then every byte that is compared. What calls throw away,
+//! refuse half way, move, and leave to a child shows in what can be read afterwards.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "../kernel/rng.rs"]
@@ -31,8 +32,9 @@ fn at(page: u64) -> u64 {
     BASE + page * PAGE
 }
 
-/// The op as the real process makes it. A byte is written by reading it from the file `bytes`, where byte n is n, and read by writing it to the file `seen`, at the op's
-/// number: where that is refused, the process would get a signal.
+/// The op as the real process makes it. A byte is written by reading it from the file `bytes`,
+/// where byte n is n, and read by writing it to the file `seen`, at the op's number: where that is
+/// refused, the process would get a signal.
 fn raw(op: Op, i: usize, bytes: u64, seen: u64) -> Raw {
     match op {
         Op::Call(nr, args) => Raw::Call(nr as i64, args),
@@ -42,7 +44,8 @@ fn raw(op: Op, i: usize, bytes: u64, seen: u64) -> Raw {
     }
 }
 
-/// Where the example and the real process differ, if they do; else how many bytes were read that are not zero.
+/// Where the example and the real process differ, if they do; else how many bytes were read that
+/// are not zero.
 fn compare(ops: &[Op]) -> Result<usize, String> {
     let (bytes, seen) = (sys::memfd(256), sys::memfd(ops.len() as u64));
     let all: Vec<u8> = (0..=255).collect();

@@ -1,4 +1,5 @@
-//! Faults of the model against those of a child that really reads, writes and executes: which signal it gets, and how its stacks grow.
+//! Faults of the model against those of a child that really reads, writes and executes: which
+//! signal it gets, and how its stacks grow.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "../kernel/rng.rs"]
@@ -285,7 +286,8 @@ fn least() -> u64 {
     at
 }
 
-/// Near address 0, at the end of user space; a stack that moved, and cannot count its pages below 0; every limit.
+/// Near address 0, at the end of user space; a stack that moved, and cannot count its pages below
+/// 0; every limit.
 #[test]
 fn far_away() {
     use Far::*;

@@ -1,5 +1,6 @@
-//! Linux's settings of huge pages for shared memory: read, and changed for a moment. They are the whole machine's: whoever changes them holds the lock on their
-//! file meanwhile, and puts them back at once.
+//! Linux's settings of huge pages for shared memory: read, and changed for a moment. They are the
+//! whole machine's: whoever changes them holds the lock on their file meanwhile, and puts them back
+//! at once.
 
 use samara_mm::{PageSize, SharedHuge};
 use std::fs::File;

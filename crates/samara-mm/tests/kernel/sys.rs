@@ -1,7 +1,8 @@
-//! The kernel's side: runs calls in a sacrificial child, in a window of address space with a guard area at both ends.
+//! The kernel's side: runs calls in a sacrificial child, in a window of address space with a guard
+//! area at both ends.
 //!
-//! The child is forked before anything is built, makes raw system calls only, and allocates nothing: what it does to its
-//! address space outside the window cannot be seen inside.
+//! The child is forked before anything is built, makes raw system calls only, and allocates
+//! nothing: what it does to its address space outside the window cannot be seen inside.
 
 #[path = "touch.rs"]
 mod touch;
@@ -22,7 +23,8 @@ pub(crate) enum Raw {
     Call(i64, [u64; 6]),
     /// Write a byte there, if that is allowed.
     Write(u64),
-    /// The program itself reads, writes or executes there: 0, or the `si_code` of the signal that it gets (SIGBUS: 100 more).
+    /// The program itself reads, writes or executes there: 0, or the `si_code` of the signal that
+    /// it gets (SIGBUS: 100 more).
     #[allow(dead_code)] // Not every test that runs children has a use for it.
     Access(samara_mm::Access, u64),
     /// Fork, and go on in the child.
@@ -51,7 +53,8 @@ struct Frame {
     areas: [Seen; MAX_AREAS],
 }
 
-/// What the kernel did: after each call its result and the areas in the window; at the end maps and smaps.
+/// What the kernel did: after each call its result and the areas in the window; at the end maps and
+/// smaps.
 #[allow(dead_code)]
 pub(crate) struct Outcome {
     pub(crate) frames: Vec<(i64, Vec<Seen>)>,
@@ -62,8 +65,8 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn call(nr: i64, a: [u64; 6]) -> i64 {
-    // SAFETY: the calls are made in the sacrificial child (or are plain file calls), on addresses in the window, which
-    // no Rust object lives in.
+    // SAFETY: the calls are made in the sacrificial child (or are plain file calls), on addresses in
+    // the window, which no Rust object lives in.
     let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
     if r == -1 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
@@ -138,7 +141,8 @@ pub(crate) fn run(calls: &[Raw], window: Window) -> Result<Outcome, String> {
         return Err(format!("the child ended with wait status {status:#x}"));
     }
     let frame = |i: usize| {
-        // SAFETY: `shared` has room for `calls.len() + 1` frames, all-zero bytes are a valid frame, and the child is gone.
+        // SAFETY: `shared` has room for `calls.len() + 1` frames, all-zero bytes are a valid frame, and the
+        // child is gone.
         let f = unsafe { &*shared.at.cast::<Frame>().add(i) };
         (f.ret, f.areas[..f.count.min(MAX_AREAS)].to_vec())
     };
@@ -245,7 +249,8 @@ fn userfaultfd() -> u64 {
 
 /// The area at `addr`, or the first one after it.
 fn query(maps: u64, addr: u64) -> Option<Seen> {
-    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size, offset; the rest is about objects and names.
+    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size,
+    // offset; the rest is about objects and names.
     let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
     let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
     done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })

@@ -13,7 +13,8 @@ pub(crate) fn layout() -> Layout {
     Layout { start_brk: field(47), brk, start_stack: field(28), data: field(46) - field(45) }
 }
 
-/// A model of the process whose smaps these are: a child, so all its memory is inherited, and taken as written.
+/// A model of the process whose smaps these are: a child, so all its memory is inherited, and taken
+/// as written.
 pub(crate) fn import(smaps: &str, layout: Layout) -> AddressSpace<FileId> {
     let vsyscall = smaps.contains("[vsyscall]");
     let mut space = AddressSpace::new(Config { vsyscall, ..Config::default() });

@@ -1,4 +1,5 @@
-//! The kernel's own pages, made by their constructors: what each call does to a child's `[vvar]`, `[vvar_vclock]` and `[vdso]`, and to the model's.
+//! The kernel's own pages, made by their constructors: what each call does to a child's `[vvar]`,
+//! `[vvar_vclock]` and `[vdso]`, and to the model's.
 
 use crate::import::layout;
 use crate::sys::{self, BASE, PAGE, Raw};

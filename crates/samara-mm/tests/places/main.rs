@@ -1,5 +1,5 @@
-//! The model against the running kernel where a process has its special places: the heap, the kernel's own pages, and the whole
-//! of `/proc/PID/maps`, byte for byte.
+//! The model against the running kernel where a process has its special places: the heap, the
+//! kernel's own pages, and the whole of `/proc/PID/maps`, byte for byte.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 mod import;

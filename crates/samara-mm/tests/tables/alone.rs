@@ -1,5 +1,7 @@
-//! What only the engine tells, or can be asked: why two areas are not one, and what a call did; five levels of page tables and shadow stacks, which few machines
-//! have; names of anonymous memory, which few kernels have; swap space, free huge pages and strict overcommit, which are the whole machine's (their answers were seen once, on 6.18).
+//! What only the engine tells, or can be asked: why two areas are not one, and what a call did;
+//! five levels of page tables and shadow stacks, which few machines have; names of anonymous
+//! memory, which few kernels have; swap space, free huge pages and strict overcommit, which are the
+//! whole machine's (their answers were seen once, on 6.18).
 
 use crate::engine;
 use crate::machine::{BASE, PAGE};
@@ -207,7 +209,8 @@ fn free_huge_pages() {
         space.check().unwrap();
         done.map_or_else(|e| e.errno.raw(), |_| 0)
     };
-    // Two pages of the one kind, and three of the other over them while one is free: what is private gives its own back.
+    // Two pages of the one kind, and three of the other over them while one is free: what is private
+    // gives its own back.
     for (before, over, answer) in [(P, P, 0), (P, S, 0), (S, P, 12), (S, S, 12), (P | MapFlags::NORESERVE, P, 12)] {
         let mut space = AddressSpace::new(Config::default());
         assert_eq!(map(&mut space, before, 0, 2, 3), 0);

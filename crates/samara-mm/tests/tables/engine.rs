@@ -16,7 +16,8 @@ const HUGE_SEGMENT: i32 = 6;
 /// Memory and swap together.
 const MEMORY: u64 = 1 << 36;
 
-/// The files by descriptor, which is their place in `FILES`; and how many hidden ones there have been.
+/// The files by descriptor, which is their place in `FILES`; and how many hidden ones there have
+/// been.
 struct World(u64);
 
 impl Host<Thing> for World {

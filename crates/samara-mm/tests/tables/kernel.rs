@@ -1,5 +1,5 @@
-//! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and allocates nothing: what it does to its address space outside
-//! the window cannot be seen inside.
+//! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and
+//! allocates nothing: what it does to its address space outside the window cannot be seen inside.
 
 use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, SUMS, Seen, play};
 use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
@@ -23,7 +23,8 @@ struct Fixed {
 static WORD: AtomicU64 = AtomicU64::new(1);
 
 fn raw(nr: i64, a: [u64; 6]) -> i64 {
-    // SAFETY: the calls are made in a sacrificial child, on addresses that no Rust object lives in; or they are plain calls on files.
+    // SAFETY: the calls are made in a sacrificial child, on addresses that no Rust object lives in; or
+    // they are plain calls on files.
     let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
     if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
@@ -114,7 +115,8 @@ fn secret() -> u64 {
     if fd < 0 { MISSING } else { fd as u64 }
 }
 
-/// Two files of a file system of this test's own, which nothing is executed from: `no-exec`, and `append-only`. For those who may mount.
+/// Two files of a file system of this test's own, which nothing is executed from: `no-exec`, and
+/// `append-only`. For those who may mount.
 fn mounted() -> [u64; 2] {
     let fs = raw(libc::SYS_fsopen, [c"tmpfs".as_ptr() as u64, 0, 0, 0, 0, 0]) as u64;
     const CREATE: u64 = 6;
@@ -144,7 +146,8 @@ fn segment(bytes: u64, flags: u64) -> u64 {
     if at < 0 { MISSING } else { id as u64 }
 }
 
-/// Whether there are huge pages as rows know them, where the default ones have so many kB: two sizes, and none free.
+/// Whether there are huge pages as rows know them, where the default ones have so many kB: two
+/// sizes, and none free.
 fn huge_pages(default_kib: u64) -> bool {
     let none = |kib: u64| {
         let read = |name: &str| std::fs::read_to_string(format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/{name}"));
@@ -153,7 +156,8 @@ fn huge_pages(default_kib: u64) -> bool {
     default_kib == 2048 && none(2048) && none(1 << 20)
 }
 
-/// Where the kernel's own pages begin, if they are those that rows know: 4, 2 and 2 pages, side by side; else 0.
+/// Where the kernel's own pages begin, if they are those that rows know: 4, 2 and 2 pages, side by
+/// side; else 0.
 fn special(maps: &str) -> u64 {
     let bounds = |name: &str| {
         let line = maps.lines().find(|l| l.ends_with(name))?;
@@ -188,7 +192,8 @@ impl Shared {
     }
 }
 
-/// Plays the rows one after the other in one child, which empties the window between them. What came of each; an error where the child died.
+/// Plays the rows one after the other in one child, which empties the window between them. What
+/// came of each; an error where the child died.
 pub(crate) fn run(rows: &[&Row]) -> Result<Vec<Outcome>, String> {
     let fixed = Fixed::get();
     let shared = Shared::new(rows.len());
@@ -252,7 +257,8 @@ struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// PROCMAP_QUERY: the area, its protection of all its flags; or an error number. There is room for a word more than a kernel knows.
+    /// PROCMAP_QUERY: the area, its protection of all its flags; or an error number. There is room
+    /// for a word more than a kernel knows.
     fn ask(&self, [addr, flags, size, name_size, name]: [u64; 5]) -> Result<Seen, i64> {
         // Start, end, permissions, page size and offset come back.
         let mut q = [size, flags, addr, 0, 0, 0, 0, 0, 0, 0, name_size, name, 0, 0];
@@ -294,7 +300,8 @@ impl Kernel<'_> {
     fn userfaultfd(&mut self, which: usize) -> Option<u64> {
         if self.uffds[which].is_none() {
             let fd = raw(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
-            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it, and minor faults of shared memory (10).
+            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it, and minor faults
+            // of shared memory (10).
             let api: [u64; 3] = [0xaa, 1 << 12 | 1 << 10, 0];
             let good = fd >= 0 && raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) == 0;
             self.uffds[which] = good.then_some(fd as u64);
@@ -318,7 +325,8 @@ impl Machine for Kernel<'_> {
     fn fault(&mut self, addr: u64, access: Access) -> i64 {
         match raw(libc::SYS_fork, [0; 6]) {
             0 => {
-                // SAFETY: a handler that only ends this process, and an access that does no harm where it is allowed: nothing else lives in this child.
+                // SAFETY: a handler that only ends this process, and an access that does no harm where it is
+                // allowed: nothing else lives in this child.
                 unsafe {
                     let mut action = std::mem::zeroed::<libc::sigaction>();
                     action.sa_sigaction = refused as *const () as usize;

@@ -1,4 +1,5 @@
-//! What a row is played on: something that answers system calls and has an address space. And how a row is played.
+//! What a row is played on: something that answers system calls and has an address space. And how a
+//! row is played.
 //!
 //! Nothing here allocates: the kernel's side plays in the child of a fork.
 
@@ -77,7 +78,8 @@ pub(crate) trait Machine {
     fn drop_caps(&mut self) -> i64;
     /// Leaves room for so many areas under the limit of their number. The first step of a row.
     fn room(&mut self, areas: u64) -> i64;
-    /// Registers with a userfaultfd in this mode (see there), or (0) takes that back. `None`: there is none.
+    /// Registers with a userfaultfd in this mode (see there), or (0) takes that back. `None`: there
+    /// is none.
     fn uffd(&mut self, addr: u64, len: u64, mode: u64) -> Option<i64>;
     /// Where things lie that are not in the window.
     fn origin(&mut self, origin: Origin) -> u64;
@@ -87,7 +89,8 @@ pub(crate) trait Machine {
     fn guesses(&self) -> bool;
     /// What `SUMS` are, in bytes.
     fn sums(&mut self) -> [u64; SUMS.len()];
-    /// Whether there are huge pages of 2 MiB, which are the default ones, and of 1 GiB, but none of them free.
+    /// Whether there are huge pages of 2 MiB, which are the default ones, and of 1 GiB, but none of
+    /// them free.
     fn huge_pages(&self) -> bool;
     /// The areas that meet `[start, end)`: how many, written to `to`.
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize;

@@ -1,5 +1,6 @@
-//! What Linux does, row by row: a script of calls and what they leave, which holds for the engine and, where there is one of 6.18 or so, for the running kernel. The sums that a process has (`VmSize`
-//! and the like) change alike on both. The
+//! What Linux does, row by row: a script of calls and what they leave, which holds for the engine
+//! and, where there is one of 6.18 or so, for the running kernel. The sums that a process has
+//! (`VmSize` and the like) change alike on both. The
 //! language of rows is told in `script`, the rows are in `rows`.
 //!
 //! What can only be asked of the engine is in `alone`.

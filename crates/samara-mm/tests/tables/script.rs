@@ -1,28 +1,39 @@
 //! Rows as text: a script of calls, and the areas that they leave.
 //!
-//! A script is calls with `;` between them. A call that is refused ends with `!ERRNO`; `= PLACE` after a call says what it returns.
-//! Places are pages: `10` of the window, `h3` from where the heap ends at first, `v2` from where the kernel's own pages begin. Ranges: `10-12`.
+//! A script is calls with `;` between them. A call that is refused ends with `!ERRNO`; `= PLACE`
+//! after a call says what it returns. Places are pages: `10` of the window, `h3` from where the
+//! heap ends at first, `v2` from where the kernel's own pages begin. Ranges: `10-12`.
 //!
-//! Maps: `rw 10-12` at this place, private and anonymous; the protection is `none` or some of `rwx`. After it, `+` and each of MAP_'s flags
-//! (`rw+noreserve 10-12`; `shared`, `validate` and `droppable` are other types than private). Of a file: `r+shared 10-12 FILE OFFSET` (in pages).
-//! `t` writes a byte to each page; `p-rw` protects; `u` unmaps; `mv 10-12 20` moves, `keep` so that the source stays, `size 10-12 4` grows or shrinks in
-//! place, `resize 10-12 4 20` at a new place, `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `uffd-minor`, `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so does
-//! advice by its name; `local`, `bind` and `default` are policies. `future` is mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are
-//! PR_SET_MDWE and PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
+//! Maps: `rw 10-12` at this place, private and anonymous; the protection is `none` or some of
+//! `rwx`. After it, `+` and each of MAP_'s flags (`rw+noreserve 10-12`; `shared`, `validate` and
+//! `droppable` are other types than private). Of a file: `r+shared 10-12 FILE OFFSET` (in pages).
+//! `t` writes a byte to each page; `p-rw` protects; `u` unmaps; `mv 10-12 20` moves, `keep` so that
+//! the source stays, `size 10-12 4` grows or shrinks in place, `resize 10-12 4 20` at a new place,
+//! `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `uffd-minor`,
+//! `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so
+//! does advice by its name; `local`, `bind` and `default` are policies. `future` is
+//! mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are PR_SET_MDWE and
+//! PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
 //!
-//! `reads 10` and `writes 10` say what a child sees that does that, without a change here: nothing, or `!MAPERR` or `!ACCERR`. `query @10 FLAGS` is
-//! PROCMAP_QUERY, which answers with a start.
+//! `reads 10` and `writes 10` say what a child sees that does that, without a change here: nothing,
+//! or `!MAPERR` or `!ACCERR`. `query @10 FLAGS` is PROCMAP_QUERY, which answers with a start.
 //!
-//! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in the window, `2p` two pages, `@h3` and `@v2` as above; numbers;
-//! `top` is where user space ends, `least` the lowest address that is chosen, `max` is 2^64 - 1; `last` is what the last call
-//! returned, `word` the address of a word that holds 1, `segment` the number of a System V segment of 4 pages and 100 bytes, `huge-segment` of one of 512 pages and 100 bytes in huge pages; files, flags and advice go by their names (`private|anon`).
+//! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in
+//! the window, `2p` two pages, `@h3` and `@v2` as above; numbers; `top` is where user space ends,
+//! `least` the lowest address that is chosen, `max` is 2^64 - 1; `last` is what the last call
+//! returned, `word` the address of a word that holds 1, `segment` the number of a System V segment
+//! of 4 pages and 100 bytes, `huge-segment` of one of 512 pages and 100 bytes in huge pages; files,
+//! flags and advice go by their names (`private|anon`).
 //!
-//! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so many pages more than now, or in all), `nocaps`, `privileged` (the row needs
-//! capabilities), `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `huge` (it needs huge pages of 2 MiB, the default, and of 1 GiB, and none of
-//! them free), `room 2` (so many areas until there are too many).
+//! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so
+//! many pages more than now, or in all), `nocaps`, `privileged` (the row needs capabilities),
+//! `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `huge` (it
+//! needs huge pages of 2 MiB, the default, and of 1 GiB, and none of them free), `room 2` (so many
+//! areas until there are too many).
 //!
-//! The areas: `10-12` each, then what the row is about: `:rw` protection (with `s` if shared), `@3` offset in pages, `[..]` all its flags, `{..}` those that are not about
-//! reading, writing, executing and sharing.
+//! The areas: `10-12` each, then what the row is about: `:rw` protection (with `s` if shared), `@3`
+//! offset in pages, `[..]` all its flags, `{..}` those that are not about reading, writing,
+//! executing and sharing.
 
 use crate::machine::{BASE, MOST, Outcome, PAGE, Seen};
 use samara_mm::{Access, Advice, Flags};
@@ -62,7 +73,8 @@ pub(crate) enum Limit {
     SoftData,
 }
 
-/// Modes of `Step::Uffd`, beside 1 (missing), 2 (write protection) and 4 (minor faults): a second userfaultfd; close it.
+/// Modes of `Step::Uffd`, beside 1 (missing), 2 (write protection) and 4 (minor faults): a second
+/// userfaultfd; close it.
 pub(crate) const OTHER: u64 = 8;
 pub(crate) const CLOSE: u64 = 16;
 
@@ -79,7 +91,8 @@ pub(crate) enum Step {
     Huge,
     Uffd(Arg, Arg, u64),
     Fault(Arg, Access),
-    /// PROCMAP_QUERY: address, flags, size of its structure, size and address of the room for a name.
+    /// PROCMAP_QUERY: address, flags, size of its structure, size and address of the room for a
+    /// name.
     Query([Arg; 5]),
 }
 
@@ -118,7 +131,8 @@ pub(crate) struct Row<'a> {
     pub(crate) areas: &'a str,
 }
 
-/// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and others. So is `huge-ro` to `huge-file`, which has huge pages of 2 MiB.
+/// The files that rows use, by name. `dup`, `again`, `ro` and `wo` are `f`: the same open file, and
+/// others. So is `huge-ro` to `huge-file`, which has huge pages of 2 MiB.
 pub(crate) const FILES: [&str; 19] = [
     "f",
     "dup",

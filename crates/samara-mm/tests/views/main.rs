@@ -1,4 +1,5 @@
-//! What the kernel tells of areas, beside what the model tells: PROCMAP_QUERY byte for byte, smaps byte for byte, and odd names.
+//! What the kernel tells of areas, beside what the model tells: PROCMAP_QUERY byte for byte, smaps
+//! byte for byte, and odd names.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[path = "../places/import.rs"]

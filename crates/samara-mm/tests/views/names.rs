@@ -1,4 +1,5 @@
-//! Maps lines of files with odd names, of files that are gone, and at odd places: line by line as the kernel prints them.
+//! Maps lines of files with odd names, of files that are gone, and at odd places: line by line as
+//! the kernel prints them.
 
 use crate::sys::{self, BASE, PAGE, Raw};
 use samara_mm::*;
@@ -92,7 +93,8 @@ fn of_other_memory() {
     }
 }
 
-/// Names that a kernel gives only if it was built so, and those of heap and stack: by the manual (proc_pid_maps(5)).
+/// Names that a kernel gives only if it was built so, and those of heap and stack: by the manual
+/// (proc_pid_maps(5)).
 #[test]
 fn by_the_manual() {
     let mut space = AddressSpace::<FileId>::new(Config::default());

@@ -1,4 +1,5 @@
-//! smaps of a child: of all its areas as they are read, and of areas that the same calls made in the model.
+//! smaps of a child: of all its areas as they are read, and of areas that the same calls made in
+//! the model.
 
 use crate::import::{import, layout, usages};
 use crate::sys::{self, BASE, END, PAGE, Raw};
@@ -88,7 +89,8 @@ fn of_what_calls_made() {
     for (call, frame) in calls.iter().zip(&out.frames) {
         assert!(frame.0 >= 0, "{call:x?}: {}", frame.0);
     }
-    // The lines from the window to the last of these areas; its hidden file's numbers are the kernel's to draw.
+    // The lines from the window to the last of these areas; its hidden file's numbers are the kernel's
+    // to draw.
     let last = space.areas().next_back().expect("areas").end;
     let kernel = lines_of(&out.smaps, BASE, last);
     let hidden = |line: &str| line.ends_with("/anon_hugepage (deleted)");
@@ -113,7 +115,8 @@ fn of_what_calls_made() {
     }
 }
 
-/// The entries of the areas from `first` to `last`, without the letters that the kernel's build decides.
+/// The entries of the areas from `first` to `last`, without the letters that the kernel's build
+/// decides.
 fn lines_of(smaps: &str, first: u64, last: u64) -> Vec<String> {
     let mut on = false;
     let mut lines = Vec::new();

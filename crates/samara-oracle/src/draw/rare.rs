@@ -9,7 +9,8 @@ use samara_mm::{FileId, Flags, MapFlags, PageSize, Placed};
 /// PR_SET_MDWE and PR_GET_MDWE, PR_SET_MEMORY_MERGE and PR_GET_MEMORY_MERGE.
 const PRCTL: [u64; 4] = [65, 66, 67, 68];
 
-/// ADDR_NO_RANDOMIZE, without which a window would be drawn anew by each call; READ_IMPLIES_EXEC; a question.
+/// ADDR_NO_RANDOMIZE, without which a window would be drawn anew by each call; READ_IMPLIES_EXEC; a
+/// question.
 const PERSONALITY: [u64; 4] = [0x4_0000, 0x44_0000, 0x44_0000, 0xffff_ffff];
 
 /// One of them; of some, with wrong arguments now and then.

@@ -1,4 +1,5 @@
-//! Chosen sequences, for what random ones meet seldom. In pages of the window; words as in the tables of samara-mm's tests.
+//! Chosen sequences, for what random ones meet seldom. In pages of the window; words as in the
+//! tables of samara-mm's tests.
 
 use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at as page_at, fd};

@@ -8,7 +8,8 @@ use crate::op::Op;
 use crate::{Mix, features};
 use samara_mm::Features;
 
-/// The model has what was found; a model that has one feature more, or one less, is not this kernel.
+/// The model has what was found; a model that has one feature more, or one less, is not this
+/// kernel.
 #[test]
 fn each_is_told_from_its_lack() {
     let Some(mut sides) = super::sides(Mix::Locks) else { return };
@@ -85,7 +86,8 @@ fn asked_again_it_answers_the_same() {
     }
 }
 
-/// A process that makes no progress is killed, and so is one whose descendant makes none: none of them is left.
+/// A process that makes no progress is killed, and so is one whose descendant makes none: none of
+/// them is left.
 #[test]
 fn one_that_is_stuck_is_killed() {
     let mut kernel = Kernel::new().unwrap();

@@ -1,4 +1,5 @@
-//! A divergence is found, shortened, and printed as a test: proved by a model that is made to answer wrongly.
+//! A divergence is found, shortened, and printed as a test: proved by a model that is made to
+//! answer wrongly.
 
 use crate::child::Scope;
 use crate::compare::Verdict;

@@ -38,7 +38,8 @@ fn writes_unseen() {
     let mix = Shape { seal: true, forks: true, len: 60, ..plain };
     explore("writes unseen", mix, 300);
     explore("writes unseen, few pages", Shape { pages: 7, ..mix }, 300);
-    // Whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt: not both.
+    // Whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt: not
+    // both.
     explore("writes unseen, locks", Shape { lock: true, lock_all: true, dontunmap: false, ..mix }, 300);
     let hot = Shape { kind: Kind::Hot, seal: false, pages: 8, ..mix };
     explore("hot, writes unseen", hot, 100);

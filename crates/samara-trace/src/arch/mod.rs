@@ -1,4 +1,5 @@
-//! The one door to what depends on the processor: system call numbers, argument order, the result register.
+//! The one door to what depends on the processor: system call numbers, argument order, the result
+//! register.
 //!
 //! Another architecture is one more file with the same items.
 

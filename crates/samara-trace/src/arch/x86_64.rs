@@ -1,7 +1,9 @@
-//! x86-64 Linux: call numbers of its three call tables (x86-64, x32, i386), and where a result stands.
+//! x86-64 Linux: call numbers of its three call tables (x86-64, x32, i386), and where a result
+//! stands.
 //!
-//! An i386 call (a 32-bit program, or `int 0x80`) is translated to the x86-64 call of the same meaning, so that the
-//! rest of the crate and the trace know one table only. x32 numbers are x86-64 numbers with one bit more.
+//! An i386 call (a 32-bit program, or `int 0x80`) is translated to the x86-64 call of the same
+//! meaning, so that the rest of the crate and the trace know one table only. x32 numbers are x86-64
+//! numbers with one bit more.
 
 use crate::calls::{Call, Row, When};
 
@@ -197,7 +199,8 @@ pub(crate) struct Decoded {
     pub(crate) compat: bool,
 }
 
-/// What call this is, if it is one of ours. `read` fetches a word of the program's memory (for arguments by pointer).
+/// What call this is, if it is one of ours. `read` fetches a word of the program's memory (for
+/// arguments by pointer).
 pub(crate) fn decode(arch: u32, nr: u64, args: [u64; 6], read: impl Fn(u64, &mut [u8]) -> bool) -> Option<Decoded> {
     let compat = arch == AUDIT_COMPAT;
     let nr = nr as u32;

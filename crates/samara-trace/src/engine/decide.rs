@@ -1,8 +1,10 @@
-//! What a call gets, before it is made: asked of the engine, on a copy of the model. Changes neither model nor program.
+//! What a call gets, before it is made: asked of the engine, on a copy of the model. Changes
+//! neither model nor program.
 //!
-//! - **DECIDE-1** nothing is decided that the model does not know all about; such calls are counted, and left to the kernel.
-//! - **DECIDE-2** a call that is refused for a limit or a fault of the engine's own is answered; one that Linux's rules refuse is made, and the kernel
-//!   must refuse it too.
+//! - **DECIDE-1** nothing is decided that the model does not know all about; such calls are
+//!   counted, and left to the kernel.
+//! - **DECIDE-2** a call that is refused for a limit or a fault of the engine's own is answered;
+//!   one that Linux's rules refuse is made, and the kernel must refuse it too.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -166,10 +168,12 @@ impl Charge {
         }
     }
 
-    /// Where places are sought in a space that a task has just been given by `execve`: where the kernel would.
+    /// Where places are sought in a space that a task has just been given by `execve`: where the
+    /// kernel would.
     ///
-    /// Without randomisation the stack's limit says where that is. With it, the kernel's own maps do: what it placed first (the loader, a
-    /// program that is position-independent and needs none, `[vdso]`) ends at the base. Where it placed none, one is drawn.
+    /// Without randomisation the stack's limit says where that is. With it, the kernel's own maps
+    /// do: what it placed first (the loader, a program that is position-independent and needs
+    /// none, `[vdso]`) ends at the base. Where it placed none, one is drawn.
     pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
         let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();
@@ -258,7 +262,8 @@ impl Charge {
         let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
         let executable = (libc::PROT_EXEC | implied) as u64;
         let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
-        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module; what is promised to others; a seal that came later.
+        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module;
+        // what is promised to others; a seal that came later.
         let pages = match d.call {
             Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise | Call::ProcessMadvise => true,
             Call::Mbind => d.args[5] != 0,
@@ -268,14 +273,16 @@ impl Charge {
         let excused = match advice(d) {
             // Pages of one area may refuse before a hole behind it does.
             Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
-            // The kernel seeks a place before it looks at the rest, and the one that was chosen by another rule it may not find.
+            // The kernel seeks a place before it looks at the rest, and the one that was chosen by another rule it may
+            // not find.
             _ if failed && self.engine.policy != Policy::Linux && leaves_place_open(d) => Excuse::Any,
             _ if host.file || pages || executable || self.strict => Excuse::Granted,
             _ => Excuse::None,
         };
         let (place, changes) = self.place(d, &host, result as u64, failed);
         self.done.placed += u64::from(place.is_some() && !asker.again);
-        // The program's own filter looks at what a call is made with, and may know no other flags than the program's: a wish, and it is seen what becomes of it.
+        // The program's own filter looks at what a call is made with, and may know no other flags than the
+        // program's: a wish, and it is seen what becomes of it.
         let validates = d.call == Call::Mmap && d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
         if place.is_some() && (asker.filtered || validates) {
             let wish = changes[0].filter(|_| d.call != Call::Mremap);
@@ -354,7 +361,8 @@ impl Charge {
         space.set_limits(trial.limits);
         space.set_caps(trial.caps);
         space.set_personality(trial.personality);
-        // What a file has promised already, and what a call gives back that it asks for, is the kernel's to know.
+        // What a file has promised already, and what a call gives back that it asks for, is the kernel's to
+        // know.
         let asks =
             MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
         if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
@@ -492,7 +500,8 @@ fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
     }
 }
 
-/// Whether a program of 32 bits was loaded: its calls of 64 bits find places elsewhere than others'.
+/// Whether a program of 32 bits was loaded: its calls of 64 bits find places elsewhere than
+/// others'.
 fn is_32_bit(model: &Model) -> bool {
     (1..1 << 32).contains(&model.layout().start_stack)
 }

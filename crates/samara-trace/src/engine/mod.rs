@@ -1,5 +1,5 @@
-//! What a caller asks of the engine that is put in charge of a program, and what it did: [`Engine`], [`Fault`], [`Decisions`].
-//! No behaviour but reading a fault from text, and counting.
+//! What a caller asks of the engine that is put in charge of a program, and what it did:
+//! [`Engine`], [`Fault`], [`Decisions`]. No behaviour but reading a fault from text, and counting.
 
 pub(crate) mod decide;
 pub(crate) mod random_place;
@@ -13,13 +13,15 @@ use crate::file::call_name;
 
 /// The engine in charge: the model decides what memory calls get, and the kernel carries that out.
 ///
-/// A place that a call leaves open is the engine's choice; the call is made at exactly that place. A call that a limit or a fault of this
-/// structure refuses is not made at all. A call that Linux's rules refuse is made, so that the kernel confirms it. What the kernel
-/// answers otherwise than the engine said is a [`Difference`](crate::event::EventKind::Difference).
+/// A place that a call leaves open is the engine's choice; the call is made at exactly that place.
+/// A call that a limit or a fault of this structure refuses is not made at all. A call that Linux's
+/// rules refuse is made, so that the kernel confirms it. What the kernel answers otherwise than the
+/// engine said is a [`Difference`](crate::event::EventKind::Difference).
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Engine {
-    /// Areas that one space may have, as `vm.max_map_count`; `None`: as many as the kernel's own setting. More than that is not possible.
+    /// Areas that one space may have, as `vm.max_map_count`; `None`: as many as the kernel's own
+    /// setting. More than that is not possible.
     pub max_map_count: Option<usize>,
     /// RLIMIT_AS of the program, soft and hard, in bytes.
     pub limit_as: Option<u64>,
@@ -27,13 +29,15 @@ pub struct Engine {
     pub limit_data: Option<u64>,
     /// Who chooses places.
     pub policy: Policy,
-    /// The program is loaded where nothing is random, and what is chosen, and which calls fail by [`fail_rate`](Engine::fail_rate), follows from this number.
+    /// The program is loaded where nothing is random, and what is chosen, and which calls fail by
+    /// [`fail_rate`](Engine::fail_rate), follows from this number.
     pub seed: Option<u64>,
     /// What the running kernel does that others do not; `None`: what its release number says.
     pub features: Option<samara_mm::Features>,
     /// Calls that fail; where several fit a call, the first.
     pub faults: Vec<Fault>,
-    /// How likely a fault is whose [`When`] is `Rate`, from 0 to 1 (`None`: 1). Where no such fault is given: mmap, mremap and brk with ENOMEM.
+    /// How likely a fault is whose [`When`] is `Rate`, from 0 to 1 (`None`: 1). Where no such fault
+    /// is given: mmap, mremap and brk with ENOMEM.
     pub fail_rate: Option<f64>,
 }
 
@@ -43,7 +47,8 @@ pub enum Policy {
     /// As Linux does: from the top down.
     #[default]
     Linux,
-    /// As Linux does for programs in the old layout (ADDR_COMPAT_LAYOUT, `vm.legacy_va_layout`): from the bottom up.
+    /// As Linux does for programs in the old layout (ADDR_COMPAT_LAYOUT, `vm.legacy_va_layout`):
+    /// from the bottom up.
     BottomUp,
     /// The lowest place.
     FirstFit,
@@ -85,7 +90,8 @@ pub enum When {
     From(u64),
 }
 
-/// A call that fails: as text `CALL:ERRNO`, `CALL:ERRNO@N` (the N-th) or `CALL:ERRNO@N+` (from the N-th on).
+/// A call that fails: as text `CALL:ERRNO`, `CALL:ERRNO@N` (the N-th) or `CALL:ERRNO@N+` (from the
+/// N-th on).
 ///
 /// ```
 /// use samara_trace::{Fault, When};
@@ -174,7 +180,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// The word that an event's [`text`](crate::event::Event::text) has for it: `fault`, `max-map-count`, `limit-as`, `limit-data`.
+    /// The word that an event's [`text`](crate::event::Event::text) has for it: `fault`,
+    /// `max-map-count`, `limit-as`, `limit-data`.
     pub fn word(self) -> &'static str {
         match self {
             Cause::Fault => "fault",
@@ -218,14 +225,17 @@ pub struct Decisions {
     pub limited: u64,
     /// Calls that a [`Fault`] refused: they were not made.
     pub failed: u64,
-    /// Calls that [`Engine::limit_as`] or [`Engine::limit_data`] refused; the kernel refused them too, so that they count in `refused` as well.
+    /// Calls that [`Engine::limit_as`] or [`Engine::limit_data`] refused; the kernel refused them
+    /// too, so that they count in `refused` as well.
     pub over_limit: u64,
     /// The first hundred of `limited`, `failed` and `over_limit`, in the order in which they came.
     pub refusals: Vec<Refusal>,
-    /// Calls that the engine granted and that something it does not know of refused, or did in part: the driver of a file that was to be mapped, pages that could
-    /// not be read in to be locked, filled or collapsed, a security module.
+    /// Calls that the engine granted and that something it does not know of refused, or did in
+    /// part: the driver of a file that was to be mapped, pages that could not be read in to be
+    /// locked, filled or collapsed, a security module.
     pub beyond: u64,
-    /// Calls that were in the kernel beside others, or were about another process, and got another answer: which came first nobody can say.
+    /// Calls that were in the kernel beside others, or were about another process, and got another
+    /// answer: which came first nobody can say.
     pub unsure: u64,
     /// Calls that the engine does not decide, by their names: the kernel did, as without it.
     pub left: BTreeMap<&'static str, u64>,

@@ -3,7 +3,8 @@
 use samara::End;
 use samara_mm::{AddressSpace, Backing, Placement, Want};
 
-/// Anywhere between the lowest address and the room that is the stack's, wishes not heeded. Every page is as likely to be where the search begins, upwards.
+/// Anywhere between the lowest address and the room that is the stack's, wishes not heeded. Every
+/// page is as likely to be where the search begins, upwards.
 pub(crate) struct Anywhere<'a>(pub(crate) &'a mut fastrand::Rng);
 
 impl<B: Backing> Placement<B> for Anywhere<'_> {

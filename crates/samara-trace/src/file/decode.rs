@@ -1,9 +1,10 @@
 //! One batch's bytes to events. Trusts nothing. Knows nothing of files.
 //!
-//! The schema is known, so the batch is read by hand: Arrow lays nodes and buffers out in the order of the columns, depth
-//! first. Arrow's own reader decompresses whatever a buffer claims; here every length is compared with a limit and
-//! with the bytes that are there before it is used (FILE-2), and every offset, string and name is checked
-//! once, in `decode`, so that `event` cannot fail. A decoded batch takes the bytes of its decompressed buffers and no more: numbers
+//! The schema is known, so the batch is read by hand: Arrow lays nodes and buffers out in the order
+//! of the columns, depth first. Arrow's own reader decompresses whatever a buffer claims; here
+//! every length is compared with a limit and with the bytes that are there before it is used
+//! (FILE-2), and every offset, string and name is checked once, in `decode`, so that `event` cannot
+//! fail. A decoded batch takes the bytes of its decompressed buffers and no more: numbers
 //! are read where they lie.
 
 use std::io::{self, Read};
@@ -129,7 +130,8 @@ impl Batch {
             compressed,
             left: MAX_BATCH_BYTES,
         };
-        // No more rows than a byte each, so that nothing below overflows; each column then proves to hold them.
+        // No more rows than a byte each, so that nothing below overflows; each column then proves to hold
+        // them.
         let rows = match u64::try_from(batch.length()) {
             Ok(rows) if rows <= MAX_BATCH_BYTES => rows as usize,
             _ => return damaged(format!("a batch of {} events", batch.length())),
@@ -364,8 +366,8 @@ where
         Ok(bits)
     }
 
-    /// Offsets of `rows` rows, ascending from 0 at least, and the last: the length of what they point into. None of them is more
-    /// than `limit` after the one before it.
+    /// Offsets of `rows` rows, ascending from 0 at least, and the last: the length of what they
+    /// point into. None of them is more than `limit` after the one before it.
     fn offsets(&mut self, name: &'static str, rows: usize, limit: Limit) -> Result<(Column<u32>, usize), Fault> {
         let mut bytes = self.buffer(name)?;
         if rows == 0 {

@@ -16,7 +16,8 @@ pub(crate) fn weight(event: &Event) -> u64 {
     (192 + event.text.len() + 32 * event.plan.len() + areas) as u64
 }
 
-/// The batch of these events. Its bytes stay below those that [`weight`] counts, plus a little for each column.
+/// The batch of these events. Its bytes stay below those that [`weight`] counts, plus a little for
+/// each column.
 pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch, ArrowError> {
     let u64s = |f: fn(&Event) -> u64| -> ArrayRef {
         let mut b = UInt64Builder::with_capacity(events.len());

@@ -5,7 +5,8 @@ use std::io;
 
 use super::text::Printable;
 
-/// Reading stopped: where, after how many events, and why. Every event before it has been handed out.
+/// Reading stopped: where, after how many events, and why. Every event before it has been handed
+/// out.
 #[derive(Debug)]
 pub struct FileError {
     /// Byte offset in the file of the message that could not be read.
@@ -24,7 +25,8 @@ pub enum Fault {
     NotATrace(String),
     /// It was written by another version of the format: which.
     Format(String),
-    /// It stops without the end marker: the recorder was killed, the disk was full, or it is still being written.
+    /// It stops without the end marker: the recorder was killed, the disk was full, or it is still
+    /// being written.
     EndsEarly,
     /// Its bytes do not make sense: how.
     Damaged(String),

@@ -1,8 +1,8 @@
 //! Messages of an Arrow IPC stream, each with a checksum. Knows nothing of events.
 //!
-//! Arrow has no checksums of its own, and a flipped bit in a column is a number like any other. So each message carries,
-//! in its custom metadata, which readers that do not know it pass over, the CRC-32 of its description (with eight zeros in
-//! the checksum's place) followed by its body.
+//! Arrow has no checksums of its own, and a flipped bit in a column is a number like any other. So
+//! each message carries, in its custom metadata, which readers that do not know it pass over, the
+//! CRC-32 of its description (with eight zeros in the checksum's place) followed by its body.
 
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::IpcSchemaEncoder;
@@ -47,7 +47,8 @@ impl Encoder {
         })
     }
 
-    /// The batch as a message. Arrow encodes it; its description is written again with room for the checksum.
+    /// The batch as a message. Arrow encodes it; its description is written again with room for the
+    /// checksum.
     pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
         let (_, encoded) =
             IpcDataGenerator::default().encode(batch, &mut self.dictionaries, &self.options, &mut self.context)?;

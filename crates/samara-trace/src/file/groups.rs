@@ -25,8 +25,9 @@ pub struct Group {
 
 /// The groups of a space, one for each reason, at least two areas each.
 ///
-/// Two touching areas could be one when permissions, device and inode are the same, offsets continue, and both are of
-/// the same name (anonymous memory: whatever name a program gave it). A run has one reason all through.
+/// Two touching areas could be one when permissions, device and inode are the same, offsets
+/// continue, and both are of the same name (anonymous memory: whatever name a program gave it). A
+/// run has one reason all through.
 pub(crate) fn groups(pid: u32, areas: impl Iterator<Item = AreaRecord>) -> Vec<Group> {
     let mut found: BTreeMap<String, Group> = BTreeMap::new();
     // The run that the area before belongs to.

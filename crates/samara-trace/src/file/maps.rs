@@ -6,8 +6,8 @@ use super::names::perms_name;
 use super::text::{Printable, name_bytes};
 use crate::event::AreaRecord;
 
-/// Displays an area as its line of `/proc/PID/maps`, without the newline, for a person: the name as [`Printable`] shows it. To the
-/// byte: [`to_bytes`](MapsLine::to_bytes).
+/// Displays an area as its line of `/proc/PID/maps`, without the newline, for a person: the name as
+/// [`Printable`] shows it. To the byte: [`to_bytes`](MapsLine::to_bytes).
 ///
 /// ```
 /// # use samara_trace::{event::AreaRecord, file::MapsLine};

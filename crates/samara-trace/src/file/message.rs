@@ -1,8 +1,9 @@
 //! Arrow IPC framing: one message after the other, with limits. Knows nothing of columns.
 //!
-//! A message is the marker `ff ff ff ff`, the length of its description (little endian, 4 bytes), the description (a
-//! flatbuffer), and its body, whose length the description gives. A length of 0 is the end marker.
-//! Buffers grow with the bytes that arrive, never by what a length claims (FILE-2).
+//! A message is the marker `ff ff ff ff`, the length of its description (little endian, 4 bytes),
+//! the description (a flatbuffer), and its body, whose length the description gives. A length of 0
+//! is the end marker. Buffers grow with the bytes that arrive, never by what a length claims
+//! (FILE-2).
 
 use std::io::{self, Read};
 
@@ -112,7 +113,8 @@ impl<R: Read> Messages<R> {
         Ok(())
     }
 
-    /// Gives a large body's memory back: the batch has been decoded, and nothing looks at its bytes any more.
+    /// Gives a large body's memory back: the batch has been decoded, and nothing looks at its bytes
+    /// any more.
     pub(crate) fn forget_body(&mut self) {
         if self.body.capacity() > STEP {
             self.body = Vec::new();
@@ -123,8 +125,8 @@ impl<R: Read> Messages<R> {
 /// Memory that is set aside before any byte has come.
 const STEP: usize = 1 << 20;
 
-/// The flatbuffer is verified: every offset in it lies inside it, and what it repeats by pointing to one place many times
-/// stays within twice the limit on its bytes.
+/// The flatbuffer is verified: every offset in it lies inside it, and what it repeats by pointing
+/// to one place many times stays within twice the limit on its bytes.
 fn parse(meta: &[u8]) -> Result<Message<'_>, Fault> {
     let limits = VerifierOptions {
         max_tables: 10_000,

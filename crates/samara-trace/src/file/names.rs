@@ -1,6 +1,8 @@
-//! Names of calls, kinds, steps, permissions and reasons, as files and people see them. Knows nothing of files.
+//! Names of calls, kinds, steps, permissions and reasons, as files and people see them. Knows
+//! nothing of files.
 //!
-//! Numbers of x86-64 system calls are an ABI that never changes, so a trace is named alike wherever it is read.
+//! Numbers of x86-64 system calls are an ABI that never changes, so a trace is named alike wherever
+//! it is read.
 
 use crate::event::{EventKind, StepKind};
 
@@ -75,7 +77,8 @@ const KINDS: [(EventKind, &str); 8] = [
 
 /// The name of a kind of event: `call`, `exec`, ...
 pub fn kind_name(kind: EventKind) -> &'static str {
-    // The `match` makes the compiler ask for an entry when a kind is added; the table serves both directions.
+    // The `match` makes the compiler ask for an entry when a kind is added; the table serves both
+    // directions.
     let i = match kind {
         EventKind::Call => 0,
         EventKind::Exec => 1,
@@ -119,7 +122,8 @@ pub(crate) fn step_from(name: &str) -> Option<StepKind> {
     STEPS.iter().find(|step| step.1 == name).map(|step| step.0)
 }
 
-/// The sixteen permission fields of a maps line, indexed by [`AreaRecord::perms`](crate::event::AreaRecord::perms).
+/// The sixteen permission fields of a maps line, indexed by
+/// [`AreaRecord::perms`](crate::event::AreaRecord::perms).
 const PERMS: [&str; 16] = [
     "---p", "r--p", "-w-p", "rw-p", "--xp", "r-xp", "-wxp", "rwxp", "---s", "r--s", "-w-s", "rw-s", "--xs", "r-xs",
     "-wxs", "rwxs",

@@ -1,7 +1,9 @@
-//! A new file in the place of an older one, which can be put back for a while. Knows nothing of traces.
+//! A new file in the place of an older one, which can be put back for a while. Knows nothing of
+//! traces.
 //!
-//! - **OLDER-1** from the moment that `begin` returns, what is under the name is the new file, or what the caller made of it: whoever is killed then
-//!   leaves no older file that passes for a new one.
+//! - **OLDER-1** from the moment that `begin` returns, what is under the name is the new file, or
+//!   what the caller made of it: whoever is killed then leaves no older file that passes for a new
+//!   one.
 //! - **OLDER-2** the older file is whole, under its own name or beside it, until `forget`.
 
 use std::fs::{File, Metadata, Permissions};
@@ -42,7 +44,8 @@ impl Before {
     }
 }
 
-/// Opens a new, empty file of this name. An older one is moved aside, through symbolic links; what is no file is opened as it is.
+/// Opens a new, empty file of this name. An older one is moved aside, through symbolic links; what
+/// is no file is opened as it is.
 pub(crate) fn begin(path: &Path) -> io::Result<(File, Before)> {
     let mut open = File::options();
     open.write(true).create(true).truncate(false);

@@ -14,10 +14,11 @@ use crate::event::Event;
 
 /// Reads a trace file, event by event.
 ///
-/// An iterator: the events of every whole batch in order, then the end, or one error that says where and why the file
-/// cannot be read further; after an error it is at its end. A file without its end marker gives
-/// [`Fault::EndsEarly`]. Holds one batch in memory, of at most [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES) compressed and
-/// the same uncompressed; with the event that it hands out, [`MAX_READER_MEMORY`](super::MAX_READER_MEMORY) in all. Reads large pieces:
+/// An iterator: the events of every whole batch in order, then the end, or one error that says
+/// where and why the file cannot be read further; after an error it is at its end. A file without
+/// its end marker gives [`Fault::EndsEarly`]. Holds one batch in memory, of at most
+/// [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES) compressed and the same uncompressed; with the event
+/// that it hands out, [`MAX_READER_MEMORY`](super::MAX_READER_MEMORY) in all. Reads large pieces:
 /// the input needs no buffer.
 ///
 /// ```no_run
@@ -57,7 +58,8 @@ impl<R: Read> TraceReader<R> {
         &self.header
     }
 
-    /// Whether the end marker was read: the recording ended well and every event has been handed out.
+    /// Whether the end marker was read: the recording ended well and every event has been handed
+    /// out.
     pub fn complete(&self) -> bool {
         self.complete
     }
@@ -122,7 +124,8 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
     Ok(header)
 }
 
-/// Whether a schema has this format's columns. Read where they lie: nothing is made of what a file claims.
+/// Whether a schema has this format's columns. Read where they lie: nothing is made of what a file
+/// claims.
 fn columns_match(schema: arrow_ipc::Schema<'_>) -> Result<(), Fault> {
     let expected = columns();
     let found: Vec<_> = schema.fields().into_iter().flatten().take(expected.len() + 1).collect();

@@ -1,10 +1,13 @@
-//! Spaces at a moment, by laying the events' areas over one another. Knows nothing of Linux's rules, files or calls.
+//! Spaces at a moment, by laying the events' areas over one another. Knows nothing of Linux's
+//! rules, files or calls.
 //!
-//! - **REPLAY-1** a space is the union of the areas that events laid, the later over the earlier; what an event's window covers
-//!   and its areas do not is free.
-//! - **REPLAY-2** `weight` is no less than the memory that the spaces and processes take, and no more than [`MAX_REPLAY_MEMORY`]; the
-//!   sum of what each space, each area and each process counts for.
-//! - **REPLAY-3** `areas` and `bytes` are the sums over all spaces that live: that have a user and were not yet checked at their end.
+//! - **REPLAY-1** a space is the union of the areas that events laid, the later over the earlier;
+//!   what an event's window covers and its areas do not is free.
+//! - **REPLAY-2** `weight` is no less than the memory that the spaces and processes take, and no
+//!   more than [`MAX_REPLAY_MEMORY`]; the sum of what each space, each area and each process counts
+//!   for.
+//! - **REPLAY-3** `areas` and `bytes` are the sums over all spaces that live: that have a user and
+//!   were not yet checked at their end.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +19,8 @@ use samara::{RangeMap, Span};
 use super::MAX_REPLAY_MEMORY;
 use crate::event::{AreaRecord, Event, EventKind};
 
-/// Bytes that an area takes in a space at most, without its texts: its place in a leaf that may be half empty, and two counted texts.
+/// Bytes that an area takes in a space at most, without its texts: its place in a leaf that may be
+/// half empty, and two counted texts.
 const AREA: u64 = 320;
 
 /// Bytes that a space takes at most, without its areas.
@@ -28,7 +32,8 @@ const PROCESS: u64 = 256;
 /// Processes that are remembered after their end; those that ended longest ago are forgotten.
 const ENDED: usize = 1 << 16;
 
-/// Bytes of a program's path that are kept. Linux shows 4096 at most, each of which may be stored in four.
+/// Bytes of a program's path that are kept. Linux shows 4096 at most, each of which may be stored
+/// in four.
 const PATH: usize = 16 << 10;
 
 /// The spaces of all processes, moved on event by event.
@@ -94,7 +99,8 @@ pub struct Space {
 struct Laid {
     start: u64,
     perms: u8,
-    /// Offset of the backing at `start`, and whether it moves with the address (it does not for anonymous memory).
+    /// Offset of the backing at `start`, and whether it moves with the address (it does not for
+    /// anonymous memory).
     offset: u64,
     backed: bool,
     dev: (u32, u32),
@@ -164,7 +170,8 @@ impl Replay {
         if self.weight > MAX_REPLAY_MEMORY { Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY)) } else { Ok(()) }
     }
 
-    /// The process's latest space, if it has one (kept by [`keep`](Replay::keep), once it has ended).
+    /// The process's latest space, if it has one (kept by [`keep`](Replay::keep), once it has
+    /// ended).
     pub fn space_of(&self, pid: u32) -> Option<&Space> {
         self.spaces.get(&self.processes.get(&pid)?.space)
     }
@@ -179,7 +186,8 @@ impl Replay {
         self.processes.get(&pid)
     }
 
-    /// Every process so far, ascending, but for those that ended so long ago that [`process`](Replay::process) has forgotten them.
+    /// Every process so far, ascending, but for those that ended so long ago that
+    /// [`process`](Replay::process) has forgotten them.
     pub fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.iter().map(|(pid, process)| (*pid, process))
     }
@@ -271,7 +279,8 @@ impl Replay {
         space.users = space.users.saturating_sub(1);
     }
 
-    /// The kernel takes the space away right after it was checked; its last user ends somewhat later.
+    /// The kernel takes the space away right after it was checked; its last user ends somewhat
+    /// later.
     fn over(&mut self, space: u64) {
         let Some(space) = self.spaces.get_mut(&space).filter(|space| space.lives()) else { return };
         space.over = true;

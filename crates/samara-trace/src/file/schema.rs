@@ -26,7 +26,8 @@ const MAX_ARGS: u64 = 1 << 20;
 pub struct Header {
     /// The program, as it was asked for, in the form of [`name_text`]; so are `args`.
     pub program: String,
-    /// Its arguments, without its own name: the first ones, as far as a mebibyte holds them as JSON.
+    /// Its arguments, without its own name: the first ones, as far as a mebibyte holds them as
+    /// JSON.
     pub args: Vec<String>,
     /// How many arguments follow these and were left out.
     pub args_left_out: u64,
@@ -40,8 +41,8 @@ pub struct Header {
     pub start_time: String,
     /// Version of Samara that recorded.
     pub recorder: String,
-    /// The line that the kernel adds to the end of every maps file for an area that belongs to no space (`[vsyscall]`);
-    /// empty where it adds none.
+    /// The line that the kernel adds to the end of every maps file for an area that belongs to no
+    /// space (`[vsyscall]`); empty where it adds none.
     pub gate: String,
 }
 

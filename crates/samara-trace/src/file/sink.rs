@@ -1,13 +1,16 @@
 //! Events into a trace file, on a thread of its own. Knows nothing of how they are encoded.
 //!
-//! The recorder appends to a list under a lock that is nearly always free; the thread takes the whole list, encodes it and
-//! writes it as one batch, when [`BATCH_EVENTS`] have come or [`BATCH_TIME`] after the first of them. A recorder
-//! that is [`QUEUE_WEIGHT`] ahead of the disk waits.
+//! The recorder appends to a list under a lock that is nearly always free; the thread takes the
+//! whole list, encodes it and writes it as one batch, when [`BATCH_EVENTS`] have come or
+//! [`BATCH_TIME`] after the first of them. A recorder that is [`QUEUE_WEIGHT`] ahead of the disk
+//! waits.
 //!
 //! - **SINK-1** events reach the writer in the order in which the sink was given them, each once.
-//! - **SINK-2** what is under the file's name is an older file only as long as no header has been written there, and never once the
-//!   recorder can have started the program: then it is the new trace, from its header on.
-//! - **SINK-3** after a failure the file is cut back to its last whole batch; events that still come are summed up and not written.
+//! - **SINK-2** what is under the file's name is an older file only as long as no header has been
+//!   written there, and never once the recorder can have started the program: then it is the new
+//!   trace, from its header on.
+//! - **SINK-3** after a failure the file is cut back to its last whole batch; events that still
+//!   come are summed up and not written.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -36,15 +39,16 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 
 /// A [`Sink`] that writes a trace file and sums the events up.
 ///
-/// Where the file can take no more (a full disk, a limit) it ends early, and the sink goes on summing up: [`Written::error`] says
-/// why, and [`Written::summary`] is of the whole recording.
+/// Where the file can take no more (a full disk, a limit) it ends early, and the sink goes on
+/// summing up: [`Written::error`] says why, and [`Written::summary`] is of the whole recording.
 ///
-/// A file that is there already is moved aside, to `.samara-PID-0.old` beside it, before the new one is begun under its name: a recorder
-/// that is killed at any time leaves nothing there, or the beginning of the new trace. With the first event the older file goes;
+/// A file that is there already is moved aside, to `.samara-PID-0.old` beside it, before the new
+/// one is begun under its name: a recorder that is killed at any time leaves nothing there, or the
+/// beginning of the new trace. With the first event the older file goes;
 /// [`discard`](FileSink::discard) before that puts it back.
 ///
-/// After `SIGKILL` of the recorder the file holds every event but those of the last tenth of a second or the last few
-/// thousand, whichever is less.
+/// After `SIGKILL` of the recorder the file holds every event but those of the last tenth of a
+/// second or the last few thousand, whichever is less.
 ///
 /// ```no_run
 /// use samara_trace::file::{FileSink, Header};
@@ -82,9 +86,11 @@ pub struct Written {
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// The thread waits here for events; notified at the first event of a batch, at a full batch and at the end.
+    /// The thread waits here for events; notified at the first event of a batch, at a full batch
+    /// and at the end.
     filled: Condvar,
-    /// The recorder waits here for room; notified when the thread has taken the queue, and when it ends.
+    /// The recorder waits here for room; notified when the thread has taken the queue, and when it
+    /// ends.
     taken: Condvar,
 }
 
@@ -105,15 +111,17 @@ enum End {
 }
 
 impl Shared {
-    // A thread that panicked leaves the queue as good as it was: no step in a critical section can panic half way.
+    // A thread that panicked leaves the queue as good as it was: no step in a critical section can
+    // panic half way.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FileSink {
-    /// Creates the file, writes its header, and starts the thread. An older file of that name is kept until the first event, for
-    /// [`discard`](FileSink::discard): a program that is not found costs nobody an older trace. Where it cannot be moved aside (a directory
+    /// Creates the file, writes its header, and starts the thread. An older file of that name is
+    /// kept until the first event, for [`discard`](FileSink::discard): a program that is not
+    /// found costs nobody an older trace. Where it cannot be moved aside (a directory
     /// that may not be written to, a mount on the file itself) it is emptied.
     ///
     /// A FIFO waits here for its reader.
@@ -153,8 +161,9 @@ impl FileSink {
         Ok((shared, thread))
     }
 
-    /// Gives the recording up. Where no event has come all is as before: a file that was there is there again, one that
-    /// was not is removed (through a symbolic link, which stays). Else the trace is left without its end marker.
+    /// Gives the recording up. Where no event has come all is as before: a file that was there is
+    /// there again, one that was not is removed (through a symbolic link, which stays). Else
+    /// the trace is left without its end marker.
     pub fn discard(self) {}
 
     /// Where the file is.
@@ -255,12 +264,13 @@ fn cut_back(writer: &mut TraceWriter<File>) {
     let _ = file.set_len(bytes).and_then(|()| file.seek(io::SeekFrom::Start(bytes)));
 }
 
-/// Past a limit on file sizes (`ulimit -f`) a write raises SIGXFSZ, which kills; blocked, it is the error `EFBIG` alone.
-/// Blocked in this thread only: the traced program inherits nothing.
+/// Past a limit on file sizes (`ulimit -f`) a write raises SIGXFSZ, which kills; blocked, it is the
+/// error `EFBIG` alone. Blocked in this thread only: the traced program inherits nothing.
 fn block_size_signal() {
     let mut set = SigSet::empty();
     set.add(Signal::SIGXFSZ);
-    // It cannot fail for a valid signal; if it did, `ulimit -f` would end the recorder as it ends any program.
+    // It cannot fail for a valid signal; if it did, `ulimit -f` would end the recorder as it ends any
+    // program.
     let _ = set.thread_block();
 }
 

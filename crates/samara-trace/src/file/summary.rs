@@ -40,7 +40,8 @@ pub struct Summary {
     pub differences: u64,
     /// Calls and forks beside others of which nobody can know what they did: see [`UNSURE`].
     pub unsure: u64,
-    /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those of them that were equal.
+    /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those of them
+    /// that were equal.
     pub compared: (u64, u64),
     /// Areas cut in two.
     pub splits: u64,
@@ -56,7 +57,8 @@ pub struct Summary {
     pub mapped_bytes_final: u64,
     /// Areas over time, over all live spaces together, until the last of them ended.
     pub timeline: Timeline,
-    /// Areas that could be one and are not: for each reason the space with the most of them, at its end or near its peak.
+    /// Areas that could be one and are not: for each reason the space with the most of them, at its
+    /// end or near its peak.
     pub groups: Vec<Group>,
     /// Time of the last event, in nanoseconds since the recording began.
     pub wall_ns: u64,

@@ -1,7 +1,7 @@
 //! A number over time in bounded memory. Knows nothing of what the number counts.
 //!
-//! - **TIMELINE-1** at most [`CELLS`] cells, each the greatest value while it lasted; when time runs past the last, neighbours pair up
-//!   and cells become twice as long.
+//! - **TIMELINE-1** at most [`CELLS`] cells, each the greatest value while it lasted; when time
+//!   runs past the last, neighbours pair up and cells become twice as long.
 
 /// Most cells of a timeline.
 const CELLS: usize = 256;
@@ -22,7 +22,8 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// The number is `value` from this time on. Times that go backwards count as the latest time before them.
+    /// The number is `value` from this time on. Times that go backwards count as the latest time
+    /// before them.
     pub fn add(&mut self, ns: u64, value: u64) {
         while ns / self.cell_ns >= CELLS as u64 {
             self.cells = self.cells.chunks(2).map(|pair| pair.iter().copied().max().unwrap_or(0)).collect();
@@ -42,7 +43,8 @@ impl Timeline {
         self.add(ns, self.last);
     }
 
-    /// The greatest value in each of `count` equal parts of the time up to the last value (fewer, where less is known).
+    /// The greatest value in each of `count` equal parts of the time up to the last value (fewer,
+    /// where less is known).
     pub fn columns(&self, count: usize) -> Vec<u64> {
         let count = count.clamp(1, self.cells.len().max(1));
         let part = |i: usize| i * self.cells.len() / count;

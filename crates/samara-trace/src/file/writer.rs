@@ -12,9 +12,11 @@ use super::frame::{self, Encoder};
 use super::schema::{Header, schema};
 use crate::event::Event;
 
-/// Writes a trace file: the header, batches of events, and [`finish`](TraceWriter::finish) the end marker.
+/// Writes a trace file: the header, batches of events, and [`finish`](TraceWriter::finish) the end
+/// marker.
 ///
-/// Each batch is encoded in memory and handed to the output by one `write_all`, followed by a `flush`.
+/// Each batch is encoded in memory and handed to the output by one `write_all`, followed by a
+/// `flush`.
 ///
 /// ```
 /// # use samara_trace::file::{Header, TraceReader, TraceWriter};
@@ -42,7 +44,8 @@ pub enum WriteError {
     Io(io::Error),
     /// One event alone is larger than a batch may be: its number, its size and the limit in bytes.
     TooLarge(u64, u64, u64),
-    /// An event's number does not follow that of the event before it: the number, and the one that was due.
+    /// An event's number does not follow that of the event before it: the number, and the one that
+    /// was due.
     OutOfOrder(u64, u64),
     /// The events could not be encoded.
     Encode(String),
@@ -95,10 +98,12 @@ impl<W: Write> TraceWriter<W> {
         Ok(writer)
     }
 
-    /// Writes events, as one batch (as several, where one would be larger than readers accept), and flushes.
+    /// Writes events, as one batch (as several, where one would be larger than readers accept), and
+    /// flushes.
     ///
     /// # Errors
-    /// See [`WriteError`]. Batches that were written before the error are whole in the output (FILE-1).
+    /// See [`WriteError`]. Batches that were written before the error are whole in the output
+    /// (FILE-1).
     pub fn write(&mut self, events: &[Event]) -> Result<(), WriteError> {
         // Half the limit leaves room for what `weight` does not count.
         const LIMIT: u64 = MAX_BATCH_BYTES / 2;

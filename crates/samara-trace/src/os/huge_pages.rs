@@ -1,4 +1,5 @@
-//! The machine's settings of huge pages, as they are at each call: those of shared memory may change at any time. Knows no files but its own.
+//! The machine's settings of huge pages, as they are at each call: those of shared memory may
+//! change at any time. Knows no files but its own.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

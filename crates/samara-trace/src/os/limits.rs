@@ -71,7 +71,8 @@ pub(crate) fn merges_pages() -> bool {
     unsafe { libc::prctl(GET_MEMORY_MERGE, 0, 0, 0, 0) == 1 }
 }
 
-/// The effective capabilities of a task, those that matter here; none where they cannot be read, or hold in a user namespace of its own only.
+/// The effective capabilities of a task, those that matter here; none where they cannot be read, or
+/// hold in a user namespace of its own only.
 pub(crate) fn capabilities(tid: Tid) -> Caps {
     // The inode of the first one is fixed.
     const FIRST: &str = "user:[4026531837]";
@@ -86,7 +87,8 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     // struct __user_cap_header_struct {version, pid}, then twice {effective, permitted, inheritable}.
     let header = [VERSION_3, tid as u32];
     let mut data = [0u32; 6];
-    // SAFETY: it reads `header` and writes `data`, which are live and of the sizes that this version has.
+    // SAFETY: it reads `header` and writes `data`, which are live and of the sizes that this version
+    // has.
     let done = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) } == 0;
     let has = |bit: u32| done && data[0] & 1 << bit != 0;
     let mut caps = Caps::empty();
@@ -97,7 +99,8 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     caps
 }
 
-/// An extended attribute of a file, through links; `None` where it has none, or a longer one than the recorder knows.
+/// An extended attribute of a file, through links; `None` where it has none, or a longer one than
+/// the recorder knows.
 pub(crate) fn attribute(path: &CStr, name: &CStr) -> Option<Vec<u8>> {
     let mut value = [0; 64];
     // SAFETY: both are strings that end; it writes no more than `value`, which is live, has room for.

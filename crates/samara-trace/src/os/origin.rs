@@ -1,7 +1,9 @@
-//! What this process was started with that Rust's start-up changes: it ignores SIGPIPE, and opens /dev/null for standard
-//! streams that are closed. The program is to get what we were given, so it is looked at before `main`.
+//! What this process was started with that Rust's start-up changes: it ignores SIGPIPE, and opens
+//! /dev/null for standard streams that are closed. The program is to get what we were given, so it
+//! is looked at before `main`.
 //!
-//! Where nobody looked (no `.init_array`), the answers are those for a process that was started as usual.
+//! Where nobody looked (no `.init_array`), the answers are those for a process that was started as
+//! usual.
 
 #![allow(unsafe_code)]
 
@@ -15,8 +17,8 @@ static PIPE_IGNORED: AtomicI32 = AtomicI32::new(0);
 /// Bit N: descriptor N was closed.
 static CLOSED: AtomicI32 = AtomicI32::new(0);
 
-// SAFETY: the loader calls the functions of this section, with arguments that a C function may leave unread; `look` needs
-// nothing of Rust's run-time.
+// SAFETY: the loader calls the functions of this section, with arguments that a C function may
+// leave unread; `look` needs nothing of Rust's run-time.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
@@ -36,7 +38,8 @@ extern "C" fn look() {
     }
 }
 
-/// Brings it back, as far as it has not been changed since. Only in a forked child; async-signal-safe.
+/// Brings it back, as far as it has not been changed since. Only in a forked child;
+/// async-signal-safe.
 pub(super) fn bring_back() {
     /// The number of /dev/null: what the start-up opens.
     const NULL: libc::dev_t = libc::makedev(1, 3);

@@ -1,7 +1,8 @@
-//! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by PROCMAP_QUERY. Knows no model.
+//! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by
+//! PROCMAP_QUERY. Knows no model.
 //!
-//! - **PROC-1** an open maps file is bound to the space that it was opened on, not to the process: it stays right while the
-//!   process execs, and as long as any task uses the space.
+//! - **PROC-1** an open maps file is bound to the space that it was opened on, not to the process:
+//!   it stays right while the process execs, and as long as any task uses the space.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -26,7 +27,8 @@ pub(crate) struct KernelArea {
     pub(crate) offset: u64,
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
-    /// As the maps file shows it, in the form of [`name_text`]. Only where the text was read or a name was asked for.
+    /// As the maps file shows it, in the form of [`name_text`]. Only where the text was read or a
+    /// name was asked for.
     pub(crate) name: Option<String>,
     /// `VmFlags` of smaps, where that was read.
     pub(crate) flags: Option<String>,
@@ -79,12 +81,14 @@ fn parse_line(line: &str) -> Option<KernelArea> {
     })
 }
 
-/// A name that PROCMAP_QUERY gave, as the maps file shows it: a newline is `\012` there, and nothing else is escaped.
+/// A name that PROCMAP_QUERY gave, as the maps file shows it: a newline is `\012` there, and
+/// nothing else is escaped.
 fn as_shown(name: &[u8]) -> String {
     name_text(name).replace('\n', "\\012")
 }
 
-/// Whether a line of a maps file shows an area of the kernel's own. A file may have any name: only the place tells.
+/// Whether a line of a maps file shows an area of the kernel's own. A file may have any name: only
+/// the place tells.
 pub(crate) fn is_pseudo(line: &str) -> bool {
     line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).is_some_and(|start| start >= USER_END)
 }
@@ -92,7 +96,8 @@ pub(crate) fn is_pseudo(line: &str) -> bool {
 /// The areas in the text of a maps or smaps file, without the kernel's own (`[vsyscall]`).
 pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     let mut areas: Vec<KernelArea> = Vec::new();
-    // Not `lines()`, which takes a carriage return for a part of the line's end: here it is one of a name.
+    // Not `lines()`, which takes a carriage return for a part of the line's end: here it is one of a
+    // name.
     for line in text.split('\n') {
         if let Some(flags) = line.strip_prefix("VmFlags: ") {
             if let Some(last) = areas.last_mut() {
@@ -141,7 +146,8 @@ pub(crate) struct Layout {
 pub(crate) fn layout(tid: Tid) -> Layout {
     let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    // The program's name stands in brackets and may hold anything: count from the last bracket, after which field 3 comes.
+    // The program's name stands in brackets and may hold anything: count from the last bracket, after
+    // which field 3 comes.
     let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
     let field = |n: usize| tail.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).unwrap_or(0);
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
@@ -159,8 +165,8 @@ pub(crate) fn personality(tid: Tid) -> u32 {
     u32::from_str_radix(String::from_utf8_lossy(&text).trim(), 16).unwrap_or(0)
 }
 
-/// The status with which a process that ends will be reported to its parent (field 52 of `/proc/PID/stat`), once its last thread
-/// stands at its exit event. `None` where it is not shown.
+/// The status with which a process that ends will be reported to its parent (field 52 of
+/// `/proc/PID/stat`), once its last thread stands at its exit event. `None` where it is not shown.
 pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
     let text = contents(&format!("/proc/{pid}/stat")).ok()?;
     exit_status_in(&String::from_utf8_lossy(&text))
@@ -188,16 +194,19 @@ pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
     Ok(Descriptor { flags: i32::from_str_radix(field("flags:"), 8).unwrap_or(0), mount: field("mnt_id:").to_owned() })
 }
 
-/// The number of the userfaultfd behind a descriptor, which no other one has at the same time, and the features that the program asked for.
+/// The number of the userfaultfd behind a descriptor, which no other one has at the same time, and
+/// the features that the program asked for.
 pub(crate) fn userfaultfd(tid: Tid, fd: i32) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
-    // The interface's version, the features that are in use (with a bit of the kernel's own), all that there are.
+    // The interface's version, the features that are in use (with a bit of the kernel's own), all that
+    // there are.
     let features = field("API:").and_then(|api| api.split(':').nth(1)).and_then(|f| u64::from_str_radix(f, 16).ok());
     Some((field("ino:")?.parse().ok()?, features.unwrap_or(0)))
 }
 
-/// The process that a task's descriptor stands for: `None` if it stands for none, less than 0 if it has ended.
+/// The process that a task's descriptor stands for: `None` if it stands for none, less than 0 if it
+/// has ended.
 pub(crate) fn process_of(tid: Tid, fd: i32) -> io::Result<Option<Tid>> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
     Ok(text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok()))
@@ -266,7 +275,8 @@ fn fate_in(status: &str) -> Fate {
     }
 }
 
-/// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped for its tracer.
+/// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped
+/// for its tracer.
 pub(crate) fn sleeps(tid: Tid) -> bool {
     let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let tail = String::from_utf8_lossy(&text);

@@ -1,8 +1,8 @@
-//! The recorder's own signals while it records: what asks it to end, the timer that interrupts a wait, and its own stop
-//! as a job of a shell.
+//! The recorder's own signals while it records: what asks it to end, the timer that interrupts a
+//! wait, and its own stop as a job of a shell.
 //!
-//! - **SIGNALS-1** no signal is lost between a look at [`Signals::asked`] and the wait that follows: the handler starts the timer,
-//!   which interrupts waits until the next look.
+//! - **SIGNALS-1** no signal is lost between a look at [`Signals::asked`] and the wait that
+//!   follows: the handler starts the timer, which interrupts waits until the next look.
 
 #![allow(unsafe_code)]
 
@@ -15,7 +15,8 @@ use crate::sync::{AtomicI32, AtomicPtr, Ordering};
 /// How often a wait is interrupted while a signal has not been looked at, in nanoseconds.
 const NAG_NS: u64 = 5_000_000;
 
-/// The signals that came, one bit each (all are below 32). Relaxed: lone flags, they guard no other data.
+/// The signals that came, one bit each (all are below 32). Relaxed: lone flags, they guard no other
+/// data.
 static ASKED: AtomicI32 = AtomicI32::new(0);
 /// The timer has fired since the last look. Relaxed: as above.
 static TICKED: AtomicI32 = AtomicI32::new(0);
@@ -39,8 +40,8 @@ extern "C" fn on_tick(_: c_int) {
 fn arm(timer: libc::timer_t, period_ns: u64) {
     let every = libc::timespec { tv_sec: 0, tv_nsec: period_ns.min(999_999_999) as i64 };
     let spec = libc::itimerspec { it_interval: every, it_value: every };
-    // SAFETY: the timer is ours; timer_settime is async-signal-safe and reports a wrong one by an error only, which
-    // leaves errno as the one thing to put back for interrupted code.
+    // SAFETY: the timer is ours; timer_settime is async-signal-safe and reports a wrong one by an error
+    // only, which leaves errno as the one thing to put back for interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
         libc::timer_settime(timer, 0, &spec, ptr::null_mut());
@@ -62,7 +63,8 @@ pub(crate) struct Asked {
     pub(crate) continued: bool,
 }
 
-/// The recorder's own signal dispositions while it records; the former ones come back when it is dropped.
+/// The recorder's own signal dispositions while it records; the former ones come back when it is
+/// dropped.
 pub(crate) struct Signals {
     old: Vec<(c_int, libc::sigaction)>,
     /// The thread's mask: the timer's signal must come through.
@@ -72,8 +74,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// SIGINT, SIGQUIT and the stops of the terminal are for the program, not for us: we stop when it has (see
-    /// [`stop_self`]). SIGTERM, SIGHUP and SIGCONT are kept for [`Signals::asked`].
+    /// SIGINT, SIGQUIT and the stops of the terminal are for the program, not for us: we stop when
+    /// it has (see [`stop_self`]). SIGTERM, SIGHUP and SIGCONT are kept for [`Signals::asked`].
     pub(crate) fn install() -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
@@ -97,8 +99,8 @@ impl Signals {
     }
 
     fn set(&mut self, signal: c_int, handler: libc::sighandler_t) {
-        // SAFETY: both structures are valid; the handlers are async-signal-safe, and SA_RESTART is left out so that a
-        // wait is interrupted.
+        // SAFETY: both structures are valid; the handlers are async-signal-safe, and SA_RESTART is left out
+        // so that a wait is interrupted.
         unsafe {
             let mut new: libc::sigaction = std::mem::zeroed();
             let mut old: libc::sigaction = std::mem::zeroed();
@@ -114,12 +116,14 @@ impl Signals {
         ASKED.load(Ordering::Relaxed) != 0 || TICKED.load(Ordering::Relaxed) != 0
     }
 
-    /// Where there is no timer (`ulimit -i` allows none) and waits should be interrupted: how often. They must not block then.
+    /// Where there is no timer (`ulimit -i` allows none) and waits should be interrupted: how
+    /// often. They must not block then.
     pub(crate) fn pause(&self) -> Option<Duration> {
         (self.timer.is_none() && self.period_ns != 0).then(|| Duration::from_nanos(self.period_ns))
     }
 
-    /// What was asked since the last look. The timer goes on as the handler left it: [`Signals::tick`] is next.
+    /// What was asked since the last look. The timer goes on as the handler left it:
+    /// [`Signals::tick`] is next.
     pub(crate) fn asked(&mut self) -> Asked {
         TICKED.store(0, Ordering::Relaxed);
         let bits = ASKED.swap(0, Ordering::Relaxed);
@@ -164,7 +168,8 @@ fn unblock(signal: c_int) -> Option<libc::sigset_t> {
 
 /// A timer that interrupts this thread; not started yet.
 fn timer() -> Option<libc::timer_t> {
-    // SAFETY: all structures are valid for the call; the timer is ours and is deleted when `Signals` is dropped.
+    // SAFETY: all structures are valid for the call; the timer is ours and is deleted when `Signals` is
+    // dropped.
     unsafe {
         let mut event: libc::sigevent = std::mem::zeroed();
         event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -178,7 +183,8 @@ fn timer() -> Option<libc::timer_t> {
 impl Drop for Signals {
     fn drop(&mut self) {
         HAS_TIMER.store(0, Ordering::Release);
-        // SAFETY: the timer is ours; mask and dispositions are those that `install` found, in the same thread.
+        // SAFETY: the timer is ours; mask and dispositions are those that `install` found, in the same
+        // thread.
         unsafe {
             if let Some(timer) = self.timer {
                 libc::timer_delete(timer);
@@ -193,11 +199,13 @@ impl Drop for Signals {
     }
 }
 
-/// Stops this process by `signal` (a stop signal) and returns when it has been continued, or at once where it cannot stop
-/// so. The stop is called off where `still` says no, or a SIGCONT comes, after the signal was sent to ourselves.
+/// Stops this process by `signal` (a stop signal) and returns when it has been continued, or at
+/// once where it cannot stop so. The stop is called off where `still` says no, or a SIGCONT comes,
+/// after the signal was sent to ourselves.
 pub(crate) fn stop_self(signal: c_int, still: impl FnOnce() -> bool) {
-    // SAFETY: valid structures and numbers; the thread's mask and the signal's disposition are put back. SIGSTOP can
-    // neither be blocked nor ignored: those two calls fail for it and change nothing.
+    // SAFETY: valid structures and numbers; the thread's mask and the signal's disposition are put
+    // back. SIGSTOP can neither be blocked nor ignored: those two calls fail for it and change
+    // nothing.
     unsafe {
         let mut one: libc::sigset_t = std::mem::zeroed();
         let mut mask: libc::sigset_t = std::mem::zeroed();

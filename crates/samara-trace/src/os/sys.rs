@@ -1,5 +1,5 @@
-//! The system-call edge: the only module of this crate with unsafe code. Thin: each function is one kernel service.
-//! It knows nothing of events, tasks or models.
+//! The system-call edge: the only module of this crate with unsafe code. Thin: each function is one
+//! kernel service. It knows nothing of events, tasks or models.
 
 #![allow(unsafe_code)]
 
@@ -19,8 +19,9 @@ pub(crate) use crate::os::signals::{Signals, stop_self};
 /// A process or thread id.
 pub(crate) type Tid = i32;
 
-/// Options with which every task is traced. EXITKILL: without us the filter would make the program's memory calls fail
-/// with ENOSYS, so a program whose recorder is killed is ended rather than left to run into that.
+/// Options with which every task is traced. EXITKILL: without us the filter would make the
+/// program's memory calls fail with ENOSYS, so a program whose recorder is killed is ended rather
+/// than left to run into that.
 const TRACE_OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
@@ -51,7 +52,8 @@ pub(crate) enum Waited {
     NoChild,
 }
 
-/// Waits for any traced task, or any child of this thread; `block`: until there is something to tell.
+/// Waits for any traced task, or any child of this thread; `block`: until there is something to
+/// tell.
 pub(crate) fn wait_any(block: bool) -> io::Result<Waited> {
     wait_for(-1, block)
 }
@@ -85,14 +87,16 @@ pub(crate) enum Go {
 }
 
 /// # Safety
-/// `request` takes `data` as a number, or as a pointer to memory that it may write as much to as it does.
+/// `request` takes `data` as a number, or as a pointer to memory that it may write as much to as it
+/// does.
 unsafe fn ptrace(request: c_long, tid: Tid, address: usize, data: usize) -> io::Result<()> {
     // SAFETY: as the caller promises; `address` is the other process's, or a number.
     let r = unsafe { libc::syscall(libc::SYS_ptrace, request, c_long::from(tid), address, data) };
     check(r).map(drop)
 }
 
-/// Sets a task going, delivering `signal` (0 for none). An error means that it has gone (killed meanwhile).
+/// Sets a task going, delivering `signal` (0 for none). An error means that it has gone (killed
+/// meanwhile).
 pub(crate) fn resume(tid: Tid, go: Go, signal: c_int) -> io::Result<()> {
     // SAFETY: all of `Go` take a number.
     unsafe { ptrace(go as c_long, tid, 0, signal as usize) }
@@ -119,8 +123,8 @@ pub(crate) fn event(tid: Tid) -> Option<c_int> {
     (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
 }
 
-/// The number that goes with the ptrace event at which a task stands (a new task's id, for one). An error where it has
-/// left that event: it was killed, and the number would be another event's.
+/// The number that goes with the ptrace event at which a task stands (a new task's id, for one). An
+/// error where it has left that event: it was killed, and the number would be another event's.
 pub(crate) fn event_message(tid: Tid, at: c_int) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
     // SAFETY: it writes one unsigned long.
@@ -158,7 +162,8 @@ pub(crate) fn set_word(tid: Tid, word: Word, value: u64) -> io::Result<()> {
 
 /// What PTRACE_GET_SYSCALL_INFO tells.
 pub(crate) enum SyscallInfo {
-    /// About to run a call (an entry stop or a seccomp stop). `filter`: what the seccomp filter that stopped it said.
+    /// About to run a call (an entry stop or a seccomp stop). `filter`: what the seccomp filter
+    /// that stopped it said.
     Entry { arch: u32, nr: u64, args: [u64; 6], filter: Option<u32> },
     /// Returned: a value or a negative errno.
     Exit(i64),
@@ -168,8 +173,8 @@ pub(crate) enum SyscallInfo {
 
 /// Asks what call a stopped task is in.
 pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
-    // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a union: entry/seccomp
-    // {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
+    // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a union:
+    // entry/seccomp {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
     let mut words = [0u64; 12];
     let size = size_of_val(&words);
     // SAFETY: it writes at most `size` bytes, which `words` has.
@@ -190,7 +195,8 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
 pub(crate) fn read_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
-    // SAFETY: `local` describes `bytes`, which lives through the call; `remote` is only used in the other process.
+    // SAFETY: `local` describes `bytes`, which lives through the call; `remote` is only used in the
+    // other process.
     let n = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
     if n < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT) {
         return peek_memory(tid, address, bytes); // not there, or forbidden by a filter around us
@@ -205,7 +211,8 @@ fn peek_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
         let Some(at) = address.checked_add(done as u64) else { return false };
         let mut word: u64 = 0;
         let data = ptr::from_mut(&mut word) as usize;
-        // SAFETY: the raw call stores one word at the address given as data. (Aligned words lie in one page.)
+        // SAFETY: the raw call stores one word at the address given as data. (Aligned words lie in one
+        // page.)
         if unsafe { ptrace(c_long::from(libc::PTRACE_PEEKDATA), tid, (at & !7) as usize, data) }.is_err() {
             return false;
         }
@@ -238,8 +245,8 @@ pub(crate) struct ProcmapQuery {
     build_id_addr: u64,
 }
 
-/// Asks an open maps file for the area that covers `address`, or the next one. `name` receives its name with a final
-/// zero byte, where one is wanted.
+/// Asks an open maps file for the area that covers `address`, or the next one. `name` receives its
+/// name with a final zero byte, where one is wanted.
 pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) -> io::Result<ProcmapQuery> {
     const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
     const COVERING_OR_NEXT: u64 = 0x10;
@@ -253,7 +260,8 @@ pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) 
         query.name_size = u32::try_from(name.len()).unwrap_or(4096);
         query.name_addr = name.as_mut_ptr() as u64;
     }
-    // SAFETY: the number encodes the size of `query`; the name buffer, if any, is live and as long as said.
+    // SAFETY: the number encodes the size of `query`; the name buffer, if any, is live and as long as
+    // said.
     check(c_long::from(unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &mut query) }))?;
     Ok(query)
 }
@@ -302,7 +310,8 @@ pub(crate) fn fork_child(launch: &Launch) -> io::Result<Child> {
         .iter()
         .map(|p| null_ended(&[&shell, p].into_iter().chain(launch.argv.iter().skip(1)).collect::<Vec<_>>()))
         .collect();
-    // SAFETY: the child calls only async-signal-safe functions (see `child_main`), so forking a threaded process is fine.
+    // SAFETY: the child calls only async-signal-safe functions (see `child_main`), so forking a
+    // threaded process is fine.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         // SAFETY: we are the forked child; all pointers lead to this function's live objects.
@@ -317,8 +326,8 @@ pub(crate) fn fork_child(launch: &Launch) -> io::Result<Child> {
 /// The forked child: waits, installs the filter, loads the program; ends where it cannot.
 ///
 /// # Safety
-/// Only in a freshly forked child. `argv` and each of `shells` must be null-ended lists of live C strings. Allocates
-/// nothing and takes no lock.
+/// Only in a freshly forked child. `argv` and each of `shells` must be null-ended lists of live C
+/// strings. Allocates nothing and takes no lock.
 unsafe fn child_main(
     launch: &Launch,
     argv: &[*const libc::c_char],
@@ -384,7 +393,8 @@ unsafe fn child_main(
     }
 }
 
-/// Installs the filter in this process. No new privileges only where the kernel demands it (not root).
+/// Installs the filter in this process. No new privileges only where the kernel demands it (not
+/// root).
 ///
 /// # Safety
 /// Async-signal-safe; changes the calling process for good.
@@ -411,7 +421,8 @@ pub(crate) fn kill(pid: Tid, signal: c_int) {
     unsafe { libc::kill(pid, signal) };
 }
 
-/// Whether this process is the job of a shell, or part of one: its parent is in another process group of the session.
+/// Whether this process is the job of a shell, or part of one: its parent is in another process
+/// group of the session.
 pub(crate) fn is_job() -> bool {
     // SAFETY: numbers only.
     unsafe {
@@ -500,7 +511,8 @@ pub(crate) fn huge_page() -> Option<PageSize> {
     PageSize::new(kib.parse::<u64>().ok()?.checked_mul(1024)?)
 }
 
-/// How many huge pages of this size a map may ask for: the free ones that are not promised, and those that the kernel would make. `None`: there is no such size.
+/// How many huge pages of this size a map may ask for: the free ones that are not promised, and
+/// those that the kernel would make. `None`: there is no such size.
 pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     let number = |name: &str| {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", size.bytes() >> 10);

@@ -1,7 +1,10 @@
-//! Takes over the kernel's view of a space where the model's differs: after calls that are not modelled, and after differences.
+//! Takes over the kernel's view of a space where the model's differs: after calls that are not
+//! modelled, and after differences.
 //!
-//! - **ADOPT-1** what `smaps` does not tell stays known of all memory that is still there: a cut, a changed or a joined area keeps its identity, offset, policy, registration
-//!   and open file. Only what a call is known to have made anew, and what fits no area that stood there, is known by `smaps` alone.
+//! - **ADOPT-1** what `smaps` does not tell stays known of all memory that is still there: a cut, a
+//!   changed or a joined area keeps its identity, offset, policy, registration and open file. Only
+//!   what a call is known to have made anew, and what fits no area that stood there, is known by
+//!   `smaps` alone.
 
 use std::collections::HashSet;
 
@@ -25,7 +28,8 @@ const FIXED: Flags = Flags::SHARED
     .union(Flags::SPECIAL);
 
 impl Space {
-    /// Takes the kernel's view wherever the model's differs. `None` where the kernel has none any more.
+    /// Takes the kernel's view wherever the model's differs. `None` where the kernel has none any
+    /// more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         self.adopt_with(tid, &[])
     }
@@ -100,7 +104,8 @@ struct Piece {
     changed: bool,
 }
 
-/// The parts of the model's areas that stand in `k` still, ascending: outside of what was made anew.
+/// The parts of the model's areas that stand in `k` still, ascending: outside of what was made
+/// anew.
 fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
     let (shown, told) = model::import(k, page);
     let mut kept = Vec::new();
@@ -124,7 +129,8 @@ fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> 
     kept
 }
 
-/// Whether an area of the model can be what the kernel shows now: the same memory, of which calls changed flags at most.
+/// Whether an area of the model can be what the kernel shows now: the same memory, of which calls
+/// changed flags at most.
 fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>) -> bool {
     let place =
         matches!(shown.object, Object::Anonymous | Object::Special(_)) || m.area.bias == shown.bias || is_zero(m);

@@ -1,7 +1,9 @@
-//! Has the model do what a call did, with the call's real result. Whether the kernel sees it the same way is `compare`'s.
+//! Has the model do what a call did, with the call's real result. Whether the kernel sees it the
+//! same way is `compare`'s.
 //!
-//! - **APPLY-1** the model is changed only as far as it agrees with the call's result: if the kernel refused, the model keeps only what
-//!   the same refusal leaves behind (a protected part before a hole, for one).
+//! - **APPLY-1** the model is changed only as far as it agrees with the call's result: if the
+//!   kernel refused, the model keeps only what the same refusal leaves behind (a protected part
+//!   before a hole, for one).
 
 use std::sync::Arc;
 
@@ -35,9 +37,11 @@ const EVENT_REMAP: u64 = 1 << 2;
 pub(crate) enum Applied {
     /// The model did it (perhaps nothing); its steps.
     Done(Vec<Step>),
-    /// What this call does, or whether it did it, is not modelled: take the kernel's word, after these steps of the model.
+    /// What this call does, or whether it did it, is not modelled: take the kernel's word, after
+    /// these steps of the model.
     AskKernel(Vec<Step>),
-    /// The model says otherwise: it would have refused, or done what was refused. Its reason, and what it has done.
+    /// The model says otherwise: it would have refused, or done what was refused. Its reason, and
+    /// what it has done.
     Disagrees(String, Vec<Step>),
 }
 
@@ -126,7 +130,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
     let nothing: Did = Some(Ok(Plan::default()));
     let prot = Prot::from_bits_retain(a[2] as u32);
     Some(match d.call {
-        // What is in huge pages, and is refused for want of them, has emptied its place, which is longer than what was asked for.
+        // What is in huge pages, and is refused for want of them, has emptied its place, which is longer than what was
+        // asked for.
         Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => return None,
         Call::Mmap if failed => return Some(refused(result)),
         Call::Mmap => return map(m, maps, memory, a, prot, result as u64),
@@ -137,7 +142,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             m.protect(a[0], a[1], prot, key)
         }
         Call::Mremap => {
-            // Where a private map of /dev/zero is shown to begin after a move depends on whether it was written.
+            // Where a private map of /dev/zero is shown to begin after a move depends on whether it was
+            // written.
             let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
             let flags = a[3] as i32;
             let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
@@ -296,7 +302,8 @@ pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
     matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
 }
 
-/// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by now).
+/// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by
+/// now).
 pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
     match Program::new(tid).file(fd) {
         Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
@@ -323,7 +330,8 @@ fn as_it_comes(m: &mut Model, memory: &Memory, d: &Decoded, result: i64, guessed
     }
 }
 
-/// Whether what a `mmap` at a fixed place maps may be in huge pages: anonymous memory, or a file of hugetlbfs.
+/// Whether what a `mmap` at a fixed place maps may be in huge pages: anonymous memory, or a file of
+/// hugetlbfs.
 fn may_be_huge(a: &[u64; 6]) -> bool {
     match a[3] as i32 & (libc::MAP_ANONYMOUS | libc::MAP_HUGETLB) {
         libc::MAP_ANONYMOUS => false,
@@ -332,8 +340,9 @@ fn may_be_huge(a: &[u64; 6]) -> bool {
     }
 }
 
-/// Whether the memory that a call's arguments point to is read as the kernel reads it, and without asking the program for it: not where a userfaultfd serves it, and not
-/// where the program can read and others cannot: in secret memory, where it may write or execute only, and below a stack.
+/// Whether the memory that a call's arguments point to is read as the kernel reads it, and without
+/// asking the program for it: not where a userfaultfd serves it, and not where the program can read
+/// and others cannot: in secret memory, where it may write or execute only, and below a stack.
 pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
     let (at, len) = match d.call {
         // It is read by words.
@@ -353,7 +362,8 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
         && !model.area_at_or_after(at).is_some_and(grows)
 }
 
-/// Where a call is about to act, as ranges of start and end; of most calls their first two arguments say it.
+/// Where a call is about to act, as ranges of start and end; of most calls their first two
+/// arguments say it.
 pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
     if d.call != Call::ProcessMadvise {
@@ -367,7 +377,8 @@ pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
 }
 
-/// Whether something lies there that has rules of its own: huge pages of a size that is not known, a driver's memory.
+/// Whether something lies there that has rules of its own: huge pages of a size that is not known,
+/// a driver's memory.
 pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
     let odd = |a: &Area<Inode>| {
         let driver = match &a.object {

@@ -1,6 +1,7 @@
 //! Compares the model with the kernel's view of a window, and learns what arguments could not tell.
 //!
-//! - **COMPARE-1** learning settles only what the model holds to be unknown; whatever else differs is left as it is and reported.
+//! - **COMPARE-1** learning settles only what the model holds to be unknown; whatever else differs
+//!   is left as it is and reported.
 
 use samara_mm::{Flags, NotLearnable, Reason, Reasons};
 
@@ -29,8 +30,9 @@ pub(crate) struct Unknown<'a> {
     pub(crate) order: bool,
 }
 
-/// Compares the areas that meet `[start, end)`: `kernel` holds those of the kernel, whole. Boundaries that only one side
-/// has are learnt where the model allows it, and the call's `steps` put right; stacks that grew are told in `grown`.
+/// Compares the areas that meet `[start, end)`: `kernel` holds those of the kernel, whole.
+/// Boundaries that only one side has are learnt where the model allows it, and the call's `steps`
+/// put right; stacks that grew are told in `grown`.
 pub(crate) fn compare(
     model: &mut Model,
     kernel: &[KernelArea],
@@ -39,7 +41,8 @@ pub(crate) fn compare(
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
 ) -> Found {
-    // Each round either ends or settles one boundary, of which there are at most as many as areas on both sides.
+    // Each round either ends or settles one boundary, of which there are at most as many as areas on
+    // both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
     for _ in 0..rounds * 2 {
         match first_difference(model, kernel, (start, end)) {
@@ -85,8 +88,8 @@ fn by_policy_alone(why: Reasons) -> bool {
     why.iter().all(|reason| matches!(reason, Reason::Policy | Reason::AnonymousIdentity | Reason::OpenFile))
 }
 
-/// The kernel has one area where the model has two that differ by their policies, and the policy of one is not known: it is the
-/// other one's. False: both are known.
+/// The kernel has one area where the model has two that differ by their policies, and the policy of
+/// one is not known: it is the other one's. False: both are known.
 fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let unknown = |at: u64| meets(foggy, (at, at + 1));
     let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
@@ -101,8 +104,8 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     model.set_policy(start, len, policy).is_ok()
 }
 
-/// The kernel has a boundary where the model has one area, of which the policy is not known on one side at least: it is one that
-/// no other area has. False: both sides are known.
+/// The kernel has a boundary where the model has one area, of which the policy is not known on one
+/// side at least: it is one that no other area has. False: both sides are known.
 fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let unknown = |at: u64| meets(foggy, (at, at + 1));
     let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {

@@ -1,5 +1,5 @@
-//! Changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed. Looked for only when a call does
-//! not fit, before the call is applied anew.
+//! Changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed. Looked
+//! for only when a call does not fit, before the call is applied anew.
 
 use samara_mm::Flags;
 
@@ -23,7 +23,8 @@ pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid:
     learnt
 }
 
-/// Where areas begin that grow down and may have grown into `range`: those that begin in it, and the one next above it.
+/// Where areas begin that grow down and may have grown into `range`: those that begin in it, and
+/// the one next above it.
 pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item = u64> {
     let next = model.area_at_or_after(end).filter(|a| a.start >= end);
     let all = model.areas_in(start, end).chain(next);
@@ -32,8 +33,8 @@ pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item =
 
 /// Whether the kernel shows that the area that grows down from `old` has grown.
 ///
-/// The kernel is seen after the call, which may have changed or removed a part of what grew: a place in `range` counts as
-/// grown if anything is mapped below it or in it.
+/// The kernel is seen after the call, which may have changed or removed a part of what grew: a
+/// place in `range` counts as grown if anything is mapped below it or in it.
 fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<Learnt> {
     let below = model.areas_in(range.0, old).last().map_or(range.0, |a| a.end);
     // How far is looked, and the lowest place where something stands.
@@ -59,8 +60,9 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
     Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
 }
 
-/// Registrations that the kernel has no longer: their userfaultfd was closed. What touches there is one area only where the kernel shows one, unless the call that is to
-/// be applied next, in `ranges`, may have changed that.
+/// Registrations that the kernel has no longer: their userfaultfd was closed. What touches there is
+/// one area only where the kernel shows one, unless the call that is to be applied next, in
+/// `ranges`, may have changed that.
 fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
     let registered: Vec<Range> =
         model.areas().filter(|a| a.extras().uffd.is_some()).map(|a| (a.start, a.end)).collect();

@@ -1,5 +1,5 @@
-//! What `mlockall` says of later maps, which no file of `/proc` shows before there is one. After calls that overlapped it may be one
-//! of several; the next map that shows it settles that.
+//! What `mlockall` says of later maps, which no file of `/proc` shows before there is one. After
+//! calls that overlapped it may be one of several; the next map that shows it settles that.
 
 use samara_mm::LockKind;
 
@@ -22,7 +22,8 @@ fn said(call: &Returned) -> Option<Option<LockKind>> {
 }
 
 impl Space {
-    /// After these calls, in whatever order they were applied: those that may have been the last have said it.
+    /// After these calls, in whatever order they were applied: those that may have been the last
+    /// have said it.
     pub(crate) fn find_future_locks(&mut self, calls: &[Returned]) {
         let mut all: Vec<Option<LockKind>> =
             last_of(calls, |c| said(c).is_some()).into_iter().filter_map(said).collect();
@@ -33,8 +34,8 @@ impl Space {
         }
     }
 
-    /// Before overlapped calls are applied: settles it by the memory that one of them has made, if no other one of them says or locks
-    /// anything.
+    /// Before overlapped calls are applied: settles it by the memory that one of them has made, if
+    /// no other one of them says or locks anything.
     pub(crate) fn settle_future_locks_by(&mut self, calls: &[Returned]) {
         let locks = |c: &Returned| matches!(c.decoded.call, Call::Mlock | Call::Mlock2 | Call::Munlock | Call::Mremap);
         if !calls.iter().any(|c| said(c).is_some() || locks(c)) {

@@ -1,4 +1,5 @@
-//! The world beside a traced program's address space, as the engine asks for it: its descriptors, its memory, the memory nodes. Knows no calls.
+//! The world beside a traced program's address space, as the engine asks for it: its descriptors,
+//! its memory, the memory nodes. Knows no calls.
 
 use std::cell::OnceCell;
 use std::fs::Metadata;
@@ -198,7 +199,8 @@ impl Host<Inode> for Program {
     }
 }
 
-/// How long a System V segment is, by its number, which its areas show as their inode. `None` where there is none, or the task has others than we.
+/// How long a System V segment is, by its number, which its areas show as their inode. `None` where
+/// there is none, or the task has others than we.
 fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
     let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
     if space(&tid.to_string()) != space("self") {
@@ -246,7 +248,8 @@ const LOCAL: &[&str] = &[
 /// Those of them that seek places that suit huge pages.
 const HUGE: &[&str] = &["ext4", "xfs", "btrfs"];
 
-/// How the names of shared memory begin that lies on no mount: memfds, System V segments, shared anonymous memory.
+/// How the names of shared memory begin that lies on no mount: memfds, System V segments, shared
+/// anonymous memory.
 const SHARED_MEMORY: &[&str] = &["/memfd:", "/SYSV", "/dev/zero"];
 
 /// A mounted file system, as far as maps ask.
@@ -285,7 +288,8 @@ impl Mount {
     }
 }
 
-/// A mount as a task sees it, or if it sees none, as we do. `None`: one that nobody sees, as those of pipes, sockets and drivers.
+/// A mount as a task sees it, or if it sees none, as we do. `None`: one that nobody sees, as those
+/// of pipes, sockets and drivers.
 fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
     let find = |of: &str| {
         let text = std::fs::read_to_string(format!("/proc/{of}/mountinfo")).ok()?;

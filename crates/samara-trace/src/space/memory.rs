@@ -1,5 +1,6 @@
-//! What a call's arguments point to, and what lies behind what it mapped. Of a call that waits to be settled it is kept: its thread goes on
-//! and may write there, or close the file. Knows no model.
+//! What a call's arguments point to, and what lies behind what it mapped. Of a call that waits to
+//! be settled it is kept: its thread goes on and may write there, or close the file. Knows no
+//! model.
 
 use std::rc::Rc;
 
@@ -41,7 +42,8 @@ impl Memory {
         Memory { tid, kept: None }
     }
 
-    /// Keeps what the call may have read and mapped. `read`: it can be read without asking the program.
+    /// Keeps what the call may have read and mapped. `read`: it can be read without asking the
+    /// program.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
         let a = &d.args;
         let (at, len) = match d.call {

@@ -1,8 +1,11 @@
-//! One address space: its model, its open maps file, and what becomes of a call that returned: applied, checked, told.
+//! One address space: its model, its open maps file, and what becomes of a call that returned:
+//! applied, checked, told.
 //!
-//! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that call, or a difference has been told and
-//!   the kernel's view taken over. While calls overlap this may wait in `pending` until they have all returned.
-//! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model (fork), never from nothing.
+//! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that
+//!   call, or a difference has been told and the kernel's view taken over. While calls overlap this
+//!   may wait in `pending` until they have all returned.
+//! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model
+//!   (fork), never from nothing.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;
@@ -64,7 +67,8 @@ impl Returned {
         self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
     }
 
-    /// Whether it was refused, and may have cut areas for it, emptied its place, or moved the first of many.
+    /// Whether it was refused, and may have cut areas for it, emptied its place, or moved the first
+    /// of many.
     pub(crate) fn stopped_half_way(&self) -> bool {
         self.failed() && matches!(self.decoded.call, Call::Mmap | Call::Mremap | Call::RemapFilePages)
     }
@@ -85,9 +89,11 @@ pub(crate) struct Space {
     /// A userfaultfd has been registered here: it may be closed without a word.
     pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
-    /// Where the break may be, if calls that overlapped left more than one place: settled by the next `brk`.
+    /// Where the break may be, if calls that overlapped left more than one place: settled by the
+    /// next `brk`.
     pub(crate) breaks: Vec<u64>,
-    /// How later maps may be locked, if calls that overlapped left more than one answer: settled by the next map that shows it.
+    /// How later maps may be locked, if calls that overlapped left more than one answer: settled by
+    /// the next map that shows it.
     pub(crate) future_locks: Vec<Option<LockKind>>,
     /// Where memory policies are not known: of files' areas the kernel may tell the file's only.
     pub(crate) foggy: Vec<Range>,
@@ -188,7 +194,8 @@ impl Space {
             }
             child.rename(&areas);
         }
-        // Which of the calls that overlapped came before the copy, nobody can say; nor does `maps` tell all that they did.
+        // Which of the calls that overlapped came before the copy, nobody can say; nor does `maps` tell all
+        // that they did.
         let before = if quiet {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
@@ -293,7 +300,8 @@ impl Space {
         !self.pending.is_empty()
     }
 
-    /// Before a call is decided: stacks that grew on faults since the last one, as far as it is about them. `limited`: how large all areas are matters.
+    /// Before a call is decided: stacks that grew on faults since the last one, as far as it is
+    /// about them. `limited`: how large all areas are matters.
     pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
         let mut ranges = reach::of(decoded, 0, self.model.layout().brk, sys::page_size());
         ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
@@ -320,7 +328,8 @@ impl Space {
         }
     }
 
-    /// An area that grows down begins in what the call reaches, or stands next above it: it may have grown without a word.
+    /// An area that grows down begins in what the call reaches, or stands next above it: it may
+    /// have grown without a word.
     pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
         ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
     }
@@ -412,7 +421,8 @@ impl Space {
             // Content only: a look at where it begins is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
         }
-        // A neighbour of one range may stick out into the other, which is looked at later: hence several rounds.
+        // A neighbour of one range may stick out into the other, which is looked at later: hence several
+        // rounds.
         for round in 0..=ranges.len() {
             attempt.misfit = self.compare(&ranges, attempt, journal);
             if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
@@ -422,7 +432,8 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
         }
-        // What was refused half way by the model, for a hole, the kernel may have refused at once, for a limit.
+        // What was refused half way by the model, for a hole, the kernel may have refused at once, for a
+        // limit.
         let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
         if let Some(saved) = unchanged {
             self.put_back(saved);

@@ -1,5 +1,5 @@
-//! The model of a space: `samara_mm` over the files that `/proc` names. How areas come in from the kernel's view and go
-//! out as records. It knows nothing of calls or of comparing.
+//! The model of a space: `samara_mm` over the files that `/proc` names. How areas come in from the
+//! kernel's view and go out as records. It knows nothing of calls or of comparing.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::event::{AreaRecord, Step, StepKind};
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
 
-/// What lies behind a file's area, as far as `/proc` tells: the inode. That one inode was opened twice is learnt.
+/// What lies behind a file's area, as far as `/proc` tells: the inode. That one inode was opened
+/// twice is learnt.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) dev: (u32, u32),

@@ -1,20 +1,23 @@
 //! Calls of one space that were in the kernel at the same time: in which order they took effect.
 //!
-//! A call takes effect at one instant between the moment when it is let into the kernel and the moment when it is seen to be back. So
-//! of two calls of which one was back before the other was let in, the order is known. Of others it is not, and where they touch
-//! (one reaches an area that the other one reaches, or the area beside it) it may matter. Such calls wait until none that touches them is
-//! in the kernel. Then:
+//! A call takes effect at one instant between the moment when it is let into the kernel and the
+//! moment when it is seen to be back. So of two calls of which one was back before the other was
+//! let in, the order is known. Of others it is not, and where they touch (one reaches an area that
+//! the other one reaches, or the area beside it) it may matter. Such calls wait until none that
+//! touches them is in the kernel. Then:
 //!
-//! - Every order that the times allow is tried on a copy of the model. If one result alone agrees with what the kernel shows, the calls are
-//!   told with that.
+//! - Every order that the times allow is tried on a copy of the model. If one result alone agrees
+//!   with what the kernel shows, the calls are told with that.
 //! - Results that `maps` does not tell apart are compared with `smaps` and `numa_maps`.
 //! - If all orders give one result and the kernel has another, that is a difference.
-//! - Else what the calls did is unsure: the kernel's areas are taken over, and the calls are marked.
+//! - Else what the calls did is unsure: the kernel's areas are taken over, and the calls are
+//!   marked.
 //!
-//! A call whose place is not known before it returns (a `mmap` that leaves it open) keeps nobody waiting: when it is back, it is looked at what
-//! was told meanwhile of the place that it got.
+//! A call whose place is not known before it returns (a `mmap` that leaves it open) keeps nobody
+//! waiting: when it is back, it is looked at what was told meanwhile of the place that it got.
 //!
-//! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled by itself.
+//! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled
+//!   by itself.
 //! - **OVERLAP-2** a call that touched none that was in the kernel beside it is never unsure.
 
 use crate::arch::Decoded;
@@ -59,7 +62,8 @@ pub(crate) fn last_of(calls: &[Returned], are: impl Fn(&Returned) -> bool) -> Ve
 }
 
 impl Space {
-    /// Settles the calls that have returned and wait, as far as none that touches them is in the kernel.
+    /// Settles the calls that have returned and wait, as far as none that touches them is in the
+    /// kernel.
     pub(crate) fn settle_pending(&mut self, flying: &[Flying], journal: &mut Journal<'_>) {
         let calls = std::mem::take(&mut self.pending);
         let page = sys::page_size();
@@ -80,12 +84,14 @@ impl Space {
         }
     }
 
-    /// Where a call that has returned reached: everything where that is only found out from the kernel.
+    /// Where a call that has returned reached: everything where that is only found out from the
+    /// kernel.
     fn reaches(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
     }
 
-    /// Where a call reaches that has not returned, and whether it may reach another place that nobody knows.
+    /// Where a call reaches that has not returned, and whether it may reach another place that
+    /// nobody knows.
     fn may_reach(&self, flying: &Flying) -> (Vec<Range>, bool) {
         let (d, page) = (&flying.decoded, sys::page_size());
         let a = &d.args;
@@ -198,8 +204,9 @@ impl Space {
         }
     }
 
-    /// Applies the calls in this order: what they make of the model; and, if the kernel's areas agree with it, what became of each.
-    /// `Err`: the model refuses what the kernel did, or has to ask.
+    /// Applies the calls in this order: what they make of the model; and, if the kernel's areas
+    /// agree with it, what became of each. `Err`: the model refuses what the kernel did, or has
+    /// to ask.
     #[expect(clippy::type_complexity, reason = "used here only")]
     fn try_order(
         &mut self,
@@ -229,7 +236,8 @@ impl Space {
         Ok((made, Some(done).filter(|done| fits(done))))
     }
 
-    /// The model in these ranges, with all that keeps areas apart and that the kernel can be asked for.
+    /// The model in these ranges, with all that keeps areas apart and that the kernel can be asked
+    /// for.
     fn picture(&self, reach: &[Range]) -> Vec<String> {
         let known = samara_mm::Flags::all() - samara_mm::Flags::ACCOUNT - samara_mm::Flags::STICKY;
         let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
@@ -300,7 +308,8 @@ impl Space {
             self.find_break(&self.last_breaks(calls), shown);
         }
         self.find_future_locks(calls);
-        // Where nothing is to be taken, they undid one another, or one that was told before came after them and undid them.
+        // Where nothing is to be taken, they undid one another, or one that was told before came after them
+        // and undid them.
         let unsure = !steps.is_empty();
         for call in calls {
             self.tell_call(call, Attempt { unsure, ..Attempt::default() }, journal);
@@ -316,7 +325,8 @@ impl Space {
         }
     }
 
-    /// Where the break may be after these calls: what those of them got that may have been the last to move it or to ask for it.
+    /// Where the break may be after these calls: what those of them got that may have been the last
+    /// to move it or to ask for it.
     fn last_breaks(&self, calls: &[Returned]) -> Vec<u64> {
         let last = last_of(calls, |c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
         let mut found: Vec<u64> = last.into_iter().map(|c| c.result as u64).collect();
@@ -324,7 +334,8 @@ impl Space {
         found
     }
 
-    /// Where the break is, of the places where it may be; those that agree with the names of areas too are kept for the next `brk`.
+    /// Where the break is, of the places where it may be; those that agree with the names of areas
+    /// too are kept for the next `brk`.
     fn find_break(&mut self, found: &[u64], shown: &Shown) {
         if found.is_empty() {
             return;
@@ -342,7 +353,8 @@ impl Space {
         self.breaks = if found.len() > 1 { found } else { Vec::new() };
     }
 
-    /// Remembers an overlapped call that is told now: one that is in the kernel may have got a place that it reached.
+    /// Remembers an overlapped call that is told now: one that is in the kernel may have got a
+    /// place that it reached.
     pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
         if self.recent.len() == RECENT_LIMIT {
             self.recent.pop_front();
@@ -350,8 +362,8 @@ impl Space {
         self.recent.push_back((call.who.exit_ns, reach.to_vec()));
     }
 
-    /// Whether a call that was in the kernel at the same time and reached the same place was told before this one, which
-    /// reaches `ours`.
+    /// Whether a call that was in the kernel at the same time and reached the same place was told
+    /// before this one, which reaches `ours`.
     pub(crate) fn met_before(&self, call: &Returned, ours: &[Range]) -> bool {
         let page = sys::page_size();
         let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
@@ -374,12 +386,14 @@ fn group(reach: &[Vec<Range>]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Orders in which the calls may have taken effect, [`ORDERS_LIMIT`] at most, that of their returns first. `None`: there is none.
+/// Orders in which the calls may have taken effect, [`ORDERS_LIMIT`] at most, that of their returns
+/// first. `None`: there is none.
 fn orders(calls: &[Returned]) -> Option<Vec<Vec<usize>>> {
     orders_of(&calls.iter().map(|c| (c.go_ns, c.who.exit_ns)).collect::<Vec<_>>())
 }
 
-/// Orders of times from `.0` to `.1`, in which none that ended before another one began comes after it.
+/// Orders of times from `.0` to `.1`, in which none that ended before another one began comes after
+/// it.
 fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
     fn more(times: &[(u64, u64)], begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
         if all.len() == ORDERS_LIMIT {

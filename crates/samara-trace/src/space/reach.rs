@@ -1,4 +1,5 @@
-//! How far a call reaches: the ranges that it may have changed, from its arguments and result alone.
+//! How far a call reaches: the ranges that it may have changed, from its arguments and result
+//! alone.
 
 use crate::arch::Decoded;
 use crate::calls::Call;
@@ -63,7 +64,8 @@ pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Ran
     }
 }
 
-/// Where a call that returned `result` has made memory anew, whose effect is the kernel's to tell. Of a segment its first page.
+/// Where a call that returned `result` has made memory anew, whose effect is the kernel's to tell.
+/// Of a segment its first page.
 pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
     match decoded.call {
         _ if (-4095..0).contains(&result) => vec![],

@@ -1,4 +1,5 @@
-//! How a space tells what became of it: events with the plan and the areas around it. Changes no model.
+//! How a space tells what became of it: events with the plan and the areas around it. Changes no
+//! model.
 
 use crate::event::{Event, EventKind, Step, StepKind, UNSURE};
 use crate::journal::{Journal, Size, Who};
@@ -44,7 +45,8 @@ impl Space {
         self.write(event, journal);
     }
 
-    /// Model and kernel differed and the kernel's view was taken over, by `steps`. True where that is explained.
+    /// Model and kernel differed and the kernel's view was taken over, by `steps`. True where that
+    /// is explained.
     pub(crate) fn tell_misfit(
         &mut self,
         who: Who,

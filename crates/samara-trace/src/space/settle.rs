@@ -1,6 +1,8 @@
-//! What becomes of a call that has returned: settled at once, or kept until those that overlapped it have returned (`overlap`).
+//! What becomes of a call that has returned: settled at once, or kept until those that overlapped
+//! it have returned (`overlap`).
 //!
-//! - **SETTLE-1** a call that touched none in the kernel beside it is settled by itself, and what does not agree then is a difference.
+//! - **SETTLE-1** a call that touched none in the kernel beside it is settled by itself, and what
+//!   does not agree then is a difference.
 
 use crate::calls::Call;
 use crate::event::Step;
@@ -30,7 +32,8 @@ impl Space {
         self.settle_pending(flying, journal);
     }
 
-    /// Settles a call that touches none of the calls that were in the kernel beside it, as far as their places are known.
+    /// Settles a call that touches none of the calls that were in the kernel beside it, as far as
+    /// their places are known.
     pub(crate) fn alone(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
         self.beside = !flying.is_empty();
@@ -78,7 +81,8 @@ impl Space {
                 attempt.steps.extend(steps.iter().flatten());
                 let (reached, answer) = (attempt.reach.clone(), attempt.answer);
                 self.tell_call(&call, attempt, journal);
-                // Where nothing is to be taken, a call beside this one has undone it by now; but what it answered stays.
+                // Where nothing is to be taken, a call beside this one has undone it by now; but what it answered
+                // stays.
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
                     let how = format!("after {:?}: {how}", call.decoded.call);
                     let unknown = if self.is_foggy(&reached) {
@@ -101,8 +105,8 @@ impl Space {
         }
     }
 
-    /// Tells a call of which another one reached the place while it was in the kernel, and was told before it: whether that was the
-    /// order, `maps` does not say.
+    /// Tells a call of which another one reached the place while it was in the kernel, and was told
+    /// before it: whether that was the order, `maps` does not say.
     fn tell_met(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
         let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
         let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
@@ -116,7 +120,8 @@ impl Space {
         }
     }
 
-    /// The memory that a call made has the locks that the kernel shows, where it is not known which it gets.
+    /// The memory that a call made has the locks that the kernel shows, where it is not known which
+    /// it gets.
     fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
         if self.future_locks.is_empty() || self.made(std::slice::from_ref(call)).is_empty() {
             return;
@@ -161,7 +166,8 @@ impl Space {
         all
     }
 
-    /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if not.
+    /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if
+    /// not.
     pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
         if !self.beside {
             let made = self.made(std::slice::from_ref(call));

@@ -1,5 +1,6 @@
-//! Takes a part of a space from the kernel: its areas with what `maps` does not show, flags and memory policies. For where the
-//! order of calls cannot be known. Knows nothing of the order of calls.
+//! Takes a part of a space from the kernel: its areas with what `maps` does not show, flags and
+//! memory policies. For where the order of calls cannot be known. Knows nothing of the order of
+//! calls.
 //!
 //! - **TAKEN-1** what is taken is closed: no area of the model or of the kernel sticks out of it.
 
@@ -44,7 +45,8 @@ impl Shown {
 }
 
 impl Space {
-    /// What the kernel shows in these ranges, which grow until no area sticks out. `None` where it shows nothing any more.
+    /// What the kernel shows in these ranges, which grow until no area sticks out. `None` where it
+    /// shows nothing any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let mut ranges: Vec<Range> = self.whole(ranges);
@@ -96,7 +98,8 @@ impl Space {
         out
     }
 
-    /// Each range, `more` bytes wider at both ends, with the areas of the model whole that it meets then.
+    /// Each range, `more` bytes wider at both ends, with the areas of the model whole that it meets
+    /// then.
     pub(crate) fn span(&self, ranges: &[Range], more: u64) -> Vec<Range> {
         let wide = |(start, end): &Range| {
             let (low, high) = (start.saturating_sub(more), end.saturating_add(more));
@@ -108,7 +111,8 @@ impl Space {
         ranges.iter().filter(|r| r.0 < r.1 || more > 0).map(wide).collect()
     }
 
-    /// Areas that the kernel shows and the model has otherwise or not at all; areas of the model that the kernel does not show so.
+    /// Areas that the kernel shows and the model has otherwise or not at all; areas of the model
+    /// that the kernel does not show so.
     fn unlike<'a>(&self, shown: &'a Shown) -> (Vec<&'a KernelArea>, Vec<Range>) {
         let page = sys::page_size();
         let same = |k: &KernelArea| {
@@ -140,7 +144,8 @@ impl Space {
     pub(crate) fn take(&mut self, shown: &Shown) -> Vec<Step> {
         let page = sys::page_size();
         let (news, olds) = self.unlike(shown);
-        // What nobody shows is kept: which userfaultfd an area is registered with, and the policy where it is not told.
+        // What nobody shows is kept: which userfaultfd an area is registered with, and the policy where it
+        // is not told.
         let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
@@ -161,7 +166,8 @@ impl Space {
                 let (mut area, extras) = model::import(k, page);
                 let (uffd, policy) = kept(k, area.flags);
                 if self.moved && matches!(area.object, Object::Anonymous) && area.is_private() {
-                    // Where it was mapped first nobody tells: at a place of its own, and it is learnt with what it is one.
+                    // Where it was mapped first nobody tells: at a place of its own, and it is learnt with what it is
+                    // one.
                     area = Area::new(area.flags, area.object.clone(), (1 << 63) | (k.start / page));
                     area.set_anon(Anon::Unknown);
                 }
@@ -193,7 +199,8 @@ fn policies(tid: Tid) -> Option<HashMap<u64, Option<Policy>>> {
 fn policies_in(text: &str) -> HashMap<u64, Option<Policy>> {
     let line = |line: &str| {
         let (start, rest) = line.split_once(' ')?;
-        // A mode may have a blank in it: the name ends before the first word with a `=` that is no flag of the mode, or at `stack` and `heap`.
+        // A mode may have a blank in it: the name ends before the first word with a `=` that is no flag of
+        // the mode, or at `stack` and `heap`.
         let end = ["prefer (many)", "weighted interleave"]
             .iter()
             .find(|name| rest.starts_with(**name))

@@ -1,7 +1,8 @@
-//! Letting calls into the kernel and out of it again: as they are, or as the engine in charge decides.
+//! Letting calls into the kernel and out of it again: as they are, or as the engine in charge
+//! decides.
 //!
-//! - **ADMIT-1** what a call is made with instead of its own arguments is put back before the program goes on: it finds its registers as
-//!   every call leaves them.
+//! - **ADMIT-1** what a call is made with instead of its own arguments is put back before the
+//!   program goes on: it finds its registers as every call leaves them.
 
 use super::*;
 use crate::engine::decide::Asker;
@@ -10,7 +11,8 @@ use crate::space::apply;
 /// So often a place is looked at for what no call put there.
 const LOOKS: usize = 3;
 
-/// What a call of the program had in a register before it was given something else: where, and what.
+/// What a call of the program had in a register before it was given something else: where, and
+/// what.
 pub(super) type Former = (usize, u64);
 
 impl Flight {
@@ -56,7 +58,8 @@ impl Tracer<'_> {
         self.go(tid, Go::Syscall, 0);
     }
 
-    /// Calls that are in the kernel at the same time see one another's effects, or do not; nor does the model yet know of those that wait to be settled.
+    /// Calls that are in the kernel at the same time see one another's effects, or do not; nor does
+    /// the model yet know of those that wait to be settled.
     fn mark_unsure(&mut self, tid: Tid) {
         let id = self.tasks.get(&tid).and_then(|t| t.space);
         let Some((space, traffic)) = id.and_then(|id| self.spaces.get(&id)) else { return };
@@ -125,7 +128,8 @@ impl Tracer<'_> {
         None
     }
 
-    /// A call comes back from the kernel: what the program gets of it. `None`: it will be made once more.
+    /// A call comes back from the kernel: what the program gets of it. `None`: it will be made once
+    /// more.
     pub(super) fn dismiss(&mut self, tid: Tid, result: i64) -> Option<i64> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Some(result) };
         task.again = false;
@@ -146,8 +150,8 @@ impl Tracer<'_> {
         Some(result)
     }
 
-    /// Something stood in the chosen place that the model did not know of when it was chosen: it is learnt, and the call made anew. False:
-    /// there is nothing, or the task has gone.
+    /// Something stood in the chosen place that the model did not know of when it was chosen: it is
+    /// learnt, and the call made anew. False: there is nothing, or the task has gone.
     fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64)) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };

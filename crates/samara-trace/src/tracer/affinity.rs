@@ -1,14 +1,18 @@
 //! Keeps the recorder and a program that stops all the time on one processor.
 //!
-//! A stop wakes the recorder and an answer wakes the program. On two processors each of these wakes a sleeping one, which takes
-//! many times as long as the call itself; on one it is a switch. So tasks that do little but make calls are bound to one processor
-//! with the recorder, and let go as soon as they do anything else: the only task of a program while its calls come in close order,
-//! and threads of a process while most of their calls find another one in the way (then they wait for one another anyway).
+//! A stop wakes the recorder and an answer wakes the program. On two processors each of these wakes
+//! a sleeping one, which takes many times as long as the call itself; on one it is a switch. So
+//! tasks that do little but make calls are bound to one processor with the recorder, and let go as
+//! soon as they do anything else: the only task of a program while its calls come in close order,
+//! and threads of a process while most of their calls find another one in the way (then they wait
+//! for one another anyway).
 //!
-//! - **AFFINITY-1** nothing that could run in parallel is kept from it. A lone task and the recorder take turns anyway. Threads are bound if they and
-//!   the recorder used no more than one processor while they were free ([`Times::fits_one`]), and the recorder more of it than they.
-//! - **AFFINITY-2** the program never sees it: it is let go before `sched_getaffinity` and `sched_setaffinity`, before it makes a task or
-//!   loads a program (which inherit), and when it has not stopped for [`IDLE_NS`].
+//! - **AFFINITY-1** nothing that could run in parallel is kept from it. A lone task and the
+//!   recorder take turns anyway. Threads are bound if they and the recorder used no more than one
+//!   processor while they were free ([`Times::fits_one`]), and the recorder more of it than they.
+//! - **AFFINITY-2** the program never sees it: it is let go before `sched_getaffinity` and
+//!   `sched_setaffinity`, before it makes a task or loads a program (which inherit), and when it
+//!   has not stopped for [`IDLE_NS`].
 
 use crate::os::sys::{self, CpuSet, Tid};
 
@@ -60,7 +64,8 @@ impl Times {
         }
     }
 
-    /// Whether one processor would have done for both (a tenth more is let pass), the recorder using the greater part of it.
+    /// Whether one processor would have done for both (a tenth more is let pass), the recorder
+    /// using the greater part of it.
     fn fits_one(self) -> bool {
         (self.process + self.recorder) / 10 * 9 <= self.wall && self.process <= self.recorder
     }
@@ -71,8 +76,8 @@ impl Pair {
         Pair { process: 0, last_ns: 0, spell: Spell::default(), bound: None }
     }
 
-    /// A task has stopped at the entry of a call. `met`: whether the call found another one of its space in the way; `None` where the task is
-    /// alone in the program.
+    /// A task has stopped at the entry of a call. `met`: whether the call found another one of its
+    /// space in the way; `None` where the task is alone in the program.
     pub(crate) fn called(&mut self, task: Tid, process: Tid, now: u64, met: Option<bool>) {
         let idle = now.saturating_sub(self.last_ns) > IDLE_NS;
         self.last_ns = now;

@@ -1,15 +1,19 @@
 //! Ends: of calls that are cut off, of tasks, and of the spaces that go with their last task.
 //!
-//! A space can be compared with the kernel's for the last time while a task of it stands at its exit event. Which task is the
-//! last to get there cannot be told from the order: SIGKILL has a thread pass that event unseen, also where it is the end of
-//! the process that kills it. So a task that is not the only one of its space waits there (`Tracer::ending`) until all that
-//! can be heard has been heard. If another will run on, the space does, and the task is let go; if the others stand at their
-//! exit events too, or are past them, the space is compared; if one is still on its way, its report is waited for.
+//! A space can be compared with the kernel's for the last time while a task of it stands at its
+//! exit event. Which task is the last to get there cannot be told from the order: SIGKILL has a
+//! thread pass that event unseen, also where it is the end of the process that kills it. So a task
+//! that is not the only one of its space waits there (`Tracer::ending`) until all that can be heard
+//! has been heard. If another will run on, the space does, and the task is let go; if the others
+//! stand at their exit events too, or are past them, the space is compared; if one is still on its
+//! way, its report is waited for.
 //!
-//! A task that ends is let go at its exit event, with what it will report: its parent hears of its end as without us.
+//! A task that ends is let go at its exit event, with what it will report: its parent hears of its
+//! end as without us.
 //!
-//! - **EXITS-1** a task waits only while every other one of its space waits too, has passed its exit event, or has to end; and
-//!   not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that the space was not compared is told.
+//! - **EXITS-1** a task waits only while every other one of its space waits too, has passed its
+//!   exit event, or has to end; and not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that
+//!   the space was not compared is told.
 
 use super::*;
 use crate::os::proc::Fate;
@@ -56,8 +60,9 @@ impl Tracer<'_> {
         self.let_end(tid);
     }
 
-    /// The whole process ends with a thread that does not end by `exit`. Exceptions: a seccomp filter may kill one thread by
-    /// SIGSYS, and a program that one thread loads kills the others.
+    /// The whole process ends with a thread that does not end by `exit`. Exceptions: a seccomp
+    /// filter may kill one thread by SIGSYS, and a program that one thread loads kills the
+    /// others.
     fn mark_dying(&mut self, tid: Tid) {
         let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
         let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
@@ -128,7 +133,8 @@ impl Tracer<'_> {
         rest
     }
 
-    /// Compares the space of a task that stands at its exit event, and that no other task will change any more.
+    /// Compares the space of a task that stands at its exit event, and that no other task will
+    /// change any more.
     fn compare(&mut self, tid: Tid) {
         if let Some(task) = self.tasks.get(&tid)
             && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
@@ -138,8 +144,9 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets a task go from its exit event, for good: what is left of it is its parent's. While a task is traced, its end is told to
-    /// us first, and a pidfd would tell all others that it has ended before its parent could ask for its status.
+    /// Lets a task go from its exit event, for good: what is left of it is its parent's. While a
+    /// task is traced, its end is told to us first, and a pidfd would tell all others that it
+    /// has ended before its parent could ask for its status.
     fn let_end(&mut self, tid: Tid) {
         self.leave(tid, true);
         let Some(code) = exit_code(tid).filter(|_| tid != self.root) else {
@@ -160,8 +167,8 @@ impl Tracer<'_> {
         self.end_task(tid, shown.unwrap_or(code));
     }
 
-    /// Forgets a task of which nothing more will be heard; `status` is that of its process, as far as it is known. With its last
-    /// task the process has ended.
+    /// Forgets a task of which nothing more will be heard; `status` is that of its process, as far
+    /// as it is known. With its last task the process has ended.
     fn end_task(&mut self, tid: Tid, status: i32) {
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let left = |(t, task): (&Tid, &Task)| task.tgid == tgid && *t != tid && *t != tgid;
@@ -224,7 +231,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task has ended, and passed its exit event unseen: it was killed; or it is the program's first one.
+    /// A task has ended, and passed its exit event unseen: it was killed; or it is the program's
+    /// first one.
     pub(super) fn gone(&mut self, tid: Tid, status: i32) {
         if !self.tasks.contains_key(&tid) {
             self.early.insert(tid, status);

@@ -1,8 +1,8 @@
-//! The recorder as a shell's job: where the program stops, so do we, so that the shell sees its job stop; where we are
-//! continued, so is the program.
+//! The recorder as a shell's job: where the program stops, so do we, so that the shell sees its job
+//! stop; where we are continued, so is the program.
 //!
-//! Neither is done at once: a SIGCONT to the whole job may be under way to the program, whose report of it comes a little
-//! later than the stop's. Knows no tasks but the one that stopped.
+//! Neither is done at once: a SIGCONT to the whole job may be under way to the program, whose
+//! report of it comes a little later than the stop's. Knows no tasks but the one that stopped.
 //!
 //! - **JOB-CONTROL-1** `due` says something at most once for each stop and for each continuation.
 

@@ -1,4 +1,5 @@
-//! Starting the program: finding it, forking it, seizing it, and telling why not. Knows nothing of what follows.
+//! Starting the program: finding it, forking it, seizing it, and telling why not. Knows nothing of
+//! what follows.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -111,7 +112,8 @@ fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, u32, u64)> {
 }
 
 impl Started {
-    /// What the child has to say. Only once it has loaded the program or ended: before that it waits.
+    /// What the child has to say. Only once it has loaded the program or ended: before that it
+    /// waits.
     pub(crate) fn report(&mut self) -> Vec<Report> {
         let _ = self.report.read_to_end(&mut self.read);
         let mut out = Vec::new();
@@ -167,7 +169,8 @@ fn explain(yama: &str, status: &str) -> String {
     }
 }
 
-/// The program that a process has just loaded, if its mode would give it another user or group and has not.
+/// The program that a process has just loaded, if its mode would give it another user or group and
+/// has not.
 pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let exe = format!("/proc/{tid}/exe");
@@ -187,7 +190,8 @@ pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     missed.then(|| std::fs::read_link(exe).unwrap_or_default())
 }
 
-/// The program that a process has just loaded, if its file would give it capabilities and it has them not.
+/// The program that a process has just loaded, if its file would give it capabilities and it has
+/// them not.
 pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
     let exe = format!("/proc/{tid}/exe");
     let given = permitted(&sys::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;
@@ -199,7 +203,8 @@ pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
     missed.then(|| std::fs::read_link(exe).unwrap_or_default())
 }
 
-/// The capabilities that a file permits: of struct vfs_cap_data, a word of version and flags, then twice {permitted, inheritable}.
+/// The capabilities that a file permits: of struct vfs_cap_data, a word of version and flags, then
+/// twice {permitted, inheritable}.
 fn permitted(attribute: &[u8]) -> Option<u64> {
     let (words, _) = attribute.as_chunks::<4>();
     let word = |i: usize| words.get(i).map(|word| u64::from(u32::from_le_bytes(*word)));

@@ -1,16 +1,22 @@
-//! The wait loop: every stop of every task is seen here, told apart, and answered so that the task goes on as if
-//! nobody watched. It knows which tasks there are and what they are in the middle of; what calls mean is `space`'s.
+//! The wait loop: every stop of every task is seen here, told apart, and answered so that the task
+//! goes on as if nobody watched. It knows which tasks there are and what they are in the middle of;
+//! what calls mean is `space`'s.
 //!
-//! - **TRACER-1** a task is stopped from the moment a wait reports it until `resume`; between the two its space is looked at.
-//! - **TRACER-2** a task with a `flight` that is not `Held` runs in the kernel, and stands in its space's `flying`.
-//! - **TRACER-3** every request to a stopped task may find it gone (SIGKILL needs nobody's leave). That is no error: its death
-//!   is reported by a later wait, and its flight is settled at its exit event.
-//! - **TRACER-4** a space is given up when its last task has passed its exit event (or has been seen dead without one); it is compared
-//!   while one of its tasks stands at that event and no other will use it any more (`exits`).
-//! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other task (`turns`).
+//! - **TRACER-1** a task is stopped from the moment a wait reports it until `resume`; between the
+//!   two its space is looked at.
+//! - **TRACER-2** a task with a `flight` that is not `Held` runs in the kernel, and stands in its
+//!   space's `flying`.
+//! - **TRACER-3** every request to a stopped task may find it gone (SIGKILL needs nobody's leave).
+//!   That is no error: its death is reported by a later wait, and its flight is settled at its exit
+//!   event.
+//! - **TRACER-4** a space is given up when its last task has passed its exit event (or has been
+//!   seen dead without one); it is compared while one of its tasks stands at that event and no
+//!   other will use it any more (`exits`).
+//! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other
+//!   task (`turns`).
 //!
-//! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job_control` has us stop too); signals are delivered
-//! unchanged.
+//! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job_control` has us
+//! stop too); signals are delivered unchanged.
 
 mod admit;
 mod affinity;
@@ -43,15 +49,16 @@ use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
 use new_tasks::{Birth, Undo};
 
-/// How long a task may be held at the entry of a call for the sake of another's, in nanoseconds. A call that takes
-/// longer is treated as one that may block, and the others are let go.
+/// How long a task may be held at the entry of a call for the sake of another's, in nanoseconds. A
+/// call that takes longer is treated as one that may block, and the others are let go.
 const HOLD_LIMIT_NS: u64 = 20_000_000;
 
-/// The same for a call that does not sleep: on a busy machine it only waits for a processor, or for us.
+/// The same for a call that does not sleep: on a busy machine it only waits for a processor, or for
+/// us.
 const BUSY_LIMIT_NS: u64 = 1_000_000_000;
 
-/// After so many nanoseconds a stopped task is looked at anew before it is set going: it may have been killed. (To look each time
-/// would cost more than it finds.)
+/// After so many nanoseconds a stopped task is looked at anew before it is set going: it may have
+/// been killed. (To look each time would cost more than it finds.)
 const LONG_NS: u64 = 20_000;
 
 /// A call that has been entered and has not returned.
@@ -75,7 +82,8 @@ struct Flight {
 }
 
 impl Flight {
-    /// Others must wait for it: it is in the kernel and short. Where `all`, they wait for any (but not for ever).
+    /// Others must wait for it: it is in the kernel and short. Where `all`, they wait for any (but
+    /// not for ever).
     fn blocks(&self, tid: Tid, now: u64, all: bool) -> bool {
         let since = now.saturating_sub(self.go_ns);
         let soon = since < HOLD_LIMIT_NS || (since < BUSY_LIMIT_NS && !proc::sleeps(tid));
@@ -102,8 +110,9 @@ struct Task {
     again: bool,
     /// Of a process's first task: the process has had other threads.
     threaded: bool,
-    /// Of a process's first task: it was let go at its exit event, and other threads of the process were left. Nothing more is heard
-    /// of it. With the status of the process as far as it is known.
+    /// Of a process's first task: it was let go at its exit event, and other threads of the process
+    /// were left. Nothing more is heard of it. With the status of the process as far as it is
+    /// known.
     let_go: Option<i32>,
 }
 
@@ -146,8 +155,8 @@ pub(crate) struct Tracer<'a> {
     collected_ns: u64,
     /// Tasks that reported themselves before their parent's event did: what they reported last.
     early: HashMap<Tid, i32>,
-    /// Tasks that stand at their exit events until it is known whether they are the last of their spaces.
-    /// With the time since when.
+    /// Tasks that stand at their exit events until it is known whether they are the last of their
+    /// spaces. With the time since when.
     ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
     started: Started,
@@ -277,8 +286,8 @@ impl Tracer<'_> {
         self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
-    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there: that is heard already, or a later wait
-    /// reports it.
+    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there:
+    /// that is heard already, or a later wait reports it.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
         let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
         let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
@@ -384,7 +393,8 @@ impl Tracer<'_> {
         self.release(id);
     }
 
-    /// Lets held tasks into the kernel, in the order of their coming, as far as nobody stands in their way.
+    /// Lets held tasks into the kernel, in the order of their coming, as far as nobody stands in
+    /// their way.
     fn release(&mut self, id: SpaceId) {
         let now = sys::now_ns();
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
@@ -431,7 +441,8 @@ impl Tracer<'_> {
 
     /// Takes a task's call out of the air and has its space account for it.
     fn settle(&mut self, tid: Tid, result: i64) {
-        /// ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call has done nothing and will be entered anew.
+        /// ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call has done nothing and will be entered
+        /// anew.
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(flight) = task.flight.take() else { return };

@@ -1,7 +1,8 @@
 //! New tasks: which ask to be left alone and are not, whose they are, and which space they use.
 //!
-//! A child made with CLONE_UNTRACED would keep the filter and have nobody to answer it, so its calls would fail. The flag is
-//! taken out while the call runs, and put back before either task can look.
+//! A child made with CLONE_UNTRACED would keep the filter and have nobody to answer it, so its
+//! calls would fail. The flag is taken out while the call runs, and put back before either task can
+//! look.
 
 use super::*;
 
@@ -121,8 +122,9 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes in tasks whose parent was killed before it could report them. Looked for after every change: a task of a
-    /// process that is being killed may be waiting for us at its exit event, and all the others for it.
+    /// Takes in tasks whose parent was killed before it could report them. Looked for after every
+    /// change: a task of a process that is being killed may be waiting for us at its exit
+    /// event, and all the others for it.
     pub(super) fn adopt_orphans(&mut self) {
         let making = |t: &Task| t.flight.is_some_and(|f| f.decoded.call.makes_task());
         if self.tasks.values().any(making) {
@@ -135,7 +137,8 @@ impl Tracer<'_> {
             let tgid = proc::thread_group(tid).unwrap_or(tid);
             let now = sys::now_ns();
             let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-            // A thread of a process that is being killed will not run again, but it must be let end: it gets no space.
+            // A thread of a process that is being killed will not run again, but it must be let end: it gets no
+            // space.
             let mut id = None;
             if tgid == tid {
                 let mut space = Space::orphan(self.next_space, who, self.query, &mut self.journal);

@@ -1,8 +1,10 @@
 //! The seccomp program: stop for the calls of the tables, let everything else run at full speed.
 //!
 //! Invariants:
-//! - **SECCOMP-1** jumps go forwards and stay inside the program (each block ends in a return, so none is longer than itself).
-//! - **SECCOMP-2** what is not in a table is allowed without looking at arguments, so the kernel can cache the answer per number.
+//! - **SECCOMP-1** jumps go forwards and stay inside the program (each block ends in a return, so
+//!   none is longer than itself).
+//! - **SECCOMP-2** what is not in a table is allowed without looking at arguments, so the kernel
+//!   can cache the answer per number.
 
 use crate::arch;
 use crate::calls::{Row, When};

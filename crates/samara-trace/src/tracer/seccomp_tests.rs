@@ -38,7 +38,8 @@ fn agrees_with_decode_for_every_number() {
                     let mut args = [0u64; 6];
                     args[at] = value;
                     let stop = run(arch, nr, args) == STOP;
-                    // x32 has its own numbers for ioctl, execve, io_setup, execveat: the x86-64 ones are harmless there.
+                    // x32 has its own numbers for ioctl, execve, io_setup, execveat: the x86-64 ones are harmless
+                    // there.
                     let ours = arch::decode(arch, u64::from(nr), args, |_, _| true).is_some();
                     assert_eq!(stop, ours, "arch {arch:x} nr {nr:x} args {args:x?}");
                     stops += u32::from(stop);

@@ -1,12 +1,15 @@
 //! Turns: what tasks report is collected first, and served in the order in which it came.
 //!
-//! Asked for any task, the kernel names the youngest that has stopped. One that stops all the time would be served for ever, and
-//! older ones never. So the reports of all that have stopped are collected, and served one after the other, before the next are
-//! collected. A lone task is waited for at once.
+//! Asked for any task, the kernel names the youngest that has stopped. One that stops all the time
+//! would be served for ever, and older ones never. So the reports of all that have stopped are
+//! collected, and served one after the other, before the next are collected. A lone task is waited
+//! for at once.
 //!
-//! - **TURNS-1** a task has one report in `heard`. A second one says that the task has left the stop which the first one told of: it was
-//!   killed, or another thread took its id by loading a program.
-//! - **TURNS-2** what was asked of the recorder, and time limits, are looked at once a round, however busy the tasks are.
+//! - **TURNS-1** a task has one report in `heard`. A second one says that the task has left the
+//!   stop which the first one told of: it was killed, or another thread took its id by loading a
+//!   program.
+//! - **TURNS-2** what was asked of the recorder, and time limits, are looked at once a round,
+//!   however busy the tasks are.
 
 use super::*;
 
@@ -67,7 +70,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether more than one task may report something. Those that are held at the entry of a call stand still.
+    /// Whether more than one task may report something. Those that are held at the entry of a call
+    /// stand still.
     fn several(&self) -> bool {
         let mut spaces = self.spaces.values();
         let only = spaces.next().filter(|_| spaces.next().is_none());
@@ -119,22 +123,23 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task was killed, or its id taken over, before its report was served. Of what it told, all but a program that it loaded
-    /// is known otherwise, or of no more use.
+    /// A task was killed, or its id taken over, before its report was served. Of what it told, all
+    /// but a program that it loaded is known otherwise, or of no more use.
     fn overtaken(&mut self, tid: Tid, status: i32) {
         if libc::WIFSTOPPED(status) && status >> 16 == libc::PTRACE_EVENT_EXEC && self.tasks.contains_key(&tid) {
             self.loaded(tid);
         }
     }
 
-    /// Whether a task that reported `event` stands at its exit event by now, or is another thread that has loaded a program: a later wait
-    /// reports it.
+    /// Whether a task that reported `event` stands at its exit event by now, or is another thread
+    /// that has loaded a program: a later wait reports it.
     pub(super) fn moved(&self, tid: Tid, event: i32) -> bool {
         sys::event(tid)
             .is_some_and(|now| now != event && [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&now))
     }
 
-    /// A signal of ours interrupted the wait: the timer, or someone who wants something of the recorder.
+    /// A signal of ours interrupted the wait: the timer, or someone who wants something of the
+    /// recorder.
     fn interrupted(&mut self) {
         let asked = self.signals.asked();
         if let Some(signal) = asked.end {

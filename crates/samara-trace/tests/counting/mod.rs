@@ -12,11 +12,13 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that are allocated now, and the most that were since [`peak`] began. Blocks count with what the C library adds to them.
+/// Bytes that are allocated now, and the most that were since [`peak`] began. Blocks count with
+/// what the C library adds to them.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// What a block of this size takes: a word beside it, in steps of two words, and four words at least.
+/// What a block of this size takes: a word beside it, in steps of two words, and four words at
+/// least.
 fn cost(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
 }
@@ -30,10 +32,12 @@ fn less(size: usize) {
     NOW.fetch_sub(cost(size), Relaxed);
 }
 
-// SAFETY: every call goes to `System` unchanged, which is an allocator; the counting beside it touches no block.
+// SAFETY: every call goes to `System` unchanged, which is an allocator; the counting beside it
+// touches no block.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout is the caller's, who keeps the contract of this method, which is that of `System`'s.
+        // SAFETY: the layout is the caller's, who keeps the contract of this method, which is that of
+        // `System`'s.
         let block = unsafe { System.alloc(layout) };
         if !block.is_null() {
             more(layout.size());
@@ -52,7 +56,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         less(layout.size());
-        // SAFETY: the block came from `System` by one of these methods, with this layout: the caller's contract.
+        // SAFETY: the block came from `System` by one of these methods, with this layout: the caller's
+        // contract.
         unsafe { System.dealloc(block, layout) };
     }
 

@@ -78,7 +78,8 @@ pub(crate) fn file(batches: u64, each: u64) -> Vec<u8> {
     file
 }
 
-/// Everything that can be read, and the error that reading ended with, if any. Checks what must hold for any input.
+/// Everything that can be read, and the error that reading ended with, if any. Checks what must
+/// hold for any input.
 pub(crate) fn read(bytes: &[u8]) -> (Vec<Event>, Option<FileError>) {
     let mut reader = match TraceReader::new(bytes) {
         Ok(reader) => reader,
@@ -107,7 +108,8 @@ pub(crate) fn ends_early(error: &Option<FileError>) -> bool {
     matches!(error, Some(FileError { fault: Fault::EndsEarly, .. }))
 }
 
-/// Makes the checksums right again, as whoever forges a file would, as far as the messages can be walked.
+/// Makes the checksums right again, as whoever forges a file would, as far as the messages can be
+/// walked.
 pub(crate) fn seal(bytes: &mut [u8]) {
     let mut at = 0;
     while let Some(head) = bytes.get(at..at + 8) {

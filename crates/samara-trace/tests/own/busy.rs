@@ -1,4 +1,5 @@
-//! Traced programs whose threads change one space at the same time, and are interrupted while they do.
+//! Traced programs whose threads change one space at the same time, and are interrupted while they
+//! do.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Barrier};
@@ -170,7 +171,8 @@ pub(crate) fn populate() {
     workers.into_iter().for_each(|w| w.join().unwrap());
 }
 
-/// Processes that end while their threads end by themselves, map, are killed, or live longer than the first one.
+/// Processes that end while their threads end by themselves, map, are killed, or live longer than
+/// the first one.
 pub(crate) fn ends(rounds: u64) {
     let quick = || drop(std::thread::spawn(|| munmap(anon(2 * PAGE), PAGE)));
     let busy = || drop(std::thread::spawn(|| churn(u64::MAX, &AtomicBool::new(false))));

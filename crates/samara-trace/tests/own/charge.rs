@@ -1,4 +1,5 @@
-//! The engine in charge: faults, limits, policies and seeds, what is left to the kernel, and that a program finds its registers as it left them.
+//! The engine in charge: faults, limits, policies and seeds, what is left to the kernel, and that a
+//! program finds its registers as it left them.
 
 use libtest_mimic::Failed;
 use samara_trace::event::EventKind;

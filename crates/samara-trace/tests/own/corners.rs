@@ -1,4 +1,5 @@
-//! Traced programs for corners of the recorder: what it cannot see, moves beside one another, forks under way, odd files.
+//! Traced programs for corners of the recorder: what it cannot see, moves beside one another, forks
+//! under way, odd files.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -28,8 +29,8 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
     true
 }
 
-/// A call that a seccomp filter of the program's own hands to a supervisor, which lets it run: no recorder sees it.
-/// Exit code 7: the kernel has no such filters.
+/// A call that a seccomp filter of the program's own hands to a supervisor, which lets it run: no
+/// recorder sees it. Exit code 7: the kernel has no such filters.
 fn unseen() {
     let (give, take) = std::sync::mpsc::channel::<i64>();
     let supervisor = std::thread::spawn(move || {
@@ -57,7 +58,8 @@ fn unseen() {
     assert_eq!(munmap(w + 5 * PAGE, PAGE), 0);
 }
 
-/// Several areas moved at once, to where what stands below the old place sticks out into the new one.
+/// Several areas moved at once, to where what stands below the old place sticks out into the new
+/// one.
 fn beside() {
     for n in [2, 4, 8, 32, 64] {
         let w = window(400);
@@ -100,7 +102,8 @@ fn orphans() {
     }
 }
 
-/// Forks that take long, while threads map and unmap. The memory is the zero page's: only its page tables cost.
+/// Forks that take long, while threads map and unmap. The memory is the zero page's: only its page
+/// tables cost.
 fn big_fork() {
     let len = 3 << 30;
     let at = mmap(0, len, RW, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
@@ -215,8 +218,8 @@ fn filtered_thread() {
     }
 }
 
-/// A call that waits until another thread has mapped something: its result is written where only that thread can make a
-/// page. Exit code 7: the kernel does not let us.
+/// A call that waits until another thread has mapped something: its result is written where only
+/// that thread can make a page. Exit code 7: the kernel does not let us.
 fn helped() {
     let fd = call(libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64, 0, 0, 0, 0, 0]);
     let page = anon(PAGE);

@@ -1,5 +1,6 @@
-//! Traced programs whose memory has what no maps line shows, and which then make calls that leave the recorder no word but the kernel's: what was known before must
-//! still be known of all memory that is still there. New memory beside it shows whether it is.
+//! Traced programs whose memory has what no maps line shows, and which then make calls that leave
+//! the recorder no word but the kernel's: what was known before must still be known of all memory
+//! that is still there. New memory beside it shows whether it is.
 
 use crate::programs::window;
 use crate::raw::*;
@@ -162,7 +163,8 @@ fn keep(property: &str, cut: &str, w: u64) {
     mprotect(p(4), PAGE, RW);
 }
 
-/// Registrations that come and go where areas touch that were written each by itself. Exit code 7: there is no userfaultfd for us.
+/// Registrations that come and go where areas touch that were written each by itself. Exit code 7:
+/// there is no userfaultfd for us.
 fn registered() {
     let w = window(400);
     for way in 0..6 {
@@ -203,7 +205,8 @@ fn registered() {
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 
-/// One mremap of several areas: the first copy may join what stands behind it, and the second comes over the beginning of that. Which pages were written decides.
+/// One mremap of several areas: the first copy may join what stands behind it, and the second comes
+/// over the beginning of that. Which pages were written decides.
 fn many_moved() {
     let w = window(64 * 40);
     for way in 0..64 {

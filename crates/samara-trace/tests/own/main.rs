@@ -1,5 +1,6 @@
-//! Traces small programs of our own and asserts that they behave as without us, that the models agree with the kernel after
-//! every call and at every end, and that the expected events are there. Each runs in all ways of recording.
+//! Traces small programs of our own and asserts that they behave as without us, that the models
+//! agree with the kernel after every call and at every end, and that the expected events are there.
+//! Each runs in all ways of recording.
 //!
 //! The programs are in this same binary: `own --program NAME` is one of them.
 #![deny(unsafe_code)]
@@ -213,7 +214,8 @@ fn simple(mode: Mode, name: &str) -> Result<(), Failed> {
     expect("each process that was not killed is compared at its end", r.of(EventKind::Checked).count() > 0)
 }
 
-/// A program of which the engine in charge decides every call of these names, and none gets what it did not say.
+/// A program of which the engine in charge decides every call of these names, and none gets what it
+/// did not say.
 fn decided(mode: Mode, name: &str, calls: &[&str]) -> Result<(), Failed> {
     let r = trace(mode, name, &[])?;
     if r.outcome.status.code() == Some(7) {
@@ -273,7 +275,8 @@ fn exec_from_thread(mode: Mode) -> Result<(), Failed> {
     expect("two spaces", r.of(EventKind::Exec).map(|e| e.space).collect::<Vec<_>>() == [1, 2])
 }
 
-/// However a process of several threads ends, its space is compared then, unless every thread of it was killed at once.
+/// However a process of several threads ends, its space is compared then, unless every thread of it
+/// was killed at once.
 fn ends(mode: Mode) -> Result<(), Failed> {
     let r = trace(mode, "ends", &["40"])?;
     exited(&r, 0)?;
@@ -286,7 +289,8 @@ fn ends(mode: Mode) -> Result<(), Failed> {
     expect("those that were not are told", told == (compared < forks + 1))
 }
 
-/// A parent never sees a child that has ended for others and not for it; and each child's own status is recorded.
+/// A parent never sees a child that has ended for others and not for it; and each child's own
+/// status is recorded.
 fn pidfds(mode: Mode) -> Result<(), Failed> {
     let r = trace(mode, "pidfds", &[])?;
     exited(&r, 0)?;
@@ -491,7 +495,8 @@ fn sink_fails() -> Result<(), Failed> {
     expect("said", outcome.counters.ended_early && outcome.counters.notes.iter().any(|n| n.contains("disk is full")))
 }
 
-/// Lays the events' areas over one another, without any rule of Linux, and compares bounds with the counters.
+/// Lays the events' areas over one another, without any rule of Linux, and compares bounds with the
+/// counters.
 fn replayed() -> Result<(), Failed> {
     for name in ["remaps", "fixed", "locks", "learn", "errors"] {
         let r = trace(Mode::Normal, name, &[])?;

@@ -1,5 +1,6 @@
-//! Where maps of the program are under the engine in charge: where they are without it. Programs of each kind (static or not, position-independent or not, of
-//! 64 and 32 bits) are built by gcc from `places.c`; each writes what it has mapped, and all of that is compared.
+//! Where maps of the program are under the engine in charge: where they are without it. Programs of
+//! each kind (static or not, position-independent or not, of 64 and 32 bits) are built by gcc from
+//! `places.c`; each writes what it has mapped, and all of that is compared.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,8 @@ const KINDS: &[(&str, &[&str])] = &[
 const FIXED: u64 = 0x4_0000;
 const COMPAT: u64 = 0x20_0000;
 
-/// Loads a program under a personality, with so large a stack: `own --program as-if PERSONALITY STACK PROGRAM ARGS`.
+/// Loads a program under a personality, with so large a stack: `own --program as-if PERSONALITY
+/// STACK PROGRAM ARGS`.
 pub(crate) fn run(name: &str, args: &[String]) -> bool {
     if name == "asks-to-trace" {
         ask_to_trace();
@@ -87,7 +89,8 @@ pub(crate) fn build(dir: &Path, name: &str, options: &[&str]) -> Option<PathBuf>
     }
 }
 
-/// What the program, and `more` generations of programs that it loads, write under these, without a recorder and with the engine in charge.
+/// What the program, and `more` generations of programs that it loads, write under these, without a
+/// recorder and with the engine in charge.
 fn both(dir: &Path, program: &Path, personality: u64, stack: u64, more: &str) -> Result<[String; 2], Failed> {
     let (out, file) = (dir.join("out"), dir.join("file"));
     std::fs::File::create(&file)?.set_len(64 << 20)?;
@@ -180,7 +183,8 @@ fn in_huge_shared_memory() -> Result<(), Failed> {
     Ok(())
 }
 
-/// It raises its limit itself, when it runs already: the kernel leaves room for a stack that begins anywhere.
+/// It raises its limit itself, when it runs already: the kernel leaves room for a stack that begins
+/// anywhere.
 fn stacks_grow() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     for (kind, options) in KINDS {

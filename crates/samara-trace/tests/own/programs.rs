@@ -1,4 +1,5 @@
-//! The programs that are traced. Each checks what it sees of itself; it must see the same with and without a recorder.
+//! The programs that are traced. Each checks what it sees of itself; it must see the same with and
+//! without a recorder.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -47,7 +48,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "racing" => crate::racing::run(args),
         "lonely" => crate::racing::lonely(),
         "long-check" => {
-            // One call after which the recorder compares many areas; then silence, so that nothing else wakes it.
+            // One call after which the recorder compares many areas; then silence, so that nothing else wakes
+            // it.
             let quiet = || std::thread::sleep(std::time::Duration::from_secs(20));
             std::thread::spawn(quiet);
             let at = mmap(0, PAGE * 20_000, R, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
@@ -126,7 +128,8 @@ fn siblings() {
     }
 }
 
-/// Children that ask not to be traced: their calls work, and nobody sees that the flag was taken out for the call.
+/// Children that ask not to be traced: their calls work, and nobody sees that the flag was taken
+/// out for the call.
 fn untraced_children() {
     let flags = (libc::CLONE_UNTRACED | libc::SIGCHLD) as u64;
     for three in [false, true] {
@@ -315,7 +318,8 @@ fn fixed() {
     let over = libc::MAP_PRIVATE | libc::MAP_FIXED;
     assert_eq!(mmap(w + 3 * PAGE, 4 * PAGE, R, over, fd, PAGE as i64 as u64) as u64, w + 3 * PAGE);
     assert_eq!(mmap(w + 7 * PAGE, 4 * PAGE, R, over, fd, 5 * PAGE) as u64, w + 7 * PAGE); // continues it
-    // Shared and not open for writing: it can never be written, and what comes before it has changed by then.
+    // Shared and not open for writing: it can never be written, and what comes before it has changed by
+    // then.
     let shared = libc::MAP_SHARED | libc::MAP_FIXED;
     assert_eq!(mmap(w + 21 * PAGE, PAGE, R, shared, fd, 0) as u64, w + 21 * PAGE);
     assert_eq!(mprotect(w + 20 * PAGE, 2 * PAGE, RW), -i64::from(libc::EACCES));
@@ -324,7 +328,8 @@ fn fixed() {
 
 fn brk() {
     let ask = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
-    // `struct prctl_mm_map`, but for the break: the program's places, no new auxiliary vector, no new program file.
+    // `struct prctl_mm_map`, but for the break: the program's places, no new auxiliary vector, no new
+    // program file.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let mut place = [26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51, 0, 0]
@@ -337,14 +342,16 @@ fn brk() {
     assert_eq!(ask(start + 20 * PAGE), start + 20 * PAGE);
     assert_eq!(ask(start + 20 * PAGE + 7), start + 20 * PAGE + 7);
     touch((start + 18 * PAGE) & !(PAGE - 1), PAGE);
-    // The break may be moved without a word to brk (PR_SET_MM_MAP, for whom the kernel lets), and within a page nobody sees it.
+    // The break may be moved without a word to brk (PR_SET_MM_MAP, for whom the kernel lets), and
+    // within a page nobody sees it.
     let end = start + 20 * PAGE + 7;
     for at in [end - 3, end + 2 * PAGE, end - 12 * PAGE, end] {
         place[5] = at;
         let moved = call(libc::SYS_prctl, [35, 14, place.as_ptr() as u64, 104, 0, 0]) == 0;
         assert_eq!(ask(0), if moved { at } else { end });
     }
-    // What came through a fork written keeps off what the heap grows by, and the child's own growth joins.
+    // What came through a fork written keeps off what the heap grows by, and the child's own growth
+    // joins.
     let child = fork();
     if child == 0 {
         assert_eq!(ask(start + 30 * PAGE), start + 30 * PAGE);
@@ -573,7 +580,8 @@ fn int80_calls() {
     assert_eq!(int80(91, [0x3000_0001, 0x1000, 0, 0, 0, 0]), -libc::EINVAL);
 }
 
-/// While it makes calls in close order the recorder may bind it to one processor; it must never see that.
+/// While it makes calls in close order the recorder may bind it to one processor; it must never see
+/// that.
 fn affinity() {
     let before = processors(0);
     let mut least = before;

@@ -1,5 +1,6 @@
-//! Programs whose threads make random calls on the same and on neighbouring pages at the same time, and the campaign that records
-//! many of them: what the recorder cannot know it may call unsure, but it may never call it a difference.
+//! Programs whose threads make random calls on the same and on neighbouring pages at the same time,
+//! and the campaign that records many of them: what the recorder cannot know it may call unsure,
+//! but it may never call it a difference.
 
 use std::sync::{Arc, Barrier};
 
@@ -203,8 +204,8 @@ fn serve_faults(uffd: i32) {
     }
 }
 
-/// Calls that touch no other one: before threads race, while they wait, beside them on pages of its own, and after. Each is made by
-/// `pkey_mprotect`, and no other call is.
+/// Calls that touch no other one: before threads race, while they wait, beside them on pages of its
+/// own, and after. Each is made by `pkey_mprotect`, and no other call is.
 pub(crate) fn lonely() {
     const ROUNDS: u64 = 6;
     let lone = |page: u64, prot: i32| {
@@ -248,7 +249,8 @@ pub(crate) fn lonely() {
     exit(0);
 }
 
-/// What the model has wrong is a difference wherever no other call touched it in the kernel, also beside calls that overlapped.
+/// What the model has wrong is a difference wherever no other call touched it in the kernel, also
+/// beside calls that overlapped.
 pub(crate) fn faults_are_found() -> Result<(), Failed> {
     for charge in [false, true] {
         let mut options = Options::new(std::env::current_exe()?).args(["--program", "lonely"]);

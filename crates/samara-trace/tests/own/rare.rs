@@ -177,8 +177,8 @@ fn advice() {
     assert_eq!(munmap(p(115), PAGE), 0);
 }
 
-/// A ring of io_uring, which its driver lets nobody move: what stands where it was to go has gone all the same.
-/// Exit code 7: the kernel has none, or does not let us.
+/// A ring of io_uring, which its driver lets nobody move: what stands where it was to go has gone
+/// all the same. Exit code 7: the kernel has none, or does not let us.
 fn ring() {
     let mut parameters = [0u64; 15];
     let fd = call(libc::SYS_io_uring_setup, [8, parameters.as_mut_ptr() as u64, 0, 0, 0, 0]);
@@ -236,7 +236,8 @@ fn half_way() {
     assert_eq!(mprotect(p(1021), PAGE, R), 0);
 }
 
-/// An area that grows down, and did not grow; and one in the middle of what a call is about, which did.
+/// An area that grows down, and did not grow; and one in the middle of what a call is about, which
+/// did.
 fn no_stack() {
     let w = window(600);
     let p = |n: u64| w + n * PAGE;
@@ -251,7 +252,8 @@ fn no_stack() {
     assert_eq!(mprotect(p(296), PAGE, R), -i64::from(libc::ENOMEM));
 }
 
-/// A node mask where the program can read and nobody else, for the kernel to look at. Exit code 7: a kernel without memory nodes.
+/// A node mask where the program can read and nobody else, for the kernel to look at. Exit code 7:
+/// a kernel without memory nodes.
 fn not_to_be_read() {
     let w = window(800);
     let p = |n: u64| w + n * PAGE;
@@ -268,7 +270,8 @@ fn not_to_be_read() {
     }
 }
 
-/// PR_SET_MEMORY_MERGE marks what is mapped from now on, in programs that are loaded too. Exit code 7: the kernel has none.
+/// PR_SET_MEMORY_MERGE marks what is mapped from now on, in programs that are loaded too. Exit code
+/// 7: the kernel has none.
 fn merged_pages(loaded: bool) {
     let merges = |on: u64| call(libc::SYS_prctl, [67, on, 0, 0, 0, 0]);
     if !loaded && merges(1) != 0 {

@@ -5,7 +5,8 @@ use std::ffi::{CStr, c_int};
 
 /// A raw system call; -1 becomes the negative errno.
 pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
-    // SAFETY: these programs own every page and every pointer that they pass; they are sacrificial processes.
+    // SAFETY: these programs own every page and every pointer that they pass; they are sacrificial
+    // processes.
     let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
     if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
@@ -13,7 +14,8 @@ pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
 /// A system call, and what its six argument registers hold after it.
 pub(crate) fn call_and_look(nr: libc::c_long, mut a: [u64; 6]) -> (i64, [u64; 6]) {
     let mut result = nr;
-    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, and the others are told to the compiler.
+    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, and the others are told to the
+    // compiler.
     unsafe {
         std::arch::asm!(
             "syscall", inout("rax") result, inout("rdi") a[0], inout("rsi") a[1], inout("rdx") a[2], inout("r10") a[3],
@@ -161,10 +163,12 @@ pub(crate) fn memfd(len: u64) -> c_int {
     }
 }
 
-/// A raw system call of two arguments, in a forked child too: its result, and what its first argument's register holds then.
+/// A raw system call of two arguments, in a forked child too: its result, and what its first
+/// argument's register holds then.
 pub(crate) fn call_keeping(nr: libc::c_long, args: [u64; 2]) -> (i64, u64) {
     let (mut result, mut first) = (nr, args[0]);
-    // SAFETY: only calls that fork without a new stack; the kernel keeps all registers but rax, rcx and r11.
+    // SAFETY: only calls that fork without a new stack; the kernel keeps all registers but rax, rcx and
+    // r11.
     unsafe {
         std::arch::asm!("syscall", inout("rax") result, inout("rdi") first, in("rsi") args[1], in("rdx") 0, in("r10") 0,
             in("r8") 0, out("rcx") _, out("r11") _);
@@ -256,8 +260,9 @@ pub(crate) fn no_new_privileges() {
 /// The command begins with its three standard files alone, and may open files below a limit.
 pub(crate) fn with_files_up_to(command: &mut std::process::Command, limit: u64) -> &mut std::process::Command {
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-    // SAFETY: two system calls, which a child of a process with threads may make. The descriptors are marked, not closed: the
-    // one by which the standard library tells a failed start must last until the program begins.
+    // SAFETY: two system calls, which a child of a process with threads may make. The descriptors are
+    // marked, not closed: the one by which the standard library tells a failed start must last
+    // until the program begins.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(command, move || {
             libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC);

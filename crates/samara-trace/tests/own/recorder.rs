@@ -1,5 +1,5 @@
-//! Recorders as processes of their own: what becomes of them and their programs when signals, shells, limits and filters
-//! interfere. `own --record...` is such a recorder.
+//! Recorders as processes of their own: what becomes of them and their programs when signals,
+//! shells, limits and filters interfere. `own --record...` is such a recorder.
 
 use libtest_mimic::Failed;
 use samara_trace::{Options, Outcome, record};
@@ -153,8 +153,9 @@ fn blind() -> Result<(), Failed> {
     expect("threads are no processes, and nothing differs", status.success())
 }
 
-/// Types at a shell that stands at a terminal of its own; `keys` is a shell script that prints what is typed. What the
-/// terminal showed, and the shell's exit code; `None` (and says so) where `script` is missing.
+/// Types at a shell that stands at a terminal of its own; `keys` is a shell script that prints what
+/// is typed. What the terminal showed, and the shell's exit code; `None` (and says so) where
+/// `script` is missing.
 fn typed(test: &str, keys: &str) -> Result<Option<(String, Option<i32>)>, Failed> {
     let found =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|d| d.join("script").is_file());
@@ -173,7 +174,8 @@ fn typed(test: &str, keys: &str) -> Result<Option<(String, Option<i32>)>, Failed
     Ok(Some((typed, status.code())))
 }
 
-/// A recorder as a shell's job: ^Z stops it and the program, `fg` continues both, ^C ends the program.
+/// A recorder as a shell's job: ^Z stops it and the program, `fg` continues both, ^C ends the
+/// program.
 fn job_control() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let me = std::env::current_exe()?;
@@ -188,7 +190,8 @@ fn job_control() -> Result<(), Failed> {
     expect("the shell's own exit code", code == Some(5))
 }
 
-/// A program that stops itself: the shell sees it, and whoever continues the recorder (alone, the last time) continues the program.
+/// A program that stops itself: the shell sees it, and whoever continues the recorder (alone, the
+/// last time) continues the program.
 fn stops_itself() -> Result<(), Failed> {
     let me = std::env::current_exe()?;
     let me = me.display();
@@ -205,7 +208,8 @@ fn stops_itself() -> Result<(), Failed> {
     expect("the shell's own exit code", code == Some(5))
 }
 
-/// A recorder that cannot be woken by its timer lets a call go on that another one waits for, all the same.
+/// A recorder that cannot be woken by its timer lets a call go on that another one waits for, all
+/// the same.
 fn helped(how: &str) -> Result<(), Failed> {
     let mut recorder = std::process::Command::new(std::env::current_exe()?).arg(how).spawn()?;
     for _ in 0..1000 {
@@ -223,7 +227,8 @@ fn helped(how: &str) -> Result<(), Failed> {
     Err("the program and its recorder wait for one another".into())
 }
 
-/// The program inherits what the recorder was started with: an ignored SIGPIPE, a closed standard input; or neither.
+/// The program inherits what the recorder was started with: an ignored SIGPIPE, a closed standard
+/// input; or neither.
 fn inherited() -> Result<(), Failed> {
     let inner = "if [ -e /proc/$$/fd/0 ]; then echo open; else echo closed; fi; kill -PIPE $$; echo ignored";
     let cases = [("", "open\n"), ("trap '' PIPE;", "open\nignored\n"), ("exec 0<&-;", "closed\n")];
@@ -239,8 +244,8 @@ fn inherited() -> Result<(), Failed> {
 
 /// Spaces whose maps could not be opened are told.
 fn too_few_files() -> Result<(), Failed> {
-    // Three files are open, and nine spaces live at once: one limit after the other that cannot hold them all. What the limit
-    // forbids is told, as an error where not even the start was possible.
+    // Three files are open, and nine spaces live at once: one limit after the other that cannot hold
+    // them all. What the limit forbids is told, as an error where not even the start was possible.
     let mut noted = 0;
     for limit in 4..=11 {
         let mut command = std::process::Command::new(std::env::current_exe()?);
@@ -254,7 +259,8 @@ fn too_few_files() -> Result<(), Failed> {
     expect("a note says how many spaces, and why", noted > 0)
 }
 
-/// A set-group-ID program that does not get its group says so in a note. Here no_new_privs takes it from a root recorder too.
+/// A set-group-ID program that does not get its group says so in a note. Here no_new_privs takes it
+/// from a root recorder too.
 fn set_user_id() -> Result<(), Failed> {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir()?;
@@ -274,7 +280,8 @@ fn set_user_id() -> Result<(), Failed> {
     expect("a note", note(&file)?)
 }
 
-/// A copy of this binary that others may run, and a program of ours, in a folder that they may search.
+/// A copy of this binary that others may run, and a program of ours, in a folder that they may
+/// search.
 fn for_others(dir: &std::path::Path) -> Result<Option<[std::path::PathBuf; 2]>, Failed> {
     use std::os::unix::fs::PermissionsExt;
     let (own, mode) = (dir.join("own"), |mode| std::fs::Permissions::from_mode(mode));
@@ -286,7 +293,8 @@ fn for_others(dir: &std::path::Path) -> Result<Option<[std::path::PathBuf; 2]>, 
     Ok(Some([own, program]))
 }
 
-/// What a recorder without privileges says of a program that it runs; `None`: no such recorder runs here.
+/// What a recorder without privileges says of a program that it runs; `None`: no such recorder runs
+/// here.
 fn noted_by_others(own: &std::path::Path, args: &[&str]) -> Result<Option<String>, Failed> {
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65534;
@@ -304,7 +312,8 @@ fn noted_by_others(own: &std::path::Path, args: &[&str]) -> Result<Option<String
     }
 }
 
-/// A program that its user may run and not read: nothing is made up, and that is told once for all its loads.
+/// A program that its user may run and not read: nothing is made up, and that is told once for all
+/// its loads.
 fn unreadable() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let Some([own, program]) = for_others(dir.path())? else { return Ok(()) };
@@ -323,7 +332,8 @@ fn unreadable() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Capabilities that a program's file gives it are lost under a recorder without privileges, and that is told.
+/// Capabilities that a program's file gives it are lost under a recorder without privileges, and
+/// that is told.
 fn file_capabilities() -> Result<(), Failed> {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir()?;

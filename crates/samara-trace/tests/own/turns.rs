@@ -1,5 +1,5 @@
-//! Traced programs of many tasks that stop all the time: each gets its turn. And programs that wait for their children by pidfds:
-//! a child has ended for its parent when it has ended for all others.
+//! Traced programs of many tasks that stop all the time: each gets its turn. And programs that wait
+//! for their children by pidfds: a child has ended for its parent when it has ended for all others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -62,8 +62,8 @@ fn faults(rounds: &AtomicU64) {
     }
 }
 
-/// Counts what a crowd of spinning tasks gets done while this one makes some calls, and until the quickest of them has made its rounds:
-/// none is left behind. Rounds are counted, not time.
+/// Counts what a crowd of spinning tasks gets done while this one makes some calls, and until the
+/// quickest of them has made its rounds: none is left behind. Rounds are counted, not time.
 fn turns(crowd: Crowd) {
     let rounds = shared_counters(CROWD);
     let most = || rounds.iter().map(|r| r.load(Ordering::Relaxed)).max().unwrap_or(0);
@@ -90,8 +90,8 @@ fn turns(crowd: Crowd) {
     let mut starved = 0;
     for pair in 1..=PAIRS {
         munmap(anon(PAGE), PAGE);
-        // Each of the two calls stops twice, and each stop waits for one round of the others at most; but this task may wait for a
-        // processor too, while others run.
+        // Each of the two calls stops twice, and each stop waits for one round of the others at most; but
+        // this task may wait for a processor too, while others run.
         if since().max().unwrap_or(0) > 50 * pair + 1000 {
             starved = 5;
             break;

@@ -1,4 +1,5 @@
-//! The same kinds of programs where the engine decides what their memory calls get: they run as without it, and the kernel answers as it said.
+//! The same kinds of programs where the engine decides what their memory calls get: they run as
+//! without it, and the kernel answers as it said.
 
 use std::path::Path;
 

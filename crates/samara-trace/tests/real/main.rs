@@ -1,5 +1,6 @@
-//! Traces real programs, where they are installed: no difference, models equal to the kernel's maps at every end, and the program's
-//! own output and exit status. With SAMARA_REQUIRE_PROGRAMS=1 a program that is missing is a failure.
+//! Traces real programs, where they are installed: no difference, models equal to the kernel's maps
+//! at every end, and the program's own output and exit status. With SAMARA_REQUIRE_PROGRAMS=1 a
+//! program that is missing is a failure.
 #![forbid(unsafe_code)]
 
 mod decided;

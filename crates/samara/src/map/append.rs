@@ -10,8 +10,9 @@ use crate::types::span::Span;
 use core::mem::{self, MaybeUninit};
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Moves every entry of `other` into this map, over what stands there; `other` is empty then. O(m log n) for m entries of
-    /// `other`; O(1) where this map is empty and neither has memory set aside.
+    /// Moves every entry of `other` into this map, over what stands there; `other` is empty then.
+    /// O(m log n) for m entries of `other`; O(1) where this map is empty and neither has memory
+    /// set aside.
     ///
     /// # Errors
     /// [`AllocError`]: the lower entries have been moved, each whole, the others are still in `other`.
@@ -53,11 +54,14 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.leaves.keeps() || self.tree.inners.keeps()
     }
 
-    /// Packs the entries into as few nodes as they need, and gives the rest of the memory back, what is reserved too. O(n).
+    /// Packs the entries into as few nodes as they need, and gives the rest of the memory back,
+    /// what is reserved too. O(n).
     ///
-    /// The nodes of a map that was copied, or built from entries that ascend, have been asked for many at a time: those that fall free are
-    /// kept for later stores, and given back by this call, by [`clear`](Self::clear), or at the map's end. So a map may hold twice what
-    /// it needs, but no more than it was built with. On a map that shares nodes with a snapshot this copies all of them first.
+    /// The nodes of a map that was copied, or built from entries that ascend, have been asked for
+    /// many at a time: those that fall free are kept for later stores, and given back by this
+    /// call, by [`clear`](Self::clear), or at the map's end. So a map may hold twice what
+    /// it needs, but no more than it was built with. On a map that shares nodes with a snapshot
+    /// this copies all of them first.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -101,8 +105,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         RangeMap { tree: unsafe { map.tree.move_as::<V>() } }
     }
 
-    /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key` and the key before it is cut
-    /// there, and its value cloned. O(log n + entries taken out).
+    /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key`
+    /// and the key before it is cut there, and its value cloned. O(log n + entries taken out).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.

@@ -7,8 +7,9 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The map of these entries, in any order; where they overlap, the later one is stored over the earlier one, as by
-    /// [`insert`](Self::insert). The fallible form of `collect`. O(n log n), O(n) where they ascend.
+    /// The map of these entries, in any order; where they overlap, the later one is stored over the
+    /// earlier one, as by [`insert`](Self::insert). The fallible form of `collect`. O(n log n),
+    /// O(n) where they ascend.
     ///
     /// # Errors
     /// [`StoreError`] of the first entry that could not be stored.
@@ -26,7 +27,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(map)
     }
 
-    /// Stores these entries, in their order, as by [`insert`](Self::insert). The fallible form of `extend`.
+    /// Stores these entries, in their order, as by [`insert`](Self::insert). The fallible form of
+    /// `extend`.
     ///
     /// # Errors
     /// [`StoreError`] of the first entry that could not be stored; those before it have been.
@@ -39,8 +41,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V, K, S> {
-    /// [`RangeMap::try_extend`], where lack of memory ends the program as it does for `Vec`, and a range that holds no key is
-    /// passed over.
+    /// [`RangeMap::try_extend`], where lack of memory ends the program as it does for `Vec`, and a
+    /// range that holds no key is passed over.
     fn extend<I: IntoIterator<Item = (R, V)>>(&mut self, entries: I) {
         for (span, value) in entries {
             match self.insert(span, value) {
@@ -52,8 +54,8 @@ impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for RangeMap<V, K, S> {
-    /// [`RangeMap::try_from_iter`], where lack of memory ends the program as it does for `Vec`, and a range that holds no key
-    /// is passed over.
+    /// [`RangeMap::try_from_iter`], where lack of memory ends the program as it does for `Vec`, and
+    /// a range that holds no key is passed over.
     fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         map.extend(entries);

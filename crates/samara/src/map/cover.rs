@@ -7,8 +7,8 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Whether every key of `span` is in an entry: no gap inside. True of a range that holds no key. O(log n), however
-    /// many entries there are inside.
+    /// Whether every key of `span` is in an entry: no gap inside. True of a range that holds no
+    /// key. O(log n), however many entries there are inside.
     ///
     /// # Examples
     /// ```
@@ -54,8 +54,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         if cursor.current().is_some() { None } else { Some(cursor.span()) }
     }
 
-    /// How many keys of `window` are in entries: zero for a range that holds no key; `None` where the number does not fit
-    /// the key type (all keys there are). O(log n + entries met).
+    /// How many keys of `window` are in entries: zero for a range that holds no key; `None` where
+    /// the number does not fit the key type (all keys there are). O(log n + entries met).
     #[must_use]
     pub fn covered_len(&self, window: impl Into<Span<K>>) -> Option<K> {
         let window = window.into();

@@ -18,7 +18,8 @@ struct Stand<V, K: Key, S: Shape> {
     span: Span<K>,
     /// Whether that is an entry.
     entry: bool,
-    /// The entry's slot, or the slot of the entry behind the gap (behind the last one, where there is none).
+    /// The entry's slot, or the slot of the entry behind the gap (behind the last one, where there
+    /// is none).
     place: Option<Place<V, K, S>>,
 }
 
@@ -124,7 +125,8 @@ macro_rules! walking {
             self.stand.value().map(|value| (self.stand.span, unsafe { &*value }))
         }
 
-        /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
+        /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log
+        /// n).
         pub fn walk(&mut self, key: K) -> Option<(Span<K>, $value)> {
             self.stand = Stand::at(&*self.tree, key);
             self.current()
@@ -143,8 +145,8 @@ macro_rules! walking {
             self.current()
         }
 
-        /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell. `false`, and
-        /// the cursor stays, at the last key there is.
+        /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell.
+        /// `false`, and the cursor stays, at the last key there is.
         pub fn next_range(&mut self) -> bool {
             let Some(key) = self.stand.span.last.succ() else { return false };
             self.stand = match self.stand.next(&*self.tree) {
@@ -154,7 +156,8 @@ macro_rules! walking {
             true
         }
 
-        /// Goes to what comes before, entry or gap. `false`, and the cursor stays, at the first key there is.
+        /// Goes to what comes before, entry or gap. `false`, and the cursor stays, at the first key there
+        /// is.
         pub fn prev_range(&mut self) -> bool {
             let Some(key) = self.stand.span.first.pred() else { return false };
             self.stand = match self.stand.prev(&*self.tree) {
@@ -201,16 +204,18 @@ impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
     }
 }
 
-/// A place in a map, to walk from and to edit at: see [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
+/// A place in a map, to walk from and to edit at: see
+/// [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
 ///
 /// # Where it stands after an edit
-/// After [`store`](Self::store) on the new entry, wherever that is; after [`erase`](Self::erase) on the whole gap that is left;
-/// after [`set_first`](Self::set_first) and [`set_last`](Self::set_last) on the entry, as it is now. After an error where it stood.
+/// After [`store`](Self::store) on the new entry, wherever that is; after [`erase`](Self::erase) on
+/// the whole gap that is left; after [`set_first`](Self::set_first) and
+/// [`set_last`](Self::set_last) on the entry, as it is now. After an error where it stood.
 /// Where the drop of a displaced value panics, on what holds the first key of what it stood on.
 ///
 /// # Complexity
-/// A step is O(1) amortised, an edit O(log n). So a loop that edits while it walks goes over each entry once: n steps with k edits are
-/// O(n + k log n), and no edit makes it start over.
+/// A step is O(1) amortised, an edit O(log n). So a loop that edits while it walks goes over each
+/// entry once: n steps with k edits are O(n + k log n), and no edit makes it start over.
 ///
 /// ```
 /// # use samara::RangeMap;
@@ -256,11 +261,13 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
     /// The value of the entry that the cursor stands on.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();
-        // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably; COW-2: its leaf is the tree's own.
+        // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably; COW-2: its leaf is
+        // the tree's own.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
-    /// Makes the nodes of the entry that the cursor stands on the tree's own, so that its value may be written to.
+    /// Makes the nodes of the entry that the cursor stands on the tree's own, so that its value may
+    /// be written to.
     #[inline]
     fn own(&mut self) {
         if self.stand.entry && self.tree.may_share() {
@@ -277,8 +284,9 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
-    /// Stores `value` over `span`, wherever that is, as [`RangeMap::insert`](crate::RangeMap::insert) does; the cursor then
-    /// stands on the new entry.
+    /// Stores `value` over `span`, wherever that is, as
+    /// [`RangeMap::insert`](crate::RangeMap::insert) does; the cursor then stands on the new
+    /// entry.
     ///
     /// # Errors
     /// As there; map and cursor stay as they are.
@@ -287,7 +295,8 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         V: Clone,
     {
         let span = span.into();
-        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared node, cuts short (CURSOR-1).
+        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared
+        // node, cuts short (CURSOR-1).
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
         restand.cursor.tree.store(span, Some(value), unobserved)?;
@@ -305,7 +314,8 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         restand.cursor.tree.remove(key)
     }
 
-    /// Makes the entry that the cursor stands on start at `first`: shrinks it, or grows it into free keys. O(log n), in place.
+    /// Makes the entry that the cursor stands on start at `first`: shrinks it, or grows it into
+    /// free keys. O(log n), in place.
     ///
     /// # Errors
     /// [`BoundError`]; map and cursor stay as they are.
@@ -313,7 +323,8 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         self.set_bounds(Span::new(first, self.stand.span.last))
     }
 
-    /// Makes the entry that the cursor stands on end at `last`: shrinks it, or grows it into free keys. O(log n), in place.
+    /// Makes the entry that the cursor stands on end at `last`: shrinks it, or grows it into free
+    /// keys. O(log n), in place.
     ///
     /// # Errors
     /// [`BoundError`]; map and cursor stay as they are.

@@ -1,10 +1,11 @@
 //! Drain: moves the entries of a window out, trimmed to the window, then clears the window with one
 //! store.
 //!
-//! - **DRAIN-1** What sticks out of the window is trimmed before the drain begins, and the pieces at the ends are held by it; so
-//!   the entries in the window are whole, and clearing it needs no memory.
-//! - **DRAIN-2** While the drain lives it has all entries of the map, and the map none: a drain that is leaked takes them along,
-//!   and nobody sees a value that has left.
+//! - **DRAIN-1** What sticks out of the window is trimmed before the drain begins, and the pieces
+//!   at the ends are held by it; so the entries in the window are whole, and clearing it needs no
+//!   memory.
+//! - **DRAIN-2** While the drain lives it has all entries of the map, and the map none: a drain
+//!   that is leaked takes them along, and nobody sees a value that has left.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
@@ -17,15 +18,17 @@ use core::fmt;
 use core::iter::FusedIterator;
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Takes everything out of `window`, as [`clear_range`](Self::clear_range) does, and gives it out: entries in ascending
-    /// order, from both ends, those at the edges cut off at them. An entry that sticks out keeps its value, and the piece
-    /// inside gets a clone. O(log n + entries met).
+    /// Takes everything out of `window`, as [`clear_range`](Self::clear_range) does, and gives it
+    /// out: entries in ascending order, from both ends, those at the edges cut off at them. An
+    /// entry that sticks out keeps its value, and the piece inside gets a clone. O(log n +
+    /// entries met).
     ///
-    /// Where the drain is dropped, what it has not given out is dropped: the window is clear then. Where it is leaked, the
-    /// whole map is, and is empty.
+    /// Where the drain is dropped, what it has not given out is dropped: the window is clear then.
+    /// Where it is leaked, the whole map is, and is empty.
     ///
     /// # Errors
-    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where one entry sticks out at both ends. The map is as before.
+    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where one entry sticks out at both
+    /// ends. The map is as before.
     ///
     /// # Examples
     /// ```
@@ -118,7 +121,8 @@ impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
                 let cleared = leaving.tree.store(*window, None, unobserved);
                 // With a value that has left, the map could not be trusted any more.
                 assert!(cleared.is_ok(), "DRAIN-1: clearing whole entries cannot fail");
-                // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's nodes (DRAIN-2).
+                // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's
+                // nodes (DRAIN-2).
                 unsafe { leaving.tree.move_into(&mut map.tree) };
             }
         }

@@ -84,7 +84,8 @@ impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
         self
     }
 
-    /// The entry's value; where there is no entry, that of a new one, `value` over `span`, which must lie within the gap.
+    /// The entry's value; where there is no entry, that of a new one, `value` over `span`, which
+    /// must lie within the gap.
     ///
     /// # Errors
     /// As for [`VacantEntry::insert`].
@@ -158,8 +159,9 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
         self.cursor.erase().expect(STANDS)
     }
 
-    /// Gives the entry the range `to`, which must meet its own and no other entry: trims it, or grows it into free keys, at both
-    /// ends at once. In place; needs memory only where a boundary goes so far that its leaf is split. O(log n).
+    /// Gives the entry the range `to`, which must meet its own and no other entry: trims it, or
+    /// grows it into free keys, at both ends at once. In place; needs memory only where a
+    /// boundary goes so far that its leaf is split. O(log n).
     ///
     /// # Errors
     /// [`BoundError`]; the entry is as before.
@@ -196,8 +198,9 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
         self.cursor.set_last(last)
     }
 
-    /// Splits the entry so that one part starts at `key`; this one is the lower part then: `true`. Where `key` is not in the
-    /// entry, or is its first: `false`, and nothing changes. O(log n).
+    /// Splits the entry so that one part starts at `key`; this one is the lower part then: `true`.
+    /// Where `key` is not in the entry, or is its first: `false`, and nothing changes. O(log
+    /// n).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the entry is as before.

@@ -22,7 +22,8 @@ impl<V, K: Key, S: Shape> IntoIterator for RangeMap<V, K, S> {
     }
 }
 
-/// The entries of a map, owned, in ascending order, from both ends: what `into_iter` of a [`RangeMap`] makes.
+/// The entries of a map, owned, in ascending order, from both ends: what `into_iter` of a
+/// [`RangeMap`] makes.
 ///
 /// Dropping it drops what is left of them.
 pub struct IntoIter<V, K: Key = u64, S: Shape = Normal>(Leaving<V, K, S>);

@@ -11,13 +11,16 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// [`insert`](Self::insert) that joins the new entry with the entries that touch it, where `joins` says so. Returns the
-    /// range of the entry that is there now. O(log n + entries met).
+    /// [`insert`](Self::insert) that joins the new entry with the entries that touch it, where
+    /// `joins` says so. Returns the range of the entry that is there now. O(log n + entries
+    /// met).
     ///
-    /// `joins` is asked about two entries that touch, the lower one first: about the entry that would end just below `span`
-    /// and the new one, then about the new one (as long as it has become) and the entry that would start just above. Ranges
-    /// are those after the store. What is joined becomes one entry with the new `value`; entries further off are not asked
-    /// about. It is one store, not three: it fails as a whole, and a `joins` that panics leaves the map as it was.
+    /// `joins` is asked about two entries that touch, the lower one first: about the entry that
+    /// would end just below `span` and the new one, then about the new one (as long as it has
+    /// become) and the entry that would start just above. Ranges are those after the store.
+    /// What is joined becomes one entry with the new `value`; entries further off are not asked
+    /// about. It is one store, not three: it fails as a whole, and a `joins` that panics leaves the
+    /// map as it was.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert); nothing is asked where the range is empty.
@@ -46,8 +49,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.replace_merging(span, value, joins, unobserved)
     }
 
-    /// [`insert_merging`](Self::insert_merging) that tells `observe` what [`replace`](Self::replace) would tell it: the
-    /// pieces within `span`. An entry that is joined loses no key by that, and is not told of.
+    /// [`insert_merging`](Self::insert_merging) that tells `observe` what
+    /// [`replace`](Self::replace) would tell it: the pieces within `span`. An entry that is
+    /// joined loses no key by that, and is not told of.
     ///
     /// # Errors
     /// As for [`insert_merging`](Self::insert_merging); nothing is told then.
@@ -109,10 +113,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         whole
     }
 
-    /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both are there and `joins` says so of
-    /// them: one entry with the value of the lower one. Returns the value of the upper one. Needs no memory. O(log n).
+    /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both are there
+    /// and `joins` says so of them: one entry with the value of the lower one. Returns the
+    /// value of the upper one. Needs no memory. O(log n).
     ///
-    /// The counterpart of [`split_at`](Self::split_at). A `joins` that panics leaves the map as it was.
+    /// The counterpart of [`split_at`](Self::split_at). A `joins` that panics leaves the map as it
+    /// was.
     ///
     /// # Examples
     /// ```

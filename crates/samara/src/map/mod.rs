@@ -38,24 +38,28 @@ use core::marker::PhantomData;
 
 /// A map from disjoint, inclusive ranges of keys to values.
 ///
-/// A wide B-tree: entries stand in leaves of 29 slots, and inner nodes know the widest free run below each child.
-/// Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal values stay two: what becomes one is the
-/// caller's decision.
+/// A wide B-tree: entries stand in leaves of 29 slots, and inner nodes know the widest free run
+/// below each child. Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal
+/// values stay two: what becomes one is the caller's decision.
 ///
 /// # Consistency
-/// Single owner: `&mut` edits in place. A store replaces everything in its range at once. An operation that fails (an empty
-/// range, memory), and one whose observer or whose value's `clone` panics, leaves the map as it was. Where the `drop` of a
-/// displaced value panics, the store has happened, every other displaced value is dropped, and the panic goes on.
+/// Single owner: `&mut` edits in place. A store replaces everything in its range at once. An
+/// operation that fails (an empty range, memory), and one whose observer or whose value's `clone`
+/// panics, leaves the map as it was. Where the `drop` of a displaced value panics, the store has
+/// happened, every other displaced value is dropped, and the panic goes on.
 ///
 /// # Complexity
-/// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf, [`remove`](Self::remove), and
-/// [`find_gap`](Self::find_gap) without alignment O(log n); a store that meets k entries O(k + log n) amortised; a step of an
-/// iterator or cursor O(1) amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
+/// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf,
+/// [`remove`](Self::remove), and [`find_gap`](Self::find_gap) without alignment O(log n); a store
+/// that meets k entries O(k + log n) amortised; a step of an iterator or cursor O(1) amortised;
+/// [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
 /// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) has them all.
-/// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random stores; where neighbours lie so far
-/// apart that their keys differ in the upper 32 bits, 34 and 49. An empty map has 384 bytes, and no memory. After any history of stores, removals and snapshots
-/// there are at most `4 * n / 29 + 2` leaves (a quarter full in the mean, but for the two at the ends), unless an allocation failed while a shared neighbour was copied. `RangeMap<V>` is invariant in
-/// `V`: a map of `&'static str` is not one of `&'a str`.
+/// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random
+/// stores; where neighbours lie so far apart that their keys differ in the upper 32 bits, 34 and
+/// 49. An empty map has 384 bytes, and no memory. After any history of stores, removals and
+/// snapshots there are at most `4 * n / 29 + 2` leaves (a quarter full in the mean, but for the two
+/// at the ends), unless an allocation failed while a shared neighbour was copied. `RangeMap<V>` is
+/// invariant in `V`: a map of `&'static str` is not one of `&'a str`.
 ///
 /// # Examples
 /// ```
@@ -124,8 +128,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// The value at `key`, or `default` where no entry holds it. O(log n).
     ///
-    /// Which of the two it is is chosen without a branch, so that a mixture of hits and misses, which no processor can
-    /// foresee, costs no more than hits alone.
+    /// Which of the two it is is chosen without a branch, so that a mixture of hits and misses,
+    /// which no processor can foresee, costs no more than hits alone.
     ///
     /// # Examples
     /// ```
@@ -177,8 +181,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         cursor.current().or_else(|| cursor.prev())
     }
 
-    /// Stores `value` over `span`, whatever stood there: entries inside go, entries at the edges are trimmed, an entry that
-    /// `span` lies within is split, and its value cloned for the upper part. O(log n + entries met).
+    /// Stores `value` over `span`, whatever stood there: entries inside go, entries at the edges
+    /// are trimmed, an entry that `span` lies within is split, and its value cloned for the
+    /// upper part. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError::EmptyRange`], [`StoreError::Alloc`]; the map is as before.
@@ -190,8 +195,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.replace(span.into(), value, unobserved)
     }
 
-    /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in ascending order, before anything
-    /// changes. Nothing is allocated for the telling.
+    /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in
+    /// ascending order, before anything changes. Nothing is allocated for the telling.
     ///
     /// # Errors
     /// As for [`insert`](Self::insert); nothing is told then.
@@ -220,11 +225,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.replace(span.into(), value, observe)
     }
 
-    /// Clears `span`: [`replace`](Self::replace) by nothing. Entries at the edges are trimmed, an entry that `span` lies
-    /// within is split. O(log n + entries met).
+    /// Clears `span`: [`replace`](Self::replace) by nothing. Entries at the edges are trimmed, an
+    /// entry that `span` lies within is split. O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where an entry is split. The map is as before.
+    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where an entry is split. The map is
+    /// as before.
     #[inline]
     pub fn clear_range(
         &mut self,
@@ -243,8 +249,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.remove(key)
     }
 
-    /// Gives the entry that holds `key` the bounds `to`, which may be wider into free keys, narrower, or elsewhere between its neighbours. O(log n), in place:
-    /// no value is moved or cloned.
+    /// Gives the entry that holds `key` the bounds `to`, which may be wider into free keys,
+    /// narrower, or elsewhere between its neighbours. O(log n), in place: no value is moved or
+    /// cloned.
     ///
     /// # Errors
     /// [`BoundError`]; the map is as before.
@@ -262,8 +269,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.resize(key, to.into()).map(|_| ())
     }
 
-    /// Splits the entry that holds both `key - 1` and `key`, so that one part ends and the other starts there: `true`.
-    /// Where no entry holds both: `false`, and nothing changes. O(log n).
+    /// Splits the entry that holds both `key - 1` and `key`, so that one part ends and the other
+    /// starts there: `true`. Where no entry holds both: `false`, and nothing changes. O(log n).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.
@@ -287,8 +294,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(true)
     }
 
-    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the
-    /// window holds no key. O(log n), then O(1) amortised a step.
+    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both
+    /// ends. None, where the window holds no key. O(log n), then O(1) amortised a step.
     pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, V, K, S> {
         self.tree.range(window.into())
     }
@@ -306,8 +313,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Gaps::new(self.tree.range(window), window)
     }
 
-    /// The run of free keys that `query` asks for: see [`GapQuery`]. O(log n); with an alignment, one step more for each gap on
-    /// the way that is wide enough but holds no aligned run.
+    /// The run of free keys that `query` asks for: see [`GapQuery`]. O(log n); with an alignment,
+    /// one step more for each gap on the way that is wide enough but holds no aligned run.
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.tree.find_gap(query)
@@ -334,19 +341,25 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: self.tree.try_clone()? })
     }
 
-    /// A map of the same entries, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
+    /// A map of the same entries, to be read and written on its own: the two share all nodes until
+    /// one of them is written to. O(1).
     ///
     /// # Consistency
-    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the other. (Values with interior mutability
-    /// are shared like the nodes they stand in, until those are copied: what is done within a value through `&` does show.) They may be used, and dropped, in
-    /// any order and by different threads.
+    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the
+    /// other. (Values with interior mutability are shared like the nodes they stand in, until
+    /// those are copied: what is done within a value through `&` does show.) They may be used, and
+    /// dropped, in any order and by different threads.
     ///
     /// # Complexity
-    /// A write to either map first copies the nodes that it changes and still shares: a path of O(log n) nodes, and values of one leaf
-    /// or two, which are cloned. So every writing call on a map that shares nodes may need memory, also where it says that it needs none
-    /// otherwise; calls that return no error end the program then, as `Box` does, but where [`unshare`](Self::unshare) has gone before. A `clone` that panics there leaves the entries as they were, or as the call
-    /// leaves them: a node that is left with few entries is merged with its neighbour, of which a copy is made first. [`reserve`](Self::reserve)
-    /// unshares all of the map, as do `drain`, `split_off`, `retain` and owned iteration: O(n). What is copied stays copied.
+    /// A write to either map first copies the nodes that it changes and still shares: a path of
+    /// O(log n) nodes, and values of one leaf or two, which are cloned. So every writing call
+    /// on a map that shares nodes may need memory, also where it says that it needs none
+    /// otherwise; calls that return no error end the program then, as `Box` does, but where
+    /// [`unshare`](Self::unshare) has gone before. A `clone` that panics there leaves the entries
+    /// as they were, or as the call leaves them: a node that is left with few entries is merged
+    /// with its neighbour, of which a copy is made first. [`reserve`](Self::reserve)
+    /// unshares all of the map, as do `drain`, `split_off`, `retain` and owned iteration: O(n).
+    /// What is copied stays copied.
     ///
     /// # Errors
     /// [`AllocError`] at more than two thousand million snapshots of one map.
@@ -367,10 +380,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: self.tree.snapshot()? })
     }
 
-    /// Copies now the shared nodes that changes within `window` would copy. Calls that change nothing else, and return no error for want
-    /// of memory ([`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need none
-    /// then, until the next snapshot. Copies the neighbours of those nodes too: they are what such a change merges with where it leaves a node
-    /// nearly empty. O(log n + entries met); O(1) where nothing has been shared.
+    /// Copies now the shared nodes that changes within `window` would copy. Calls that change
+    /// nothing else, and return no error for want of memory ([`remove`](Self::remove),
+    /// [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need none
+    /// then, until the next snapshot. Copies the neighbours of those nodes too: they are what such
+    /// a change merges with where it leaves a node nearly empty. O(log n + entries met); O(1)
+    /// where nothing has been shared.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.

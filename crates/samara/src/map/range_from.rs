@@ -21,7 +21,8 @@ pub struct RangeFrom<'a, V, K: Key = u64, S: Shape = Normal> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The entry that holds `key`, whole, and all above it, ascending. O(log n) at first and for each leaf, else O(1) a step: for the next few entries it is faster than
+    /// The entry that holds `key`, whole, and all above it, ascending. O(log n) at first and for
+    /// each leaf, else O(1) a step: for the next few entries it is faster than
     /// [`range`](Self::range).
     ///
     /// # Examples
@@ -43,7 +44,8 @@ impl<'a, V, K: Key, S: Shape> Iterator for RangeFrom<'a, V, K, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let (mut leaf, mut slot) = self.at?;
-        // SAFETY: RANGE-FROM-1: slots below the length are read; the borrow of the map lasts as long as `'a`.
+        // SAFETY: RANGE-FROM-1: slots below the length are read; the borrow of the map lasts as long as
+        // `'a`.
         unsafe {
             if slot >= leaf.len() {
                 self.at = leaf.key(leaf.len() - 1).succ().and_then(|key| self.tree.find(key));

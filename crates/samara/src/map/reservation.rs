@@ -12,18 +12,20 @@ use crate::types::span::Span;
 use core::fmt;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert), [`replace`](Self::replace), their merging
-    /// forms, [`clear_range`](Self::clear_range), [`split_at`](Self::split_at). These then neither allocate nor fail for lack of
+    /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert),
+    /// [`replace`](Self::replace), their merging forms, [`clear_range`](Self::clear_range),
+    /// [`split_at`](Self::split_at). These then neither allocate nor fail for lack of
     /// memory. (What the value's own `clone` does, where an entry is cut in two, is its affair.)
     ///
-    /// Through the [`Reservation`] the stores are counted, and their errors say so: there is none for memory, but
-    /// [`ReservedError::Shared`] where a snapshot was taken since. Whoever counts
-    /// for himself may let go of it and call the map's own verbs. Either way what is not used stays set aside until
-    /// [`release`](Self::release) or the map's end, and a later `reserve` counts it in.
+    /// Through the [`Reservation`] the stores are counted, and their errors say so: there is none
+    /// for memory, but [`ReservedError::Shared`] where a snapshot was taken since. Whoever
+    /// counts for himself may let go of it and call the map's own verbs. Either way what is not
+    /// used stays set aside until [`release`](Self::release) or the map's end, and a later
+    /// `reserve` counts it in.
     ///
     /// # Complexity
-    /// O(stores + height) allocations at most, none where enough is set aside already; a leaf for every store, for each may split
-    /// one.
+    /// O(stores + height) allocations at most, none where enough is set aside already; a leaf for
+    /// every store, for each may split one.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before, and no more is set aside than was before.
@@ -44,11 +46,13 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(Reservation { map: self, left: stores })
     }
 
-    /// [`reserve`](Self::reserve) for stores within `window`, what they join included. They differ where the map shares nodes with a
-    /// [`snapshot`](Self::snapshot): then `reserve` copies all of it, and this what lies on the way to the window. The caller counts.
+    /// [`reserve`](Self::reserve) for stores within `window`, what they join included. They differ
+    /// where the map shares nodes with a [`snapshot`](Self::snapshot): then `reserve` copies
+    /// all of it, and this what lies on the way to the window. The caller counts.
     ///
     /// # Complexity
-    /// As `reserve`; a map that shares nodes: O(k + log n) copies of nodes more, for k entries in the window.
+    /// As `reserve`; a map that shares nodes: O(k + log n) copies of nodes more, for k entries in
+    /// the window.
     ///
     /// # Errors
     /// As `reserve`.
@@ -73,10 +77,11 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 }
 
-/// Memory set aside for a number of stores, which are committed through it: see [`RangeMap::reserve`].
+/// Memory set aside for a number of stores, which are committed through it: see
+/// [`RangeMap::reserve`].
 ///
-/// Every store that happens counts as one, whatever it met and also where it needed no memory; one that is refused counts for
-/// nothing. Removals need no memory and are not counted.
+/// Every store that happens counts as one, whatever it met and also where it needed no memory; one
+/// that is refused counts for nothing. Removals need no memory and are not counted.
 pub struct Reservation<'a, V, K: Key = u64, S: Shape = Normal> {
     map: &'a mut RangeMap<V, K, S>,
     left: usize,
@@ -89,7 +94,8 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.left
     }
 
-    /// The map as it is. After a snapshot that is taken of it here, stores need memory again: see [`ReservedError::Shared`].
+    /// The map as it is. After a snapshot that is taken of it here, stores need memory again: see
+    /// [`ReservedError::Shared`].
     #[must_use]
     pub fn map(&self) -> &RangeMap<V, K, S> {
         self.map
@@ -179,7 +185,8 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.clear_range(span, observe))
     }
 
-    /// [`RangeMap::split_at`], from what is set aside. Counts as a store also where there is nothing to split.
+    /// [`RangeMap::split_at`], from what is set aside. Counts as a store also where there is
+    /// nothing to split.
     ///
     /// # Errors
     /// [`ReservedError::UsedUp`], [`ReservedError::Shared`]; the map is as before.
@@ -190,7 +197,8 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.split_at(key))
     }
 
-    /// [`RangeMap::remove`]. Needs no memory, unless a snapshot was taken since, and is not counted.
+    /// [`RangeMap::remove`]. Needs no memory, unless a snapshot was taken since, and is not
+    /// counted.
     pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         self.map.remove(key)
     }

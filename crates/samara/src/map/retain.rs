@@ -25,8 +25,8 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
         if !self.lost {
             return;
         }
-        // SAFETY: since the path was sought nothing has changed but the entries of its leaf, and every value that was taken out
-        // is gone from it.
+        // SAFETY: since the path was sought nothing has changed but the entries of its leaf, and every
+        // value that was taken out is gone from it.
         unsafe {
             let len = Leaf::<V, K, S>::from_raw(self.path.at(0).node).len();
             if len > 0 {
@@ -48,7 +48,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let mut path = Path::new();
             // The first entry that has not been asked about: mending may have moved it to any slot.
             let Some((leaf, mut slot)) = self.seek(key, &mut path) else { return };
-            // SAFETY: the path is fresh. Slots below `len` are read; a value is moved out once, and its slot closed at once.
+            // SAFETY: the path is fresh. Slots below `len` are read; a value is moved out once, and its slot
+            // closed at once.
             unsafe {
                 if slot == leaf.len() {
                     return;
@@ -73,8 +74,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Keeps the entries of which `keep` says so, and drops the others. Asks of each entry once, in ascending order. Needs no
-    /// memory. O(n), with one descent for every leaf.
+    /// Keeps the entries of which `keep` says so, and drops the others. Asks of each entry once, in
+    /// ascending order. Needs no memory. O(n), with one descent for every leaf.
     ///
     /// Where `keep`, or a value's drop, panics, the entries not asked about yet stay.
     ///
@@ -94,10 +95,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.retain(keep);
     }
 
-    /// Takes out the entries that meet `window` (whole, the outer ones may stick out) and of which `wanted` says so, as they
-    /// are asked for. Needs no memory. O(1) amortised for an entry that stays, O(log n) for one that goes.
+    /// Takes out the entries that meet `window` (whole, the outer ones may stick out) and of which
+    /// `wanted` says so, as they are asked for. Needs no memory. O(1) amortised for an entry
+    /// that stays, O(log n) for one that goes.
     ///
-    /// Where the iterator is dropped, or leaked, or `wanted` panics, the entries not asked about yet stay.
+    /// Where the iterator is dropped, or leaked, or `wanted` panics, the entries not asked about
+    /// yet stay.
     ///
     /// # Examples
     /// ```

@@ -24,12 +24,15 @@ pub enum Revision<K: Key = u64> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Shows `decide`, once, the entry that holds `key`, or else the first one above it, and the one after that; does with the former what `decide` says. Where there is no
-    /// such entry, `decide` is not asked. As [`at_or_after`](Self::at_or_after) and then [`resize`](Self::resize) or [`remove`](Self::remove), but with one
-    /// way down instead of two. O(log n).
+    /// Shows `decide`, once, the entry that holds `key`, or else the first one above it, and the
+    /// one after that; does with the former what `decide` says. Where there is no such entry,
+    /// `decide` is not asked. As [`at_or_after`](Self::at_or_after) and then
+    /// [`resize`](Self::resize) or [`remove`](Self::remove), but with one way down instead of
+    /// two. O(log n).
     ///
     /// # Errors
-    /// [`BoundError`] of [`resize`](Self::resize), as bounds that cannot be; or where a map that shares nodes with a snapshot finds no memory to copy them. The map is as before.
+    /// [`BoundError`] of [`resize`](Self::resize), as bounds that cannot be; or where a map that
+    /// shares nodes with a snapshot finds no memory to copy them. The map is as before.
     ///
     /// # Examples
     /// ```
@@ -94,8 +97,8 @@ where
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Revise { tree, key, decide } = self;
         let (mut path, mut behind) = (Path::new(), Path::new());
-        // SAFETY: the caller's promise. The paths are fresh, and slots are read that are entries'. The caller of `revise` sees values for as long as it
-        // decides: nothing changes before that.
+        // SAFETY: the caller's promise. The paths are fresh, and slots are read that are entries'. The
+        // caller of `revise` sees values for as long as it decides: nothing changes before that.
         unsafe {
             let Some((leaf, slot)) = tree.seek_by::<F>(key, &mut path) else { return Ok(()) };
             if slot >= leaf.len() {

@@ -43,7 +43,8 @@ impl<V, K: Key, S: Shape> Sorted<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The map of these entries, which come in ascending order and do not overlap; its leaves are full. O(n).
+    /// The map of these entries, which come in ascending order and do not overlap; its leaves are
+    /// full. O(n).
     ///
     /// # Errors
     /// [`BuildError`], with the place of the item that does not fit. All items so far are dropped.

@@ -34,7 +34,8 @@ impl Search for Avx512 {
             // SAFETY: the caller's promise.
             return unsafe { Portable::rank(keys, slots, key) };
         }
-        // SAFETY: SEARCH-1: words of 64 bits are readable, whole vectors of eight; the caller vouches for AVX-512.
+        // SAFETY: SEARCH-1: words of 64 bits are readable, whole vectors of eight; the caller vouches for
+        // AVX-512.
         unsafe {
             let sought = _mm512_set1_epi64(bits(key));
             let mut below = 0u64;
@@ -132,7 +133,8 @@ impl Search for Avx512 {
             // SAFETY: the caller's promise.
             return unsafe { Portable::insert_word(words, slots, at, word) };
         }
-        // SAFETY: only the lanes `at + 1..slots` take words from one further down; lane `at` takes the new one.
+        // SAFETY: only the lanes `at + 1..slots` take words from one further down; lane `at` takes the new
+        // one.
         unsafe {
             let (bit, word) = (1u32 << at, _mm512_set1_epi32(word as i32));
             let lanes = below(slots) as u32 & !(bit | (bit - 1));
@@ -156,7 +158,8 @@ impl Search for Avx512 {
             // SAFETY: the caller's promise.
             return unsafe { Portable::remove_word(words, slots, len, at) };
         }
-        // SAFETY: only the lanes `at..len - 1` take words from one further up; lane `len - 1` takes the highest word.
+        // SAFETY: only the lanes `at..len - 1` take words from one further up; lane `len - 1` takes the
+        // highest word.
         unsafe {
             let end = 1u32 << (len - 1);
             let lanes = (end - 1) & (u32::MAX << at);
@@ -235,8 +238,9 @@ impl Search for Avx512 {
     }
 }
 
-/// Loads four vectors of values, does `$align` under the lanes' masks, and stores them. Values are of any type: some of their bytes, and all of
-/// those behind the last one, may not be initialised, which no vector of integers may say of itself. Hence not by intrinsics.
+/// Loads four vectors of values, does `$align` under the lanes' masks, and stores them. Values are
+/// of any type: some of their bytes, and all of those behind the last one, may not be initialised,
+/// which no vector of integers may say of itself. Hence not by intrinsics.
 macro_rules! shift {
     ($values:ident, $lanes:ident, $($align:literal)*) => {
         core::arch::asm!(

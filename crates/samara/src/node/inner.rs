@@ -6,9 +6,11 @@
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
 //!
-//! - **INNER-1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
-//!   moment that it is given out to [`Unit::free`]. Gap words are aligned to [`Key::ALIGN`], to be loaded and stored at once.
-//! - **INNER-2** Every word of pivots and gaps is initialised. Pivots from `len` on are [`Key::MAX`], gaps from `len` on zero.
+//! - **INNER-1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its
+//!   own or in a slab; a handle is live from the moment that it is given out to [`Unit::free`]. Gap
+//!   words are aligned to [`Key::ALIGN`], to be loaded and stored at once.
+//! - **INNER-2** Every word of pivots and gaps is initialised. Pivots from `len` on are
+//!   [`Key::MAX`], gaps from `len` on zero.
 //! - **INNER-3** Exactly the first `len` children are initialised.
 //! - **INNER-4** The header is the word that search SEARCH-1 allows to be read behind the pivots.
 
@@ -42,7 +44,8 @@ struct Header {
 
 impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) const SLOTS: usize = S::INNER;
-    /// The fewest children of a node that is neither the first nor the last of its level. One would be a level for nothing.
+    /// The fewest children of a node that is neither the first nor the last of its level. One would
+    /// be a level for nothing.
     pub(crate) const MIN: usize = max(2, S::INNER.div_ceil(4));
 
     const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
@@ -53,7 +56,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     const ALIGN: usize = max(ALIGN, max(max(align_of::<K>(), K::ALIGN), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
 
-    /// The handle for `at`, an inner node. It does nothing by itself: whoever reads through it vouches that the node is live.
+    /// The handle for `at`, an inner node. It does nothing by itself: whoever reads through it
+    /// vouches that the node is live.
     #[inline(always)]
     pub(crate) const fn from_raw(at: Raw) -> Self {
         Self { at, kind: PhantomData }
@@ -125,7 +129,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { &*self.at.as_ptr().add(Self::LOCK).cast() }
     }
 
-    /// Whether nobody but its maker can see the node: what is published is not written to (COW-4, PUBLISH-1).
+    /// Whether nobody but its maker can see the node: what is published is not written to (COW-4,
+    /// PUBLISH-1).
     ///
     /// # Safety
     /// The node is live.
@@ -239,7 +244,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// As for [`Inner::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_words(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays; INNER-2 is restored for the slots that fall free.
+        // SAFETY: the caller's promise keeps every range within the arrays; INNER-2 is restored for the
+        // slots that fall free.
         unsafe {
             let len = self.len();
             let tail = len - i - n;
@@ -265,7 +271,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Makes fresh memory a node of the pivots and gaps of `from`, without a child, and of no length.
+    /// Makes fresh memory a node of the pivots and gaps of `from`, without a child, and of no
+    /// length.
     ///
     /// # Safety
     /// Both are live and different, and this one holds nothing.
@@ -283,7 +290,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// Makes fresh memory a copy of `from`, which takes over its children.
     ///
     /// # Safety
-    /// Both are live and different, this one holds nothing, and `from`, which nobody changes, owns its children no more.
+    /// Both are live and different, this one holds nothing, and `from`, which nobody changes, owns
+    /// its children no more.
     pub(crate) unsafe fn init_moved(self, from: Self) {
         // SAFETY: the caller's promise: INNER-2 and INNER-3 hold here as they do there.
         unsafe {
@@ -308,11 +316,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
         sync::made(self.at, Self::BYTES, Self::REFS, true);
     }
 
-    /// Moves the slots `from..from + n` of this node to slot `at` of `other`, where they overwrite what is uninitialised.
-    /// Lengths and blanks are the caller's.
+    /// Moves the slots `from..from + n` of this node to slot `at` of `other`, where they overwrite
+    /// what is uninitialised. Lengths and blanks are the caller's.
     ///
     /// # Safety
-    /// Both nodes are live and different; the slots are initialised here and their items moved out there.
+    /// Both nodes are live and different; the slots are initialised here and their items moved out
+    /// there.
     pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
         debug_assert!(from + n <= Self::SLOTS && at + n <= Self::SLOTS);
         // SAFETY: the caller's promise: both ranges are within their arrays, and the nodes do not overlap.
@@ -355,15 +364,18 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn child(self, i: usize) -> Raw {
         // SAFETY: INNER-2.
         debug_assert!(i < unsafe { self.len() });
-        // Acquire: pairs with the Release of `publish`, where the node is one that readers see. Of processors with strong ordering it asks nothing.
-        // SAFETY: INNER-3: a pointer that is not null; where it is stored to beside readers, that is atomic too.
+        // Acquire: pairs with the Release of `publish`, where the node is one that readers see. Of
+        // processors with strong ordering it asks nothing. SAFETY: INNER-3: a pointer that is not
+        // null; where it is stored to beside readers, that is atomic too.
         unsafe { Raw::new_unchecked((*self.items().add(i).cast::<AtomicPtr<u8>>()).load(Ordering::Acquire)) }
     }
 
-    /// Puts `child` in the place of child `i`, for readers that may be looking: they come to one or to the other, and see all of it.
+    /// Puts `child` in the place of child `i`, for readers that may be looking: they come to one or
+    /// to the other, and see all of it.
     ///
     /// # Safety
-    /// The node is live, `i < len`, what is below `child` is changed no more, and nobody else stores.
+    /// The node is live, `i < len`, what is below `child` is changed no more, and nobody else
+    /// stores.
     #[inline(always)]
     pub(crate) unsafe fn publish(self, i: usize, child: Raw) {
         // SAFETY: the caller's promise; INNER-3.
@@ -373,7 +385,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// [`Inner::set_gap`], for readers that may be looking.
     ///
     /// # Safety
-    /// As for [`Inner::publish`]; the key is one that is stored at once, or nobody looks at gap words.
+    /// As for [`Inner::publish`]; the key is one that is stored at once, or nobody looks at gap
+    /// words.
     #[inline(always)]
     pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
         // SAFETY: the caller's promise; INNER-1 for the alignment, INNER-2.
@@ -402,7 +415,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { F::greatest(self.gaps(), Self::SLOTS) }
     }
 
-    /// Below which children there is a gap `least` wide or wider, which is not nothing: a bit for each.
+    /// Below which children there is a gap `least` wide or wider, which is not nothing: a bit for
+    /// each.
     ///
     /// # Safety
     /// The node is live, `least` is not zero, and the processor has what `F` uses.
@@ -419,7 +433,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps_now<F: Search>(self, least: K) -> u64 {
         let mut words = [K::ZERO; 63];
-        // SAFETY: INNER-1 for the alignment; INNER-2; as many words as there are slots, which are 63 at most.
+        // SAFETY: INNER-1 for the alignment; INNER-2; as many words as there are slots, which are 63 at
+        // most.
         unsafe {
             for (i, word) in words.iter_mut().enumerate().take(Self::SLOTS) {
                 *word = K::load(self.gaps().add(i));
@@ -459,7 +474,8 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     };
 
     unsafe fn init(self) {
-        // SAFETY: INNER-1: the bytes written are within the allocation; this is what INNER-2 and INNER-3 ask of an empty node.
+        // SAFETY: INNER-1: the bytes written are within the allocation; this is what INNER-2 and INNER-3
+        // ask of an empty node.
         unsafe {
             self.init_header();
             for i in 0..Self::SLOTS {

@@ -6,20 +6,25 @@
 //!   wide     | -                     | the same                      | last, first: K * WIDE each, value: V * WIDE |
 //! ```
 //!
-//! A packed leaf holds keys with the same upper half, `high`, and keeps their lower halves; a wide one, with fewer slots, keeps
-//! whole keys. Both have the same size, so a leaf changes its form in place. Only 64-bit keys are packed; leaves of
-//! other keys are always wide. This module does not know what order or fill a leaf has to have (`tree`), nor who owns it.
+//! A packed leaf holds keys with the same upper half, `high`, and keeps their lower halves; a wide
+//! one, with fewer slots, keeps whole keys. Both have the same size, so a leaf changes its form in
+//! place. Only 64-bit keys are packed; leaves of other keys are always wide. This module does not
+//! know what order or fill a leaf has to have (`tree`), nor who owns it.
 //!
-//! - **LEAF-1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its own or in a slab; a handle is live from the
-//!   moment that it is given out to [`Unit::free`].
-//! - **LEAF-2** Every word of the two key arrays of the leaf's form is initialised. Last keys from `len` on are the highest word.
-//! - **LEAF-3** Exactly the first `len` values are initialised. While a store is under way a leaf may hold further ones behind
-//!   them (`Parked` in `store`).
-//! - **LEAF-4** In a packed leaf every key's upper half is `high`, and its lower half is below [`u32::MAX`].
-//! - **LEAF-5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots, are writable, by its only owner, from the start of each key array, if it
-//!   has as many slots as [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`. With values of 8
-//!   bytes whole vectors of those are as well.
-//! - **LEAF-6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take in anything.
+//! - **LEAF-1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its
+//!   own or in a slab; a handle is live from the moment that it is given out to [`Unit::free`].
+//! - **LEAF-2** Every word of the two key arrays of the leaf's form is initialised. Last keys from
+//!   `len` on are the highest word.
+//! - **LEAF-3** Exactly the first `len` values are initialised. While a store is under way a leaf
+//!   may hold further ones behind them (`Parked` in `store`).
+//! - **LEAF-4** In a packed leaf every key's upper half is `high`, and its lower half is below
+//!   [`u32::MAX`].
+//! - **LEAF-5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots,
+//!   are writable, by its only owner, from the start of each key array, if it has as many slots as
+//!   [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`.
+//!   With values of 8 bytes whole vectors of those are as well.
+//! - **LEAF-6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take
+//!   in anything.
 
 use crate::node::search::{Job, SHIFTED, Search, dispatch};
 use crate::node::shape::{Shape, leaf_slots};
@@ -102,7 +107,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         up(Self::KEYS + 2 * slots * size_of::<K>(), align_of::<V>()) + slots * size_of::<V>()
     }
 
-    /// The handle for `at`, a leaf. It does nothing by itself: whoever reads through it vouches that the leaf is live.
+    /// The handle for `at`, a leaf. It does nothing by itself: whoever reads through it vouches
+    /// that the leaf is live.
     #[inline(always)]
     pub(crate) const fn from_raw(at: Raw) -> Self {
         Self { at, kind: PhantomData }
@@ -244,7 +250,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     }
 
     /// # Safety
-    /// As for [`Leaf::key`]; the leaf admits the key ([`Leaf::admit`]), and the caller keeps the keys in order.
+    /// As for [`Leaf::key`]; the leaf admits the key ([`Leaf::admit`]), and the caller keeps the
+    /// keys in order.
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         sync::written(self.at);
@@ -353,7 +360,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Which gaps of a leaf whose region starts at `start` are `least` wide or wider, which is not nothing: bit `i` for the gap before entry `i`.
+    /// Which gaps of a leaf whose region starts at `start` are `least` wide or wider, which is not
+    /// nothing: bit `i` for the gap before entry `i`.
     ///
     /// # Safety
     /// The leaf is live and not empty, and the processor has what `F` uses.
@@ -415,7 +423,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         K::IS_U64 && high.above(low.high()) < u32::MAX
     }
 
-    /// Makes the leaf a packed one, if its keys and those up to `last` can be packed: whether it is one.
+    /// Makes the leaf a packed one, if its keys and those up to `last` can be packed: whether it is
+    /// one.
     ///
     /// # Safety
     /// The leaf is live and not empty, `last` is not below its keys, and nothing is parked in it.
@@ -438,8 +447,9 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         if Self::packs(low, high) { Self::PACKED } else { Self::WIDE }
     }
 
-    /// Brings the leaf into a form that has words for the keys from `low` to `high` beside its own, and `slots` slots. `false`: there is
-    /// none, and it stays as it is. `low` and `high` enclose the leaf's own keys.
+    /// Brings the leaf into a form that has words for the keys from `low` to `high` beside its own,
+    /// and `slots` slots. `false`: there is none, and it stays as it is. `low` and `high`
+    /// enclose the leaf's own keys.
     ///
     /// # Safety
     /// The leaf is live, nothing is parked in it, and `slots` is not below its length.
@@ -455,7 +465,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As there.
     #[cold]
     pub(crate) unsafe fn reform(self, low: K, high: K, slots: usize) -> bool {
-        // SAFETY: the caller's promise; the form has as many slots as are asked for, and words for all keys.
+        // SAFETY: the caller's promise; the form has as many slots as are asked for, and words for all
+        // keys.
         unsafe {
             debug_assert!(slots >= self.len());
             if Self::packs(low, high) && slots <= Self::PACKED {
@@ -474,7 +485,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// # Safety
     /// The leaf is live, its keys can be packed so, and nothing is parked in it.
     unsafe fn pack(self, high: u32) {
-        // SAFETY: the caller's promise: all words and values are written within their arrays. The keys are copied out first.
+        // SAFETY: the caller's promise: all words and values are written within their arrays. The keys are
+        // copied out first.
         unsafe {
             let len = self.len();
             debug_assert!(self.unseen());
@@ -565,7 +577,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Puts an entry into slot `i` of a packed leaf, before what stands there.
     ///
     /// # Safety
-    /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and the processor has what `F` uses.
+    /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and
+    /// the processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
         // SAFETY: the caller's promise keeps every range within the arrays.
@@ -583,7 +596,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Fills slot `i` of a packed leaf, without a look at what form it has.
     ///
     /// # Safety
-    /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf admits the keys.
+    /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf
+    /// admits the keys.
     #[inline(always)]
     pub(crate) unsafe fn fill_words(self, i: usize, span: Span<K>, value: V) {
         // SAFETY: the caller's promise.
@@ -598,7 +612,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Takes the entry in slot `i` out of a packed leaf.
     ///
     /// # Safety
-    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor has what `F` uses.
+    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor has what `F`
+    /// uses.
     #[inline(always)]
     pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
         // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored by closing.
@@ -663,7 +678,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As for [`Leaf::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored for the slots that fall free.
+        // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored for the
+        // slots that fall free.
         unsafe {
             let len = self.len();
             self.move_keys(i + n, i, len - i - n);
@@ -703,13 +719,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Makes fresh memory a leaf of the form and the words of `from`, without a value, and of no length.
+    /// Makes fresh memory a leaf of the form and the words of `from`, without a value, and of no
+    /// length.
     ///
     /// # Safety
     /// Both are live and different, and this one holds nothing.
     pub(crate) unsafe fn init_as(self, from: Self) {
-        // SAFETY: the caller's promise: LEAF-2 and LEAF-5 hold here as they do there. Not the header as a whole: other owners may be counting
-        // there (COW-1).
+        // SAFETY: the caller's promise: LEAF-2 and LEAF-5 hold here as they do there. Not the header as a
+        // whole: other owners may be counting there (COW-1).
         unsafe {
             sync::read(from.at, false);
             let (high, wide) = ((*from.header()).high, (*from.header()).wide);
@@ -727,11 +744,12 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
     }
 
-    /// Moves the slots `from..from + n` of this leaf to slot `at` of `other`, where they overwrite what is uninitialised.
-    /// Lengths and blanks are the caller's.
+    /// Moves the slots `from..from + n` of this leaf to slot `at` of `other`, where they overwrite
+    /// what is uninitialised. Lengths and blanks are the caller's.
     ///
     /// # Safety
-    /// Both leaves are live and different; the slots are initialised here and their values moved out there; `other` admits their keys.
+    /// Both leaves are live and different; the slots are initialised here and their values moved
+    /// out there; `other` admits their keys.
     pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
         // SAFETY: the caller's promise: both ranges are within their arrays, and the leaves do not overlap.
         unsafe {
@@ -777,7 +795,8 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     };
 
     unsafe fn init(self) {
-        // SAFETY: LEAF-1: the bytes written are within the allocation; this is what LEAF-2 and LEAF-3 ask of an empty leaf.
+        // SAFETY: LEAF-1: the bytes written are within the allocation; this is what LEAF-2 and LEAF-3 ask
+        // of an empty leaf.
         unsafe {
             let number = self.number().read();
             if K::IS_U64 {

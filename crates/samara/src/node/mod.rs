@@ -23,7 +23,8 @@ pub(crate) const PUBLISHED: u32 = 1 << 31;
 /// An untyped node: what a child pointer and a path hold. Whether it is a leaf, its level says.
 pub(crate) type Raw = NonNull<u8>;
 
-/// What nodes with memory of their own are aligned to at least. Allocators give it unasked; for whole lines they take a slower way.
+/// What nodes with memory of their own are aligned to at least. Allocators give it unasked; for
+/// whole lines they take a slower way.
 pub(crate) const ALIGN: usize = 16;
 
 /// Bytes of a cache line, to which nodes in slabs are aligned.
@@ -51,15 +52,16 @@ pub(crate) trait Unit: Copy {
     /// Where the number of its place stands (SLAB-1).
     fn number(self) -> *mut u16;
 
-    /// Where a node that is out of its tree, and has no use for its keys any more, links to another one. Apart from its number, and of
-    /// any alignment.
+    /// Where a node that is out of its tree, and has no use for its keys any more, links to another
+    /// one. Apart from its number, and of any alignment.
     fn link(self) -> *mut Option<Raw>;
 
     fn raw(self) -> Raw;
 
     fn from_raw(at: Raw) -> Self;
 
-    /// Memory of its own for a node: live, and for the caller to make one of, by [`Unit::init`] or as a copy.
+    /// Memory of its own for a node: live, and for the caller to make one of, by [`Unit::init`] or
+    /// as a copy.
     fn alloc() -> Result<Self, AllocError> {
         let layout = Self::layout()?;
         // SAFETY: the layout is not of size zero: there is a header in it.
@@ -78,7 +80,8 @@ pub(crate) trait Unit: Copy {
     /// # Safety
     /// The node is live, and nobody uses it or what it holds afterwards.
     unsafe fn free(self) {
-        // SAFETY: the caller's promise: allocated by `alloc` with this layout, or in the place of its number.
+        // SAFETY: the caller's promise: allocated by `alloc` with this layout, or in the place of its
+        // number.
         unsafe {
             match usize::from(self.wipe()) {
                 0 => {

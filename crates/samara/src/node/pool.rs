@@ -7,7 +7,8 @@
 //! holds back no more than was made at once. A shared map's pool is different: one kept node there
 //! would hold a whole slab, so it keeps no nodes of slabs.
 //!
-//! - **POOL-1** A chained node is live, has its number, and holds no item; its link leads to the next one, its other bytes are anything.
+//! - **POOL-1** A chained node is live, has its number, and holds no item; its link leads to the
+//!   next one, its other bytes are anything.
 //! - **POOL-2** The last `left` places of `slab` have not been given out.
 
 use crate::node::slab::Slab;
@@ -83,7 +84,8 @@ impl<N: Unit> Spare<N> {
         Ok(())
     }
 
-    /// Memory for a node, live and with its number, for the caller to make one of. What is reserved stays.
+    /// Memory for a node, live and with its number, for the caller to make one of. What is reserved
+    /// stays.
     pub(crate) fn fresh(&mut self) -> Result<N, AllocError> {
         if !self.keeps
             && let Some(node) = self.pop()
@@ -93,8 +95,8 @@ impl<N: Unit> Spare<N> {
         self.make()
     }
 
-    /// [`Spare::fresh`], for mending or not. Mending under a reservation takes what was reserved for
-    /// it, and no more, so that it neither allocates nor takes what stores need.
+    /// [`Spare::fresh`], for mending or not. Mending under a reservation takes what was reserved
+    /// for it, and no more, so that it neither allocates nor takes what stores need.
     pub(crate) fn fresh_for(&mut self, mends: bool) -> Result<N, AllocError> {
         if !(mends && self.keeps) {
             return self.fresh();
@@ -149,7 +151,8 @@ impl<N: Unit> Spare<N> {
     /// Exchanges what is set aside with what is set aside for another kind.
     ///
     /// # Safety
-    /// Nodes of both kinds have the same size and alignment, and their numbers and links stand in the same places.
+    /// Nodes of both kinds have the same size and alignment, and their numbers and links stand in
+    /// the same places.
     pub(crate) unsafe fn swap<M: Unit>(&mut self, other: &mut Spare<M>) {
         debug_assert!(N::BYTES == M::BYTES && N::ALIGN == M::ALIGN);
         mem::swap(&mut self.head, &mut other.head);
@@ -167,7 +170,8 @@ impl<N: Unit> Spare<N> {
         self.pool = nodes;
     }
 
-    /// From now on nodes that fall free are kept. `mending` of those that are there are for mending.
+    /// From now on nodes that fall free are kept. `mending` of those that are there are for
+    /// mending.
     pub(crate) fn keep(&mut self, mending: usize) {
         self.keeps = true;
         self.mending = self.mending.max(mending);
@@ -210,7 +214,8 @@ impl<N: Unit> Spare<N> {
     /// An empty node from the chain.
     ///
     /// # Panics
-    /// If there is none: the plan of a store asked for too few, and going on would corrupt the tree.
+    /// If there is none: the plan of a store asked for too few, and going on would corrupt the
+    /// tree.
     pub(crate) fn take(&mut self) -> N {
         let node = self.pop().expect("a store was planned with too few nodes");
         // SAFETY: POOL-1.

@@ -1,12 +1,14 @@
 //! Search within a node: the rank of a key among sorted keys, the largest of the gap words, the
 //! widest gap between entries. Knows arrays of keys and nothing of nodes.
 //!
-//! - **SEARCH-1** The array has `slots` keys, ascending (equal ones only among the padding), and whole vectors of initialised words are
-//!   readable from its start: up to 7 keys, or up to 15 words of 32 bits, more.
-//! - **SEARCH-2** The rank is the number of keys below the one sought, over all `slots` keys: unused ones are the highest key (word)
-//!   and never count.
+//! - **SEARCH-1** The array has `slots` keys, ascending (equal ones only among the padding), and
+//!   whole vectors of initialised words are readable from its start: up to 7 keys, or up to 15
+//!   words of 32 bits, more.
+//! - **SEARCH-2** The rank is the number of keys below the one sought, over all `slots` keys:
+//!   unused ones are the highest key (word) and never count.
 //!
-//! The vector paths are for 64-bit keys; which one runs is found out once. `force` sets it for tests.
+//! The vector paths are for 64-bit keys; which one runs is found out once. `force` sets it for
+//! tests.
 
 use crate::node::Raw;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -63,7 +65,8 @@ pub(crate) trait Search: Copy {
     /// SEARCH-1 holds for `words` and `slots`, and the processor has what the implementation uses.
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize;
 
-    /// [`Search::widest`] for the words of a leaf of so many slots, of which `n` have entries: each begins behind the one before it.
+    /// [`Search::widest`] for the words of a leaf of so many slots, of which `n` have entries: each
+    /// begins behind the one before it.
     ///
     /// # Safety
     /// As there, for all `slots`.
@@ -88,7 +91,8 @@ pub(crate) trait Search: Copy {
         (0..n).fold(0, |bits, i| bits | u64::from(unsafe { *words.add(i) } >= least) << i)
     }
 
-    /// Which of the gaps between `n` entries, 63 at most, are `least` wide or wider: bit `i` for the gap before entry `i`, from 1 on.
+    /// Which of the gaps between `n` entries, 63 at most, are `least` wide or wider: bit `i` for
+    /// the gap before entry `i`, from 1 on.
     ///
     /// # Safety
     /// As for [`Search::widest_words`].
@@ -104,7 +108,8 @@ pub(crate) trait Search: Copy {
     /// Moves the words `at..slots - 1` of `slots` up by one slot, and puts `word` before them.
     ///
     /// # Safety
-    /// `slots` words are there, whole vectors of 16 of them writable (LEAF-5), `at < slots`, and the processor has what the implementation uses.
+    /// `slots` words are there, whole vectors of 16 of them writable (LEAF-5), `at < slots`, and
+    /// the processor has what the implementation uses.
     #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         // SAFETY: the caller's promise.
@@ -114,7 +119,8 @@ pub(crate) trait Search: Copy {
         }
     }
 
-    /// Moves the words `at + 1..len` of `slots` down by one slot, and puts the highest word behind them.
+    /// Moves the words `at + 1..len` of `slots` down by one slot, and puts the highest word behind
+    /// them.
     ///
     /// # Safety
     /// As for [`Search::insert_word`]; `at < len <= slots`.
@@ -130,8 +136,8 @@ pub(crate) trait Search: Copy {
     /// Moves the values `at..len` of `slots`, which are more, up by one slot.
     ///
     /// # Safety
-    /// `slots` values are there, of 8 bytes whole vectors of 8 writable (LEAF-5), `at <= len < slots`, and the processor has what the
-    /// implementation uses.
+    /// `slots` values are there, of 8 bytes whole vectors of 8 writable (LEAF-5), `at <= len <
+    /// slots`, and the processor has what the implementation uses.
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
         // SAFETY: the caller's promise.
@@ -197,7 +203,8 @@ pub enum Level {
     Avx512 = 2,
 }
 
-/// The level in force; 0 until it is asked for. Relaxed: it is one word that stands for itself, nothing is published by it.
+/// The level in force; 0 until it is asked for. Relaxed: it is one word that stands for itself,
+/// nothing is published by it.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// The level in force.
@@ -219,7 +226,8 @@ fn detect() -> Level {
     found
 }
 
-/// Puts `wanted`, or the best that the processor has below it, in force for the whole process; says which that is.
+/// Puts `wanted`, or the best that the processor has below it, in force for the whole process; says
+/// which that is.
 #[cfg_attr(not(feature = "testing"), allow(dead_code))]
 pub(crate) fn force(wanted: Level) -> Level {
     let set = if (wanted as u8) < best() as u8 { wanted } else { best() };
@@ -240,8 +248,8 @@ fn best() -> Level {
     if has_avx512::get() { Level::Avx512 } else { Level::Portable }
 }
 
-/// Something to do with whichever search is in force: the whole descent runs inside one function compiled for it, so
-/// that the search is inlined into it.
+/// Something to do with whichever search is in force: the whole descent runs inside one function
+/// compiled for it, so that the search is inlined into it.
 pub(crate) trait Job<K> {
     type Out;
     /// # Safety
@@ -284,7 +292,8 @@ pub(crate) fn prefetch_write(word: *const u8) {
     let _ = word;
 }
 
-/// Asks for the lines of a node of so many bytes, before a search in it has said which of them are wanted.
+/// Asks for the lines of a node of so many bytes, before a search in it has said which of them are
+/// wanted.
 #[inline(always)]
 pub(crate) fn prefetch(node: Raw, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

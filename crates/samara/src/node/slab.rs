@@ -5,10 +5,13 @@
 //!   | live, count, memory | place 1 | place 2 | ... | place count |        each place as long as a node, in whole lines
 //! ```
 //!
-//! - **SLAB-1** A place is numbered from 1 on; 0 is the number of a node that has memory of its own.
-//! - **SLAB-2** `live` counts the places that hold a node and those that have not been given out. Who lowers it to nothing frees the slab.
+//! - **SLAB-1** A place is numbered from 1 on; 0 is the number of a node that has memory of its
+//!   own.
+//! - **SLAB-2** `live` counts the places that hold a node and those that have not been given out.
+//!   Who lowers it to nothing frees the slab.
 //!
-//! Orderings: as for owners of nodes (`cow`): to lower the count is a Release, to find it zero an Acquire.
+//! Orderings: as for owners of nodes (`cow`): to lower the count is a Release, to find it zero an
+//! Acquire.
 
 use crate::node::{ALIGN, LINE, Raw, up};
 use crate::sync::{AtomicUsize, Ordering, dealloc, fence};
@@ -21,7 +24,8 @@ use core::ptr::NonNull;
 struct Head {
     live: AtomicUsize,
     count: usize,
-    /// Where the memory begins: up to a line before the head, so that the head is aligned without the allocator's slower way.
+    /// Where the memory begins: up to a line before the head, so that the head is aligned without
+    /// the allocator's slower way.
     memory: NonNull<u8>,
 }
 
@@ -45,7 +49,8 @@ impl Slab {
         // SAFETY: the layout is not of size zero.
         let memory = NonNull::new(unsafe { alloc(Self::layout(bytes, count)?) }).ok_or(AllocError)?;
         let skipped = memory.as_ptr().addr().wrapping_neg() % LINE;
-        // SAFETY: what is skipped is a line at most, less what the memory is aligned to; behind it there is room for a head and the places.
+        // SAFETY: what is skipped is a line at most, less what the memory is aligned to; behind it there is
+        // room for a head and the places.
         let head = unsafe { memory.add(skipped) }.cast::<Head>();
         // SAFETY: as above.
         unsafe { head.write(Head { live: AtomicUsize::new(count), count, memory }) };
@@ -83,7 +88,8 @@ impl Slab {
     /// Gives `places` places up, and the slab if they were the last.
     ///
     /// # Safety
-    /// The slab is live; the places are the caller's, who uses neither them nor the slab afterwards.
+    /// The slab is live; the places are the caller's, who uses neither them nor the slab
+    /// afterwards.
     pub(crate) unsafe fn give_up(self, places: usize) {
         // SAFETY: the caller's promise; SLAB-2.
         unsafe {

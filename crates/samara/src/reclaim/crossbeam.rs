@@ -1,15 +1,18 @@
 //! Reclamation by crossbeam-epoch: a stamp is a deferred function, which crossbeam runs when all
 //! guards of that moment are gone.
 //!
-//! With `std` there is one collector for the process, and a registration for each thread; without, a collector for each [`Epoch`], and
-//! stamps and questions register anew each time. It is never crossbeam-epoch's default collector, which other code shares:
+//! With `std` there is one collector for the process, and a registration for each thread; without,
+//! a collector for each [`Epoch`], and stamps and questions register anew each time. It is never
+//! crossbeam-epoch's default collector, which other code shares:
 //!
-//! - **CROSSBEAM-1** The functions deferred to a collector here set a flag, and do nothing else. A pin or a flush runs deferred functions, and
-//!   both happen within stores: so no foreign code runs there.
+//! - **CROSSBEAM-1** The functions deferred to a collector here set a flag, and do nothing else. A
+//!   pin or a flush runs deferred functions, and both happen within stores: so no foreign code runs
+//!   there.
 //!
-//! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards of that moment go, and `has_passed`
-//! loads it with Acquire. That the guards' drops happen before the function, and that later guards see what happened before it was
-//! deferred, is what crossbeam-epoch promises of deferred functions: its own fences pair within it.
+//! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards
+//! of that moment go, and `has_passed` loads it with Acquire. That the guards' drops happen before
+//! the function, and that later guards see what happened before it was deferred, is what
+//! crossbeam-epoch promises of deferred functions: its own fences pair within it.
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
@@ -30,15 +33,17 @@ std::thread_local! {
 
 /// Reclaims by epochs, with crossbeam-epoch.
 ///
-/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the program where there is none). A guard holds
-/// up what is taken out after it was made, and what was taken out shortly before it, too; with [`Membarrier`](crate::reclaim::Membarrier) the
+/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the
+/// program where there is none). A guard holds up what is taken out after it was made, and what was
+/// taken out shortly before it, too; with [`Membarrier`](crate::reclaim::Membarrier) the
 /// former alone.
 ///
-/// The collector is this crate's own. Guards that other code holds by `crossbeam_epoch::pin` hold nothing up here, and functions that other
-/// code defers there never run in a call of this crate.
+/// The collector is this crate's own. Guards that other code holds by `crossbeam_epoch::pin` hold
+/// nothing up here, and functions that other code defers there never run in a call of this crate.
 ///
-/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever. After many threads have come and gone it
-/// takes many calls of [`has_passed`](Reclaim::has_passed) until a stamp has passed: what they left to be done is done a few pieces at a time.
+/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever.
+/// After many threads have come and gone it takes many calls of [`has_passed`](Reclaim::has_passed)
+/// until a stamp has passed: what they left to be done is done a few pieces at a time.
 #[derive(Clone)]
 pub struct Epoch {
     collector: Collector,
@@ -57,7 +62,8 @@ pub struct EpochGuard(#[expect(dead_code, reason = "for its drop")] Guard);
 pub struct EpochStamp(Arc<AtomicBool>);
 
 impl Epoch {
-    /// With `std` every one stands for the same collector, which is this crate's; without, for one of its own.
+    /// With `std` every one stands for the same collector, which is this crate's; without, for one
+    /// of its own.
     pub fn new() -> Self {
         #[cfg(feature = "std")]
         return Epoch { collector: COLLECTOR.clone() };
@@ -88,9 +94,10 @@ impl fmt::Debug for Epoch {
     }
 }
 
-// SAFETY: a deferred function runs once every guard of its collector that was pinned when it was deferred has been dropped, and not before;
-// who pins later comes behind a fence that the writer's came before. All registrations and guards of an `Epoch` are of one collector: with
-// `std` it is `COLLECTOR`, which `HERE` is registered with too, else its own. Head: orderings.
+// SAFETY: a deferred function runs once every guard of its collector that was pinned when it was
+// deferred has been dropped, and not before; who pins later comes behind a fence that the writer's
+// came before. All registrations and guards of an `Epoch` are of one collector: with `std` it is
+// `COLLECTOR`, which `HERE` is registered with too, else its own. Head: orderings.
 unsafe impl Reclaim for Epoch {
     type Reader = EpochReader;
     type Guard = EpochGuard;

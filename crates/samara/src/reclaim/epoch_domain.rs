@@ -2,13 +2,18 @@
 //! registration, that say who reads and since when. Knows nothing of threads, of `std`, or of how
 //! its two barriers are made ([`Barriers`]).
 //!
-//! - **EPOCH-1** A record says 0 while its thread has no guard, else the epoch of the outermost: one that was current when it was made, or before.
-//! - **EPOCH-2** `pins` and `ended` are touched by the thread alone that has taken the record. It is given back once there is neither guard nor registration.
-//! - **EPOCH-3** Records stay until the domain goes, and are used again. Their list only grows, at its head.
-//! - **EPOCH-4** The epoch never falls and is never 0. At its highest value it stays: then stamps pass only where nobody looks at all.
+//! - **EPOCH-1** A record says 0 while its thread has no guard, else the epoch of the outermost:
+//!   one that was current when it was made, or before.
+//! - **EPOCH-2** `pins` and `ended` are touched by the thread alone that has taken the record. It
+//!   is given back once there is neither guard nor registration.
+//! - **EPOCH-3** Records stay until the domain goes, and are used again. Their list only grows, at
+//!   its head.
+//! - **EPOCH-4** The epoch never falls and is never 0. At its highest value it stays: then stamps
+//!   pass only where nobody looks at all.
 //!
 //! # Why a stamp that has passed means that nobody sees
-//! A reader and a writer, in program order; `e` is the epoch that the reader found, `s` the one of the stamp:
+//! A reader and a writer, in program order; `e` is the epoch that the reader found, `s` the one of
+//! the stamp:
 //!
 //! ```text
 //!   pin    R1  load epoch, Acquire: e              unlink  W1  stores, Release
@@ -20,23 +25,29 @@
 //!
 //! A light and a heavy barrier are ordered as two SeqCst fences are: RB before WB, or WB before RB.
 //!
-//! - *WB before RB.* What comes before WB is seen behind RB: R3 loads what W1 stored, or what is later. The reader is one that sees what happened before the stamp.
-//! - *RB before WB.* What comes before RB is seen behind WB: W3 loads R2's store or a later one of that record, and finds the record, since it was pushed before
-//!   R2. Three cases:
+//! - *WB before RB.* What comes before WB is seen behind RB: R3 loads what W1 stored, or what is
+//!   later. The reader is one that sees what happened before the stamp.
+//! - *RB before WB.* What comes before RB is seen behind WB: W3 loads R2's store or a later one of
+//!   that record, and finds the record, since it was pushed before R2. Three cases:
 //!     - *R2's store, and e ≤ s:* not passed.
-//!     - *R2's store, and e > s:* R1 loaded what W2 stored, or a later one of the additions, which belong to W2's release sequence. So R1 (Acquire) pairs with W2
-//!       (Release), W1 happens before R3, and R3 sees it.
-//!     - *A later store to the record:* that is R4, or what its next guard stored (R2 of that one). Both are Release stores behind R3 in program order (or behind it by
-//!       way of `taken`, where another thread has the record now: Release in `release`, Acquire in `register`), and W3 is an Acquire: R3 happens before W4.
+//!     - *R2's store, and e > s:* R1 loaded what W2 stored, or a later one of the additions, which
+//!       belong to W2's release sequence. So R1 (Acquire) pairs with W2 (Release), W1 happens
+//!       before R3, and R3 sees it.
+//!     - *A later store to the record:* that is R4, or what its next guard stored (R2 of that one).
+//!       Both are Release stores behind R3 in program order (or behind it by way of `taken`, where
+//!       another thread has the record now: Release in `release`, Acquire in `register`), and W3 is
+//!       an Acquire: R3 happens before W4.
 //!
-//! R2 is a Release for this last case alone: a reader that is back already must not hide that it was gone.
+//! R2 is a Release for this last case alone: a reader that is back already must not hide that it
+//! was gone.
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering};
 use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::ptr;
 
-/// The two barriers of a domain. Every light one is ordered with every heavy one, as if both were SeqCst fences.
+/// The two barriers of a domain. Every light one is ordered with every heavy one, as if both were
+/// SeqCst fences.
 ///
 /// # Safety
 /// They are, where `heavy` returns `true`.
@@ -64,7 +75,8 @@ struct Record {
 impl Record {
     /// Gives it back.
     fn release(&self) {
-        // Release: pairs with the Acquire in `register`, so that who takes the record next comes after all that was done with it.
+        // Release: pairs with the Acquire in `register`, so that who takes the record next comes after all
+        // that was done with it.
         self.taken.store(false, Ordering::Release);
     }
 }
@@ -85,7 +97,8 @@ pub(crate) struct Stamp {
     fenced: bool,
 }
 
-// SAFETY: EPOCH-2: the cells of a record are its taker's alone, but for `next`, which nobody writes once it can be found (EPOCH-3). Records are owned by the domain.
+// SAFETY: EPOCH-2: the cells of a record are its taker's alone, but for `next`, which nobody writes
+// once it can be found (EPOCH-3). Records are owned by the domain.
 unsafe impl<B: Send> Send for Domain<B> {}
 // SAFETY: as above.
 unsafe impl<B: Sync> Sync for Domain<B> {}
@@ -97,7 +110,8 @@ impl<B> Domain<B> {
         Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Nobody is registered. Loom's atomics, which this file has in samara-models, cannot be made by a `const fn`.
+    /// Nobody is registered. Loom's atomics, which this file has in samara-models, cannot be made
+    /// by a `const fn`.
     #[cfg(not(any(not(loom), feature = "shared")))]
     pub(crate) fn new(barriers: B) -> Self {
         Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
@@ -109,7 +123,8 @@ impl<B> Domain<B> {
 
     /// The records, newest first.
     fn records(&self) -> impl Iterator<Item = &Record> {
-        // Acquire: pairs with the Release of the push, of this record and by its release sequence of those behind it.
+        // Acquire: pairs with the Release of the push, of this record and by its release sequence of those
+        // behind it.
         let mut at: *const Record = self.records.load(Ordering::Acquire);
         core::iter::from_fn(move || {
             // SAFETY: EPOCH-3: records live as long as the domain, which is borrowed.
@@ -140,7 +155,8 @@ impl<B> Domain<B> {
         }));
         // SAFETY: EPOCH-3: it lives as long as the domain.
         let fresh = unsafe { &*record };
-        // Release: pairs with the Acquire in `records`. Relaxed: what is behind the head is not looked at here.
+        // Release: pairs with the Acquire in `records`. Relaxed: what is behind the head is not looked at
+        // here.
         while let Err(now) = self.records.compare_exchange_weak(head, record, Ordering::Release, Ordering::Relaxed) {
             head = now;
             fresh.next.set(head);
@@ -157,13 +173,15 @@ impl<B> Domain<B> {
 impl<B: Barriers> Domain<B> {
     /// A moment, after what was unlinked before the call.
     pub(crate) fn stamp(&self) -> Stamp {
-        // Release: W2, pairs with R1. Relaxed else: nothing is read by way of the epoch here. EPOCH-4: at its highest value it stays.
+        // Release: W2, pairs with R1. Relaxed else: nothing is read by way of the epoch here. EPOCH-4: at
+        // its highest value it stays.
         let added = self.epoch.fetch_update(Ordering::Release, Ordering::Relaxed, |epoch| epoch.checked_add(1));
         let epoch = added.unwrap_or_else(|highest| highest);
         Stamp { epoch, fenced: self.barriers.heavy() }
     }
 
-    /// Whether no guard is left that might see what was unlinked before the stamp. One look at each record.
+    /// Whether no guard is left that might see what was unlinked before the stamp. One look at each
+    /// record.
     pub(crate) fn has_passed(&self, stamp: &Stamp) -> bool {
         if !stamp.fenced && !self.barriers.heavy() {
             return false;
@@ -180,7 +198,8 @@ impl<B> Drop for Domain<B> {
     fn drop(&mut self) {
         let mut at = self.records.load(Ordering::Acquire);
         while !at.is_null() {
-            // SAFETY: EPOCH-3; registrations and pins borrow the domain, so none is left, and each record is in the list once.
+            // SAFETY: EPOCH-3; registrations and pins borrow the domain, so none is left, and each record is in
+            // the list once.
             let record = unsafe { Box::from_raw(at) };
             at = record.next.get().cast_mut();
         }

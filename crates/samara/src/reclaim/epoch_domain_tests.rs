@@ -64,7 +64,8 @@ fn records_are_used_again() {
     drop((kept, a, b));
     let all = [domain.register(), domain.register(), domain.register()];
     assert_eq!(domain.records().count(), 3);
-    // A guard that comes and goes gives nothing back, also where the guard before outlived its registration.
+    // A guard that comes and goes gives nothing back, also where the guard before outlived its
+    // registration.
     all.iter().for_each(|one| drop(one.pin()));
     let _fourth = domain.register();
     assert_eq!(domain.records().count(), 4);
@@ -73,7 +74,8 @@ fn records_are_used_again() {
             scope.spawn(|| (0..if cfg!(miri) { 10 } else { 1000 }).for_each(|_| drop(domain.register().pin())));
         }
     });
-    // One more each at best; a few more where a thread does not see yet what another one has given back.
+    // One more each at best; a few more where a thread does not see yet what another one has given
+    // back.
     assert!(domain.records().count() <= 24);
     assert!(domain.has_passed(&domain.stamp()));
 }

@@ -2,18 +2,23 @@
 //! `epoch_domain` has the protocol; this module chooses the barriers, holds the process's two
 //! domains, and finds a thread's registration.
 //!
-//! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`:
-//! between its entry and its return each running thread of the process passes through a state where its memory accesses match program
-//! order, and others are in one. That is the pairing that membarrier(2) gives in its table: `barrier()` with `membarrier()`, ordered as two
-//! full barriers are.
+//! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is
+//! `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`: between its entry and its return each running
+//! thread of the process passes through a state where its memory accesses match program order, and
+//! others are in one. That is the pairing that membarrier(2) gives in its table: `barrier()` with
+//! `membarrier()`, ordered as two full barriers are.
 //!
-//! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems, without `std`, and under Miri, which has
-//! no such call.
+//! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems,
+//! without `std`, and under Miri, which has no such call.
 //!
-//! - **MEMBARRIER-1** Which of the two a domain has is decided before anybody can register with it, and stays.
-//! - **MEMBARRIER-2** A registration of the domain for all is made only after the process is registered for the expedited command, where it is expedited.
-//! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before one has succeeded (a filter of system calls may be
-//!   installed later than MEMBARRIER-1). `refused` says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`] tells.
+//! - **MEMBARRIER-1** Which of the two a domain has is decided before anybody can register with it,
+//!   and stays.
+//! - **MEMBARRIER-2** A registration of the domain for all is made only after the process is
+//!   registered for the expedited command, where it is expedited.
+//! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before one
+//!   has succeeded (a filter of system calls may be installed later than MEMBARRIER-1). `refused`
+//!   says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`]
+//!   tells.
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
@@ -22,20 +27,26 @@ use crate::reclaim::epoch_domain::{Barriers, Domain, Pin, Registration, Stamp};
 use crate::sync::{AtomicBool, Ordering, compiler_fence, fence};
 use core::fmt;
 
-/// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2), else with fences.
+/// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2),
+/// else with fences.
 ///
-/// A guard costs a load from a cache line that writers change, and a few stores to memory of its thread's own. A stamp costs a system call that
-/// interrupts the process's running threads for a moment. Asking whether one has passed reads one record for each registration that there ever
-/// was at once. A guard that lives long holds up only what was taken out while it lived, or while another one of its thread did that overlaps
-/// with it. All values made by [`new`](Self::new) share one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
+/// A guard costs a load from a cache line that writers change, and a few stores to memory of its
+/// thread's own. A stamp costs a system call that interrupts the process's running threads for a
+/// moment. Asking whether one has passed reads one record for each registration that there ever was
+/// at once. A guard that lives long holds up only what was taken out while it lived, or while
+/// another one of its thread did that overlaps with it. All values made by [`new`](Self::new) share
+/// one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
 /// each thread, used again when it ends.
 ///
-/// In a child of `fork` the guards that other threads held are never dropped: what is taken out after it is kept there.
+/// In a child of `fork` the guards that other threads held are never dropped: what is taken out
+/// after it is kept there.
 ///
-/// A filter of system calls that is installed later may refuse the call to the threads that it is for, after it was granted first. Then no
-/// stamp passes that such a thread asks about: what it takes out stays (a map's [`pending`](crate::SharedRangeMap::pending) tells how much), until
-/// a thread asks that may make the call. Readers that go without a fence cannot be made to make one afterwards. [`is_expedited`](Self::is_expedited)
-/// tells `false` then. A program that installs such a filter takes [`fenced`](Self::fenced) from the start.
+/// A filter of system calls that is installed later may refuse the call to the threads that it is
+/// for, after it was granted first. Then no stamp passes that such a thread asks about: what it
+/// takes out stays (a map's [`pending`](crate::SharedRangeMap::pending) tells how much), until
+/// a thread asks that may make the call. Readers that go without a fence cannot be made to make one
+/// afterwards. [`is_expedited`](Self::is_expedited) tells `false` then. A program that installs
+/// such a filter takes [`fenced`](Self::fenced) from the start.
 #[derive(Clone, Copy)]
 pub struct Membarrier {
     domain: &'static Domain<Kind>,
@@ -64,7 +75,8 @@ impl Kind {
     }
 }
 
-// SAFETY: head: both forms order each light barrier with each heavy one. MEMBARRIER-2, MEMBARRIER-3.
+// SAFETY: head: both forms order each light barrier with each heavy one. MEMBARRIER-2,
+// MEMBARRIER-3.
 unsafe impl Barriers for Kind {
     #[inline]
     fn light(&self) {
@@ -74,7 +86,8 @@ unsafe impl Barriers for Kind {
     fn heavy(&self) -> bool {
         if self.expedited {
             let made = system::barrier();
-            // Relaxed: it says nothing of other memory. Stored to where it changes only: readers load from the same line.
+            // Relaxed: it says nothing of other memory. Stored to where it changes only: readers load from the
+            // same line.
             if self.refused.load(Ordering::Relaxed) == made {
                 self.refused.store(!made, Ordering::Relaxed);
             }
@@ -107,13 +120,15 @@ impl Membarrier {
         return Self::fenced();
     }
 
-    /// With fences, whatever the kernel has: for a process that stores often and looks seldom, or whose threads must not be interrupted.
+    /// With fences, whatever the kernel has: for a process that stores often and looks seldom, or
+    /// whose threads must not be interrupted.
     pub const fn fenced() -> Self {
         Membarrier { domain: &FENCED }
     }
 
-    /// Whether its readers go without a fence, and the kernel makes the writers' barrier. `false` from the moment on at which it has
-    /// refused that to a thread, until one is granted it again.
+    /// Whether its readers go without a fence, and the kernel makes the writers' barrier. `false`
+    /// from the moment on at which it has refused that to a thread, until one is granted it
+    /// again.
     pub fn is_expedited(&self) -> bool {
         let kind = self.domain.barriers();
         kind.expedited && !kind.refused.load(Ordering::Relaxed)
@@ -144,7 +159,8 @@ impl fmt::Debug for MembarrierGuard {
     }
 }
 
-// SAFETY: the argument in the head of `epoch_domain`. Guards stay in their thread, as registrations do, and the domain lives for ever.
+// SAFETY: the argument in the head of `epoch_domain`. Guards stay in their thread, as registrations
+// do, and the domain lives for ever.
 unsafe impl Reclaim for Membarrier {
     /// Its stamps interrupt readers: seldom, then.
     const BATCH: usize = 1024;
@@ -189,7 +205,8 @@ mod system {
 
     fn call(command: libc::c_int) -> bool {
         let none: libc::c_int = 0;
-        // SAFETY: the call takes a command, flags and a processor's number, and touches no memory of the caller's.
+        // SAFETY: the call takes a command, flags and a processor's number, and touches no memory of the
+        // caller's.
         unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
     }
 
@@ -198,7 +215,8 @@ mod system {
         call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED)
     }
 
-    /// The heavy barrier. Registers anew where it must: whether a child of `fork` is registered is written nowhere.
+    /// The heavy barrier. Registers anew where it must: whether a child of `fork` is registered is
+    /// written nowhere.
     pub(super) fn barrier() -> bool {
         call(PRIVATE_EXPEDITED) || register()
     }

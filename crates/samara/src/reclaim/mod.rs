@@ -1,6 +1,7 @@
 //! Reclamation: how a shared structure learns that no reader can see what a writer has taken out.
 //!
-//! [`Reclaim`] is the whole of what a shared structure asks for; three ways are there, and any other can be written outside this crate.
+//! [`Reclaim`] is the whole of what a shared structure asks for; three ways are there, and any
+//! other can be written outside this crate.
 //!
 //! | | a guard costs | a stamp costs | needs |
 //! |---|---|---|---|
@@ -8,11 +9,14 @@
 //! | [`Membarrier`] | a few plain stores | a system call that interrupts the process's running threads | Linux and `std`; else fences, and `alloc` |
 //! | [`Quiescent`] | nothing | nothing | the promise that guards and stores never meet |
 //!
-//! [`Epoch`] is the one to start with. [`Membarrier`] is for readers that pin often beside writers that store seldom: pinning is nearly
-//! free, but each stamp (a shared map asks for one in 1,024 nodes, by each writer) interrupts running readers for some microseconds. [`Membarrier::fenced`]
-//! makes no system call. [`Quiescent`] is for one thread, or where something else keeps readers and writers apart.
+//! [`Epoch`] is the one to start with. [`Membarrier`] is for readers that pin often beside writers
+//! that store seldom: pinning is nearly free, but each stamp (a shared map asks for one in 1,024
+//! nodes, by each writer) interrupts running readers for some microseconds. [`Membarrier::fenced`]
+//! makes no system call. [`Quiescent`] is for one thread, or where something else keeps readers and
+//! writers apart.
 //!
-//! Knows neither trees nor nodes: who unlinks keeps what was unlinked, with the stamp, and frees it.
+//! Knows neither trees nor nodes: who unlinks keeps what was unlinked, with the stamp, and frees
+//! it.
 
 pub(crate) mod crossbeam;
 pub(crate) mod epoch_domain;
@@ -28,30 +32,37 @@ pub use crate::reclaim::quiescent::Quiescent;
 
 /// When no reader can see any more what was taken out.
 ///
-/// A reader holds a guard while it looks. A writer first *unlinks*: it stores, with release ordering, so that who comes later does not find
-/// what was unlinked. Then it takes a stamp, and once [`has_passed`](Self::has_passed) says so of that stamp, nobody has what was unlinked
-/// before it.
+/// A reader holds a guard while it looks. A writer first *unlinks*: it stores, with release
+/// ordering, so that who comes later does not find what was unlinked. Then it takes a stamp, and
+/// once [`has_passed`](Self::has_passed) says so of that stamp, nobody has what was unlinked before
+/// it.
 ///
 /// # Safety
 /// For one value of the type, with the registrations, guards and stamps that it made:
 ///
-/// - `has_passed` returns `true` only when each guard that was made before `stamp` returned, and might see what was unlinked before that call,
-///   has been dropped; and those drops happen before `has_passed` returns.
-/// - Any other guard sees what happened before `stamp` was called: of an atomic that was stored to before, its holder loads that store or a
-///   later one, and whatever it loads with acquire ordering is there as it was stored.
+/// - `has_passed` returns `true` only when each guard that was made before `stamp` returned, and
+///   might see what was unlinked before that call, has been dropped; and those drops happen before
+///   `has_passed` returns.
+/// - Any other guard sees what happened before `stamp` was called: of an atomic that was stored to
+///   before, its holder loads that store or a later one, and whatever it loads with acquire
+///   ordering is there as it was stored.
 ///
-/// Beyond safety: a map calls `stamp` and `has_passed` within its stores, while its handle is held. Neither must run foreign code, such as
-/// destructors that others have deferred: one that stores in the map would wait for itself.
+/// Beyond safety: a map calls `stamp` and `has_passed` within its stores, while its handle is held.
+/// Neither must run foreign code, such as destructors that others have deferred: one that stores in
+/// the map would wait for itself.
 ///
-/// A guard protects for as long as it lives, whatever becomes of its registration, and whether or not it ever is dropped. It counts as a
-/// guard of the value that made its registration, whichever `pin` was asked for it. Nothing is promised of a stamp that another value made.
+/// A guard protects for as long as it lives, whatever becomes of its registration, and whether or
+/// not it ever is dropped. It counts as a guard of the value that made its registration, whichever
+/// `pin` was asked for it. Nothing is promised of a stamp that another value made.
 pub unsafe trait Reclaim {
-    /// How many nodes a writer takes out before it asks for a stamp, at least: what a stamp costs is shared by as many stores.
+    /// How many nodes a writer takes out before it asks for a stamp, at least: what a stamp costs
+    /// is shared by as many stores.
     const BATCH: usize = 128;
-    /// A registration: one thread's, or one reader's. It may cost an allocation; where that can go wrong, the program ends.
+    /// A registration: one thread's, or one reader's. It may cost an allocation; where that can go
+    /// wrong, the program ends.
     type Reader;
-    /// Keeps what its thread may see from being reclaimed. Dropped by the thread that made it: not `Send`, unless it may be dropped by any
-    /// thread.
+    /// Keeps what its thread may see from being reclaimed. Dropped by the thread that made it: not
+    /// `Send`, unless it may be dropped by any thread.
     type Guard;
     /// A moment of the writer's.
     type Stamp;
@@ -59,16 +70,19 @@ pub unsafe trait Reclaim {
     fn reader(&self) -> Self::Reader;
     /// From here on the thread may look, until the guard is dropped. May be nested.
     fn pin(&self, reader: &Self::Reader) -> Self::Guard;
-    /// Called by the writer after it has unlinked: the moment from which on new guards cannot see it. Several writers may call it at the
-    /// same time.
+    /// Called by the writer after it has unlinked: the moment from which on new guards cannot see
+    /// it. Several writers may call it at the same time.
     fn stamp(&self) -> Self::Stamp;
-    /// Whether nobody can see what was unlinked before the stamp. Never waits for readers. May be asked again and again, by any thread that
-    /// the stamp was handed to, also by one that holds a guard. `true` holds for good, though a later answer may be `false` again.
+    /// Whether nobody can see what was unlinked before the stamp. Never waits for readers. May be
+    /// asked again and again, by any thread that the stamp was handed to, also by one that
+    /// holds a guard. `true` holds for good, though a later answer may be `false` again.
     fn has_passed(&self, stamp: &Self::Stamp) -> bool;
 }
 
-/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`] and [`Membarrier`] with `std`, [`Quiescent`] always.
+/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`] and [`Membarrier`]
+/// with `std`, [`Quiescent`] always.
 pub trait PinHere: Reclaim {
-    /// As [`Reclaim::pin`], by the registration of the calling thread, which is made on first use and given up when the thread ends.
+    /// As [`Reclaim::pin`], by the registration of the calling thread, which is made on first use
+    /// and given up when the thread ends.
     fn pin_here(&self) -> Self::Guard;
 }

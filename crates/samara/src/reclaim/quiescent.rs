@@ -5,7 +5,8 @@ use crate::reclaim::{PinHere, Reclaim};
 
 /// Reclaims at once, on the embedder's word that no guard lives across a store.
 ///
-/// For kernels and programs of one thread, and for those that keep readers and writers apart by other means. Guards cost nothing.
+/// For kernels and programs of one thread, and for those that keep readers and writers apart by
+/// other means. Guards cost nothing.
 #[derive(Debug)]
 pub struct Quiescent(());
 
@@ -13,10 +14,12 @@ impl Quiescent {
     /// For structures whose every guard is dropped before a store begins.
     ///
     /// # Safety
-    /// No guard lives while something is unlinked: with a [`SharedRangeMap`](crate::SharedRangeMap), while a call of its write handle or of a
+    /// No guard lives while something is unlinked: with a
+    /// [`SharedRangeMap`](crate::SharedRangeMap), while a call of its write handle or of a
     /// [`SharedWriter`](crate::SharedWriter) runs, so
-    /// observers, predicates and values' `clone` and `drop` may not look through guards either. Between stores guards may come and go. Where
-    /// threads differ, the drop of every earlier guard happens before the store, and the store before every later guard.
+    /// observers, predicates and values' `clone` and `drop` may not look through guards either.
+    /// Between stores guards may come and go. Where threads differ, the drop of every earlier
+    /// guard happens before the store, and the store before every later guard.
     ///
     /// # Examples
     /// ```
@@ -32,7 +35,8 @@ impl Quiescent {
     }
 }
 
-// SAFETY: `new` was promised just this: there is no guard that could have seen what was unlinked, and later ones see the store.
+// SAFETY: `new` was promised just this: there is no guard that could have seen what was unlinked,
+// and later ones see the store.
 unsafe impl Reclaim for Quiescent {
     type Reader = ();
     type Guard = ();

@@ -1,5 +1,6 @@
-//! What `Reclaim` promises, of each way that is there. Other tests of this process share the domains: what is awaited is asked for again
-//! until it comes, and what must not come is asked for often.
+//! What `Reclaim` promises, of each way that is there. Other tests of this process share the
+//! domains: what is awaited is asked for again until it comes, and what must not come is asked for
+//! often.
 
 use crate::reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};
@@ -114,13 +115,15 @@ where
     nobody_sees_what_was_freed(r);
 }
 
-/// A guard and a store at the same moment: who holds a guard and has seen what was before the store holds the stamp up. Without their barriers
-/// a processor may put each thread's load before its own store, and then neither sees the other.
+/// A guard and a store at the same moment: who holds a guard and has seen what was before the store
+/// holds the stamp up. Without their barriers a processor may put each thread's load before its own
+/// store, and then neither sees the other.
 fn one_of_two_sees_the_other<R: Reclaim + Sync>(r: &R) {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
     // A word for each round, on a line of its own.
     let unlinked: Vec<[AtomicBool; 128]> = (0..ROUNDS).map(|_| [const { AtomicBool::new(false) }; 128]).collect();
-    // Lines that the writer has touched last, for the reader to store to: until they have come over, its next store waits where no other processor sees it.
+    // Lines that the writer has touched last, for the reader to store to: until they have come over,
+    // its next store waits where no other processor sees it.
     let ballast = [const { [const { AtomicBool::new(false) }; 128] }; 24];
     let touch = || ballast.iter().for_each(|line| line[0].store(true, Ordering::Relaxed));
     // How many rounds each of the two has begun, and how many the writer has asked in.
@@ -170,7 +173,8 @@ fn one_of_two_sees_the_other<R: Reclaim + Sync>(r: &R) {
     });
 }
 
-/// One writer that swaps a pointer, and frees what it took out once that has passed; readers that look. Nothing is freed really: it is marked.
+/// One writer that swaps a pointer, and frees what it took out once that has passed; readers that
+/// look. Nothing is freed really: it is marked.
 fn nobody_sees_what_was_freed<R: Reclaim + Sync>(r: &R) {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
     let places: Vec<AtomicBool> = (0..ROUNDS + 1).map(|_| AtomicBool::new(true)).collect();
@@ -235,7 +239,8 @@ where
 #[cfg(not(feature = "std"))]
 use by_registration as all;
 
-/// Whether crossbeam-epoch can be run: under Miri only with Tree Borrows, since it finds a whole by a reference to its first field.
+/// Whether crossbeam-epoch can be run: under Miri only with Tree Borrows, since it finds a whole by
+/// a reference to its first field.
 fn epochs_run(test: &str) -> bool {
     let run = !cfg!(miri) || std::env::var_os("SAMARA_TREE_BORROWS").is_some();
     if !run {
@@ -277,7 +282,8 @@ fn quiescent() {
     assert!(r.has_passed(&r.stamp()));
 }
 
-/// A guard in the destructor of a thread-local, when the thread's registration is gone, or was never made.
+/// A guard in the destructor of a thread-local, when the thread's registration is gone, or was
+/// never made.
 #[cfg(feature = "std")]
 fn at_the_end_of_a_thread(pin: fn()) {
     struct AtEnd(fn());

@@ -1,10 +1,11 @@
 //! A cursor beside writers. It keeps its entry as it was when it arrived; each step looks at the
 //! map as it is then.
 //!
-//! A cursor keeps the leaf that it stands in, and by which slots it came down to it. A step within the leaf first comes down by the same
-//! slots again, from the root as it is now: if that leads to the leaf, it is in the tree at a moment of the step, by the argument for
-//! lookups (`publish`). That is a load for each level, and no search. Where it leads elsewhere, and at a leaf's end, the step comes down
-//! by the key.
+//! A cursor keeps the leaf that it stands in, and by which slots it came down to it. A step within
+//! the leaf first comes down by the same slots again, from the root as it is now: if that leads to
+//! the leaf, it is in the tree at a moment of the step, by the argument for lookups (`publish`).
+//! That is a load for each level, and no search. Where it leads elsewhere, and at a leaf's end, the
+//! step comes down by the key.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -17,12 +18,15 @@ use crate::types::span::Span;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// A place in a shared map, to walk from, beside a writer: see [`SharedGuard::cursor`](crate::SharedGuard::cursor).
+/// A place in a shared map, to walk from, beside a writer: see
+/// [`SharedGuard::cursor`](crate::SharedGuard::cursor).
 ///
-/// It stands on an entry or on a gap: on what was there at one moment after it was sent there, and stays on that, whatever is stored
-/// meanwhile. A step goes to the nearest entry that lies wholly on that side and is there at a moment between the step's beginning and its
-/// end: what has been removed or replaced before is not come to. Beside a store in another thread the step may pass over an entry that
-/// is stored while it goes on; what is there throughout the step is not passed over. No two that it comes to one after the other overlap.
+/// It stands on an entry or on a gap: on what was there at one moment after it was sent there, and
+/// stays on that, whatever is stored meanwhile. A step goes to the nearest entry that lies wholly
+/// on that side and is there at a moment between the step's beginning and its end: what has been
+/// removed or replaced before is not come to. Beside a store in another thread the step may pass
+/// over an entry that is stored while it goes on; what is there throughout the step is not passed
+/// over. No two that it comes to one after the other overlap.
 ///
 /// ```
 /// use samara::{SharedRangeMap, Span};
@@ -44,7 +48,8 @@ pub struct SharedCursor<'g, V, K: Key = u64, S: Shape = Normal> {
     span: Span<K>,
     /// Whether it stands on an entry.
     entry: bool,
-    /// The leaf, and the entry's slot, or that of the entry behind the gap. `None`: the map was empty.
+    /// The leaf, and the entry's slot, or that of the entry behind the gap. `None`: the map was
+    /// empty.
     place: Option<(Leaf<V, K, S>, usize)>,
     way: Way,
     borrow: PhantomData<&'g V>,
@@ -62,7 +67,8 @@ impl Way {
     const NONE: Way = Way { height: 0, slots: [0; SHARED_HEIGHT + 1] };
 }
 
-/// Comes down to the first entry that does not end before `key`, or behind the last one, and tells the way. `None`: the map is empty.
+/// Comes down to the first entry that does not end before `key`, or behind the last one, and tells
+/// the way. `None`: the map is empty.
 fn seek<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<(Spot<V, K, S>, Way)> {
     let mut way = Way::NONE;
     let spot = descend(published, key, |level, slot| {
@@ -97,7 +103,8 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         Some((self.span, unsafe { &*leaf.value(slot) }))
     }
 
-    /// Goes to `key` (seeks it, as others say): onto the entry that holds it, which is returned, or onto the gap that does. O(log n).
+    /// Goes to `key` (seeks it, as others say): onto the entry that holds it, which is returned, or
+    /// onto the gap that does. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         let Some((spot, way)) = seek::<V, K, S>(self.published, key) else {
             (self.span, self.entry, self.place) = (Span::FULL, false, None);
@@ -152,8 +159,8 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         self.current()
     }
 
-    /// Goes to the next entry. Where there is none the cursor stays. A look at a node of each level; O(log n) once in a leaf, and where the
-    /// leaf has been stored in.
+    /// Goes to the next entry. Where there is none the cursor stays. A look at a node of each
+    /// level; O(log n) once in a leaf, and where the leaf has been stored in.
     #[allow(clippy::should_implement_trait)] // no iterator: the cursor can turn round
     pub fn next(&mut self) -> Option<(Span<K>, &'g V)> {
         if let Some((leaf, slot)) = self.place {
@@ -217,8 +224,9 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         }
     }
 
-    /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell. `false`, and the cursor stays,
-    /// where it has reached the last key there is. If a store has moved the border meanwhile, what a step comes to may begin before the end
+    /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current)
+    /// tell. `false`, and the cursor stays, where it has reached the last key there is. If a
+    /// store has moved the border meanwhile, what a step comes to may begin before the end
     /// of what the cursor left. O(log n).
     pub fn next_range(&mut self) -> bool {
         let Some(key) = self.span.last.succ() else { return false };
@@ -226,8 +234,8 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         true
     }
 
-    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`, and the cursor stays, where it has
-    /// reached the first key there is. O(log n).
+    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`,
+    /// and the cursor stays, where it has reached the first key there is. O(log n).
     pub fn prev_range(&mut self) -> bool {
         let Some(key) = self.span.first.pred() else { return false };
         self.walk(key);

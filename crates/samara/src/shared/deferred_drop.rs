@@ -2,12 +2,14 @@
 //! code, so it runs while no lock is held that it could wait for; then the leaf's memory goes back
 //! to the writers. Knows nothing of when leaves are free (`limbo`).
 //!
-//! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns goes when it is dropped there, once.
-//! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the next one. Leaves are put there one by one and
-//!   taken all at once, so a head that is exchanged is the one that was linked to.
+//! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns
+//!   goes when it is dropped there, once.
+//! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the
+//!   next one. Leaves are put there one by one and taken all at once, so a head that is exchanged
+//!   is the one that was linked to.
 //!
-//! Orderings: a leaf is put with Release and taken with Acquire: what was done to it happened before. Each put exchanges the head, so it
-//! passes on what the puts before it have released.
+//! Orderings: a leaf is put with Release and taken with Acquire: what was done to it happened
+//! before. Each put exchanges the head, so it passes on what the puts before it have released.
 
 use crate::node::leaf::Leaf;
 use crate::node::pool::Spare;
@@ -55,7 +57,8 @@ impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
     /// Takes over a node, for which there is room.
     ///
     /// # Safety
-    /// DROP-1: the map has given it up, no reader can see it, and the caller does not use it any more.
+    /// DROP-1: the map has given it up, no reader can see it, and the caller does not use it any
+    /// more.
     pub(crate) unsafe fn take(&mut self, node: Retired) {
         debug_assert!(self.nodes.len() < self.nodes.capacity());
         self.nodes.push(node);
@@ -103,7 +106,8 @@ unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V,
             unsafe { self.1.put(self.0) };
         }
     }
-    // SAFETY: the caller's promise; COW-1: who was the last owner has the leaf alone. LEAF-3: its first `len` values are initialised.
+    // SAFETY: the caller's promise; COW-1: who was the last owner has the leaf alone. LEAF-3: its first
+    // `len` values are initialised.
     unsafe {
         if let_go(leaf.refs()) {
             let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());

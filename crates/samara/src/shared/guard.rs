@@ -30,8 +30,9 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedReader<'m, V, K, R, S> {
     }
 }
 
-/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it shows lives as long as it is borrowed. For what it has
-/// not (`covers`, `gaps`, `check` and the like) take a [`snapshot`](Self::snapshot); [`len`](SharedRangeMap::len) is the map's.
+/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it shows
+/// lives as long as it is borrowed. For what it has not (`covers`, `gaps`, `check` and the like)
+/// take a [`snapshot`](Self::snapshot); [`len`](SharedRangeMap::len) is the map's.
 pub struct SharedGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
     pub(crate) _pinned: R::Guard,
@@ -51,7 +52,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         }
     }
 
-    /// The value at `key`, or `default` where no entry holds it: [`RangeMap::get_or`], at one instant. O(log n).
+    /// The value at `key`, or `default` where no entry holds it: [`RangeMap::get_or`], at one
+    /// instant. O(log n).
     #[must_use]
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
@@ -96,8 +98,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         self.range(Span::FULL)
     }
 
-    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both ends. None, where the window holds no key.
-    /// O(log n) to begin, O(1) amortised a step.
+    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both
+    /// ends. None, where the window holds no key. O(log n) to begin, O(1) amortised a step.
     pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, V, K, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedRange::new(&self.map.published, window.into()) }
@@ -109,11 +111,13 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         unsafe { SharedCursor::new(&self.map.published, key) }
     }
 
-    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the search; another one that was free
-    /// throughout, and lies nearer to the end where the search begins, is not passed over.
+    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the
+    /// search; another one that was free throughout, and lies nearer to the end where the
+    /// search begins, is not passed over.
     ///
-    /// O(log n) as [`RangeMap::find_gap`] is, and one step more for each gap on the way that a store has just taken; O(n log n) for keys
-    /// that the processor does not load at once (`u128`; `u64` on some 32-bit processors).
+    /// O(log n) as [`RangeMap::find_gap`] is, and one step more for each gap on the way that a
+    /// store has just taken; O(n log n) for keys that the processor does not load at once
+    /// (`u128`; `u64` on some 32-bit processors).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if !K::ATOMIC {

@@ -1,11 +1,14 @@
 //! Iteration beside writers: leaf by leaf, each leaf as it was at one moment of the walk.
 //!
-//! A leaf that a reader has does not change (PUBLISH-1); which comes next, its parent says, which stays the parent of the leaves in its region
-//! also where it has been taken out meanwhile (PUBLISH-3). At the parent's end the walk comes down again from the root, to the key behind. What it
-//! has shown it does not go back to: an entry that begins before the end of the last one shown, because it was stored since, is left out.
+//! A leaf that a reader has does not change (PUBLISH-1); which comes next, its parent says, which
+//! stays the parent of the leaves in its region also where it has been taken out meanwhile
+//! (PUBLISH-3). At the parent's end the walk comes down again from the root, to the key behind.
+//! What it has shown it does not go back to: an entry that begins before the end of the last one
+//! shown, because it was stored since, is left out.
 //!
-//! - **SHARED-ITER-1** `from` is behind the last key of what has been shown from the front, or of the entries before the window; `to` in front of what
-//!   has been shown from the back. An entry that has not been shown and was there throughout lies between them.
+//! - **SHARED-ITER-1** `from` is behind the last key of what has been shown from the front, or of
+//!   the entries before the window; `to` in front of what has been shown from the back. An entry
+//!   that has not been shown and was there throughout lies between them.
 
 use crate::fault::{Point, point};
 use crate::node::Raw;
@@ -50,8 +53,9 @@ impl<V, K: Key, S: Shape> Spot<V, K, S> {
     }
 }
 
-/// Comes down from the root as it is now to the first entry that does not end before `key`, or behind the last one. `None`: the map is empty.
-/// `told` is told the slot by which the way leaves each inner node, by its level.
+/// Comes down from the root as it is now to the first entry that does not end before `key`, or
+/// behind the last one. `None`: the map is empty. `told` is told the slot by which the way leaves
+/// each inner node, by its level.
 pub(crate) fn descend<V, K: Key, S: Shape>(
     published: &Published,
     key: K,
@@ -95,18 +99,21 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
     }
 }
 
-/// The entries that meet a window, beside a writer: see [`SharedGuard::range`](crate::SharedGuard::range).
+/// The entries that meet a window, beside a writer: see
+/// [`SharedGuard::range`](crate::SharedGuard::range).
 ///
-/// It goes from leaf to leaf (29 entries at most), and shows each leaf as it was at the moment when the walk came to it. So what is stored
-/// there later is not shown, also where it was stored before the step was asked for, by the same thread. A
-/// [`SharedCursor`](crate::SharedCursor)'s step shows what is there when it is asked for.
+/// It goes from leaf to leaf (29 entries at most), and shows each leaf as it was at the moment when
+/// the walk came to it. So what is stored there later is not shown, also where it was stored before
+/// the step was asked for, by the same thread. A [`SharedCursor`](crate::SharedCursor)'s step shows
+/// what is there when it is asked for.
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
     published: &'g Published,
     /// The window, less what has been shown: the entries to come meet it.
     from: K,
     to: K,
-    /// Whether an entry has been shown from the front, from the back: what is still to come lies within `from..=to` on that side.
+    /// Whether an entry has been shown from the front, from the back: what is still to come lies
+    /// within `from..=to` on that side.
     shown: (bool, bool),
     front: Option<Spot<V, K, S>>,
     /// The slot behind the next entry.
@@ -181,8 +188,9 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         let leaf = Leaf::from_raw(node.child(slot + 1));
                         Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
                     }
-                    // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all others. Where the
-                    // window begins behind `end`, too, an entry before the window may have been stored since (SHARED-ITER-1).
+                    // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all
+                    // others. Where the window begins behind `end`, too, an entry before the window
+                    // may have been stored since (SHARED-ITER-1).
                     _ => {
                         let key = end.wrapping_add(K::ONE).max(self.from);
                         self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?

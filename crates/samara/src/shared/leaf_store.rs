@@ -2,17 +2,21 @@
 //! parent. Knows the descent of such a store and what it may touch; `writer_gate` knows who may
 //! store, and when.
 //!
-//! - **LEAF-STORE-1** Of a node that the map shows, child pointers and gap words change under its lock; the word for a child that is an inner node
-//!   changes under that one's lock as well, so whoever has either may read it. Locks are taken from below upwards, and held until the store is
-//!   done. A writer that is alone (GATE-1) needs none.
-//! - **LEAF-STORE-2** While a node's lock is free, its widest gap is what the word for it says (TREE-3).
-//! - **LEAF-STORE-3** What such a store does not change: pivots, lengths, inner nodes, the root. So the way down stays right without a lock, and a
-//!   leaf that was read from its parent under the lock stays until that is let go: nobody else takes it out.
+//! - **LEAF-STORE-1** Of a node that the map shows, child pointers and gap words change under its
+//!   lock; the word for a child that is an inner node changes under that one's lock as well, so
+//!   whoever has either may read it. Locks are taken from below upwards, and held until the store
+//!   is done. A writer that is alone (GATE-1) needs none.
+//! - **LEAF-STORE-2** While a node's lock is free, its widest gap is what the word for it says
+//!   (TREE-3).
+//! - **LEAF-STORE-3** What such a store does not change: pivots, lengths, inner nodes, the root. So
+//!   the way down stays right without a lock, and a leaf that was read from its parent under the
+//!   lock stays until that is let go: nobody else takes it out.
 //!
-//! A store that does not fit in one leaf (`publish::fits`), or in which a snapshot has a part, is made alone, by the handle.
+//! A store that does not fit in one leaf (`publish::fits`), or in which a snapshot has a part, is
+//! made alone, by the handle.
 //!
-//! For readers it is a store like any other: the heads of `publish` and `limbo` argue about one pointer, and what each writer takes out waits
-//! in a limbo of its own.
+//! For readers it is a store like any other: the heads of `publish` and `limbo` argue about one
+//! pointer, and what each writer takes out waits in a limbo of its own.
 
 use crate::fault::{Point, point};
 use crate::node::inner::Inner;
@@ -40,7 +44,8 @@ pub(crate) enum Beside<T, F> {
     Alone(F),
 }
 
-/// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also where `verb` panics.
+/// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also where `verb`
+/// panics.
 ///
 /// # Safety
 /// The caller is in (GATE-1), and `bench` and `len` are its seat's; `tree` is what `shared` shows.
@@ -98,7 +103,8 @@ pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(
     }
 }
 
-/// Puts what a store has left in the place of its leaf, when it is dropped: also where the store's panic unwinds.
+/// Puts what a store has left in the place of its leaf, when it is dropped: also where the store's
+/// panic unwinds.
 struct Swap<'a, V, K: Key, S: Shape, R: Reclaim> {
     bench: &'a mut Bench<V, K, S, R>,
     len: &'a AtomicUsize,
@@ -114,7 +120,8 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
         let Bench { part, limbo } = &mut *self.bench;
         (part.log, part.cloner) = (None, Cloner::none());
         let root = part.root.take();
-        // SAFETY: `store`: the way and its lock; the old leaf stays while the lock is held, and until readers are gone.
+        // SAFETY: `store`: the way and its lock; the old leaf stays while the lock is held, and until
+        // readers are gone.
         unsafe {
             let last = self.old.key(self.old.len() - 1);
             // PUBLISH-6: a leaf that is not empty and ends where the old one does. Nothing has been noted yet.
@@ -173,8 +180,8 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
     }
 }
 
-/// Comes down to the first entry of the tree, which is taller than a leaf, that does not end before `key`, or behind the last one. The leaf's
-/// parent is locked then.
+/// Comes down to the first entry of the tree, which is taller than a leaf, that does not end before
+/// `key`, or behind the last one. The leaf's parent is locked then.
 struct Descend<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
     key: K,
@@ -187,7 +194,8 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<'_, V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Descend { tree, key, path } = self;
-        // SAFETY: TREE-4, LEAF-STORE-3: inner nodes from the root down to level 1, none empty. The leaf is looked at once the lock is held.
+        // SAFETY: TREE-4, LEAF-STORE-3: inner nodes from the root down to level 1, none empty. The leaf is
+        // looked at once the lock is held.
         unsafe {
             let mut at = tree.root.unwrap_unchecked();
             for level in (2..=tree.height).rev() {

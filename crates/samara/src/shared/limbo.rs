@@ -1,11 +1,13 @@
 //! Limbo: where nodes taken out of a shared map wait until no reader can see them. Knows batches
 //! and stamps; `reclaim` knows what a stamp is.
 //!
-//! - **LIMBO-1** The first `stamped` nodes of the log are those of the batches, in their order; the others were taken out since the last stamp.
+//! - **LIMBO-1** The first `stamped` nodes of the log are those of the batches, in their order; the
+//!   others were taken out since the last stamp.
 //!
-//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else. For one that was given up the owner
-//! count is lowered by the map's share; if that was the last owner, its values are dropped and what is below it is given up in turn. The
-//! mark stays (COW-5). Values that have a drop are dropped by others (`deferred_drop`).
+//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else.
+//! For one that was given up the owner count is lowered by the map's share; if that was the last
+//! owner, its values are dropped and what is below it is given up in turn. The mark stays (COW-5).
+//! Values that have a drop are dropped by others (`deferred_drop`).
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -40,8 +42,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         self.log.retired.len() - self.stamped >= R::BATCH
     }
 
-    /// Frees what no reader sees any more, or hands it over to `deferred_drop`. Unless `now`, only if much has been
-    /// taken out since it was last looked at.
+    /// Frees what no reader sees any more, or hands it over to `deferred_drop`. Unless `now`, only
+    /// if much has been taken out since it was last looked at.
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
         &mut self,
@@ -128,7 +130,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
 /// So many notes' memory is kept in any case.
 pub(crate) const NOTES: usize = 4096;
 
-/// Gives back memory beyond what `least` items need, and four times those that are there. Where there is no memory to move them to, they stay.
+/// Gives back memory beyond what `least` items need, and four times those that are there. Where
+/// there is no memory to move them to, they stay.
 fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
     if items.capacity() > least.max(4 * items.len()) {
         let mut fewer = VecDeque::new();
@@ -165,7 +168,8 @@ impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
 unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
     let Retired { at, level, fate } = node;
     let level = usize::from(level);
-    // SAFETY: the caller's promise; COW-4: a node that was given up is marked, and one that has moved owns nothing.
+    // SAFETY: the caller's promise; COW-4: a node that was given up is marked, and one that has moved
+    // owns nothing.
     unsafe {
         match fate {
             Fate::Moved => inners.give(Inner::from_raw(at)),

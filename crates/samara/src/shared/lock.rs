@@ -13,7 +13,8 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, TryLock
 pub(crate) struct Lock {
     #[cfg(feature = "std")]
     mutex: Mutex<()>,
-    /// Which thread holds it; 0: none. Relaxed: a thread compares it with its own word, which only itself stores.
+    /// Which thread holds it; 0: none. Relaxed: a thread compares it with its own word, which only
+    /// itself stores.
     #[cfg(feature = "std")]
     owner: AtomicUsize,
     #[cfg(not(feature = "std"))]

@@ -42,99 +42,130 @@ use core::mem;
 
 /// A [`RangeMap`] for many threads: readers take no lock and wait for nobody, beside writers.
 ///
-/// A reader [pins](Self::pin) and looks through the guard for as long as it likes; a writer takes the [handle](Self::write), and every store of
-/// it is one instant for all readers, however many entries it replaces. Where several threads store at the same time, each has a
+/// A reader [pins](Self::pin) and looks through the guard for as long as it likes; a writer takes
+/// the [handle](Self::write), and every store of it is one instant for all readers, however many
+/// entries it replaces. Where several threads store at the same time, each has a
 /// [`SharedWriter`](Self::writer).
 ///
-/// **Let the handle go before you ask for it again.** A thread that has the handle and calls [`write`](Self::write) or
-/// [`writer`](Self::writer), or stores by a [`SharedWriter`], waits for itself. So does one that asks for the handle or for a snapshot, or
-/// stores, from within a store: in an observer, a predicate, a closure of a store, a value's `clone`. With `std` it panics and says so, and the
-/// map is as it was (but in a `SharedWriter`'s store for another one of the same thread: that is told where debug assertions are on).
-/// Without `std` threads cannot be told apart: it waits for ever. The temporary of `match map.write().get(key) { .. }`, and that of
+/// **Let the handle go before you ask for it again.** A thread that has the handle and calls
+/// [`write`](Self::write) or [`writer`](Self::writer), or stores by a [`SharedWriter`], waits for
+/// itself. So does one that asks for the handle or for a snapshot, or stores, from within a store:
+/// in an observer, a predicate, a closure of a store, a value's `clone`. With `std` it panics and
+/// says so, and the map is as it was (but in a `SharedWriter`'s store for another one of the same
+/// thread: that is told where debug assertions are on). Without `std` threads cannot be told apart:
+/// it waits for ever. The temporary of `match map.write().get(key) { .. }`, and that of
 /// `if let`, live as long as the arms: bind the result first.
 ///
 /// # Consistency
-/// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it returns was in the map at some moment between
-///   its beginning and its end, bounds and value together. So beside a store that replaces entries it sees the old ones or the new one,
-///   never a hole in between, nor bounds of one with the value of another. Two lookups under one guard are two instants, in this order.
-/// - **A store** is one instant, also one that goes over many entries; so is all that one [`update`](WriteGuard::update) does. One that
-///   fails leaves the map as it was.
-/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows entries in strictly ascending (from the
-///   back: descending) order that do not overlap. What is there throughout is shown; each entry that is shown was there at some moment of
-///   the walk. That need not be the moment of the step that shows it: a walk shows a leaf as it was when it came to it.
-/// - **A cursor's step** ([`cursor`](SharedGuard::cursor)) shows an entry that is there at a moment of the step itself.
-/// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some moment of the search; one that was free
-///   throughout, and lies nearer to the end where the search begins, is not passed over.
-/// - **A snapshot** ([`snapshot`](Self::snapshot)) is one instant of all of it: a `RangeMap` of its own.
-/// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored meanwhile.
+/// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it
+///   returns was in the map at some moment between its beginning and its end, bounds and value
+///   together. So beside a store that replaces entries it sees the old ones or the new one, never a
+///   hole in between, nor bounds of one with the value of another. Two lookups under one guard are
+///   two instants, in this order.
+/// - **A store** is one instant, also one that goes over many entries; so is all that one
+///   [`update`](WriteGuard::update) does. One that fails leaves the map as it was.
+/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows
+///   entries in strictly ascending (from the back: descending) order that do not overlap. What is
+///   there throughout is shown; each entry that is shown was there at some moment of the walk. That
+///   need not be the moment of the step that shows it: a walk shows a leaf as it was when it came
+///   to it.
+/// - **A cursor's step** ([`cursor`](SharedGuard::cursor)) shows an entry that is there at a moment
+///   of the step itself.
+/// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some
+///   moment of the search; one that was free throughout, and lies nearer to the end where the
+///   search begins, is not passed over.
+/// - **A snapshot** ([`snapshot`](Self::snapshot)) is one instant of all of it: a `RangeMap` of its
+///   own.
+/// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored
+///   meanwhile.
 ///
 /// # Readers and writers
-/// A reader takes no lock, never waits and never starts again. Looking writes to no memory at all; pinning writes to the thread's own. Taking a
-/// snapshot does wait, for the stores or the other snapshot that are under way. A writer waits for other writers and for snapshots being taken,
-/// never for readers: at the handle for all that store, as a [`SharedWriter`] mostly for those alone that change a leaf below the same node.
+/// A reader takes no lock, never waits and never starts again. Looking writes to no memory at all;
+/// pinning writes to the thread's own. Taking a snapshot does wait, for the stores or the other
+/// snapshot that are under way. A writer waits for other writers and for snapshots being taken,
+/// never for readers: at the handle for all that store, as a [`SharedWriter`] mostly for those
+/// alone that change a leaf below the same node.
 ///
-/// *Progress.* Readers go on whatever writers do, also where a thread is stopped in the midst of a store or ends there. Writers wait for
-/// one another, in no promised order: whoever is let run comes to its turn where the others let go now and then, but nobody is
-/// promised to be next. Who takes the handle keeps new stores by `SharedWriter`s out, and waits for those under way alone, so many of them
-/// do not keep it waiting; they wait for a handle that is kept.
+/// *Progress.* Readers go on whatever writers do, also where a thread is stopped in the midst of a
+/// store or ends there. Writers wait for one another, in no promised order: whoever is let run
+/// comes to its turn where the others let go now and then, but nobody is promised to be next. Who
+/// takes the handle keeps new stores by `SharedWriter`s out, and waits for those under way alone,
+/// so many of them do not keep it waiting; they wait for a handle that is kept.
 ///
-/// *Priorities.* No lock here lends its holder the priority of who waits. Who waits for the handle sleeps (with `std`); who waits for a
-/// `SharedWriter`'s store or for a snapshot spins, and yields to threads of its own priority alone. So where threads of real-time priorities
-/// share a processor with others, those should read, or store by [`try_write`](Self::try_write).
+/// *Priorities.* No lock here lends its holder the priority of who waits. Who waits for the handle
+/// sleeps (with `std`); who waits for a `SharedWriter`'s store or for a snapshot spins, and yields
+/// to threads of its own priority alone. So where threads of real-time priorities share a processor
+/// with others, those should read, or store by [`try_write`](Self::try_write).
 ///
-/// *`fork`.* The child has the one thread that called it. It reads as before. Where another thread was in the midst of a store, or had the
-/// handle, that stays so in the child: `try_write` is refused, and `write`, `writer`, `snapshot` and a `SharedWriter`'s store wait for ever. Where none was,
-/// the child may do everything; what it stores is its own. Guards that other threads held are never dropped in the child: what is taken out
-/// after it is kept there.
+/// *`fork`.* The child has the one thread that called it. It reads as before. Where another thread
+/// was in the midst of a store, or had the handle, that stays so in the child: `try_write` is
+/// refused, and `write`, `writer`, `snapshot` and a `SharedWriter`'s store wait for ever. Where
+/// none was, the child may do everything; what it stores is its own. Guards that other threads held
+/// are never dropped in the child: what is taken out after it is kept there.
 ///
-/// The map is `Send` and `Sync` where its values are both. Guards, a reader's registration and the handle stay in their thread (but guards and
-/// registrations of [`Quiescent`](crate::Quiescent)).
+/// The map is `Send` and `Sync` where its values are both. Guards, a reader's registration and the
+/// handle stay in their thread (but guards and registrations of [`Quiescent`](crate::Quiescent)).
 ///
 /// # Values
-/// A store copies the leaves that it changes, one nearly always, and so clones the values there (29 at most in each; 13 of values over 32 bytes,
-/// 5 over 256): they should be `Copy`, or pointers that are cheap to clone, as `Arc` is. Clones and originals are each dropped once, when no
-/// reader can see them any more: by a writer, by who drops the last snapshot that has them, or with the map. A value with interior mutability is
-/// cloned as it is at that moment: share such a value by `Arc`.
+/// A store copies the leaves that it changes, one nearly always, and so clones the values there (29
+/// at most in each; 13 of values over 32 bytes, 5 over 256): they should be `Copy`, or pointers
+/// that are cheap to clone, as `Arc` is. Clones and originals are each dropped once, when no reader
+/// can see them any more: by a writer, by who drops the last snapshot that has them, or with the
+/// map. A value with interior mutability is cloned as it is at that moment: share such a value by
+/// `Arc`.
 ///
-/// A value's `clone` runs within a store, and so does the `drop` of a clone that the store has made and that was not needed: they must not store
-/// in the same map, nor ask for the handle or a snapshot. Values that were taken out and that no reader sees any more are dropped
-/// outside of stores, when the handle has been let go, or the `SharedWriter`'s store is over: so what the last clone of an `Arc` drops may store. A handle
-/// that is kept for many stores drops in one of them what an earlier one has found free: there it may not. A reclaimer is asked within a store.
+/// A value's `clone` runs within a store, and so does the `drop` of a clone that the store has made
+/// and that was not needed: they must not store in the same map, nor ask for the handle or a
+/// snapshot. Values that were taken out and that no reader sees any more are dropped outside of
+/// stores, when the handle has been let go, or the `SharedWriter`'s store is over: so what the last
+/// clone of an `Arc` drops may store. A handle that is kept for many stores drops in one of them
+/// what an earlier one has found free: there it may not. A reclaimer is asked within a store.
 ///
 /// # Reclamation
-/// What a store takes out (a leaf, 512 bytes with 8-byte values, now and then inner nodes of 760) waits until the readers that may have seen it
-/// are gone, and is used again by the writer. How that is known is the
-/// [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by stores, once in [128](Reclaim::BATCH) nodes taken out, and by
-/// [`reclaim`](WriteGuard::reclaim): so if no store follows, what was taken out last stays, values and all, until that is called or the map is
-/// dropped.
+/// What a store takes out (a leaf, 512 bytes with 8-byte values, now and then inner nodes of 760)
+/// waits until the readers that may have seen it are gone, and is used again by the writer. How
+/// that is known is the [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by
+/// stores, once in [128](Reclaim::BATCH) nodes taken out, and by [`reclaim`](WriteGuard::reclaim):
+/// so if no store follows, what was taken out last stays, values and all, until that is called or
+/// the map is dropped.
 ///
-/// A guard that is held for ever keeps all that is taken out after it, of every map with the same reclaimer ([`Epoch`]: with `std` all of the
-/// process, else the maps made with clones of one; [`Membarrier`](crate::Membarrier): the process, apart for `new` and `fenced`), as do guards
-/// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how much is kept, but counts a whole map that
-/// was replaced by [`set`](WriteGuard::set) or [`update`](WriteGuard::update) as one node.
+/// A guard that is held for ever keeps all that is taken out after it, of every map with the same
+/// reclaimer ([`Epoch`]: with `std` all of the process, else the maps made with clones of one;
+/// [`Membarrier`](crate::Membarrier): the process, apart for `new` and `fenced`), as do guards
+/// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how
+/// much is kept, but counts a whole map that was replaced by [`set`](WriteGuard::set) or
+/// [`update`](WriteGuard::update) as one node.
 ///
 /// # Memory
-/// Beside the nodes of its entries, and what [`pending`](Self::pending) tells, a map keeps for its next stores:
-/// - for the handle 1,024 leaves and 1,024 inner nodes, and a megabyte of each, at most, and some 100 KiB of notes;
+/// Beside the nodes of its entries, and what [`pending`](Self::pending) tells, a map keeps for its
+/// next stores:
+/// - for the handle 1,024 leaves and 1,024 inner nodes, and a megabyte of each, at most, and some
+///   100 KiB of notes;
 /// - as much for each [`SharedWriter`] that there ever was at once;
 /// - as many leaves again, where values have a `drop`;
-/// - the slabs of bulk builds ([`from_map`](Self::from_map) and [`set`](WriteGuard::set) of a map that was copied, packed, or built
-///   from entries that ascend): a slab is 64 KiB at most, and stays as long as one of its nodes is in the map or in a snapshot.
+/// - the slabs of bulk builds ([`from_map`](Self::from_map) and [`set`](WriteGuard::set) of a map
+///   that was copied, packed, or built from entries that ascend): a slab is 64 KiB at most, and
+///   stays as long as one of its nodes is in the map or in a snapshot.
 ///
-/// [`WriteGuard::release`] gives back all but the slabs, [`WriteGuard::shrink_to_fit`], which copies the map, those too. What a reservation has set aside
-/// beyond it goes when that is dropped. Neither frees what still waits for readers: to get memory back, call
-/// [`WriteGuard::reclaim`] until [`pending`](Self::pending) is 0, and then one of the two.
+/// [`WriteGuard::release`] gives back all but the slabs, [`WriteGuard::shrink_to_fit`], which
+/// copies the map, those too. What a reservation has set aside beyond it goes when that is dropped.
+/// Neither frees what still waits for readers: to get memory back, call [`WriteGuard::reclaim`]
+/// until [`pending`](Self::pending) is 0, and then one of the two.
 ///
 /// # Complexity
-/// Lookups and steps of walks are those of [`RangeMap`], and so are gap searches, but for keys that the processor does not load at once
-/// ([`find_gap`](SharedGuard::find_gap)); a walk comes down from the root again once in 31 leaves. A cursor's step looks at a node of each level. A store within one leaf copies that leaf, and
-/// else the nodes from the lowest one on that takes all of it in itself: O(log n + entries met). [`snapshot`](Self::snapshot) is O(1). The first
-/// store after a snapshot in each part of the tree copies the way there.
+/// Lookups and steps of walks are those of [`RangeMap`], and so are gap searches, but for keys that
+/// the processor does not load at once ([`find_gap`](SharedGuard::find_gap)); a walk comes down
+/// from the root again once in 31 leaves. A cursor's step looks at a node of each level. A store
+/// within one leaf copies that leaf, and else the nodes from the lowest one on that takes all of it
+/// in itself: O(log n + entries met). [`snapshot`](Self::snapshot) is O(1). The first store after a
+/// snapshot in each part of the tree copies the way there.
 ///
 /// # Which constructor
-/// [`new`](SharedRangeMap::new) for `u64` keys and [`Epoch`]; `default()` for other keys, or a reclaimer with a default;
-/// [`with_reclaim`](Self::with_reclaim) for a value of it ([`Quiescent`](crate::Quiescent) has no default); [`from_map`](Self::from_map),
-/// `from`, `collect()` for entries that are there. But for `new`, write the type down: `let map: SharedRangeMap<V, K, R> = ...`.
+/// [`new`](SharedRangeMap::new) for `u64` keys and [`Epoch`]; `default()` for other keys, or a
+/// reclaimer with a default; [`with_reclaim`](Self::with_reclaim) for a value of it
+/// ([`Quiescent`](crate::Quiescent) has no default); [`from_map`](Self::from_map),
+/// `from`, `collect()` for entries that are there. But for `new`, write the type down: `let map:
+/// SharedRangeMap<V, K, R> = ...`.
 ///
 /// # Examples
 /// ```
@@ -171,7 +202,8 @@ pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     pub(crate) reclaim: R,
 }
 
-// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used under a lock, and looked at by those who store beside others (GATE-3); what readers come to
+// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used
+// under a lock, and looked at by those who store beside others (GATE-3); what readers come to
 // is only changed as `publish` says.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<V, K, R, S> where R::Stamp: Send
 {}
@@ -182,7 +214,8 @@ unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Send, S: Shape> Send for Shared
 /// A number that no other map has.
 fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
-    // Relaxed: numbers are compared, and stand for nothing else. More maps than there are numbers end the program.
+    // Relaxed: numbers are compared, and stand for nothing else. More maps than there are numbers end
+    // the program.
     let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| number.checked_add(1));
     or_abort(number.map_err(|_| AllocError))
 }
@@ -218,7 +251,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         }
     }
 
-    /// A shared map of the entries of `map`. O(nodes); where `map` shares nodes with a snapshot, these are copied.
+    /// A shared map of the entries of `map`. O(nodes); where `map` shares nodes with a snapshot,
+    /// these are copied.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -252,7 +286,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         map
     }
 
-    /// A registration for a reader, to be made in its thread, once: pinning by it does not look the thread up.
+    /// A registration for a reader, to be made in its thread, once: pinning by it does not look the
+    /// thread up.
     ///
     /// # Examples
     /// ```
@@ -271,10 +306,12 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         SharedReader { map: self, reader: self.reclaim.reader() }
     }
 
-    /// From here on the calling thread may look, until the guard is dropped. Bind the guard: `map.pin().get(key)` borrows from a temporary.
+    /// From here on the calling thread may look, until the guard is dropped. Bind the guard:
+    /// `map.pin().get(key)` borrows from a temporary.
     ///
-    /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]): with `std` all three; without, that is
-    /// [`Quiescent`](crate::Quiescent) alone, and else there is [`reader`](Self::reader).
+    /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]): with `std`
+    /// all three; without, that is [`Quiescent`](crate::Quiescent) alone, and else there is
+    /// [`reader`](Self::reader).
     #[inline]
     pub fn pin(&self) -> SharedGuard<'_, V, K, R, S>
     where
@@ -283,19 +320,22 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         SharedGuard { map: self, _pinned: self.reclaim.pin_here() }
     }
 
-    /// The handle to write by: waits while it is taken (without `std`: spins). Each call may come from another thread; who waits goes in no
-    /// promised order. Then waits, spinning, for [`SharedWriter`]s in the midst of a store.
+    /// The handle to write by: waits while it is taken (without `std`: spins). Each call may come
+    /// from another thread; who waits goes in no promised order. Then waits, spinning, for
+    /// [`SharedWriter`]s in the midst of a store.
     ///
     /// # Panics
-    /// With `std`, where the calling thread has the handle already, or is in the midst of a store: also in the arms of
-    /// `match map.write().remove(key)? { .. }` and of `if let`, whose temporaries live that long. Without, it waits for ever.
+    /// With `std`, where the calling thread has the handle already, or is in the midst of a store:
+    /// also in the arms of `match map.write().remove(key)? { .. }` and of `if let`, whose
+    /// temporaries live that long. Without, it waits for ever.
     pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
         let held = self.lock.lock();
         // SAFETY: the lock is held, and nobody stores beside.
         unsafe { WriteGuard::new(self, held, self.seats.close()) }
     }
 
-    /// The handle to write by, if it is not taken, and no [`SharedWriter`] is in the midst of a store.
+    /// The handle to write by, if it is not taken, and no [`SharedWriter`] is in the midst of a
+    /// store.
     ///
     /// # Errors
     /// [`Busy`].
@@ -306,8 +346,10 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         Ok(unsafe { WriteGuard::new(self, held, closed) })
     }
 
-    /// One of several writers that store at the same time. Waits for who has the handle. Takes some 500 bytes, which stay until the map goes, and are used again once it is dropped; each that there ever was at once is
-    /// looked at when the handle is taken, and by snapshots, [`len`](Self::len) and [`pending`](Self::pending).
+    /// One of several writers that store at the same time. Waits for who has the handle. Takes some
+    /// 500 bytes, which stay until the map goes, and are used again once it is dropped; each that
+    /// there ever was at once is looked at when the handle is taken, and by snapshots,
+    /// [`len`](Self::len) and [`pending`](Self::pending).
     ///
     /// # Errors
     /// [`AllocError`].
@@ -317,16 +359,18 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     pub fn writer(&self) -> Result<SharedWriter<'_, V, K, R, S>, AllocError> {
         let _held = self.lock.lock();
         let _storing = self.published.enter();
-        // SAFETY: the seats are closed by who has the handle or takes a snapshot, which is nobody else now; and taken nowhere else.
+        // SAFETY: the seats are closed by who has the handle or takes a snapshot, which is nobody else now;
+        // and taken nowhere else.
         unsafe {
             let seat = self.seats.take(Bench::new).ok_or(AllocError)?;
             Ok(SharedWriter::new(self, seat))
         }
     }
 
-    /// How many entries there are. While a store is under way: before it, or after it; for that moment it may disagree with
-    /// [`is_empty`](Self::is_empty). While several [`SharedWriter`]s store, what each has added is looked at one after the other: the sum may be one
-    /// that never was. O(`SharedWriter`s there ever were at once).
+    /// How many entries there are. While a store is under way: before it, or after it; for that
+    /// moment it may disagree with [`is_empty`](Self::is_empty). While several
+    /// [`SharedWriter`]s store, what each has added is looked at one after the other: the sum may
+    /// be one that never was. O(`SharedWriter`s there ever were at once).
     #[must_use]
     pub fn len(&self) -> usize {
         let len = self.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(self.seats.len());
@@ -340,19 +384,21 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         self.published.load().is_none()
     }
 
-    /// Bytes of nodes that stores have taken out and that have not been freed: a guard may still see them, or nobody has asked since. A
-    /// whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced counts as its uppermost node. O(`SharedWriter`s there ever were
-    /// at once).
+    /// Bytes of nodes that stores have taken out and that have not been freed: a guard may still
+    /// see them, or nobody has asked since. A whole map that [`set`](WriteGuard::set) or
+    /// [`update`](WriteGuard::update) has replaced counts as its uppermost node. O(`SharedWriter`s
+    /// there ever were at once).
     #[must_use]
     pub fn pending(&self) -> usize {
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
 
-    /// The map as it is at one moment, to be read and written on its own: the two share all nodes until one of them is written to. O(1).
+    /// The map as it is at one moment, to be read and written on its own: the two share all nodes
+    /// until one of them is written to. O(1).
     ///
-    /// Waits for the store that is under way, if there is one: so it must not be called within a store of the same map (by an observer, a
-    /// predicate, a value's `clone` or `drop`). The first store
-    /// after it in each part of the tree copies the way there.
+    /// Waits for the store that is under way, if there is one: so it must not be called within a
+    /// store of the same map (by an observer, a predicate, a value's `clone` or `drop`). The
+    /// first store after it in each part of the tree copies the way there.
     ///
     /// # Errors
     /// As for [`RangeMap::try_snapshot`].
@@ -368,7 +414,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         point(Point::Snapshot);
         let mut tree = Tree::new();
         if let Some((root, height)) = self.published.load() {
-            // SAFETY: no store is under way: the root is live, and its owner keeps it so. COW-2: the bounds above.
+            // SAFETY: no store is under way: the root is live, and its owner keeps it so. COW-2: the bounds
+            // above.
             hold(unsafe { refs::<V, K, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);

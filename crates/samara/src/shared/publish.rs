@@ -1,42 +1,56 @@
 //! Publishing: how a store in a shared map becomes visible to readers atomically.
 //!
-//! Readers come down from the root without a lock (`guard`). What they may come to is *marked* (COW-4) and changed in two ways only, each an
-//! atomic store of one word: another child is put in the place of a child, and gap words change. So a store works in a *part* of the tree,
-//! a tree of its own: the lowest node on the way that takes the whole change in itself, so that its last key stays and it neither splits
-//! nor falls thin. For most stores that is one leaf. All verbs of the tree work in the part as they do elsewhere; there they copy what is
-//! marked before they change it. Then the copies are marked, and one pointer is put in its place: that is the instant. If the part is the
-//! whole tree, that pointer is the root.
+//! Readers come down from the root without a lock (`guard`). What they may come to is *marked*
+//! (COW-4) and changed in two ways only, each an atomic store of one word: another child is put in
+//! the place of a child, and gap words change. So a store works in a *part* of the tree,
+//! a tree of its own: the lowest node on the way that takes the whole change in itself, so that its
+//! last key stays and it neither splits nor falls thin. For most stores that is one leaf. All verbs
+//! of the tree work in the part as they do elsewhere; there they copy what is marked before they
+//! change it. Then the copies are marked, and one pointer is put in its place: that is the instant.
+//! If the part is the whole tree, that pointer is the root.
 //!
-//! - **PUBLISH-1** Of a marked node, keys, length, values and form never change. An inner node's child pointer changes to a node of the same
-//!   level, with the same last key; its gap words while a store is under way are never less than what they were before it, nor than they
-//!   will be after it.
-//! - **PUBLISH-2** Only inner nodes that the map alone owns change so; what a snapshot owns too is copied, from the uppermost such node on.
-//! - **PUBLISH-3** What is taken out is noted (`retired`), and freed or used again when every reader that could have come to it is gone (`limbo`).
-//!   A node that was taken out is not changed any more: its child pointers stay as they were at that moment.
-//! - **PUBLISH-4** `storing` is held while a store of the handle plans and publishes; a snapshot is taken under it, and keeps out those who store
-//!   beside others (GATE-1). So the map's nodes get other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to own its
-//!   children, before it gives the node up. Hence whoever asks whether a node is the map's alone asks from above, first of the root.
-//! - **PUBLISH-5** A store that moves the border between two regions copies the inner nodes on both sides of it, up to where one node has both
-//!   (`Tree::own`).
-//! - **PUBLISH-6** Before anything is published, [`Publish::assert_fits`] has seen that what a store made fits where it goes: it is of the
-//!   level of what it replaces, ends in the same key, and no new node is empty. A part below the root keeps its height (`Tree::lower`).
-//!   Where the assertion fails, the map stays as it was, and what the store made is leaked.
+//! - **PUBLISH-1** Of a marked node, keys, length, values and form never change. An inner node's
+//!   child pointer changes to a node of the same level, with the same last key; its gap words while
+//!   a store is under way are never less than what they were before it, nor than they will be after
+//!   it.
+//! - **PUBLISH-2** Only inner nodes that the map alone owns change so; what a snapshot owns too is
+//!   copied, from the uppermost such node on.
+//! - **PUBLISH-3** What is taken out is noted (`retired`), and freed or used again when every
+//!   reader that could have come to it is gone (`limbo`). A node that was taken out is not changed
+//!   any more: its child pointers stay as they were at that moment.
+//! - **PUBLISH-4** `storing` is held while a store of the handle plans and publishes; a snapshot is
+//!   taken under it, and keeps out those who store beside others (GATE-1). So the map's nodes get
+//!   other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to
+//!   own its children, before it gives the node up. Hence whoever asks whether a node is the map's
+//!   alone asks from above, first of the root.
+//! - **PUBLISH-5** A store that moves the border between two regions copies the inner nodes on both
+//!   sides of it, up to where one node has both (`Tree::own`).
+//! - **PUBLISH-6** Before anything is published, [`Publish::assert_fits`] has seen that what a
+//!   store made fits where it goes: it is of the level of what it replaces, ends in the same key,
+//!   and no new node is empty. A part below the root keeps its height (`Tree::lower`). Where the
+//!   assertion fails, the map stays as it was, and what the store made is leaked.
 //!
-//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By PUBLISH-3 each node that it comes to was, at some moment
-//! after that, the root or the child of such a node at such a moment: it loaded the pointer from a node that was then in the tree, or from
-//! one that was taken out after the reader had pinned and that still has what it had then. So each was taken out, if it was, after the
-//! reader had pinned, and is freed only after the reader is gone.
+//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By PUBLISH-3
+//! each node that it comes to was, at some moment after that, the root or the child of such a node
+//! at such a moment: it loaded the pointer from a node that was then in the tree, or from
+//! one that was taken out after the reader had pinned and that still has what it had then. So each
+//! was taken out, if it was, after the reader had pinned, and is freed only after the reader is
+//! gone.
 //!
-//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and the key in its region. By PUBLISH-5 an inner
-//! node ceases to be that only by being taken out, and then it stays as it was. So each node that a lookup comes to was the tree's for its
-//! key at some moment since the lookup began: at the step to it, or, if the node above had been taken out by then, just before that was. A
-//! leaf does not change, so what it says of the key was so at that moment. The same goes for the gap that the key is in: its lower end may
-//! be the border of the region, which a node above knows, and by PUBLISH-5 the leaf and the border are of one moment.
+//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and
+//! the key in its region. By PUBLISH-5 an inner node ceases to be that only by being taken out, and
+//! then it stays as it was. So each node that a lookup comes to was the tree's for its key at some
+//! moment since the lookup began: at the step to it, or, if the node above had been taken out by
+//! then, just before that was. A leaf does not change, so what it says of the key was so at that
+//! moment. The same goes for the gap that the key is in: its lower end may be the border of the
+//! region, which a node above knows, and by PUBLISH-5 the leaf and the border are of one moment.
 //!
-//! Several writers may store at once, each in a leaf: `leaf_store` says what they may touch. What is said of a writer here holds for each of them.
+//! Several writers may store at once, each in a leaf: `leaf_store` says what they may touch. What
+//! is said of a writer here holds for each of them.
 //!
-//! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and `Inner::child`): who comes to a node
-//! sees all that was written to it before. Gap words are, too: who finds less room than there was comes to what took it.
+//! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and
+//! `Inner::child`): who comes to a node sees all that was written to it before. Gap words are, too:
+//! who finds less room than there was comes to what took it.
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
@@ -73,7 +87,8 @@ pub(crate) struct Tally {
     pub(crate) len: AtomicUsize,
     /// Bytes that are taken out and not yet free.
     pub(crate) pending: AtomicUsize,
-    /// Held by a store while it plans and publishes, and by a snapshot (PUBLISH-4): the thread's word, or 0.
+    /// Held by a store while it plans and publishes, and by a snapshot (PUBLISH-4): the thread's
+    /// word, or 0.
     pub(crate) storing: AtomicUsize,
     /// Whether a snapshot has been taken by a reader.
     pub(crate) snapshots: AtomicBool,
@@ -216,8 +231,8 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
         unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
     }
 
-    /// Frees what no reader can see any more, if it is time to ask for it, or `now`; what has values to be dropped goes to `deferred_drop`. Tells how
-    /// many bytes still wait.
+    /// Frees what no reader can see any more, if it is time to ask for it, or `now`; what has
+    /// values to be dropped goes to `deferred_drop`. Tells how many bytes still wait.
     pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, V, K, S>) {
         let Bench { part, limbo } = self;
         point(Point::Collecting);
@@ -257,7 +272,8 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
-    /// Makes a change by `verb`, which works in a part of the tree, and publishes it, also where `verb` panics: what it left is a map.
+    /// Makes a change by `verb`, which works in a part of the tree, and publishes it, also where
+    /// `verb` panics: what it left is a map.
     ///
     /// # Errors
     /// [`AllocError`]; `verb` has not been called, and the map is as before.
@@ -280,7 +296,8 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             // SAFETY: the path is fresh.
             unsafe { path.at(level).node }
         });
-        // SAFETY: as above. A leaf is copied here, where `V` is known, and the store is spared all that has to do with sharing.
+        // SAFETY: as above. A leaf is copied here, where `V` is known, and the store is spared all that has
+        // to do with sharing.
         unsafe {
             part.root = match old {
                 Some(leaf) if level == 0 => Some(copy_leaf(part, Leaf::from_raw(leaf))?.raw()),
@@ -337,7 +354,8 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     }
 }
 
-/// Publishes what a store has left in the part, when it is dropped: also where the store's panic unwinds.
+/// Publishes what a store has left in the part, when it is dropped: also where the store's panic
+/// unwinds.
 struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
     writer: &'a mut Writer<V, K, S, R>,
     shared: &'a Published,
@@ -350,7 +368,8 @@ struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
 }
 
 impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
-    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall, fits in the place of the part (PUBLISH-6).
+    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall,
+    /// fits in the place of the part (PUBLISH-6).
     ///
     /// # Panics
     /// If it does not: a defect of this crate. The map is as it was before the store.
@@ -414,7 +433,8 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
         let (len, thinned) = (mem::take(&mut part.len), part.thinned);
         (part.log, part.cloner) = (None, Cloner::none());
-        // SAFETY: the path is of the tree as it is published; what the part holds was made by this store, or is marked.
+        // SAFETY: the path is of the tree as it is published; what the part holds was made by this store,
+        // or is marked.
         unsafe {
             self.assert_fits(new, height);
             let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
@@ -451,12 +471,14 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
     }
 }
 
-/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to see. `lock` is told at which level a gap word is
-/// about to change, above the parent's (LEAF-STORE-1).
+/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to
+/// see. `lock` is told at which level a gap word is about to change, above the parent's
+/// (LEAF-STORE-1).
 ///
 /// # Safety
-/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone (PUBLISH-2), and the caller's from the parent up to where
-/// `lock` has been called for; `new` is complete, and has the last key of what was there.
+/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone
+/// (PUBLISH-2), and the caller's from the parent up to where `lock` has been called for; `new` is
+/// complete, and has the last key of what was there.
 #[inline]
 pub(crate) unsafe fn put<K: Key, S: Shape>(
     height: usize,
@@ -468,7 +490,8 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
 ) {
     // SAFETY: the caller's promise; path nodes are live.
     unsafe {
-        // What grows, before: a search that comes from above finds its way to a gap from the moment on at which that is there (PUBLISH-1).
+        // What grows, before: a search that comes from above finds its way to a gap from the moment on at
+        // which that is there (PUBLISH-1).
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);
@@ -498,8 +521,9 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     }
 }
 
-/// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else snapshots may, and be making themselves owners of
-/// more. Whether none of these nodes is empty (PUBLISH-6).
+/// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else
+/// snapshots may, and be making themselves owners of more. Whether none of these nodes is empty
+/// (PUBLISH-6).
 ///
 /// # Safety
 /// A live node at `level`; `alone` is true.
@@ -560,7 +584,8 @@ pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
     from: Leaf<V, K, S>,
 ) -> Result<Leaf<V, K, S>, AllocError> {
     let to = part.leaves.fresh()?;
-    // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, if that is to be dropped, so its guard drops just that if a clone panics.
+    // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, if that is to be
+    // dropped, so its guard drops just that if a clone panics.
     unsafe {
         to.init_as(from);
         let partial = Subtree::<V, K, S>::new(to.raw(), 0);
@@ -578,7 +603,8 @@ pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
 }
 
 impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
-    /// Stores, in the place of the entry that holds `key`, what `change` makes of a clone of its value, if there is one.
+    /// Stores, in the place of the entry that holds `key`, what `change` makes of a clone of its
+    /// value, if there is one.
     pub(crate) fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<(), AllocError> {
         let Some((span, value)) = self.range(Span::new(key, key)).next() else { return Ok(()) };
         let mut value = value.clone();
@@ -587,7 +613,8 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// The lowest level at which the node on the way takes the whole change in itself; `path` is the way.
+/// The lowest level at which the node on the way takes the whole change in itself; `path` is the
+/// way.
 struct Choose<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
     shared: &'a Published,
@@ -629,8 +656,9 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
     }
 }
 
-/// Whether a leaf takes a change in itself: nothing beyond it is looked at or changed, its last key stays, and it neither splits nor falls
-/// thin. `slot` is that of the first entry that does not end before the change.
+/// Whether a leaf takes a change in itself: nothing beyond it is looked at or changed, its last key
+/// stays, and it neither splits nor falls thin. `slot` is that of the first entry that does not end
+/// before the change.
 ///
 /// # Safety
 /// The leaf is live and not empty.

@@ -1,5 +1,5 @@
-//! What must not be published is not (PUBLISH-6): stores whose verb leaves in its part what does not fit there. Such a store's nodes are leaked,
-//! so Miri does not run these.
+//! What must not be published is not (PUBLISH-6): stores whose verb leaves in its part what does
+//! not fit there. Such a store's nodes are leaked, so Miri does not run these.
 
 use crate::node::PUBLISHED;
 use crate::node::inner::Inner;
@@ -22,8 +22,8 @@ fn map() -> Map {
     SharedRangeMap::from_map(plain, Membarrier::fenced()).unwrap()
 }
 
-/// A store of which `change` says where it works, and whose verb ruins the part: it panics, and readers see nothing of it. Nor if it is made
-/// beside others, where that can be.
+/// A store of which `change` says where it works, and whose verb ruins the part: it panics, and
+/// readers see nothing of it. Nor if it is made beside others, where that can be.
 fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Small>)) {
     is_refused_by(|map| map.write().change(change, &ruin).unwrap());
     is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
@@ -39,7 +39,8 @@ fn is_refused_by(store: impl FnOnce(&Map)) {
     assert!(text.contains("PUBLISH-6"), "{text}");
     assert_eq!(map.published.root.0.load(Ordering::Relaxed), root);
     assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(before.iter().copied()));
-    // The map goes on; nothing that readers see has been noted as gone, or its memory would be used anew.
+    // The map goes on; nothing that readers see has been noted as gone, or its memory would be used
+    // anew.
     let mut write = map.write();
     write.check().unwrap();
     write.reclaim();
@@ -109,7 +110,8 @@ fn an_empty_leaf_below() {
     is_refused(change, |part| {
         part.store(span, Some(1), crate::types::displaced::unobserved).unwrap();
         let root = Inner::<u64, Small>::from_raw(part.root.expect("a part"));
-        // SAFETY: the part's root is an inner node above leaves, of `u64`s, which need no drop; what is not published is the part's own.
+        // SAFETY: the part's root is an inner node above leaves, of `u64`s, which need no drop; what is not
+        // published is the part's own.
         unsafe {
             let mut leaves = (0..root.len()).map(|i| Leaf::<u64, u64, Small>::from_raw(root.child(i)));
             let own = leaves.find(|leaf| leaf.refs().load(Ordering::Relaxed) & PUBLISHED == 0).expect("a new leaf");

@@ -19,10 +19,11 @@ use core::fmt;
 impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// Sets aside what `stores` stores may need, wherever they go.
     ///
-    /// A store copies the way to the first and to the last leaf that it meets and to the one behind, and those leaves; mends on two ways,
-    /// with a neighbour or two for each level; and splits a leaf twice, with what is above. Nodes that are wholly within its range are
-    /// copied, if inner, and then fall free at once: so as many as there are, for all stores together. What is taken out has to be noted,
-    /// and that is all there is at most.
+    /// A store copies the way to the first and to the last leaf that it meets and to the one
+    /// behind, and those leaves; mends on two ways, with a neighbour or two for each level; and
+    /// splits a leaf twice, with what is above. Nodes that are wholly within its range are
+    /// copied, if inner, and then fall free at once: so as many as there are, for all stores
+    /// together. What is taken out has to be noted, and that is all there is at most.
     fn set_aside(&mut self, stores: usize) -> Result<(), AllocError> {
         let tree = &self.map.tree;
         let (mut inners, mut leaves) = (0, 0);
@@ -72,12 +73,14 @@ unsafe fn count<K: Key, S: Shape>(at: Raw, level: usize, inners: &mut usize, lea
 }
 
 impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
-    /// Sets memory aside for `stores` stores, wherever they go. Through what is returned these then neither allocate nor fail for lack of
-    /// memory, whatever snapshots are taken meanwhile. (What the value's own `clone` does is its affair.) What is not used is given back when what
+    /// Sets memory aside for `stores` stores, wherever they go. Through what is returned these then
+    /// neither allocate nor fail for lack of memory, whatever snapshots are taken meanwhile.
+    /// (What the value's own `clone` does is its affair.) What is not used is given back when what
     /// is returned is dropped, but for the 1,024 nodes of each kind that serve later stores.
     ///
     /// # Complexity
-    /// O(inner nodes), which is O(n / 600), and as many allocations at most as a dozen for each store and level, and those nodes.
+    /// O(inner nodes), which is O(n / 600), and as many allocations at most as a dozen for each
+    /// store and level, and those nodes.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.
@@ -100,10 +103,12 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     }
 }
 
-/// Memory set aside for a number of stores, which are committed through it: see [`WriteGuard::reserve`].
+/// Memory set aside for a number of stores, which are committed through it: see
+/// [`WriteGuard::reserve`].
 ///
-/// Every call that happens counts as one, whatever it met; one that is refused counts for nothing. What is taken out meanwhile is not
-/// freed through this: the first store after it, or [`WriteGuard::reclaim`], looks at it.
+/// Every call that happens counts as one, whatever it met; one that is refused counts for nothing.
+/// What is taken out meanwhile is not freed through this: the first store after it, or
+/// [`WriteGuard::reclaim`], looks at it.
 pub struct SharedReservation<'w, 'm, V: Clone, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     write: &'w mut WriteGuard<'m, V, K, R, S>,
     left: usize,
@@ -195,7 +200,8 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         self.commit(|write| write.split_at(key), stored)
     }
 
-    /// [`WriteGuard::remove`], from what is set aside: a removal from a shared map copies, and counts.
+    /// [`WriteGuard::remove`], from what is set aside: a removal from a shared map copies, and
+    /// counts.
     ///
     /// # Errors
     /// [`ReservedError::UsedUp`]; the map is as before.

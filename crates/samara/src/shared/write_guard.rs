@@ -21,19 +21,24 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// The right to write: see [`SharedRangeMap::write`]. It is the map, too, for who holds it: all that [`RangeMap`] tells by `&` is there, and
-/// stays as it is told until the next store of this handle.
+/// The right to write: see [`SharedRangeMap::write`]. It is the map, too, for who holds it: all
+/// that [`RangeMap`] tells by `&` is there, and stays as it is told until the next store of this
+/// handle.
 ///
 /// # Consistency
-/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails leaves the map as it was. After a panic
-/// the store has happened as a whole or not at all. Not, where an observer or a predicate panics, or a value's `clone` while the store is
-/// prepared; as a whole, where a `clone` panics while nodes are evened out afterwards, or the `drop` of a value that the store took out. The `drop` of a
-/// value that an earlier call took out may run before the store or after it. Those closures, that of [`modify`](Self::modify), and values' `clone`, run while the store is under way: they may look at the
-/// map through guards, but must not take a snapshot of it or write to it. That panics, or waits for ever without `std`: as on the first page of
-/// [`SharedRangeMap`]. The closure of [`update`](Self::update) may take snapshots, and must not write to the map but by what it is given.
+/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails
+/// leaves the map as it was. After a panic the store has happened as a whole or not at all. Not,
+/// where an observer or a predicate panics, or a value's `clone` while the store is prepared; as a
+/// whole, where a `clone` panics while nodes are evened out afterwards, or the `drop` of a value
+/// that the store took out. The `drop` of a value that an earlier call took out may run before the
+/// store or after it. Those closures, that of [`modify`](Self::modify), and values' `clone`, run
+/// while the store is under way: they may look at the map through guards, but must not take a
+/// snapshot of it or write to it. That panics, or waits for ever without `std`: as on the first
+/// page of [`SharedRangeMap`]. The closure of [`update`](Self::update) may take snapshots, and must
+/// not write to the map but by what it is given.
 ///
-/// The drops of values that no reader sees any more run once the handle has been let go, those that one call has found free also in a later
-/// call of the same handle.
+/// The drops of values that no reader sees any more run once the handle has been let go, those that
+/// one call has found free also in a later call of the same handle.
 ///
 /// # Errors
 /// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
@@ -53,7 +58,8 @@ use core::ptr::NonNull;
 pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     published: &'m Published,
     reclaim: &'m R,
-    /// Whose lock is held. No reference: it would still be one while `_held` lets go, when another thread may make its own.
+    /// Whose lock is held. No reference: it would still be one while `_held` lets go, when another
+    /// thread may make its own.
     writer: NonNull<Writer<V, K, S, R>>,
     /// Invariant in what the writer holds, as a reference would be.
     kind: PhantomData<&'m mut Writer<V, K, S, R>>,
@@ -63,7 +69,8 @@ pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
     /// Nobody stores beside this handle. Opened before the lock is let go of.
     _closed: Closed<'m, Bench<V, K, S, R>>,
     _held: Held<'m>,
-    /// What the last call has found free. Dropped after the lock has been let go of: fields go in this order, and values' drops may store.
+    /// What the last call has found free. Dropped after the lock has been let go of: fields go in
+    /// this order, and values' drops may store.
     freed: Freed<'m, V, K, S>,
 }
 
@@ -101,7 +108,8 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
 
     /// The map, and what a store needs of it.
     ///
-    /// A handle for values that live long is none for values that do not, which could then be stored:
+    /// A handle for values that live long is none for values that do not, which could then be
+    /// stored:
     /// ```compile_fail
     /// # use samara::WriteGuard;
     /// fn shorter<'m, 'a>(guard: WriteGuard<'m, &'static str>) -> WriteGuard<'m, &'a str> {
@@ -113,11 +121,13 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
 
-    /// Asks now whether what was taken out may be used again, and frees what may. Returns [`pending`](SharedRangeMap::pending) after it. Values
-    /// that it finds free are dropped when the handle is let go, or by the next call.
+    /// Asks now whether what was taken out may be used again, and frees what may. Returns
+    /// [`pending`](SharedRangeMap::pending) after it. Values that it finds free are dropped
+    /// when the handle is let go, or by the next call.
     ///
-    /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many times, where many threads have come and
-    /// gone); while a guard is held that may see it, nothing helps.
+    /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many
+    /// times, where many threads have come and gone); while a guard is held that may see it,
+    /// nothing helps.
     pub fn reclaim(&mut self) -> usize {
         self.collect(true);
         let reclaim = self.reclaim;
@@ -130,8 +140,9 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
 
-    /// Gives back the nodes that are kept for the next stores, by this handle and by each [`SharedWriter`](crate::SharedWriter) that there
-    /// ever was. The map is as it is: nodes that a bulk build made stay where they are, for which there is
+    /// Gives back the nodes that are kept for the next stores, by this handle and by each
+    /// [`SharedWriter`](crate::SharedWriter) that there ever was. The map is as it is: nodes
+    /// that a bulk build made stay where they are, for which there is
     /// [`shrink_to_fit`](Self::shrink_to_fit). O(nodes given back).
     pub fn release(&mut self) {
         let returned = self.freed.returned();
@@ -186,7 +197,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.replace(span, value, unobserved)
     }
 
-    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that it has gone. O(log n + entries met).
+    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that
+    /// it has gone. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before. Nothing is told then.
@@ -260,8 +272,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
     }
 
-    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is returned is a clone of the value, which
-    /// readers may still see. O(log n).
+    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is
+    /// returned is a clone of the value, which readers may still see. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -307,8 +319,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Join { lower, upper }, |part| part.try_merge(lower, upper))?
     }
 
-    /// Gives the entry that holds `key` the range `to`, as one instant: [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span).
-    /// Returns the range that it
+    /// Gives the entry that holds `key` the range `to`, as one instant:
+    /// [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span). Returns the range that it
     /// had. O(log n).
     ///
     /// # Errors
@@ -320,8 +332,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Move { was, to }, |part| part.resize(key, to))?
     }
 
-    /// Replaces the value of the entry that holds `key` by what `change` makes of a clone of it, as one instant. Whether there is one.
-    /// Where `change` panics, the map is as before. O(log n).
+    /// Replaces the value of the entry that holds `key` by what `change` makes of a clone of it, as
+    /// one instant. Whether there is one. Where `change` panics, the map is as before. O(log
+    /// n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -344,12 +357,14 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(true)
     }
 
-    /// Many operations, and one instant: `change` gets the map as it is, to do with it what it likes, and what it leaves is published if it
-    /// returns `Ok`. If it does not, or panics, nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`,
+    /// Many operations, and one instant: `change` gets the map as it is, to do with it what it
+    /// likes, and what it leaves is published if it returns `Ok`. If it does not, or panics,
+    /// nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`,
     /// `append`, reservations.
     ///
-    /// The map that it gets shares all nodes with the published one: each part of it is copied when it is first written to, as after a
-    /// [`snapshot`](RangeMap::snapshot). What is left is compact, however many updates there are: nodes that grow thin are merged.
+    /// The map that it gets shares all nodes with the published one: each part of it is copied when
+    /// it is first written to, as after a [`snapshot`](RangeMap::snapshot). What is left is
+    /// compact, however many updates there are: nodes that grow thin are merged.
     ///
     /// # Errors
     /// What `change` returns; [`AllocError`] made into that.
@@ -380,7 +395,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(done)
     }
 
-    /// Puts `map` in the place of all that is there, as one instant: what arc-swap calls a store. O(nodes of `map` that are new here).
+    /// Puts `map` in the place of all that is there, as one instant: what arc-swap calls a store.
+    /// O(nodes of `map` that are new here).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -392,9 +408,11 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(())
     }
 
-    /// Packs the entries into as few nodes as they need, as one instant, and gives the rest of the memory back: the nodes that are kept for
-    /// the next stores ([`release`](Self::release)), and slabs of bulk builds of which little is used. Needs memory for all nodes first;
-    /// clones each value once; what is replaced goes when no reader and no snapshot sees it any more ([`reclaim`](Self::reclaim)). O(n).
+    /// Packs the entries into as few nodes as they need, as one instant, and gives the rest of the
+    /// memory back: the nodes that are kept for the next stores ([`release`](Self::release)),
+    /// and slabs of bulk builds of which little is used. Needs memory for all nodes first;
+    /// clones each value once; what is replaced goes when no reader and no snapshot sees it any
+    /// more ([`reclaim`](Self::reclaim)). O(n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

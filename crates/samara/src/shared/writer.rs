@@ -21,22 +21,29 @@ use core::fmt;
 
 /// One of several writers that store at the same time: see [`SharedRangeMap::writer`].
 ///
-/// Each call is one store, and one instant for readers, as with the [handle](SharedRangeMap::write). A store that changes one leaf alone, as most
-/// do, is made beside those of other `SharedWriter`s. It waits, spinning, for one that changes a leaf below the same node (31 at most), with what runs
-/// in that; and now and then for a moment for one that changes what nodes further up tell of gaps. Any other
-/// store (one that splits a leaf or leaves few entries in it, takes its last entry away, goes over several, comes first after a snapshot, or goes behind
-/// the map's last entry) takes the handle for itself, and so waits for it; so do all while the map is one leaf (29 entries at most). After a panic the
-/// store has happened as a whole or not at all, as [`WriteGuard`](crate::WriteGuard) says.
+/// Each call is one store, and one instant for readers, as with the
+/// [handle](SharedRangeMap::write). A store that changes one leaf alone, as most do, is made beside
+/// those of other `SharedWriter`s. It waits, spinning, for one that changes a leaf below the same
+/// node (31 at most), with what runs in that; and now and then for a moment for one that changes
+/// what nodes further up tell of gaps. Any other store (one that splits a leaf or leaves few
+/// entries in it, takes its last entry away, goes over several, comes first after a snapshot, or
+/// goes behind the map's last entry) takes the handle for itself, and so waits for it; so do all
+/// while the map is one leaf (29 entries at most). After a panic the store has happened as a whole
+/// or not at all, as [`WriteGuard`](crate::WriteGuard) says.
 ///
-/// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must not store, nor take the handle, a
-/// snapshot or another `SharedWriter`: it would wait for itself, and panics (but a store by another `SharedWriter` of the same thread, which is told where
-/// debug assertions are on, and else may wait for ever; and all of it without `std`). Values that no reader sees any more are dropped when the store
-/// is over. For verbs that are not here, take the [handle](SharedRangeMap::write); a thread must not call a `SharedWriter`
-/// while it holds it, which panics too.
+/// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
+/// not store, nor take the handle, a snapshot or another `SharedWriter`: it would wait for itself,
+/// and panics (but a store by another `SharedWriter` of the same thread, which is told where
+/// debug assertions are on, and else may wait for ever; and all of it without `std`). Values that
+/// no reader sees any more are dropped when the store is over. For verbs that are not here, take
+/// the [handle](SharedRangeMap::write); a thread must not call a `SharedWriter` while it holds it,
+/// which panics too.
 ///
 /// # Memory
-/// Each has a limbo of its own, and keeps nodes for its next stores, as many as the handle does ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits, once it is
-/// dropped, for the next `SharedWriter` of the map, for [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or the map's end.
+/// Each has a limbo of its own, and keeps nodes for its next stores, as many as the handle does
+/// ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits,
+/// once it is dropped, for the next `SharedWriter` of the map, for
+/// [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or the map's end.
 ///
 /// # Examples
 /// ```
@@ -60,7 +67,8 @@ pub struct SharedWriter<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Norm
     seat: &'m Seat<Bench<V, K, S, R>>,
 }
 
-// SAFETY: the seat is this one's alone while it lives, and may be used from any thread, one at a time, as the handle's things are.
+// SAFETY: the seat is this one's alone while it lives, and may be used from any thread, one at a
+// time, as the handle's things are.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Send for SharedWriter<'_, V, K, R, S> where
     R::Stamp: Send
 {
@@ -84,7 +92,8 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedWriter<'m, V, K, R, S> {
 const PATIENCE: u32 = 100;
 
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
-    /// Makes a change by `verb`, beside others if that can be done. `None`: there is no entry that it is about.
+    /// Makes a change by `verb`, beside others if that can be done. `None`: there is no entry that
+    /// it is about.
     #[inline]
     pub(crate) fn store<T>(
         &mut self,
@@ -100,7 +109,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         let mut freed = Freed::new(returned);
         while spins < PATIENCE {
             if let Some(inside) = seats.enter(self.seat) {
-                // SAFETY: GATE-1, GATE-3: nobody is alone, so nobody has the writer or its map mutably, and the seat's bench is this one's.
+                // SAFETY: GATE-1, GATE-3: nobody is alone, so nobody has the writer or its map mutably, and the
+                // seat's bench is this one's.
                 let (tree, bench) = unsafe { (&(*writer.get()).map.tree, &mut *self.seat.work.get()) };
                 // After stores that have panicked.
                 if bench.limbo.is_due() {
@@ -144,8 +154,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.replace(span, value, unobserved)
     }
 
-    /// [`WriteGuard::replace`](crate::WriteGuard::replace), beside others. `observe` is told what goes before readers see that it has gone.
-    /// O(log n + entries met).
+    /// [`WriteGuard::replace`](crate::WriteGuard::replace), beside others. `observe` is told what
+    /// goes before readers see that it has gone. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before. Nothing is told then.
@@ -159,7 +169,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.put(span.into(), Some(value), observe)
     }
 
-    /// [`WriteGuard::clear_range`](crate::WriteGuard::clear_range), beside others. O(log n + entries met).
+    /// [`WriteGuard::clear_range`](crate::WriteGuard::clear_range), beside others. O(log n +
+    /// entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before. Nothing is told then.
@@ -185,7 +196,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.store(change, |part| part.store(span, value, observe))?.unwrap_or(Ok(()))
     }
 
-    /// [`WriteGuard::remove`](crate::WriteGuard::remove), beside others: the entry that holds `key` is taken out. O(log n).
+    /// [`WriteGuard::remove`](crate::WriteGuard::remove), beside others: the entry that holds `key`
+    /// is taken out. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -194,8 +206,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.store(Change::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
     }
 
-    /// [`WriteGuard::modify`](crate::WriteGuard::modify), beside others: between the look at the value and the store of the new one nobody else
-    /// stores there. `change` is called while the store is under way: what is said of observers holds for it. O(log n).
+    /// [`WriteGuard::modify`](crate::WriteGuard::modify), beside others: between the look at the
+    /// value and the store of the new one nobody else stores there. `change` is called while
+    /// the store is under way: what is said of observers holds for it. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

@@ -1,15 +1,18 @@
 //! The gate of the writers: who may store beside others (each writer has a seat), and how a store
 //! that must be alone waits for them. Knows nothing of what is stored.
 //!
-//! - **GATE-1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had closed the seats when it looked. Who must be alone closes
-//!   them, and then waits until nobody is in. Each says its own before it looks at the other's, with a SeqCst fence between: of two that
+//! - **GATE-1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had
+//!   closed the seats when it looked. Who must be alone closes them, and then waits until nobody is
+//!   in. Each says its own before it looks at the other's, with a SeqCst fence between: of two that
 //!   do so at the same time one at least sees the other.
-//! - **GATE-2** Seats stay until the list goes, and are used again. Their list grows at its head, and only while whoever might close it cannot
-//!   (`Seats::take`): where it is empty nobody can come in, and who must be alone need not close it.
-//! - **GATE-3** `work` is its taker's while that one is in, and belongs to who has closed the seats, once nobody is in.
+//! - **GATE-2** Seats stay until the list goes, and are used again. Their list grows at its head,
+//!   and only while whoever might close it cannot (`Seats::take`): where it is empty nobody can
+//!   come in, and who must be alone need not close it.
+//! - **GATE-3** `work` is its taker's while that one is in, and belongs to who has closed the
+//!   seats, once nobody is in.
 //!
-//! Orderings: who goes out, or opens again, stores with Release; who looks for that loads with Acquire. So what was done inside happened before
-//! what is done alone, and the other way about.
+//! Orderings: who goes out, or opens again, stores with Release; who looks for that loads with
+//! Acquire. So what was done inside happened before what is done alone, and the other way about.
 
 use crate::shared::reentry::Reentry;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, here, is_here, spin};
@@ -43,8 +46,8 @@ pub(crate) struct Seats<T> {
     owns: PhantomData<Box<Seat<T>>>,
 }
 
-// SAFETY: the list owns its seats; of a shared one atomics alone are used, but for `work`, which is one thread's at a time (GATE-3), and
-// `next`, which nobody writes once it can be found (GATE-2).
+// SAFETY: the list owns its seats; of a shared one atomics alone are used, but for `work`, which is
+// one thread's at a time (GATE-3), and `next`, which nobody writes once it can be found (GATE-2).
 unsafe impl<T: Send> Send for Seats<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Seats<T> {}
@@ -66,7 +69,8 @@ impl<T> Seats<T> {
 
     /// All there are, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat<T>> {
-        // Acquire: pairs with the Release in `take`, of this seat and by way of its store of those behind it.
+        // Acquire: pairs with the Release in `take`, of this seat and by way of its store of those behind
+        // it.
         let mut at: *const Seat<T> = self.head.load(Ordering::Acquire);
         core::iter::from_fn(move || {
             // SAFETY: GATE-2: seats live as long as the list, which is borrowed.
@@ -115,7 +119,8 @@ impl<T> Seats<T> {
         (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
     }
 
-    /// Keeps others out, until what is returned is dropped: some may still be in. Nobody takes a seat meanwhile.
+    /// Keeps others out, until what is returned is dropped: some may still be in. Nobody takes a
+    /// seat meanwhile.
     fn shut(&self) -> Closed<'_, T> {
         // GATE-2: an empty list stays so for as long as the caller may be alone.
         if self.is_empty() {
@@ -133,7 +138,8 @@ impl<T> Seats<T> {
         self.iter().any(|seat| is_here(seat.inside.load(Ordering::Relaxed)))
     }
 
-    /// Keeps others out, and waits until nobody is in, until what is returned is dropped. Nobody takes a seat meanwhile.
+    /// Keeps others out, and waits until nobody is in, until what is returned is dropped. Nobody
+    /// takes a seat meanwhile.
     ///
     /// # Panics
     /// If the calling thread is in.
@@ -219,7 +225,8 @@ impl<T> Drop for Closed<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(seats) = self.0 {
-            // Release: pairs with the Acquire in `enter`; where others have closed them too, their subtraction passes it on.
+            // Release: pairs with the Acquire in `enter`; where others have closed them too, their subtraction
+            // passes it on.
             seats.closed.fetch_sub(1, Ordering::Release);
         }
     }

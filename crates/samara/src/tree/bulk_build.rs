@@ -20,7 +20,8 @@ pub(crate) struct Builder<V, K: Key, S: Shape> {
     open: [Option<Raw>; MAX_HEIGHT],
     /// The first key of the open leaf's region.
     start: K,
-    /// Of the open leaf, if it is packed: its handle, its upper half, and how many entries it has. What it says itself lags behind (`settle`).
+    /// Of the open leaf, if it is packed: its handle, its upper half, and how many entries it has.
+    /// What it says itself lags behind (`settle`).
     packed: Option<(Leaf<V, K, S>, u32)>,
     filled: usize,
 }
@@ -143,7 +144,8 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
                 return Err(AllocError);
             }
             self.tree.ensure(0, levels + usize::from(levels > 0))?;
-            // SAFETY: open nodes are live and not empty. Each is hung from the level above, until there is none above.
+            // SAFETY: open nodes are live and not empty. Each is hung from the level above, until there is none
+            // above.
             unsafe {
                 let (mut pivot, mut gap) = (leaf.key(leaf.len() - 1), leaf.widest(self.start));
                 let (mut child, mut height) = (leaf.raw(), 0);

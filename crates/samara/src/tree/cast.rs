@@ -7,13 +7,14 @@ use crate::types::key::Key;
 use core::mem;
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Moves all entries into `to`, which has none, their values taken for `W`s; this tree has none then. What is set aside for nodes
-    /// goes along, with its promise to keep those that fall free.
+    /// Moves all entries into `to`, which has none, their values taken for `W`s; this tree has none
+    /// then. What is set aside for nodes goes along, with its promise to keep those that fall
+    /// free.
     ///
     /// # Safety
-    /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a node's layout depends on the
-    /// size and the alignment of its values, and on nothing else of them. Every value is a valid `W`. Nobody else holds a node
-    /// of this tree.
+    /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a
+    /// node's layout depends on the size and the alignment of its values, and on nothing else
+    /// of them. Every value is a valid `W`. Nobody else holds a node of this tree.
     pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<W, K, S>) {
         const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
         debug_assert!(to.root.is_none());

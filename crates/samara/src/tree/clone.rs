@@ -29,8 +29,9 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics, what was copied is dropped. `next` is
-/// what will be copied after it: the leaves that come soon are asked for.
+/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics,
+/// what was copied is dropped. `next` is what will be copied after it: the leaves that come soon
+/// are asked for.
 ///
 /// # Safety
 /// Live nodes at `level` of a tree.
@@ -40,7 +41,8 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
     level: usize,
     next: Option<Raw>,
 ) -> Result<Raw, AllocError> {
-    // SAFETY: TREE-4, INNER-2, INNER-3. The copy's length counts what it has got so far, so its guard drops just that.
+    // SAFETY: TREE-4, INNER-2, INNER-3. The copy's length counts what it has got so far, so its guard
+    // drops just that.
     unsafe {
         if level == 0 {
             let (from, to) = (Leaf::<V, K, S>::from_raw(at), copy.leaves.fresh()?);

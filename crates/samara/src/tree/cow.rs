@@ -1,25 +1,34 @@
-//! Sharing: snapshots whose trees have nodes in common, and writes that copy a node before they change it.
+//! Sharing: snapshots whose trees have nodes in common, and writes that copy a node before they
+//! change it.
 //!
-//! A node counts its owners: parents, or trees whose root it is. Whoever has it alone may change it in place; else a write makes
-//! itself a copy, which then owns the same children. What a write will change it makes its own *before* it plans anything
-//! ([`Tree::own`]), so that neither stores nor mending know of sharing. Copying shows in no entry: a copy that fails leaves the map as
-//! it was. Mending copies the neighbour of a node that has fallen below the minimum, so that TREE-5 holds
-//! beside snapshots too.
+//! A node counts its owners: parents, or trees whose root it is. Whoever has it alone may change it
+//! in place; else a write makes itself a copy, which then owns the same children. What a write will
+//! change it makes its own *before* it plans anything ([`Tree::own`]), so that neither stores nor
+//! mending know of sharing. Copying shows in no entry: a copy that fails leaves the map as
+//! it was. Mending copies the neighbour of a node that has fallen below the minimum, so that TREE-5
+//! holds beside snapshots too.
 //!
-//! - **COW-1** A node's count is the number of its owners beyond the first. It is raised by an owner only, and lowered by an owner that
-//!   gives the node up; whoever lowers it from zero was the last one, and frees.
-//! - **COW-2** A shared node, and everything below it, is changed by nobody. Reading it from several threads is reading `V` from several
-//!   threads, and its last owner drops it: hence snapshots only of `V: Send + Sync`.
-//! - **COW-3** `cloner` is set in every tree that may have a node in common with another one, and makes a copy of a `V`.
-//! - **COW-4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count; the map is one of its owners, and nobody changes
-//!   it but the map's writers (`publish`, `leaf_store`). A store in a shared map runs in a tree of its own with a `retired`: there everything that is marked is
-//!   copied before it is changed, and noted. What is not marked was made by that store. An inner node without other owners hands its
-//!   children over to its copy; any other node is given up like one that is shared.
-//! - **COW-5** The marked nodes of a tree belong to the shared map `home`. Where that has given one up, and readers are gone, the mark stays,
-//!   for the map may have been given the node again meanwhile (`WriteGuard::set`): a mark costs a tree that is not shared a copy, and
-//!   nothing else. Below a marked node all are marked.
+//! - **COW-1** A node's count is the number of its owners beyond the first. It is raised by an
+//!   owner only, and lowered by an owner that gives the node up; whoever lowers it from zero was
+//!   the last one, and frees.
+//! - **COW-2** A shared node, and everything below it, is changed by nobody. Reading it from
+//!   several threads is reading `V` from several threads, and its last owner drops it: hence
+//!   snapshots only of `V: Send + Sync`.
+//! - **COW-3** `cloner` is set in every tree that may have a node in common with another one, and
+//!   makes a copy of a `V`.
+//! - **COW-4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count;
+//!   the map is one of its owners, and nobody changes it but the map's writers (`publish`,
+//!   `leaf_store`). A store in a shared map runs in a tree of its own with a `retired`: there
+//!   everything that is marked is copied before it is changed, and noted. What is not marked was
+//!   made by that store. An inner node without other owners hands its children over to its copy;
+//!   any other node is given up like one that is shared.
+//! - **COW-5** The marked nodes of a tree belong to the shared map `home`. Where that has given one
+//!   up, and readers are gone, the mark stays, for the map may have been given the node again
+//!   meanwhile (`WriteGuard::set`): a mark costs a tree that is not shared a copy, and nothing
+//!   else. Below a marked node all are marked.
 //!
-//! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read happened before a last owner writes or frees.
+//! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read
+//! happened before a last owner writes or frees.
 
 use crate::fault::refused;
 use crate::node::PUBLISHED;
@@ -93,7 +102,8 @@ impl<V> Cloner<V> {
 
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<fn(&V) -> V> {
-        // Relaxed: the word stands for itself. A map is written to by `&mut` only, after whatever made the snapshot.
+        // Relaxed: the word stands for itself. A map is written to by `&mut` only, after whatever made the
+        // snapshot.
         let at = self.at.load(Ordering::Relaxed);
         // SAFETY: COW-3: null, or what `set` put there.
         (!at.is_null()).then(|| unsafe { mem::transmute::<*mut (), fn(&V) -> V>(at) })
@@ -128,8 +138,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.cloner.get().is_some()
     }
 
-    /// Makes every node its own that a change of what `span` meets may touch: the nodes whose regions meet it, and the inner nodes above
-    /// the leaf behind them, whose region may start elsewhere afterwards. Where that fails the entries are as before.
+    /// Makes every node its own that a change of what `span` meets may touch: the nodes whose
+    /// regions meet it, and the inner nodes above the leaf behind them, whose region may start
+    /// elsewhere afterwards. Where that fails the entries are as before.
     #[inline(always)]
     pub(crate) fn own(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();
@@ -139,8 +150,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::own`] for a store that replaces all in `span`: of a shared map, leaves that go as a whole are left as they are, but for the
-    /// first.
+    /// [`Tree::own`] for a store that replaces all in `span`: of a shared map, leaves that go as a
+    /// whole are left as they are, but for the first.
     #[inline(always)]
     pub(crate) fn own_replaced(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();
@@ -150,7 +161,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::own`] for a change of entries that meet `span`, if there are any: whether there may be. Where there are none, nothing is copied.
+    /// [`Tree::own`] for a change of entries that meet `span`, if there are any: whether there may
+    /// be. Where there are none, nothing is copied.
     #[inline(always)]
     pub(crate) fn own_met(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
@@ -180,13 +192,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(met)
     }
 
-    /// Whether the child in `slot` of `parent` is the tree's own, so that mending may change it. Where
-    /// it is not, and `copies` says so, it is replaced by a copy.
+    /// Whether the child in `slot` of `parent` is the tree's own, so that mending may change it.
+    /// Where it is not, and `copies` says so, it is replaced by a copy.
     ///
     /// # Safety
     /// `parent`, at `level + 1`, is the tree's own; the slot is below its length.
     pub(crate) unsafe fn own_child(&mut self, parent: Inner<K, S>, slot: usize, level: usize, copies: bool) -> bool {
-        // SAFETY: the caller's promise: the slot holds a live child, and belongs to a node of the tree's own.
+        // SAFETY: the caller's promise: the slot holds a live child, and belongs to a node of the tree's
+        // own.
         unsafe {
             let at = &mut *parent.items().add(slot);
             !self.may_share()
@@ -218,8 +231,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         copied
     }
 
-    /// Makes the neighbours of the nodes on the way to `key` the tree's own, which mending would copy
-    /// later (TREE-5).
+    /// Makes the neighbours of the nodes on the way to `key` the tree's own, which mending would
+    /// copy later (TREE-5).
     ///
     /// # Safety
     /// The inner nodes on that way are the tree's own.
@@ -229,7 +242,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             return Ok(());
         }
         for level in 0..self.height {
-            // SAFETY: path nodes are live; the slots are below the length. The caller's promise for what is written to.
+            // SAFETY: path nodes are live; the slots are below the length. The caller's promise for what is
+            // written to.
             unsafe {
                 let Step { node, slot } = path.at(level + 1);
                 let parent = Inner::<K, S>::from_raw(node);
@@ -244,15 +258,17 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// Puts the only child of the root, which is an inner node, in its place. A root that is shared is
-    /// given up: nobody else's view of it changes. Nothing is allocated, and nothing fails.
+    /// Puts the only child of the root, which is an inner node, in its place. A root that is shared
+    /// is given up: nobody else's view of it changes. Nothing is allocated, and nothing fails.
     ///
     /// # Safety
     /// There is a root, of one child, and `height` is above 0.
     pub(crate) unsafe fn replace_root(&mut self) {
-        // SAFETY: the caller's promise; TREE-4: the root is live, and so is its child. COW-1: a node that nobody else owns is freed; of one that others own
-        // too, the tree becomes an owner of the child before it gives the node up. COW-4: where the shared map alone owns a node that readers may see, its
-        // child passes to the tree with it, and the node is noted: `Log::reserve` keeps room for that.
+        // SAFETY: the caller's promise; TREE-4: the root is live, and so is its child. COW-1: a node that
+        // nobody else owns is freed; of one that others own too, the tree becomes an owner of the
+        // child before it gives the node up. COW-4: where the shared map alone owns a node that readers may
+        // see, its child passes to the tree with it, and the node is noted: `Log::reserve` keeps
+        // room for that.
         unsafe {
             let root = self.root.unwrap_unchecked();
             let node = Inner::<K, S>::from_raw(root);
@@ -290,8 +306,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             || (1..=self.height).all(|level| unsafe { is_own(refs::<V, K, S>(path.at(level).node, level)) })
     }
 
-    /// [`Tree::own`], and what changes in `span` may touch besides: the leaf behind those that meet it, whose region begins further down
-    /// once an entry before it is gone, and the neighbours that mending merges with or takes from.
+    /// [`Tree::own`], and what changes in `span` may touch besides: the leaf behind those that meet
+    /// it, whose region begins further down once an entry before it is gone, and the neighbours
+    /// that mending merges with or takes from.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
         if span.is_empty() || !self.may_share() {
@@ -338,8 +355,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// Whether a change of what `span` meets stays within one leaf and leaves its pivot alone, and the way there is the tree's own:
-/// then there is nothing to make its own. Most changes are so, once their place has been written to.
+/// Whether a change of what `span` meets stays within one leaf and leaves its pivot alone, and the
+/// way there is the tree's own: then there is nothing to make its own. Most changes are so, once
+/// their place has been written to.
 struct Within<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
     span: Span<K>,
@@ -390,13 +408,15 @@ struct Own<'a, V, K: Key, S: Shape> {
 }
 
 impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
-    /// Makes the node at `at` the caller's own, and below it those whose regions meet `span`, and the way to the leaf behind. Whether there
-    /// is one below `at`. `leftmost`: the node is the first one at its level that meets `span`.
+    /// Makes the node at `at` the caller's own, and below it those whose regions meet `span`, and
+    /// the way to the leaf behind. Whether there is one below `at`. `leftmost`: the node is the
+    /// first one at its level that meets `span`.
     ///
     /// # Safety
     /// `at` belongs to a node that is the caller's own, and holds a live node at `level`.
     unsafe fn below(&mut self, at: &mut Raw, level: usize, span: Span<K>, leftmost: bool) -> Result<bool, AllocError> {
-        // SAFETY: the caller's promise; once a node is the caller's own, so are its child pointers. No leaf is empty.
+        // SAFETY: the caller's promise; once a node is the caller's own, so are its child pointers. No leaf
+        // is empty.
         unsafe {
             if level == 0 && self.replaced && !leftmost {
                 // It is taken out, and noted then.
@@ -476,7 +496,8 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
 
     unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
         let to = self.leaves.fresh_for(self.mends)?;
-        // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, so its guard drops just that if a clone panics.
+        // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, so its guard drops just
+        // that if a clone panics.
         unsafe {
             to.init_as(from);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);

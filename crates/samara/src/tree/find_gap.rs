@@ -20,8 +20,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.find_gap_by::<false>(query)
     }
 
-    /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than what is below them, but while they change
-    /// they are never less than what they were and will be.
+    /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than
+    /// what is below them, but while they change they are never less than what they were and
+    /// will be.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO || !query.align.is_power_of_two() || query.window.is_empty() {
             return None;
@@ -86,7 +87,8 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
         let (mut at, mut level) = (tree.root?, tree.height);
         // Whether the search may have to begin in the midst of the node at `at`: where `from` is.
         let mut edge = true;
-        // SAFETY: TREE-4: nodes on the way are live, inner above level 0; the path is set from the root down before it is looked at.
+        // SAFETY: TREE-4: nodes on the way are live, inner above level 0; the path is set from the root
+        // down before it is looked at.
         unsafe {
             loop {
                 point(Point::Searched);

@@ -26,7 +26,8 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
         struct Free<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
         impl<V, K: Key, S: Shape> Drop for Free<V, K, S> {
             fn drop(&mut self) {
-                // SAFETY: the leaf is live and ours, and its values are gone. Nobody else has the spare nodes at this moment.
+                // SAFETY: the leaf is live and ours, and its values are gone. Nobody else has the spare nodes at
+                // this moment.
                 unsafe {
                     match self.1.as_mut() {
                         Some(spare) => spare.give(self.0),
@@ -113,8 +114,8 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
         if self.slot == 0 && !let_go(unsafe { refs::<V, K, S>(self.at, self.level) }) {
             return;
         }
-        // SAFETY: TREE-4: live nodes, inner above level 0; every child is counted off before it is dropped. While a child's
-        // drop unwinds, `rest` goes on with its siblings and then frees the node.
+        // SAFETY: TREE-4: live nodes, inner above level 0; every child is counted off before it is dropped.
+        // While a child's drop unwinds, `rest` goes on with its siblings and then frees the node.
         unsafe {
             if self.level == 0 {
                 drop(Dying::<V, K, S>(Leaf::from_raw(self.at), ptr::null_mut()));

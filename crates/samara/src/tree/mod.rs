@@ -1,20 +1,25 @@
 //! The tree: root, height, the descent to a key, and the invariants that every operation keeps.
 //!
-//! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries; a node above holds children, for
-//! each its *pivot* (the last key of its last entry) and its *gap* (the widest run of free keys in its region).
+//! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries; a node
+//! above holds children, for each its *pivot* (the last key of its last entry) and its *gap* (the
+//! widest run of free keys in its region).
 //!
-//! - **TREE-1** Entries ascend and are disjoint: in a leaf `first[i] <= last[i] < first[i + 1]`, and so from leaf to leaf.
-//! - **TREE-2** A pivot is exact: the last key of the last entry below its child. So the region of a node, from just behind
-//!   the pivot to its left (or [`Key::MIN`]) up to its own pivot, ends in an occupied key, and no gap lies across two regions.
-//! - **TREE-3** An inner node's gap word is the width of the widest free run in its child's region. The run behind the last
-//!   entry of the map belongs to no region.
-//! - **TREE-4** All leaves are at level 0, the root at level `height`; no node is empty but for the time within a store; an
-//!   inner root has two children at least.
-//! - **TREE-5** A node that is neither the first nor the last of its level is filled to its kind's `MIN` at least, but where memory for the copy
-//!   of a shared neighbour could not be had when it grew thin, or a value's clone panicked then (`thinned`).
+//! - **TREE-1** Entries ascend and are disjoint: in a leaf `first[i] <= last[i] < first[i + 1]`,
+//!   and so from leaf to leaf.
+//! - **TREE-2** A pivot is exact: the last key of the last entry below its child. So the region of
+//!   a node, from just behind the pivot to its left (or [`Key::MIN`]) up to its own pivot, ends in
+//!   an occupied key, and no gap lies across two regions.
+//! - **TREE-3** An inner node's gap word is the width of the widest free run in its child's region.
+//!   The run behind the last entry of the map belongs to no region.
+//! - **TREE-4** All leaves are at level 0, the root at level `height`; no node is empty but for the
+//!   time within a store; an inner root has two children at least.
+//! - **TREE-5** A node that is neither the first nor the last of its level is filled to its kind's
+//!   `MIN` at least, but where memory for the copy of a shared neighbour could not be had when it
+//!   grew thin, or a value's clone panicked then (`thinned`).
 //! - **TREE-6** `len` is the number of entries.
 //!
-//! Does not know which verb is at work: those are in their own files (`store`, `split`, `rebalance`, ...).
+//! Does not know which verb is at work: those are in their own files (`store`, `split`,
+//! `rebalance`, ...).
 
 pub(crate) mod bulk_build;
 pub(crate) mod cast;
@@ -49,11 +54,12 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Levels at most. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves at that height; to grow past it
-/// is refused like an allocation that fails.
+/// Levels at most. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves at that
+/// height; to grow past it is refused like an allocation that fails.
 pub(crate) const MAX_HEIGHT: usize = 24;
 
-/// The greatest height of a shared map's tree: it stands beside the root's address, in the bits that alignment leaves free.
+/// The greatest height of a shared map's tree: it stands beside the root's address, in the bits
+/// that alignment leaves free.
 pub(crate) const SHARED_HEIGHT: usize = crate::node::ALIGN - 1;
 
 pub(crate) struct Tree<V, K: Key, S: Shape> {
@@ -67,14 +73,16 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) cloner: Cloner<V>,
     /// Whether mending has left a node thin, as a shared neighbour could not be copied (TREE-5).
     pub(crate) thinned: bool,
-    /// Of a part of a shared map, while a store is under way there: what readers may see is copied, and noted here (COW-4).
+    /// Of a part of a shared map, while a store is under way there: what readers may see is copied,
+    /// and noted here (COW-4).
     pub(crate) log: Option<NonNull<Log<K>>>,
     /// The shared map to which nodes marked as published belong, if there are any (COW-5).
     pub(crate) home: usize,
     pub(crate) owns: PhantomData<(V, K)>,
 }
 
-// SAFETY: the tree owns its nodes and values like a `Box` of them; `&Tree` hands out `&V` alone and has no interior mutability.
+// SAFETY: the tree owns its nodes and values like a `Box` of them; `&Tree` hands out `&V` alone and
+// has no interior mutability.
 unsafe impl<V: Send, K: Key, S: Shape> Send for Tree<V, K, S> {}
 // SAFETY: as above.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for Tree<V, K, S> {}
@@ -139,8 +147,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         unsafe { find(self.root?, self.height, key) }
     }
 
-    /// Comes down to the first entry whose last key is not below `key`. Where there is none, to the slot behind the last
-    /// entry. Returns the leaf and the slot, which `path` holds too. `None`: the tree is empty.
+    /// Comes down to the first entry whose last key is not below `key`. Where there is none, to the
+    /// slot behind the last entry. Returns the leaf and the slot, which `path` holds too.
+    /// `None`: the tree is empty.
     #[inline]
     pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
         dispatch::<K, _>(Seek { tree: self, key, path })
@@ -153,7 +162,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
         let mut at = self.root?;
-        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length at most (SEARCH-2).
+        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length
+        // at most (SEARCH-2).
         unsafe {
             if self.is_above(at, key) {
                 return Some(self.seek_end(at, path));
@@ -198,7 +208,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Comes down to the slot behind the last entry: no search, so that entries that come in order wait for nothing.
+    /// Comes down to the slot behind the last entry: no search, so that entries that come in order
+    /// wait for nothing.
     ///
     /// # Safety
     /// `root` is the tree's.
@@ -268,11 +279,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.log.map_or(K::MIN, |log| unsafe { log.as_ref().base })
     }
 
-    /// Writes pivot and gap of the leaf of `path` into its parent, and so upwards as far as something changes. Where the
-    /// pivot was another one, the gap before the next leaf's first entry changed too: it is seen to.
+    /// Writes pivot and gap of the leaf of `path` into its parent, and so upwards as far as
+    /// something changes. Where the pivot was another one, the gap before the next leaf's first
+    /// entry changed too: it is seen to.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot and gap obeys TREE-2 and TREE-3.
+    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot
+    /// and gap obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn refresh<F: Search>(&mut self, path: &Path) {
         if self.height == 0 {
@@ -297,11 +310,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The gaps of the leaf of `path` changed, its pivot did not: the widest that vanished and the widest that appeared
-    /// are told. A scan is needed only where the widest of all vanished.
+    /// The gaps of the leaf of `path` changed, its pivot did not: the widest that vanished and the
+    /// widest that appeared are told. A scan is needed only where the widest of all vanished.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap obeys TREE-2 and TREE-3.
+    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap
+    /// obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
@@ -353,7 +367,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// An entry was put behind all others: `pivot` is its last key, `gap` the width of the free run before it.
+    /// An entry was put behind all others: `pivot` is its last key, `gap` the width of the free run
+    /// before it.
     ///
     /// # Safety
     /// As for [`Tree::regap`]; `path` leads to the last leaf.
@@ -370,7 +385,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Writes pivot and gap of the inner node at `level` of `path` into its parent, and so upwards while something changes.
+    /// Writes pivot and gap of the inner node at `level` of `path` into its parent, and so upwards
+    /// while something changes.
     ///
     /// # Safety
     /// As for [`Tree::refresh`]: that node's own words are right, and it is not empty.
@@ -436,7 +452,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.inners.release();
     }
 
-    /// Memory for `leaves` and `inners` more nodes: for all of them, or nothing is set aside that was not before.
+    /// Memory for `leaves` and `inners` more nodes: for all of them, or nothing is set aside that
+    /// was not before.
     pub(crate) fn ensure(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
         let had = self.leaves.len();
         self.leaves.ensure(leaves)?;
@@ -454,7 +471,8 @@ pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K)
     dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
 
-/// The value of what [`find`] gave for `key`, if that entry holds it, or `default`: chosen without a branch.
+/// The value of what [`find`] gave for `key`, if that entry holds it, or `default`: chosen without
+/// a branch.
 ///
 /// # Safety
 /// As for [`find`], for as long as the value is borrowed.
@@ -478,8 +496,9 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let mut at = self.root;
-        // SAFETY: the caller's promise; TREE-4: the nodes from the root down are live, inner above level 0. A key that is not above the root's
-        // last pivot is above no last pivot further down (TREE-2), so every rank there is the slot of a child.
+        // SAFETY: the caller's promise; TREE-4: the nodes from the root down are live, inner above level 0.
+        // A key that is not above the root's last pivot is above no last pivot further down
+        // (TREE-2), so every rank there is the slot of a child.
         unsafe {
             let height = self.height;
             if height > 0 {
@@ -508,8 +527,8 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
     }
 }
 
-/// Trees of so many levels above the leaves, or more, have leaves and lowest inner nodes that are not in the nearest caches: who comes down
-/// asks for all lines of one at once.
+/// Trees of so many levels above the leaves, or more, have leaves and lowest inner nodes that are
+/// not in the nearest caches: who comes down asks for all lines of one at once.
 pub(crate) const FAR: usize = 3;
 
 struct Seek<'a, V, K: Key, S: Shape> {

@@ -10,8 +10,8 @@ use crate::node::shape::Shape;
 use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;
 
-/// Whether a node of `len` items should be looked at. At half, a neighbour is looked at once on the way down, so that two
-/// thin ones meet early; below the minimum, at every removal.
+/// Whether a node of `len` items should be looked at. At half, a neighbour is looked at once on the
+/// way down, so that two thin ones meet early; below the minimum, at every removal.
 #[inline(always)]
 pub(crate) fn thin(len: usize, slots: usize, min: usize) -> bool {
     len < min || len == slots / 2
@@ -41,7 +41,8 @@ fn cure(len: usize, neighbour: usize, slots: usize, min: usize) -> Cure {
 /// # Safety
 /// Both are live, and both will hold what they are to have.
 unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: usize) {
-    // SAFETY: the caller's promise: the slots named are initialised, and the places they go to are free.
+    // SAFETY: the caller's promise: the slots named are initialised, and the places they go to are
+    // free.
     unsafe {
         let (l, r) = (left.len(), right.len());
         if want > l {
@@ -60,13 +61,15 @@ unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: u
     }
 }
 
-/// Evens out two neighbour leaves of which one is thin, as far as that one has words for what it takes.
+/// Evens out two neighbour leaves of which one is thin, as far as that one has words for what it
+/// takes.
 ///
 /// # Safety
 /// Both are live, and hold too many entries for one leaf of their keys.
 unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, K, S>) {
-    // SAFETY: the slots named are initialised, and the places they go to are free. The thin one takes on a form for what it takes, which
-    // may be a wide one: then it takes no more than that has slots for, and still leaves the other with more than the minimum.
+    // SAFETY: the slots named are initialised, and the places they go to are free. The thin one takes
+    // on a form for what it takes, which may be a wide one: then it takes no more than that has
+    // slots for, and still leaves the other with more than the minimum.
     unsafe {
         let (l, r) = (left.len(), right.len());
         let (low, high) = (left.first(0), right.key(r - 1));
@@ -98,7 +101,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Sees to the leaf of `path`, then to its ancestors. The path is used up.
     ///
     /// # Safety
-    /// `path` is of this tree as it is. Nothing is parked. Pivots and gaps are right but for those of an empty leaf.
+    /// `path` is of this tree as it is. Nothing is parked. Pivots and gaps are right but for those
+    /// of an empty leaf.
     #[cold]
     pub(crate) unsafe fn mend(&mut self, path: &Path) {
         // SAFETY: the caller's promise; a node is freed only once it holds nothing.
@@ -153,8 +157,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The child in slot `s + 1` of the node at `level` has gone into the one in slot `s`: so do their words. The two
-    /// regions are one now, and no gap lay across them (TREE-2).
+    /// The child in slot `s + 1` of the node at `level` has gone into the one in slot `s`: so do
+    /// their words. The two regions are one now, and no gap lay across them (TREE-2).
     ///
     /// # Safety
     /// As for [`Tree::mend`].
@@ -183,14 +187,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Takes the leaf of `path` out of its parent, and frees every ancestor that this leaves empty. The leaf stays
-    /// live. Returns the level of the lowest ancestor that is left, and the pivot that the leaf had. The gap behind
-    /// the leaf's place is for [`Tree::reopen`].
+    /// Takes the leaf of `path` out of its parent, and frees every ancestor that this leaves empty.
+    /// The leaf stays live. Returns the level of the lowest ancestor that is left, and the
+    /// pivot that the leaf had. The gap behind the leaf's place is for [`Tree::reopen`].
     ///
     /// # Safety
     /// As for [`Tree::mend`]; the tree has another leaf.
     pub(crate) unsafe fn detach(&mut self, path: &Path) -> (usize, K) {
-        // SAFETY: path nodes are live; an inner node is freed once it has no child. The root keeps one: there is another leaf.
+        // SAFETY: path nodes are live; an inner node is freed once it has no child. The root keeps one:
+        // there is another leaf.
         unsafe {
             let Step { node, slot } = path.at(1);
             let gone = Inner::<K, S>::from_raw(node).key(slot);
@@ -210,7 +215,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Sees to the gap of the region that now holds the place where a leaf with the pivot `gone` was.
+    /// Sees to the gap of the region that now holds the place where a leaf with the pivot `gone`
+    /// was.
     ///
     /// # Safety
     /// Pivots are right; of the gaps only that one may not be.
@@ -227,7 +233,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Sees to the inner node at `level` of `path`, then to its ancestors.
     ///
     /// # Safety
-    /// As for [`Tree::mend`]. That node has lost a child; it is not empty, and what it says of its children is right.
+    /// As for [`Tree::mend`]. That node has lost a child; it is not empty, and what it says of its
+    /// children is right.
     pub(crate) unsafe fn mend_inner(&mut self, path: &Path, level: usize) {
         // SAFETY: path nodes are live; a node is freed only once it holds nothing.
         unsafe {
@@ -267,13 +274,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// Takes roots off that have but one child; the next one may be shared.
     ///
-    /// A part of a shared map keeps its height: its root takes the place of a node of that level (PUBLISH-1),
-    /// which may have one child.
+    /// A part of a shared map keeps its height: its root takes the place of a node of that level
+    /// (PUBLISH-1), which may have one child.
     ///
     /// # Safety
     /// The root is live and not empty.
     pub(crate) unsafe fn lower(&mut self) {
-        // SAFETY: COW-4: the log is there while the store is. TREE-4: a root above the leaves is an inner node.
+        // SAFETY: COW-4: the log is there while the store is. TREE-4: a root above the leaves is an inner
+        // node.
         unsafe {
             if self.log.is_some_and(|log| !log.as_ref().whole) {
                 return;
@@ -287,22 +295,24 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Sees to every thin node on the way to `key`, however many there are: from the root down, so that each has a
-    /// neighbour under its parent when its turn comes.
+    /// Sees to every thin node on the way to `key`, however many there are: from the root down, so
+    /// that each has a neighbour under its parent when its turn comes.
     ///
     /// # Safety
-    /// Nothing is parked. No inner node is empty; where the leaf sought is, `key` is its old pivot. Pivots and gaps are
-    /// right but for those of that leaf and the gap behind it.
+    /// Nothing is parked. No inner node is empty; where the leaf sought is, `key` is its old pivot.
+    /// Pivots and gaps are right but for those of that leaf and the gap behind it.
     pub(crate) unsafe fn settle(&mut self, key: K) {
         let mut path = Path::new();
-        // SAFETY: a fresh path at every turn. Every turn takes a node away, or evens two out above the minimum.
+        // SAFETY: a fresh path at every turn. Every turn takes a node away, or evens two out above the
+        // minimum.
         unsafe {
             loop {
                 self.lower();
                 if self.seek(key, &mut path).is_none() {
                     return;
                 }
-                // Where what was behind is gone, the last node of each level is another one, and may be shared. As the last one it may be thin (TREE-5).
+                // Where what was behind is gone, the last node of each level is another one, and may be shared. As
+                // the last one it may be thin (TREE-5).
                 if !self.owns(&path) {
                     return;
                 }
@@ -319,7 +329,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether the node at `level` of `path` is below the minimum and has a neighbour to be mended with.
+    /// Whether the node at `level` of `path` is below the minimum and has a neighbour to be mended
+    /// with.
     ///
     /// # Safety
     /// `path` is of this tree as it is, and `level` is below the root's.
@@ -337,9 +348,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The node at `level` of `path` and a neighbour under its parent that it can be mended with: the
-    /// slot of the left one of the two. The right neighbour, where it will do. Neighbours that are
-    /// shared are copied if the node is `below_min` (TREE-5), and left alone otherwise.
+    /// The node at `level` of `path` and a neighbour under its parent that it can be mended with:
+    /// the slot of the left one of the two. The right neighbour, where it will do. Neighbours
+    /// that are shared are copied if the node is `below_min` (TREE-5), and left alone
+    /// otherwise.
     ///
     /// # Safety
     /// As for [`Tree::is_thin`].

@@ -2,13 +2,17 @@
 //! it. A store into exactly this gap (the second half of a replacement) needs no descent and no
 //! search of other gaps.
 //!
-//! - **REFILL-1** Where `gap` is not empty, it is the free run before slot `slot` of the packed leaf `steps[0]`; `steps` is the way there from
-//!   the root; the nodes on it are the tree's own, but for snapshots that were taken since: `store` asks whether the tree may share, and
-//!   what makes it share no more ([`Tree::own`]) forgets the hole. Since the removal nothing has changed.
-//! - **REFILL-2** The gap words of the lowest `raised` levels on the way are the width of `gap`, and were `words` before the removal, when two gaps
-//!   stood in the place of this one, the wider of which was `within`.
+//! - **REFILL-1** Where `gap` is not empty, it is the free run before slot `slot` of the packed
+//!   leaf `steps[0]`; `steps` is the way there from the root; the nodes on it are the tree's own,
+//!   but for snapshots that were taken since: `store` asks whether the tree may share, and what
+//!   makes it share no more ([`Tree::own`]) forgets the hole. Since the removal nothing has
+//!   changed.
+//! - **REFILL-2** The gap words of the lowest `raised` levels on the way are the width of `gap`,
+//!   and were `words` before the removal, when two gaps stood in the place of this one, the wider
+//!   of which was `within`.
 //!
-//! Whoever changes anything forgets the hole ([`Tree::own`]). Does not know how to come down to a key, nor how leaves shift.
+//! Whoever changes anything forgets the hole ([`Tree::own`]). Does not know how to come down to a
+//! key, nor how leaves shift.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -59,11 +63,12 @@ impl<K: Key> Hole<K> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// The entry `was` has been taken out of the leaf of `path`, from before the entry in `slot`: the free run `gap` is there now. Sees to
-    /// the gap words, and remembers.
+    /// The entry `was` has been taken out of the leaf of `path`, from before the entry in `slot`:
+    /// the free run `gap` is there now. Sees to the gap words, and remembers.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, but for the gap words; its leaf is packed, not shared, and has an entry in `slot`.
+    /// `path` is of this tree as it is, but for the gap words; its leaf is packed, not shared, and
+    /// has an entry in `slot`.
     #[inline(always)]
     pub(crate) unsafe fn tear(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
@@ -95,8 +100,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether an entry of these bounds goes into the hole: it holds them, and its leaf has words for them. (Where the hole begins with the leaf's region, that has to be
-    /// seen.)
+    /// Whether an entry of these bounds goes into the hole: it holds them, and its leaf has words
+    /// for them. (Where the hole begins with the leaf's region, that has to be seen.)
     #[inline(always)]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
         // SAFETY: REFILL-1: a hole that holds a key is in a leaf.
@@ -105,7 +110,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
     }
 
-    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made where it is taken from.)
+    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made
+    /// where it is taken from.)
     #[inline(always)]
     pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
     where
@@ -125,7 +131,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// [`Tree::fills`] has said so, and the processor has what `F` uses.
     #[inline(always)]
     unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
-        // SAFETY: REFILL-1, REFILL-2: the leaf has a slot, from which an entry has just been taken, and the caller's promise.
+        // SAFETY: REFILL-1, REFILL-2: the leaf has a slot, from which an entry has just been taken, and the
+        // caller's promise.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node);
             let gap = self.hole.gap;
@@ -137,7 +144,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             while level <= self.hole.raised {
                 let Step { node, slot } = self.hole.steps.get_unchecked(level).assume_init();
                 let word = self.hole.words.get_unchecked(level).assume_init();
-                // Where one of the two gaps was the widest, the others are not known, but those that are there now may be as wide.
+                // Where one of the two gaps was the widest, the others are not known, but those that are there now
+                // may be as wide.
                 if word <= self.hole.within && appeared < word {
                     self.refresh_behind_gap(span.first);
                     break;

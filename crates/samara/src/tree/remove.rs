@@ -21,7 +21,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(dispatch::<K, _>(Remove { tree: self, key }))
     }
 
-    /// [`Tree::try_remove`], where lack of memory, which only a tree that shares nodes asks for, ends the program.
+    /// [`Tree::try_remove`], where lack of memory, which only a tree that shares nodes asks for,
+    /// ends the program.
     #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         // Not by way of `try_remove`: the value is given where the caller wants it.
@@ -59,7 +60,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Takes the entry of `path` out.
     ///
     /// # Safety
-    /// `path` is of this tree as it is and leads to an entry, in a leaf that is the tree's own; the processor has what `F` uses.
+    /// `path` is of this tree as it is and leads to an entry, in a leaf that is the tree's own; the
+    /// processor has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn take_at<F: Search>(&mut self, path: &Path) -> (Span<K>, V) {
         // SAFETY: the caller's promise. The value is moved out before the slot goes.

@@ -28,7 +28,8 @@ impl<V, K: Key, S: Shape> Job<K> for Resize<'_, V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Gives the entry that holds `key` the bounds `to`, which must leave it a key and meet no other entry.
+    /// Gives the entry that holds `key` the bounds `to`, which must leave it a key and meet no
+    /// other entry.
     pub(crate) fn resize(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         if self.may_share() {
             self.movable(key, to, &mut Path::new())?; // what is refused copies nothing
@@ -61,10 +62,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::resize_own`] of the entry of `path`; `next` is the first key of the entry behind it, to which `behind` leads where that is in another leaf.
+    /// [`Tree::resize_own`] of the entry of `path`; `next` is the first key of the entry behind it,
+    /// to which `behind` leads where that is in another leaf.
     ///
     /// # Safety
-    /// Both paths are of this tree as it is, the entry's leaf is the tree's own, and the processor has what `F` uses.
+    /// Both paths are of this tree as it is, the entry's leaf is the tree's own, and the processor
+    /// has what `F` uses.
     #[inline(always)]
     pub(crate) unsafe fn resize_at<F: Search>(
         &mut self,
@@ -76,8 +79,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        // SAFETY: the caller's promise. What is changed is the entry's bounds, then the pivots that are its last key (TREE-2), then the gap words
-        // of the two leaves that have the free runs beside it (TREE-3).
+        // SAFETY: the caller's promise. What is changed is the entry's bounds, then the pivots that are its
+        // last key (TREE-2), then the gap words of the two leaves that have the free runs beside it
+        // (TREE-3).
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<V, K, S>::from_raw(node);
@@ -192,16 +196,18 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Makes two entries that touch one, with the value of the lower one; returns that of the upper one. Needs no memory, but to make
-    /// shared nodes its own.
+    /// Makes two entries that touch one, with the value of the lower one; returns that of the upper
+    /// one. Needs no memory, but to make shared nodes its own.
     ///
-    /// Of two that touch, and have no words in one packed leaf, one has none by itself (LEAF-4): a last key in one 2^32 and a first key in the
-    /// next cannot both be packed. The leaf of that one is wide whatever becomes of the other, and takes any bounds.
+    /// Of two that touch, and have no words in one packed leaf, one has none by itself (LEAF-4): a
+    /// last key in one 2^32 and a first key in the next cannot both be packed. The leaf of that
+    /// one is wide whatever becomes of the other, and takes any bounds.
     pub(crate) fn merge(&mut self, left: Span<K>, right: Span<K>) -> Option<V> {
         or_abort(self.try_merge(left, right))
     }
 
-    /// [`Tree::merge`], where lack of memory, which only a tree that shares nodes asks for, is an error; nothing has changed then.
+    /// [`Tree::merge`], where lack of memory, which only a tree that shares nodes asks for, is an
+    /// error; nothing has changed then.
     pub(crate) fn try_merge(&mut self, left: Span<K>, right: Span<K>) -> Result<Option<V>, AllocError> {
         let whole = Span::new(left.first, right.last);
         self.own(whole)?; // before anything changes
@@ -220,8 +226,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(Some(value))
     }
 
-    /// Before the entry at `key` goes, and more is changed after it: copies what mending would copy, since a `clone` may panic. Without
-    /// memory mending tries again.
+    /// Before the entry at `key` goes, and more is changed after it: copies what mending would
+    /// copy, since a `clone` may panic. Without memory mending tries again.
     fn own_for_mending(&mut self, key: K) {
         let mut path = Path::new();
         // SAFETY: a fresh path, and the way to `key` is the tree's own; the leaf is below the root.

@@ -14,8 +14,8 @@ use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on move to the new node.
-/// The second word says whether the new slots belong to the old, left one.
+/// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on
+/// move to the new node. The second word says whether the new slots belong to the old, left one.
 fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -> (usize, bool) {
     if last && at == len {
         return (len, false);
@@ -23,7 +23,8 @@ fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -
     if first && at == 0 {
         return (0, true);
     }
-    // With the new slots on the left `stay >= at` slots stay there, on the right `stay <= at`. The more even one is taken.
+    // With the new slots on the left `stay >= at` slots stay there, on the right `stay <= at`. The more
+    // even one is taken.
     let half = (len + n) / 2;
     let left = half.saturating_sub(n).max(at).min(slots - n);
     let right = half.min(at).max((len + n).saturating_sub(slots));
@@ -54,22 +55,26 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.ensure(1, inners + 1)
     }
 
-    /// Sets aside what `stores` stores in `span` may need; of the nodes that are shared, copies of those on the way there.
+    /// Sets aside what `stores` stores in `span` may need; of the nodes that are shared, copies of
+    /// those on the way there.
     ///
-    /// A store splits one leaf at most, and sends one child up at most to each level. Let an inner node of c children have
-    /// the potential `max(0, c - 16) / 15` (of 31 slots; the first and the last of a level, which split unevenly,
-    /// `(c - 1) / 15`). Then nodes plus potentials of a level grow by a fifteenth for each child that arrives: a split turns a
-    /// potential of one into a node, and merges, shares and removals add nothing, given that a node that falls free comes
-    /// back here (`Spare::keep`). Every node that is there already may be full: one split each, and three for the edges.
+    /// A store splits one leaf at most, and sends one child up at most to each level. Let an inner
+    /// node of c children have the potential `max(0, c - 16) / 15` (of 31 slots; the first and
+    /// the last of a level, which split unevenly, `(c - 1) / 15`). Then nodes plus potentials
+    /// of a level grow by a fifteenth for each child that arrives: a split turns a potential of
+    /// one into a node, and merges, shares and removals add nothing, given that a node that falls
+    /// free comes back here (`Spare::keep`). Every node that is there already may be full: one
+    /// split each, and three for the edges.
     ///
-    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level of two ways, to mend it (TREE-5).
+    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level
+    /// of two ways, to mend it (TREE-5).
     pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
 
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);
-        // New levels: the first may come with the first store. For another one the root has to fill up, and for each
-        // one after that the nodes below it as well.
+        // New levels: the first may come with the first store. For another one the root has to fill up, and
+        // for each one after that the nodes below it as well.
         let mut inners = 0usize;
         let mut fill = slots - 1;
         for level in 1..MAX_HEIGHT {
@@ -112,8 +117,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         (first, last)
     }
 
-    /// Splits the full leaf of `path` so that `n` slots at `at` are open in one of the halves: returns that half and the
-    /// place of the hole. Pivots and gaps are right only after [`Tree::adopt_leaf`], which is to follow once the hole is filled.
+    /// Splits the full leaf of `path` so that `n` slots at `at` are open in one of the halves:
+    /// returns that half and the place of the hole. Pivots and gaps are right only after
+    /// [`Tree::adopt_leaf`], which is to follow once the hole is filled.
     ///
     /// # Safety
     /// `path` is of this tree as it is, nothing is parked, `n <= 2`, and one leaf is set aside.
@@ -139,7 +145,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Moves the slots of `left` from `cut` on to a leaf that is set aside, of the same form.
     ///
     /// # Safety
-    /// The leaf is live, nothing is parked in it, `cut` is not above its length, and one leaf is set aside.
+    /// The leaf is live, nothing is parked in it, `cut` is not above its length, and one leaf is
+    /// set aside.
     unsafe fn cut_leaf(&mut self, left: Leaf<V, K, S>, cut: usize) -> Leaf<V, K, S> {
         let right = self.leaves.take();
         // SAFETY: the caller's promise: what is moved fits in a leaf of the same form.
@@ -157,7 +164,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Splits the leaf of `path`, which has two entries at least, in halves.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, nothing is parked, and memory is set aside as [`Tree::plan_split`] does. The path is used up.
+    /// `path` is of this tree as it is, nothing is parked, and memory is set aside as
+    /// [`Tree::plan_split`] does. The path is used up.
     #[cold]
     pub(crate) unsafe fn halve(&mut self, path: &Path) {
         // SAFETY: the caller's promise.
@@ -171,10 +179,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Puts `right`, split off the leaf of `path`, into the tree.
     ///
     /// # Safety
-    /// As [`Tree::split_leaf`] left it, the hole filled; the inner nodes that `plan_split` counted are set aside.
+    /// As [`Tree::split_leaf`] left it, the hole filled; the inner nodes that `plan_split` counted
+    /// are set aside.
     #[cold]
     pub(crate) unsafe fn adopt_leaf(&mut self, path: &mut Path, right: Leaf<V, K, S>) {
-        // SAFETY: both halves are live and not empty; the left one's region starts where the whole one's did.
+        // SAFETY: both halves are live and not empty; the left one's region starts where the whole one's
+        // did.
         unsafe {
             let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let pivot = left.key(left.len() - 1);
@@ -193,10 +203,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Puts `right` (pivot, gap, node) behind the node at `level` of `path`, whose own pivot and gap are now `left`.
+    /// Puts `right` (pivot, gap, node) behind the node at `level` of `path`, whose own pivot and
+    /// gap are now `left`.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and the inner nodes that `plan_split` counted are set aside.
+    /// `path` is of this tree as it is, and the inner nodes that `plan_split` counted are set
+    /// aside.
     unsafe fn adopt(&mut self, path: &mut Path, level: usize, left: (K, K), right: (K, K, Raw)) {
         let (pivot, gap, child) = right;
         // SAFETY: path nodes are live; the nodes taken were set aside.
@@ -224,7 +236,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let other = self.inners.take();
             let (first, last) = self.edges(path, level + 1);
-            // A child is put behind another: `first` would want `at == 0`, which a descending fill meets as `at == 1`.
+            // A child is put behind another: `first` would want `at == 0`, which a descending fill meets as `at
+            // == 1`.
             let (cut, goes_left) =
                 if first && at == 1 { (1, true) } else { cut(Inner::<K, S>::SLOTS, len, at, 1, false, last) };
             node.transfer(cut, len - cut, other, 0);

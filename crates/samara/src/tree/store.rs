@@ -1,13 +1,16 @@
 //! Storing: one range is replaced by one entry, or by nothing, whatever stood there.
 //!
-//! Plan (find what the range meets, clone the value of an entry that is cut in two), reserve (set the nodes of a split
-//! aside), tell the observer, commit. Up to the commit nothing has changed, so an observer or a clone that panics, or an
-//! allocation that fails, leaves the map as it was. The commit calls no user code; values that it displaced are *parked*
-//! (behind the length of their leaf, where nothing counts them, or in leaves taken out of the tree) and dropped at the
-//! end, when the map is whole again: a drop that panics finds, and leaves, a valid map. Only then is a thin leaf mended.
+//! Plan (find what the range meets, clone the value of an entry that is cut in two), reserve (set
+//! the nodes of a split aside), tell the observer, commit. Up to the commit nothing has changed, so
+//! an observer or a clone that panics, or an allocation that fails, leaves the map as it was. The
+//! commit calls no user code; values that it displaced are *parked* (behind the length of their
+//! leaf, where nothing counts them, or in leaves taken out of the tree) and dropped at the
+//! end, when the map is whole again: a drop that panics finds, and leaves, a valid map. Only then
+//! is a thin leaf mended.
 //!
 //! - **STORE-1** Parked values are initialised, counted by nobody, and dropped by one guard, once.
-//! - **STORE-2** Between the commit and the mending, leaves may be thin or empty, but nobody looks: the tree is borrowed.
+//! - **STORE-2** Between the commit and the mending, leaves may be thin or empty, but nobody looks:
+//!   the tree is borrowed.
 
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
@@ -33,9 +36,11 @@ enum Room {
     There,
     /// Not enough slots: it is to be split, for which memory is set aside.
     Split,
-    /// No words for the new keys beside so many others: it has been halved, and the way down is to be gone again.
+    /// No words for the new keys beside so many others: it has been halved, and the way down is to
+    /// be gone again.
     Again,
-    /// No words for the new keys, and they stand before all others: the leaf before it has words for them.
+    /// No words for the new keys, and they stand before all others: the leaf before it has words
+    /// for them.
     Before,
 }
 
@@ -78,7 +83,8 @@ struct Mend<'a, V, K: Key, S: Shape> {
 impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: STORE-2: nothing has changed since the commit, and what was parked has been dropped: guards drop in reverse order.
+        // SAFETY: STORE-2: nothing has changed since the commit, and what was parked has been dropped:
+        // guards drop in reverse order.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.path.at(0).node);
             if thin(leaf.len(), Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
@@ -97,8 +103,9 @@ unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) ->
     if n == 0 {
         return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
     }
-    // SAFETY: the caller's promise. Rotated, the values taken out stand behind those that stay, where `close` leaves them
-    // alone: what it copies down are the slots behind the hole, of which there are none then.
+    // SAFETY: the caller's promise. Rotated, the values taken out stand behind those that stay, where
+    // `close` leaves them alone: what it copies down are the slots behind the hole, of which there
+    // are none then.
     unsafe {
         let len = leaf.len();
         if needs_drop::<V>() {
@@ -181,7 +188,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 && span.last < next
                 && value.is_some()
             {
-                // Into a gap before an entry of a leaf that has a slot: by far the most stores are so. The words fit: the entry's do.
+                // Into a gap before an entry of a leaf that has a slot: by far the most stores are so. The words
+                // fit: the entry's do.
                 let Some(value) = value else { return Ok(()) };
                 let start = if from > 0 {
                     K::join(high, *lasts.add(from - 1)).wrapping_add(K::ONE)
@@ -320,7 +328,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// Sees to it that the leaf of `path` can take `new` entries for `gone` that go, of which one has the bounds `span` if `stores`.
+    /// Sees to it that the leaf of `path` can take `new` entries for `gone` that go, of which one
+    /// has the bounds `span` if `stores`.
     ///
     /// # Safety
     /// `path` is of this tree as it is, and nothing is parked.
@@ -381,8 +390,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The way to the last entry of the leaf before that of `path`, if `span` fits behind it: the leaf has words for it, and a slot or
-    /// memory for a split set aside.
+    /// The way to the last entry of the leaf before that of `path`, if `span` fits behind it: the
+    /// leaf has words for it, and a slot or memory for a split set aside.
     ///
     /// # Safety
     /// `path` is of this tree as it is.
@@ -411,8 +420,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it. So each of two far places that
-    /// grow towards each other, as heaps and stacks do, keeps to leaves of its own.
+    /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it.
+    /// So each of two far places that grow towards each other, as heaps and stacks do, keeps to
+    /// leaves of its own.
     ///
     /// # Safety
     /// `path` is of this tree as it is, and [`Tree::before`] has found that it can be done.
@@ -481,8 +491,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         V: Clone,
         O: FnMut(Displaced<'_, V, K>),
     {
-        // SAFETY: the caller's promise: `path` is fresh. The leaves behind are sought by key, and nothing on `path` moves
-        // while they are taken out: what goes lies to its right, and no ancestor of its leaf becomes empty.
+        // SAFETY: the caller's promise: `path` is fresh. The leaves behind are sought by key, and nothing
+        // on `path` moves while they are taken out: what goes lies to its right, and no ancestor of
+        // its leaf becomes empty.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let (from, len) = (path.at(0).slot, leaf.len());

@@ -1,9 +1,11 @@
 //! Moves values out of a tree from both ends: the base of owning iteration and drain.
 //!
-//! - **TAKE-OUT-1** The tree's values are `ManuallyDrop`: neither freeing its nodes nor clearing a range drops one.
-//! - **TAKE-OUT-2** The `left` entries between `front` and `back` have their values, no other one of the window has. An entry is
-//!   counted off before its value is moved out.
-//! - **TAKE-OUT-3** The tree does not change while values leave: the places are of the tree as it is.
+//! - **TAKE-OUT-1** The tree's values are `ManuallyDrop`: neither freeing its nodes nor clearing a
+//!   range drops one.
+//! - **TAKE-OUT-2** The `left` entries between `front` and `back` have their values, no other one
+//!   of the window has. An entry is counted off before its value is moved out.
+//! - **TAKE-OUT-3** The tree does not change while values leave: the places are of the tree as it
+//!   is.
 
 use crate::node::shape::Shape;
 use crate::tree::Tree;
@@ -23,7 +25,8 @@ pub(crate) struct Leaving<V, K: Key, S: Shape> {
 }
 
 impl<V, K: Key, S: Shape> Leaving<V, K, S> {
-    /// Takes the `left` entries of `tree` that meet `window` for those that leave; `tree` is empty then.
+    /// Takes the `left` entries of `tree` that meet `window` for those that leave; `tree` is empty
+    /// then.
     ///
     /// # Safety
     /// There are as many, and nobody else holds a node of the tree.
@@ -50,7 +53,8 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     pub(crate) fn next(&mut self) -> Option<(Span<K>, V)> {
         self.left = self.left.checked_sub(1)?;
         let front = self.front.as_mut()?;
-        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one at `front`, or in the leaf behind.
+        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one at `front`, or in the leaf
+        // behind.
         unsafe {
             if front.slot == front.leaf.len() {
                 *front = self.tree.neighbour(front, true)?;
@@ -65,7 +69,8 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     pub(crate) fn next_back(&mut self) -> Option<(Span<K>, V)> {
         self.left = self.left.checked_sub(1)?;
         let back = self.back.as_mut()?;
-        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one before `back`, or in the leaf before.
+        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one before `back`, or in the leaf
+        // before.
         unsafe {
             if back.slot == 0 {
                 *back = self.tree.neighbour(back, false)?;

@@ -1,12 +1,12 @@
 //! Walks over the entries that meet a window, from both ends, by leaf and slot.
 //!
-//! Two places walk towards each other, leaf by leaf; a place steps on only when the next entry is asked for, so neither
-//! ever passes the other. A step to the neighbour leaf takes the parent's next child; at the parent's end it comes down
-//! from the root again.
+//! Two places walk towards each other, leaf by leaf; a place steps on only when the next entry is
+//! asked for, so neither ever passes the other. A step to the neighbour leaf takes the parent's
+//! next child; at the parent's end it comes down from the root again.
 //!
 //! - **WALK-1** While a walk lives the tree is borrowed: its leaves stay, and are not empty.
-//! - **WALK-2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`, where `back.slot` is the
-//!   slot behind the last entry to come.
+//! - **WALK-2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`,
+//!   where `back.slot` is the slot behind the last entry to come.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;
@@ -16,7 +16,8 @@ use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// So many leaves ahead are asked for while one is gone over: what memory takes for one is what several take to go over.
+/// So many leaves ahead are asked for while one is gone over: what memory takes for one is what
+/// several take to go over.
 pub(crate) const AHEAD: usize = 12;
 
 /// A slot of a leaf, and where the leaf hangs.
@@ -171,7 +172,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// The place of `key`, if it is one of the next few slots of the leaf in which a place at or below it is: short windows need one descent then.
+/// The place of `key`, if it is one of the next few slots of the leaf in which a place at or below
+/// it is: short windows need one descent then.
 #[inline(always)]
 fn near<V, K: Key, S: Shape>(from: &Place<V, K, S>, key: K) -> Option<Place<V, K, S>> {
     const FEW: usize = 4;
@@ -188,7 +190,8 @@ fn next_slot(slot: usize, forwards: bool) -> usize {
     if forwards { slot + 1 } else { slot.wrapping_sub(1) }
 }
 
-/// The leaf [`AHEAD`] leaves further on than that in slot `slot` of `node`, if it hangs there or from the next node.
+/// The leaf [`AHEAD`] leaves further on than that in slot `slot` of `node`, if it hangs there or
+/// from the next node.
 ///
 /// # Safety
 /// `node` hangs in the slot that `above` says, if that is there; all are live.
@@ -248,7 +251,8 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
         }
     }
 
-    /// The next entries that are in one leaf: the leaf, their first slot, and the slot behind the last one.
+    /// The next entries that are in one leaf: the leaf, their first slot, and the slot behind the
+    /// last one.
     #[inline]
     pub(crate) fn next_run(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
         let (leaf, slot) = self.next()?;

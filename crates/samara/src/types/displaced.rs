@@ -6,8 +6,9 @@ use crate::types::span::Span;
 /// A piece of an entry that a store is about to take away.
 ///
 /// The observer of [`RangeMap::replace`](crate::RangeMap::replace) and of
-/// [`RangeMap::clear_range`](crate::RangeMap::clear_range) is given one for each entry that the range meets, in ascending
-/// order, before anything changes: an observer that panics leaves the map as it was.
+/// [`RangeMap::clear_range`](crate::RangeMap::clear_range) is given one for each entry that the
+/// range meets, in ascending order, before anything changes: an observer that panics leaves the map
+/// as it was.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Displaced<'a, V, K = u64> {
@@ -15,7 +16,8 @@ pub struct Displaced<'a, V, K = u64> {
     pub span: Span<K>,
     /// The keys that the entry had.
     pub entry: Span<K>,
-    /// The entry's value. What is left of the entry, if anything, keeps it (an entry that is cut in two keeps it on both sides).
+    /// The entry's value. What is left of the entry, if anything, keeps it (an entry that is cut in
+    /// two keeps it on both sides).
     pub value: &'a V,
 }
 
@@ -32,7 +34,8 @@ pub enum Remains {
     Both,
 }
 
-/// The observer of stores that are not observed: one, so that they share one copy of the store's code.
+/// The observer of stores that are not observed: one, so that they share one copy of the store's
+/// code.
 pub(crate) fn unobserved<V, K>(_: Displaced<'_, V, K>) {}
 
 impl<V, K: Key> Displaced<'_, V, K> {

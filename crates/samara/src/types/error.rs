@@ -15,7 +15,8 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// The handle to write a shared map by is taken, by another thread or by this one, or a store is being made without it.
+/// The handle to write a shared map by is taken, by another thread or by this one, or a store is
+/// being made without it.
 #[cfg(feature = "shared")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
@@ -59,7 +60,8 @@ impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
 
-/// Why a store through a [`Reservation`](crate::Reservation), or one of a shared map, did not happen. The map is as it was before the call.
+/// Why a store through a [`Reservation`](crate::Reservation), or one of a shared map, did not
+/// happen. The map is as it was before the call.
 ///
 /// Lack of memory is not among the reasons, but where a snapshot was taken through the reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +70,8 @@ pub enum ReservedError<K = u64> {
     EmptyRange(Span<K>),
     /// As many stores have been made as were reserved.
     UsedUp,
-    /// There was no memory to copy what the map shares with a snapshot that was taken after the reservation. Never with a shared map.
+    /// There was no memory to copy what the map shares with a snapshot that was taken after the
+    /// reservation. Never with a shared map.
     Shared,
 }
 
@@ -179,7 +182,8 @@ pub enum BoundError<K = u64> {
     EmptyRange(Span<K>),
     /// Another entry holds this key, which the bounds asked for would take in.
     Occupied(K),
-    /// The bounds asked for hold none of the entry's keys: that would be another place, not a moved boundary.
+    /// The bounds asked for hold none of the entry's keys: that would be another place, not a moved
+    /// boundary.
     Elsewhere {
         /// The entry's bounds.
         entry: Span<K>,

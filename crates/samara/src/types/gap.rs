@@ -28,7 +28,8 @@ pub enum End {
 pub struct GapQuery<K = u64> {
     /// How many keys; a request for none is answered with `None`.
     pub len: K,
-    /// The first key of the answer is `offset` modulo `align`; a power of two, else there is no answer.
+    /// The first key of the answer is `offset` modulo `align`; a power of two, else there is no
+    /// answer.
     pub align: K,
     /// See `align`.
     pub offset: K,

@@ -6,12 +6,13 @@
 use core::fmt::{Debug, LowerHex};
 use core::hash::Hash;
 
-/// What seals [`Key`]. Public for [`key_newtype`](crate::key_newtype) alone, which keeps its promise.
+/// What seals [`Key`]. Public for [`key_newtype`](crate::key_newtype) alone, which keeps its
+/// promise.
 #[doc(hidden)]
 pub mod sealed {
     /// # Safety
-    /// Order and arithmetic are those of an unsigned integer, and `Key::IS_U64` is true only where the type has the
-    /// representation and the order of `u64`.
+    /// Order and arithmetic are those of an unsigned integer, and `Key::IS_U64` is true only where
+    /// the type has the representation and the order of `u64`.
     pub unsafe trait Sealed {}
     // SAFETY: an unsigned integer.
     unsafe impl Sealed for u32 {}
@@ -23,10 +24,12 @@ pub mod sealed {
     unsafe impl Sealed for u128 {}
 }
 
-/// An unsigned integer that ranges are made of: `u32`, `u64`, `usize` or `u128`, or a newtype of one of them.
+/// An unsigned integer that ranges are made of: `u32`, `u64`, `usize` or `u128`, or a newtype of
+/// one of them.
 ///
-/// Sealed: the tree relies on the order and on the arithmetic of these types. A type of your own (page numbers, guest
-/// addresses) becomes a key by [`key_newtype!`](crate::key_newtype). `u64` and its newtypes are the fastest.
+/// Sealed: the tree relies on the order and on the arithmetic of these types. A type of your own
+/// (page numbers, guest addresses) becomes a key by [`key_newtype!`](crate::key_newtype). `u64` and
+/// its newtypes are the fastest.
 pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
     /// The lowest key, an ordinary key like every other.
     const MIN: Self;
@@ -56,27 +59,31 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// `true` where a key is loaded and stored at once, also beside other threads.
     #[doc(hidden)]
     const ATOMIC: bool;
-    /// What the address of a key has to be a multiple of for [`load`](Self::load) and [`store`](Self::store). It may be more than the
-    /// type's own alignment: on 32-bit x86 a `u64` is aligned to 4 bytes, and an atomic one to 8.
+    /// What the address of a key has to be a multiple of for [`load`](Self::load) and
+    /// [`store`](Self::store). It may be more than the type's own alignment: on 32-bit x86 a
+    /// `u64` is aligned to 4 bytes, and an atomic one to 8.
     #[doc(hidden)]
     const ALIGN: usize;
     /// The key at `at`, by a load with Acquire where [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// A key is there, and `at` is aligned to [`ALIGN`](Self::ALIGN); where it is not loaded at once, nobody stores there.
+    /// A key is there, and `at` is aligned to [`ALIGN`](Self::ALIGN); where it is not loaded at
+    /// once, nobody stores there.
     #[doc(hidden)]
     unsafe fn load(at: *const Self) -> Self;
     /// Puts a key at `at`, by a store with Release where [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// A key is there, `at` is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores; where it is not stored at once, nobody loads.
+    /// A key is there, `at` is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores; where it
+    /// is not stored at once, nobody loads.
     #[doc(hidden)]
     unsafe fn store(at: *mut Self, key: Self);
 
     /// The upper half of a 64-bit key. (Other keys are never taken apart: 0.)
     #[doc(hidden)]
     fn high(self) -> u32;
-    /// How far a 64-bit key is above those with this upper half, as a word: 0 where it is not, the highest word where it is too far.
+    /// How far a 64-bit key is above those with this upper half, as a word: 0 where it is not, the
+    /// highest word where it is too far.
     #[doc(hidden)]
     fn above(self, high: u32) -> u32;
     /// The lower half of a 64-bit key.

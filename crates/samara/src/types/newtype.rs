@@ -2,9 +2,10 @@
 
 /// Declares a newtype of a [`Key`](crate::Key) that is a key itself.
 ///
-/// The struct is `Clone`, `Copy` and `Debug`, compared, ordered and hashed by its field, prints as its field in `{:x}`, and converts
-/// from and to it with `From`. It is as fast as what it wraps: a newtype of `u64` gets the vector search of `u64`. Attributes
-/// are passed on, so that further traits can be derived; those named here are there already. It can be used in a crate that
+/// The struct is `Clone`, `Copy` and `Debug`, compared, ordered and hashed by its field, prints as
+/// its field in `{:x}`, and converts from and to it with `From`. It is as fast as what it wraps: a
+/// newtype of `u64` gets the vector search of `u64`. Attributes are passed on, so that further
+/// traits can be derived; those named here are there already. It can be used in a crate that
 /// forbids unsafe code.
 ///
 /// # Examples

@@ -6,8 +6,8 @@ use core::ops::{RangeFull, RangeInclusive};
 
 /// A range of keys, inclusive at both ends: `first..=last`.
 ///
-/// Inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an ordinary range. A span with
-/// `first > last` holds no key; operations that are given one answer with an error.
+/// Inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an ordinary range. A
+/// span with `first > last` holds no key; operations that are given one answer with an error.
 ///
 /// ```
 /// use samara::Span;
@@ -33,7 +33,8 @@ impl<K: Key> Span<K> {
         Span { first, last }
     }
 
-    /// The `len` keys that start at `first`, or `None` where `len` is zero or the range would end past [`Key::MAX`].
+    /// The `len` keys that start at `first`, or `None` where `len` is zero or the range would end
+    /// past [`Key::MAX`].
     #[inline]
     pub fn with_len(first: K, len: K) -> Option<Self> {
         Some(Span { first, last: first.checked_add(len.checked_sub(K::ONE)?)? })
@@ -51,8 +52,8 @@ impl<K: Key> Span<K> {
         self.first <= key && key <= self.last
     }
 
-    /// How many keys the range holds, or `None` where that number does not fit the key type (the full range) or the
-    /// range is empty.
+    /// How many keys the range holds, or `None` where that number does not fit the key type (the
+    /// full range) or the range is empty.
     #[inline]
     pub fn len(&self) -> Option<K> {
         if self.is_empty() { None } else { self.last.wrapping_sub(self.first).succ() }

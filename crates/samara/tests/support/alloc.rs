@@ -18,8 +18,8 @@ pub(crate) struct Failing;
 
 /// Runs `act`; in it the first `n` allocations of this thread succeed, and all after them fail.
 ///
-/// Returns what `act` returned and how many allocations it asked for. `act` must not allocate but in the map: a failed
-/// allocation of std's ends the process.
+/// Returns what `act` returned and how many allocations it asked for. `act` must not allocate but
+/// in the map: a failed allocation of std's ends the process.
 pub(crate) fn fail_after<T>(n: u64, act: impl FnOnce() -> T) -> (T, u64) {
     struct Disarm;
     impl Drop for Disarm {
@@ -46,8 +46,8 @@ fn fails() -> bool {
     .unwrap_or(false)
 }
 
-// SAFETY: by I1 every answer is the system allocator's or null, and null is how an allocator says that it failed.
-// Nothing here unwinds: a `Cell` without a destructor is read and set.
+// SAFETY: by I1 every answer is the system allocator's or null, and null is how an allocator says
+// that it failed. Nothing here unwinds: a `Cell` without a destructor is read and set.
 unsafe impl GlobalAlloc for Failing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if fails() {
@@ -67,7 +67,8 @@ unsafe impl GlobalAlloc for Failing {
         if fails() {
             return std::ptr::null_mut();
         }
-        // SAFETY: by I1 `ptr` came from the system's allocator with this layout; the rest is the caller's promise.
+        // SAFETY: by I1 `ptr` came from the system's allocator with this layout; the rest is the caller's
+        // promise.
         unsafe { System.realloc(ptr, layout, size) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {

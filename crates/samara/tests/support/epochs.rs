@@ -1,4 +1,5 @@
-//! Whether crossbeam-epoch can be used where the tests run: under Miri only with Tree Borrows, for it does not keep to Stacked Borrows.
+//! Whether crossbeam-epoch can be used where the tests run: under Miri only with Tree Borrows, for
+//! it does not keep to Stacked Borrows.
 
 /// Says that a test is skipped where it cannot.
 pub(crate) fn epochs() -> bool {

@@ -1,5 +1,6 @@
-//! Maps whose copies share what they can, published whole: an `ArcSwap` holds the copy that readers see, a mutex the one
-//! that the writer edits. A replace edits, copies and publishes. The guard of a reader is a `load`.
+//! Maps whose copies share what they can, published whole: an `ArcSwap` holds the copy that readers
+//! see, a mutex the one that the writer edits. A replace edits, copies and publishes. The guard of
+//! a reader is a `load`.
 
 use crate::map::{Map, found_if};
 use crate::shared::map::{Guard, Reader, SharedMap};

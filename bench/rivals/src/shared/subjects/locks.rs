@@ -1,5 +1,6 @@
-//! std's `BTreeMap` behind a lock: first key to last key and value. The guard of a reader is the read lock, so a writer waits
-//! for it. A replace is a `remove` and an `insert` under one write lock.
+//! std's `BTreeMap` behind a lock: first key to last key and value. The guard of a reader is the
+//! read lock, so a writer waits for it. A replace is a `remove` and an `insert` under one write
+//! lock.
 
 use crate::map::{Map, found_if};
 use crate::shared::cases::Case;

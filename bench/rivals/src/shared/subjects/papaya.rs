@@ -1,6 +1,6 @@
-//! `papaya::HashMap` from the numbers of slots to last key and value: where a range may lie is computed, not searched. No
-//! range map can do that; what it takes is a bound for what one can take. A replace is a `remove` and an `insert`, between
-//! which readers find nothing.
+//! `papaya::HashMap` from the numbers of slots to last key and value: where a range may lie is
+//! computed, not searched. No range map can do that; what it takes is a bound for what one can
+//! take. A replace is a `remove` and an `insert`, between which readers find nothing.
 
 use crate::map::found_if;
 use crate::shared::map::{Guard, Reader, SharedMap};

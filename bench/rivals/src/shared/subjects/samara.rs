@@ -1,5 +1,6 @@
-//! `samara::SharedRangeMap`, with either reclaimer: all of it is one call each. Readers register; a replace takes the handle to
-//! write by, and stores once over what stands there; where several threads store at once, each has a `SharedWriter` for that.
+//! `samara::SharedRangeMap`, with either reclaimer: all of it is one call each. Readers register; a
+//! replace takes the handle to write by, and stores once over what stands there; where several
+//! threads store at once, each has a `SharedWriter` for that.
 
 use crate::map::Map;
 use crate::shared::map::{Guard, Reader, SharedMap};

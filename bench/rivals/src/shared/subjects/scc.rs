@@ -1,5 +1,5 @@
-//! `scc::TreeIndex`: first key to last key and value. A replace is a `remove` and an `insert`, between which readers find
-//! nothing.
+//! `scc::TreeIndex`: first key to last key and value. A replace is a `remove` and an `insert`,
+//! between which readers find nothing.
 
 use crate::map::found_if;
 use crate::shared::map::{Guard, Reader, SharedMap};
