@@ -8,22 +8,24 @@ use crate::types::key::Key;
 use core::arch::x86_64::*;
 use core::mem::size_of;
 
+/// Runs `job` with the AVX-512 search.
+///
 /// # Safety
 /// The processor has the features that are enabled here.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1,bmi2")]
 pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has what `Avx512` uses, as the caller promises.
     unsafe { job.run::<Avx512>() }
 }
 
-/// `key`'s bits, where the type is a 64-bit integer.
+/// The bits of `key`, for 64-bit key types.
 #[inline(always)]
 fn bits<K: Key>(key: K) -> i64 {
-    // SAFETY: only called where `K::IS_U64`: the type has the representation of u64.
+    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
     unsafe { core::mem::transmute_copy::<K, i64>(&key) }
 }
 
-/// Keys compared eight at a time.
+/// Search that compares eight keys, or sixteen words, at a time.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx512;
 
@@ -31,10 +33,11 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
         if !K::IS_U64 || slots < 8 {
-            // SAFETY: the caller's promise.
+            // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
+            // feature.
             return unsafe { Portable::rank(keys, slots, key) };
         }
-        // SAFETY: SEARCH-1: words of 64 bits are readable, whole vectors of eight; the caller vouches for
+        // SAFETY: SEARCH-1: whole vectors of eight 64-bit keys are readable; the caller promises
         // AVX-512.
         unsafe {
             let sought = _mm512_set1_epi64(bits(key));
@@ -52,16 +55,18 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
         if slots < 13 {
-            // SAFETY: the caller's promise.
+            // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
+            // feature.
             return unsafe { Portable::rank_words(words, slots, word) };
         }
-        // SAFETY: as above: whole vectors of sixteen.
+        // SAFETY: SEARCH-1: `slots` words are readable, and lanes beyond them are masked out; the
+        // caller promises AVX-512.
         unsafe {
             let sought = _mm512_set1_epi32(word as i32);
             let mut below = 0u64;
             let mut at = 0;
             while at < slots {
-                // No more than the words: what stands behind them may be changing.
+                // The load excludes what lies behind the words: other threads may be changing it.
                 let lanes = ((1u64 << (slots - at)) - 1) as u16;
                 let some = _mm512_maskz_loadu_epi32(lanes, words.add(at).cast());
                 below |= u64::from(_mm512_mask_cmplt_epu32_mask(lanes, some, sought)) << at;
@@ -73,7 +78,8 @@ impl Search for Avx512 {
 
     #[inline(always)]
     unsafe fn widest_words(first: *const u32, last: *const u32, slots: usize, n: usize) -> u32 {
-        // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
+        // SAFETY: every load masks out lanes at or beyond `n`, and the caller promises `slots`
+        // readable words and AVX-512.
         unsafe {
             let mut widest = _mm512_setzero_si512();
             let mut at = 1;
@@ -84,7 +90,7 @@ impl Search for Avx512 {
                 widest = _mm512_max_epu32(widest, _mm512_sub_epi32(first, last));
                 at += 16;
             }
-            // One more than the gap, but where there is no gap at all.
+            // The maximum is one more than the widest gap, and 0 with fewer than two entries.
             _mm512_reduce_max_epu32(widest).saturating_sub(1)
         }
     }
@@ -92,10 +98,12 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
         if !K::IS_U64 {
-            // SAFETY: the caller's promise.
+            // SAFETY: `n` words are readable, as the caller promises, and the portable search needs
+            // no feature.
             return unsafe { Portable::at_least(words, n, least) };
         }
-        // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
+        // SAFETY: every load masks out lanes at or beyond `n`; the caller promises `n` readable
+        // words and AVX-512.
         unsafe {
             let (mut wide, least) = (0, _mm512_set1_epi64(bits(least)));
             let mut at = 0;
@@ -111,7 +119,8 @@ impl Search for Avx512 {
 
     #[inline(always)]
     unsafe fn wide_words(first: *const u32, last: *const u32, slots: usize, n: usize, least: u32) -> u64 {
-        // SAFETY: as above.
+        // SAFETY: every load masks out lanes at or beyond `slots`; the caller promises `slots`
+        // readable words and AVX-512.
         unsafe {
             let (mut wide, one, least) = (0, _mm512_set1_epi32(1), _mm512_set1_epi32(least as i32));
             let mut at = 1;
@@ -130,11 +139,12 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promises are those of the portable search, which needs no
+            // feature.
             return unsafe { Portable::insert_word(words, slots, at, word) };
         }
-        // SAFETY: only the lanes `at + 1..slots` take words from one further down; lane `at` takes the new
-        // one.
+        // SAFETY: LEAF-5: whole vectors are readable and writable; only the lanes `at + 1..slots`
+        // change to the word one lane below, and lane `at` to the new one.
         unsafe {
             let (bit, word) = (1u32 << at, _mm512_set1_epi32(word as i32));
             let lanes = below(slots) as u32 & !(bit | (bit - 1));
@@ -155,11 +165,12 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn remove_word(words: *mut u32, slots: usize, len: usize, at: usize) {
         if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promises are those of the portable search, which needs no
+            // feature.
             return unsafe { Portable::remove_word(words, slots, len, at) };
         }
-        // SAFETY: only the lanes `at..len - 1` take words from one further up; lane `len - 1` takes the
-        // highest word.
+        // SAFETY: LEAF-5: whole vectors are readable and writable; only the lanes `at..len - 1`
+        // change to the word one lane above, and lane `len - 1` to the highest word.
         unsafe {
             let end = 1u32 << (len - 1);
             let lanes = (end - 1) & (u32::MAX << at);
@@ -181,30 +192,36 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promises are those of the portable search, which needs no
+            // feature.
             return unsafe { Portable::open_value(values, slots, len, at) };
         }
-        // SAFETY: only the lanes `at + 1..slots` take values from one further down.
+        // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes `at +
+        // 1..slots` change to the value one slot below.
         unsafe { shift_up(values, (below(slots) & !below(at + 1)) as u32) }
     }
 
     #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller's promises are those of the portable search, which needs no
+            // feature.
             return unsafe { Portable::close_value(values, slots, len, at) };
         }
-        // SAFETY: only the lanes `at..len - 1` take values from one further up.
+        // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes `at..len
+        // - 1` change to the value one slot above.
         unsafe { shift_down(values, (below(len - 1) & !below(at)) as u32) }
     }
 
     #[inline(always)]
     unsafe fn greatest<K: Key>(words: *const K, n: usize) -> K {
         if !K::IS_U64 {
-            // SAFETY: the caller's promise.
+            // SAFETY: `n` words are readable, as the caller promises, and the portable search needs
+            // no feature.
             return unsafe { Portable::greatest(words, n) };
         }
-        // SAFETY: lanes behind the end are masked out of every load; the caller vouches for AVX-512.
+        // SAFETY: every load masks out lanes at or beyond `n`; the caller promises `n` readable
+        // words and AVX-512.
         unsafe {
             let mut greatest = _mm512_setzero_si512();
             let mut at = 0;
@@ -220,10 +237,12 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn widest<K: Key>(first: *const K, last: *const K, n: usize) -> K {
         if !K::IS_U64 {
-            // SAFETY: the caller's promise.
+            // SAFETY: `n` words are readable in both arrays, as the caller promises, and the
+            // portable search needs no feature.
             return unsafe { Portable::widest(first, last, n) };
         }
-        // SAFETY: as above.
+        // SAFETY: every load masks out lanes at or beyond `n`; the caller promises `n` readable
+        // words in both arrays and AVX-512.
         unsafe {
             let (mut widest, one) = (_mm512_setzero_si512(), _mm512_set1_epi64(1));
             for at in (1..n).step_by(8) {
@@ -238,9 +257,9 @@ impl Search for Avx512 {
     }
 }
 
-/// Loads four vectors of values, does `$align` under the lanes' masks, and stores them. Values are
-/// of any type: some of their bytes, and all of those behind the last one, may not be initialised,
-/// which no vector of integers may say of itself. Hence not by intrinsics.
+/// Loads four vectors of values, applies `$align` under the lane masks, and stores them. This is
+/// assembly and not intrinsics because values have any type: some of their bytes, and all bytes
+/// behind the last value, may be uninitialised, which an integer vector type does not allow.
 macro_rules! shift {
     ($values:ident, $lanes:ident, $($align:literal)*) => {
         core::arch::asm!(
@@ -275,14 +294,14 @@ macro_rules! shift {
     };
 }
 
-/// In four vectors of values, those in `lanes` are replaced by the ones a slot below them.
+/// In four vectors of values, replaces the values in `lanes` by those one slot below.
 ///
 /// # Safety
-/// Four vectors of values of eight bytes are readable and writable, and the processor has AVX-512F.
+/// Four vectors of 8-byte values are readable and writable, and the processor has AVX-512F.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
-    // SAFETY: the caller's promise: four vectors are read, and written.
+    // SAFETY: only four vectors are read and written, which the caller promises to be accessible.
     unsafe {
         shift!(
             values, lanes,
@@ -294,14 +313,14 @@ unsafe fn shift_up<V>(values: *mut V, lanes: u32) {
     }
 }
 
-/// [`shift_up`], by the ones a slot above them.
+/// In four vectors of values, replaces the values in `lanes` by those one slot above.
 ///
 /// # Safety
-/// As there.
+/// As for [`shift_up`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn shift_down<V>(values: *mut V, lanes: u32) {
-    // SAFETY: as above.
+    // SAFETY: only four vectors are read and written, which the caller promises to be accessible.
     unsafe {
         shift!(
             values, lanes,
@@ -313,22 +332,22 @@ unsafe fn shift_down<V>(values: *mut V, lanes: u32) {
     }
 }
 
-/// A bit for each of the first `n` slots.
+/// A bit mask of the first `n` slots.
 #[inline(always)]
 fn below(n: usize) -> u64 {
     debug_assert!(n < 64);
     (1 << n) - 1
 }
 
-/// The lanes of a vector of which `n` words are left.
+/// The lanes to use of a vector when `n` words remain.
 #[inline(always)]
 fn lanes(n: usize) -> u8 {
     if n < 8 { (1 << n) - 1 } else { u8::MAX }
 }
 
-/// The key of these bits, where the type is a 64-bit integer.
+/// The key with these bits, for 64-bit key types.
 #[inline(always)]
 fn word<K: Key>(bits: u64) -> K {
-    // SAFETY: only called where `K::IS_U64`: the type has the representation of u64.
+    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
     unsafe { core::mem::transmute_copy::<u64, K>(&bits) }
 }

@@ -6,13 +6,13 @@
 //!
 //! This module does not know what order, gaps or fill a node has to have (`tree`), nor who owns it.
 //!
-//! - **INNER-1** A node is [`Inner::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its
-//!   own or in a slab; a handle is live from the moment that it is given out to [`Unit::free`]. Gap
-//!   words are aligned to [`Key::ALIGN`], to be loaded and stored at once.
-//! - **INNER-2** Every word of pivots and gaps is initialised. Pivots from `len` on are
-//!   [`Key::MAX`], gaps from `len` on zero.
+//! - **INNER-1** A node is [`Inner::BYTES`] bytes of memory, aligned to at least [`ALIGN`], of its
+//!   own or in a slab. A handle is live from the moment it is handed out until [`Unit::free`]. Gap
+//!   words are aligned to [`Key::ALIGN`], so that they can be loaded and stored atomically.
+//! - **INNER-2** Every pivot and gap word is initialised. Pivots from `len` on are [`Key::MAX`],
+//!   gap words from `len` on are zero.
 //! - **INNER-3** Exactly the first `len` children are initialised.
-//! - **INNER-4** The header is the word that search SEARCH-1 allows to be read behind the pivots.
+//! - **INNER-4** The header is the word behind the pivots that a search may read (SEARCH-1).
 
 use crate::node::PUBLISHED;
 use crate::node::search::{Job, Search, dispatch};
@@ -44,8 +44,8 @@ struct Header {
 
 impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) const SLOTS: usize = S::INNER;
-    /// The fewest children of a node that is neither the first nor the last of its level. One would
-    /// be a level for nothing.
+    /// Minimum number of children of a node that is neither the first nor the last of its level. It
+    /// is at least 2, because a node with one child adds a level without use.
     pub(crate) const MIN: usize = max(2, S::INNER.div_ceil(4));
 
     const HEADER: usize = up(Self::SLOTS * size_of::<K>(), align_of::<Header>());
@@ -56,8 +56,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     const ALIGN: usize = max(ALIGN, max(max(align_of::<K>(), K::ALIGN), align_of::<Raw>()));
     pub(crate) const BYTES: usize = Self::ITEMS + Self::SLOTS * size_of::<Raw>();
 
-    /// The handle for `at`, an inner node. It does nothing by itself: whoever reads through it
-    /// vouches that the node is live.
+    /// The handle for the inner node at `at`. Creating it accesses nothing; the caller of each
+    /// unsafe method promises that the node is live.
     #[inline(always)]
     pub(crate) const fn from_raw(at: Raw) -> Self {
         Self { at, kind: PhantomData }
@@ -68,7 +68,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         self.at
     }
 
-    /// The last keys (pivots).
+    /// The pivots.
     #[inline(always)]
     pub(crate) fn keys(self) -> *mut K {
         self.at.as_ptr().cast()
@@ -76,13 +76,13 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     #[inline(always)]
     fn gaps(self) -> *mut K {
-        // SAFETY: INNER-1: within the allocation.
+        // SAFETY: INNER-1: the gap words lie within the node's memory.
         unsafe { self.at.as_ptr().add(Self::ONE).cast() }
     }
 
     #[inline(always)]
     pub(crate) fn items(self) -> *mut Raw {
-        // SAFETY: INNER-1: within the allocation.
+        // SAFETY: INNER-1: the child pointers lie within the node's memory.
         unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
     }
 
@@ -91,87 +91,89 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, true);
-        // SAFETY: INNER-1, INNER-2.
+        // SAFETY: INNER-1: the header lies within the node's memory and is initialised from `init`
+        // on.
         let len = unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len };
         len as usize
     }
 
     /// # Safety
-    /// The node is live, `len <= SLOTS`, and the caller keeps INNER-2 and INNER-3.
+    /// The node is live, `len <= SLOTS`, and the caller maintains INNER-2 and INNER-3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
         debug_assert!(len <= Self::SLOTS);
         sync::written(self.at);
-        // SAFETY: INNER-1.
+        // SAFETY: INNER-1: the header lies within the node's memory.
         unsafe {
             debug_assert!(self.unseen());
             (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len = len as u16;
         }
     }
 
-    /// The count of its owners (COW-1).
+    /// The node's owner count (COW-1).
     ///
     /// # Safety
-    /// The node is live, for as long as the count is used.
+    /// The node is live for as long as the count is used.
     #[inline(always)]
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: INNER-1.
+        // SAFETY: INNER-1: the count lies within the node's memory, aligned and initialised.
         unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
     }
 
-    /// 1 while a store has the node's child pointers and gap words to itself (LEAF-STORE-1).
+    /// The node's lock: 1 while one store has the child pointers and gap words to itself
+    /// (LEAF-STORE-1).
     ///
     /// # Safety
-    /// The node is live, for as long as the lock is used.
+    /// The node is live for as long as the lock is used.
     #[inline(always)]
     pub(crate) unsafe fn lock<'a>(self) -> &'a AtomicU8 {
-        // SAFETY: INNER-1.
+        // SAFETY: INNER-1: the lock lies within the node's memory and is initialised.
         unsafe { &*self.at.as_ptr().add(Self::LOCK).cast() }
     }
 
-    /// Whether nobody but its maker can see the node: what is published is not written to (COW-4,
-    /// PUBLISH-1).
+    /// Whether the node is not marked. In a marked node only child pointers and gap words change,
+    /// by [`Inner::publish`] and [`Inner::publish_gap`] (COW-4, PUBLISH-1).
     ///
     /// # Safety
     /// The node is live.
     #[inline(always)]
     unsafe fn unseen(self) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the node is live, as the caller promises, so its count is readable.
         unsafe { self.refs().load(Ordering::Relaxed) & PUBLISHED == 0 }
     }
 
-    /// The key of slot `i`: a leaf's last key, an inner node's pivot.
+    /// The pivot of slot `i`.
     ///
     /// # Safety
     /// The node is live and `i < SLOTS`.
     #[inline(always)]
     pub(crate) unsafe fn key(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
-        // SAFETY: INNER-2.
+        // SAFETY: INNER-2: the pivot words of all slots are initialised.
         unsafe { *self.keys().add(i) }
     }
 
     /// # Safety
-    /// As for [`Inner::key`]; the caller keeps the keys in order.
+    /// As for [`Inner::key`]; the caller keeps the pivots in order.
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         debug_assert!(i < Self::SLOTS);
         sync::written(self.at);
-        // SAFETY: INNER-1.
+        // SAFETY: INNER-1: slot `i < SLOTS` lies within the node's memory.
         unsafe {
             debug_assert!(self.unseen());
             *self.keys().add(i) = key;
         }
     }
 
-    /// The second word of slot `i`: a leaf's first key, an inner node's gap.
+    /// The gap word of slot `i`.
     ///
     /// # Safety
     /// The node is live and `i < SLOTS`.
     #[inline(always)]
     pub(crate) unsafe fn gap(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
-        // SAFETY: INNER-2.
+        // SAFETY: INNER-2: the gap words of all slots are initialised.
         unsafe {
             sync::words_read(self.gaps().add(i), 1);
             *self.gaps().add(i)
@@ -184,20 +186,21 @@ impl<K: Key, S: Shape> Inner<K, S> {
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < Self::SLOTS);
         sync::written(self.at);
-        // SAFETY: INNER-1.
+        // SAFETY: INNER-1: slot `i < SLOTS` lies within the node's memory.
         unsafe {
             debug_assert!(self.unseen());
             *self.gaps().add(i) = gap;
         }
     }
 
-    /// Opens a hole of `n` slots at `i`; `len` grows by `n`. The caller fills the hole at once.
+    /// Opens `n` free slots at `i` and raises `len` by `n`. The caller fills them at once.
     ///
     /// # Safety
-    /// The node is live, `i <= len`, `len + n <= SLOTS`, and nothing is parked.
+    /// The node is live, `i <= len`, and `len + n <= SLOTS`.
     #[inline(always)]
     pub(crate) unsafe fn open(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays.
+        // SAFETY: INNER-1: `i <= len` and `len + n <= SLOTS`, as the caller promises, keep every
+        // range within the arrays.
         unsafe {
             let len = self.len();
             let tail = len - i;
@@ -210,13 +213,14 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Fills slot `i` of a hole.
+    /// Fills a free slot `i`.
     ///
     /// # Safety
-    /// The node is live and slot `i` is in a hole (its item is not initialised).
+    /// The node is live and slot `i` is free (its child is not initialised).
     #[inline(always)]
     pub(crate) unsafe fn fill(self, i: usize, pivot: K, gap: K, child: Raw) {
-        // SAFETY: the caller's promise; INNER-1.
+        // SAFETY: INNER-1: slot `i` lies within the arrays, and it has no child that the write
+        // would lose.
         unsafe {
             self.set_key(i, pivot);
             self.set_gap(i, gap);
@@ -224,13 +228,14 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Closes the hole of `n` slots at `i`, whose items have been moved out; `len` shrinks by `n`.
+    /// Removes the `n` slots at `i`, whose children have been moved out, and lowers `len` by `n`.
     ///
     /// # Safety
     /// The node is live and `i + n <= len`.
     #[inline(always)]
     pub(crate) unsafe fn close(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps the range within the array.
+        // SAFETY: INNER-3: `i + n <= len`, as the caller promises, keeps both ranges within the
+        // initialised children.
         unsafe {
             let tail = self.len() - i - n;
             ptr::copy(self.items().add(i + n), self.items().add(i), tail);
@@ -238,14 +243,14 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// [`Inner::close`] for keys and second words alone: where the items are, the caller knows.
+    /// [`Inner::close`] for pivots and gap words only; the caller has moved the children.
     ///
     /// # Safety
     /// As for [`Inner::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_words(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays; INNER-2 is restored for the
-        // slots that fall free.
+        // SAFETY: INNER-2: `i + n <= len`, as the caller promises, keeps every range within the
+        // arrays; the slots that become free are blanked.
         unsafe {
             let len = self.len();
             let tail = len - i - n;
@@ -263,7 +268,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn blank(self, from: usize, to: usize) {
         for i in from..to {
-            // SAFETY: the caller's promise.
+            // SAFETY: the node is live and `i < to <= SLOTS`, as the caller promises.
             unsafe {
                 self.set_key(i, K::MAX);
                 self.set_gap(i, K::ZERO);
@@ -271,13 +276,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Makes fresh memory a node of the pivots and gaps of `from`, without a child, and of no
-    /// length.
+    /// Initialises the memory with the pivots and gap words of `from`, no children, and length 0.
     ///
     /// # Safety
-    /// Both are live and different, and this one holds nothing.
+    /// Both nodes are live and different, and this one holds nothing.
     pub(crate) unsafe fn init_as(self, from: Self) {
-        // SAFETY: the caller's promise; INNER-2 holds here as it does there.
+        // SAFETY: INNER-2: all words of `from` are initialised, and the nodes do not overlap.
         unsafe {
             self.init_header();
             sync::read(from.at, true);
@@ -287,13 +291,14 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// Makes fresh memory a copy of `from`, which takes over its children.
+    /// Initialises the memory as a copy of `from` that takes over its children.
     ///
     /// # Safety
-    /// Both are live and different, this one holds nothing, and `from`, which nobody changes, owns
-    /// its children no more.
+    /// Both nodes are live and different, and this one holds nothing. Nobody changes `from`, and
+    /// `from` no longer owns its children.
     pub(crate) unsafe fn init_moved(self, from: Self) {
-        // SAFETY: the caller's promise: INNER-2 and INNER-3 hold here as they do there.
+        // SAFETY: INNER-2, INNER-3: all words and the first `len` children of `from` are
+        // initialised, and the nodes do not overlap.
         unsafe {
             self.init_as(from);
             let len = from.len();
@@ -303,12 +308,14 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
+    /// Initialises header, owner count and lock.
+    ///
     /// # Safety
     /// The memory is live.
     unsafe fn init_header(self) {
-        // SAFETY: INNER-1: within the allocation.
+        // SAFETY: INNER-1: every write is within the node's memory.
         unsafe {
-            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // all of the word (INNER-4)
+            self.at.as_ptr().add(Self::HEADER).cast::<K>().write(K::ZERO); // the whole word (INNER-4)
             self.at.as_ptr().add(Self::HEADER).cast::<Header>().write(Header { len: 0 });
             self.at.as_ptr().add(Self::REFS).cast::<AtomicU32>().write(AtomicU32::new(0));
             self.at.as_ptr().add(Self::LOCK).cast::<AtomicU8>().write(AtomicU8::new(0));
@@ -316,15 +323,16 @@ impl<K: Key, S: Shape> Inner<K, S> {
         sync::made(self.at, Self::BYTES, Self::REFS, true);
     }
 
-    /// Moves the slots `from..from + n` of this node to slot `at` of `other`, where they overwrite
-    /// what is uninitialised. Lengths and blanks are the caller's.
+    /// Moves the slots `from..from + n` to slot `at` of `other`, over uninitialised slots. The
+    /// caller updates lengths and blanks.
     ///
     /// # Safety
-    /// Both nodes are live and different; the slots are initialised here and their items moved out
-    /// there.
+    /// Both nodes are live and different. The slots are initialised here, and free in `other`; the
+    /// caller gives up their children here.
     pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
         debug_assert!(from + n <= Self::SLOTS && at + n <= Self::SLOTS);
-        // SAFETY: the caller's promise: both ranges are within their arrays, and the nodes do not overlap.
+        // SAFETY: INNER-1: both ranges are within their arrays, and the nodes are different, so the
+        // ranges do not overlap.
         unsafe {
             ptr::copy_nonoverlapping(self.keys().add(from), other.keys().add(at), n);
             ptr::copy_nonoverlapping(self.gaps().add(from), other.gaps().add(at), n);
@@ -334,10 +342,10 @@ impl<K: Key, S: Shape> Inner<K, S> {
 }
 
 impl<K: Key, S: Shape> Inner<K, S> {
-    /// Asks for the lines of the child pointers.
+    /// Prefetches the cache lines of the child pointers.
     #[inline(always)]
     pub(crate) fn prefetch_items(self) {
-        // SAFETY: INNER-1: within the allocation.
+        // SAFETY: INNER-1: the child pointers lie within the node's memory.
         let at = unsafe { self.at.add(Self::ITEMS) };
         crate::node::search::prefetch(at, Self::SLOTS * size_of::<Raw>());
     }
@@ -346,13 +354,13 @@ impl<K: Key, S: Shape> Inner<K, S> {
         crate::node::search::prefetch(self.at, Self::BYTES);
     }
 
-    /// Child `i`, if there is one.
+    /// Child `i`, or `None` if there is no such child.
     ///
     /// # Safety
     /// The node is live.
     #[inline(always)]
     pub(crate) unsafe fn get(self, i: usize) -> Option<Raw> {
-        // SAFETY: INNER-3.
+        // SAFETY: INNER-3: child `i` is initialised, because `i < len`.
         unsafe { if i < self.len() { Some(self.child(i)) } else { None } }
     }
 
@@ -362,79 +370,82 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// The node is live and `i < len`.
     #[inline(always)]
     pub(crate) unsafe fn child(self, i: usize) -> Raw {
-        // SAFETY: INNER-2.
+        // SAFETY: INNER-2: the node is live, as the caller promises, so its length is initialised.
         debug_assert!(i < unsafe { self.len() });
-        // Acquire: pairs with the Release of `publish`, where the node is one that readers see. Of
-        // processors with strong ordering it asks nothing. SAFETY: INNER-3: a pointer that is not
-        // null; where it is stored to beside readers, that is atomic too.
+        // Acquire: pairs with the Release of `publish` in nodes that readers see. It costs nothing
+        // on strongly ordered processors. SAFETY: INNER-3: child `i < len` is an initialised
+        // non-null pointer; concurrent stores to it are atomic too.
         unsafe { Raw::new_unchecked((*self.items().add(i).cast::<AtomicPtr<u8>>()).load(Ordering::Acquire)) }
     }
 
-    /// Puts `child` in the place of child `i`, for readers that may be looking: they come to one or
-    /// to the other, and see all of it.
+    /// Replaces child `i` by `child` while readers may be looking. A reader comes to the old or to
+    /// the new child, and sees all of it.
     ///
     /// # Safety
-    /// The node is live, `i < len`, what is below `child` is changed no more, and nobody else
-    /// stores.
+    /// The node is live, `i < len`, what is below `child` no longer changes, and nobody else stores
+    /// to this child pointer.
     #[inline(always)]
     pub(crate) unsafe fn publish(self, i: usize, child: Raw) {
-        // SAFETY: the caller's promise; INNER-3.
+        // SAFETY: INNER-3: slot `i < len` holds a child pointer, and every concurrent access to it
+        // is atomic.
         unsafe { (*self.items().add(i).cast::<AtomicPtr<u8>>()).store(child.as_ptr(), Ordering::Release) }
     }
 
-    /// [`Inner::set_gap`], for readers that may be looking.
+    /// [`Inner::set_gap`] while readers may be looking.
     ///
     /// # Safety
-    /// As for [`Inner::publish`]; the key is one that is stored at once, or nobody looks at gap
+    /// As for [`Inner::publish`]. Either the key type is stored atomically, or nobody reads gap
     /// words.
     #[inline(always)]
     pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
-        // SAFETY: the caller's promise; INNER-1 for the alignment, INNER-2.
+        // SAFETY: INNER-1, INNER-2: the gap word is initialised and aligned to `K::ALIGN`, and
+        // nobody else stores to it, as the caller promises.
         unsafe { K::store(self.gaps().add(i), gap) }
     }
 
     /// The number of pivots below `key`.
     ///
     /// # Safety
-    /// The node is live, and the processor has what `F` uses.
+    /// The node is live, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, true);
-        // SAFETY: INNER-2, INNER-4.
+        // SAFETY: INNER-2, INNER-4: the pivots and the word behind them are initialised, so
+        // SEARCH-1 holds.
         unsafe { F::rank(self.keys(), Self::SLOTS, key) }
     }
 
-    /// [`Inner::widest`] with a search that the caller has.
+    /// [`Inner::widest`] with a given search.
     ///
     /// # Safety
-    /// The node is live, and the processor has what `F` uses.
+    /// The node is live, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn widest_by<F: Search>(self) -> K {
         sync::words_read(self.gaps(), Self::SLOTS);
-        // SAFETY: INNER-2: every word is initialised.
+        // SAFETY: INNER-2: every gap word is initialised.
         unsafe { F::greatest(self.gaps(), Self::SLOTS) }
     }
 
-    /// Below which children there is a gap `least` wide or wider, which is not nothing: a bit for
-    /// each.
+    /// A bit mask of the children below which there is a gap at least `least` wide.
     ///
     /// # Safety
-    /// The node is live, `least` is not zero, and the processor has what `F` uses.
+    /// The node is live, `least` is not zero, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, least: K) -> u64 {
-        // SAFETY: INNER-2: every word is initialised, and zero behind the length.
+        // SAFETY: INNER-2: every gap word is initialised, and zero from `len` on, which is below
+        // `least`.
         unsafe { F::at_least(self.gaps(), Self::SLOTS, least) }
     }
 
-    /// [`Inner::wide_gaps`] beside a writer.
+    /// [`Inner::wide_gaps`] while a writer may be changing gap words.
     ///
     /// # Safety
-    /// As there; the key is one that is loaded at once.
+    /// As for [`Inner::wide_gaps`]; the key type is loaded atomically.
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps_now<F: Search>(self, least: K) -> u64 {
         let mut words = [K::ZERO; 63];
-        // SAFETY: INNER-1 for the alignment; INNER-2; as many words as there are slots, which are 63 at
-        // most.
+        // SAFETY: INNER-1, INNER-2: every gap word is initialised and aligned to `K::ALIGN`;
+        // `words` is large enough, because a node has at most 63 slots.
         unsafe {
             for (i, word) in words.iter_mut().enumerate().take(Self::SLOTS) {
                 *word = K::load(self.gaps().add(i));
@@ -443,7 +454,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
         }
     }
 
-    /// The widest gap below this node (INNER-2: blanks count as zero).
+    /// The widest gap below this node. Blank slots count as zero (INNER-2).
     ///
     /// # Safety
     /// The node is live.
@@ -454,7 +465,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
             type Out = K;
             #[inline(always)]
             unsafe fn run<F: Search>(self) -> K {
-                // SAFETY: INNER-2: every word is initialised.
+                // SAFETY: INNER-2: every gap word is initialised.
                 unsafe { F::greatest(self.0, self.1) }
             }
         }
@@ -467,15 +478,15 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::SLOTS && Self::SLOTS <= 63);
-        // INNER-1.
+        // INNER-1: gap words are aligned to `Key::ALIGN`.
         assert!(Self::ALIGN.is_multiple_of(K::ALIGN) && Self::ONE.is_multiple_of(K::ALIGN));
         assert!(size_of::<K>().is_multiple_of(K::ALIGN));
         Self::ALIGN
     };
 
     unsafe fn init(self) {
-        // SAFETY: INNER-1: the bytes written are within the allocation; this is what INNER-2 and INNER-3
-        // ask of an empty node.
+        // SAFETY: INNER-1: every write is within the node's memory, and makes it an empty node as
+        // INNER-2 and INNER-3 require.
         unsafe {
             self.init_header();
             for i in 0..Self::SLOTS {
@@ -486,12 +497,12 @@ impl<K: Key, S: Shape> Unit for Inner<K, S> {
     }
 
     fn number(self) -> *mut u16 {
-        // SAFETY: INNER-1: within the allocation.
+        // SAFETY: INNER-1: the number lies within the node's memory.
         unsafe { self.at.as_ptr().add(Self::REFS + size_of::<AtomicU32>()).cast() }
     }
 
     fn link(self) -> *mut Option<Raw> {
-        // SAFETY: INNER-1: within the allocation.
+        // SAFETY: INNER-1: the child pointers lie within the node's memory.
         unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
     }
 

@@ -1,30 +1,32 @@
 //! Leaves as bytes: entries in slots, with keys stored as 32-bit offsets where they fit.
 //!
 //! ```text
-//!            | 0                     | 4 * PACKED                    | 4 * PACKED + 12                             |
-//!   packed   | last: u32 * PACKED    | header: high, refs, len, form | first: u32 * PACKED, value: V * PACKED      |
-//!   wide     | -                     | the same                      | last, first: K * WIDE each, value: V * WIDE |
+//!          | 0                  | 4 * PACKED  | 4 * PACKED + 12
+//!   packed | last: u32 * PACKED | header      | first: u32 * PACKED, value: V * PACKED
+//!   wide   | -                  | header      | last: K * WIDE, first: K * WIDE, value: V * WIDE
+//!
+//!   header: high, refs, len, form, number
 //! ```
 //!
-//! A packed leaf holds keys with the same upper half, `high`, and keeps their lower halves; a wide
-//! one, with fewer slots, keeps whole keys. Both have the same size, so a leaf changes its form in
-//! place. Only 64-bit keys are packed; leaves of other keys are always wide. This module does not
-//! know what order or fill a leaf has to have (`tree`), nor who owns it.
+//! A packed leaf holds keys with the same upper half, `high`, and stores their lower halves. A wide
+//! leaf has fewer slots and stores whole keys. Both have the same size, so a leaf changes its form
+//! in place. Only 64-bit keys are packed; leaves of other keys are always wide. This module does
+//! not know what order or fill a leaf has to have (`tree`), nor who owns it.
 //!
-//! - **LEAF-1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to [`ALIGN`] at least, of its
-//!   own or in a slab; a handle is live from the moment that it is given out to [`Unit::free`].
+//! - **LEAF-1** A leaf is [`Leaf::BYTES`] bytes of memory, aligned to at least [`ALIGN`], of its
+//!   own or in a slab. A handle is live from the moment it is handed out until [`Unit::free`].
 //! - **LEAF-2** Every word of the two key arrays of the leaf's form is initialised. Last keys from
 //!   `len` on are the highest word.
-//! - **LEAF-3** Exactly the first `len` values are initialised. While a store is under way a leaf
-//!   may hold further ones behind them (`Parked` in `store`).
+//! - **LEAF-3** Exactly the first `len` values are initialised. During a store a leaf may hold more
+//!   values behind them (`Parked` in `store`).
 //! - **LEAF-4** In a packed leaf every key's upper half is `high`, and its lower half is below
 //!   [`u32::MAX`].
-//! - **LEAF-5** In a packed leaf whole vectors of 16 initialised words, that hold all its slots,
-//!   are writable, by its only owner, from the start of each key array, if it has as many slots as
-//!   [`SHIFTED`] says; in a wide one whole vectors of 8 keys are readable from the start of `last`.
-//!   With values of 8 bytes whole vectors of those are as well.
-//! - **LEAF-6** `WIDE` slots hold half of a packed leaf and one entry more: so half a leaf can take
-//!   in anything.
+//! - **LEAF-5** In a packed leaf with a slot count within [`SHIFTED`], whole vectors of 16
+//!   initialised words that cover all slots are writable from the start of each key array, by the
+//!   only owner of the leaf. If values have 8 bytes, whole vectors of 8 values are too. In a wide
+//!   leaf, whole vectors of 8 keys are readable from the start of `last`.
+//! - **LEAF-6** A wide leaf has room for half of a packed leaf and one more entry, so half a leaf
+//!   can take any entry.
 
 use crate::node::search::{Job, SHIFTED, Search, dispatch};
 use crate::node::shape::{Shape, leaf_slots};
@@ -58,23 +60,23 @@ impl<V, K, S> PartialEq for Leaf<V, K, S> {
 struct Header {
     /// The upper half of a packed leaf's keys.
     high: u32,
-    /// Owners beyond the first (COW-1).
+    /// The number of owners beyond the first (COW-1).
     refs: AtomicU32,
     len: u8,
-    /// 0: packed.
+    /// The form: 0 for packed, otherwise wide.
     wide: u8,
-    /// The number of its place (SLAB-1).
+    /// The place number (SLAB-1).
     number: u16,
 }
 
 impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Slots of a packed leaf.
     pub(crate) const PACKED: usize = leaf_slots::<S>(size_of::<V>());
-    /// The fewest entries of a leaf that is neither the first nor the last.
+    /// Minimum number of entries of a leaf that is neither the first nor the last.
     pub(crate) const MIN: usize = Self::PACKED.div_ceil(4);
 
     const HEADER: usize = if K::IS_U64 { 4 * Self::PACKED } else { 0 };
-    /// Where the keys of a wide leaf begin, and the first keys of a packed one.
+    /// Offset of a wide leaf's keys and of a packed leaf's first keys.
     const KEYS: usize = up(Self::HEADER + size_of::<Header>(), align_of::<K>());
     const PACKED_ITEMS: usize = up(2 * Self::KEYS, align_of::<V>());
     /// Slots of a wide leaf (LEAF-6).
@@ -107,8 +109,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         up(Self::KEYS + 2 * slots * size_of::<K>(), align_of::<V>()) + slots * size_of::<V>()
     }
 
-    /// The handle for `at`, a leaf. It does nothing by itself: whoever reads through it vouches
-    /// that the leaf is live.
+    /// The handle for the leaf at `at`. Creating it accesses nothing; the caller of each unsafe
+    /// method promises that the leaf is live.
     #[inline(always)]
     pub(crate) const fn from_raw(at: Raw) -> Self {
         Self { at, kind: PhantomData }
@@ -127,7 +129,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     fn byte(self, offset: usize) -> *mut u8 {
         debug_assert!(offset <= Self::BYTES);
-        // SAFETY: LEAF-1: within the allocation.
+        // SAFETY: LEAF-1: the offset is within the leaf's memory.
         unsafe { self.at.as_ptr().add(offset) }
     }
 
@@ -143,44 +145,45 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         (self.byte(Self::KEYS).cast(), self.byte(Self::WIDE_FIRST).cast())
     }
 
-    /// Whether the leaf is a wide one.
+    /// Whether the leaf is wide.
     ///
     /// # Safety
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn is_wide(self) -> bool {
-        // SAFETY: LEAF-1.
+        // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised from `init`
+        // on.
         !K::IS_U64 || unsafe { (*self.header()).wide != 0 }
     }
 
-    /// The values.
+    /// The address of the values.
     ///
     /// # Safety
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn items(self) -> *mut V {
-        // SAFETY: the caller's promise.
+        // SAFETY: the leaf is live, as the caller promises.
         let offset = if unsafe { self.is_wide() } { Self::WIDE_ITEMS } else { Self::PACKED_ITEMS };
         self.byte(offset).cast()
     }
 
-    /// The count of its owners (COW-1).
+    /// The leaf's owner count (COW-1).
     ///
     /// # Safety
-    /// The leaf is live, for as long as the count is used.
+    /// The leaf is live for as long as the count is used.
     #[inline(always)]
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
-        // SAFETY: LEAF-1.
+        // SAFETY: LEAF-1: the count lies within the leaf's memory, aligned and initialised.
         unsafe { &(*self.header()).refs }
     }
 
-    /// How many slots the leaf has in its form.
+    /// The number of slots of the leaf in its current form.
     ///
     /// # Safety
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn slots(self) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the leaf is live, as the caller promises.
         if unsafe { self.is_wide() } { Self::WIDE } else { Self::PACKED }
     }
 
@@ -189,16 +192,17 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, false);
-        // SAFETY: LEAF-1.
+        // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised.
         unsafe { (*self.header()).len as usize }
     }
 
     /// # Safety
-    /// The leaf is live, `len` is not above its slots, and the caller keeps LEAF-2 and LEAF-3.
+    /// The leaf is live, `len` is at most its number of slots, and the caller maintains LEAF-2 and
+    /// LEAF-3.
     #[inline(always)]
     pub(crate) unsafe fn set_len(self, len: usize) {
         sync::written(self.at);
-        // SAFETY: LEAF-1.
+        // SAFETY: LEAF-1: the header lies within the leaf's memory.
         unsafe {
             debug_assert!(len <= self.slots() && self.unseen());
             (*self.header()).len = len as u8;
@@ -209,27 +213,27 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and packed.
     #[inline(always)]
     unsafe fn high(self) -> u32 {
-        // SAFETY: LEAF-1.
+        // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised.
         unsafe { (*self.header()).high }
     }
 
-    /// As for an inner node: what is published is not written to (COW-4, PUBLISH-1).
+    /// Whether the leaf is not marked. Nothing in a marked leaf changes (COW-4, PUBLISH-1).
     ///
     /// # Safety
     /// The leaf is live.
     #[inline(always)]
     unsafe fn unseen(self) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the leaf is live, as the caller promises, so its count is readable.
         unsafe { self.refs().load(crate::sync::Ordering::Relaxed) & crate::node::PUBLISHED == 0 }
     }
 
     /// The last key of slot `i`.
     ///
     /// # Safety
-    /// The leaf is live and `i` below its slots.
+    /// The leaf is live and `i` is below its number of slots.
     #[inline(always)]
     pub(crate) unsafe fn key(self, i: usize) -> K {
-        // SAFETY: LEAF-2.
+        // SAFETY: LEAF-2: the last keys of all slots of the form are initialised.
         unsafe {
             debug_assert!(i < self.slots());
             if self.is_wide() { *self.keys().0.add(i) } else { K::join(self.high(), *self.words().0.add(i)) }
@@ -242,7 +246,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// As for [`Leaf::key`].
     #[inline(always)]
     pub(crate) unsafe fn first(self, i: usize) -> K {
-        // SAFETY: LEAF-2.
+        // SAFETY: LEAF-2: the first keys of all slots of the form are initialised.
         unsafe {
             debug_assert!(i < self.slots());
             if self.is_wide() { *self.keys().1.add(i) } else { K::join(self.high(), *self.words().1.add(i)) }
@@ -255,7 +259,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         sync::written(self.at);
-        // SAFETY: LEAF-1, LEAF-4 by the caller's promise.
+        // SAFETY: LEAF-1, LEAF-4: slot `i` lies within the key array, and the leaf admits the key,
+        // so its word stays below `u32::MAX` in a packed leaf.
         unsafe {
             debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
             if self.is_wide() {
@@ -271,7 +276,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn set_first(self, i: usize, key: K) {
         sync::written(self.at);
-        // SAFETY: as above.
+        // SAFETY: LEAF-1, LEAF-4: slot `i` lies within the key array, and the leaf admits the key,
+        // as the caller promises.
         unsafe {
             debug_assert!(i < self.slots() && self.admits(key, key) && self.unseen());
             if self.is_wide() {
@@ -282,23 +288,23 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// The value of slot `i`.
+    /// The address of the value of slot `i`.
     ///
     /// # Safety
-    /// The leaf is live and `i` below its slots.
+    /// The leaf is live and `i` is below its number of slots.
     #[inline(always)]
     pub(crate) unsafe fn value(self, i: usize) -> *mut V {
-        // SAFETY: LEAF-1: within the allocation.
+        // SAFETY: LEAF-1: slot `i` lies within the leaf's memory.
         unsafe {
             debug_assert!(i < self.slots());
             self.items().add(i)
         }
     }
 
-    /// Folds over the entries of `slots`: what form the leaf has is looked at once.
+    /// Folds over the entries of `slots`, checking the form of the leaf only once.
     ///
     /// # Safety
-    /// The leaf is live and stays as it is, and the slots are below its length.
+    /// The leaf is live and does not change, and the slots are below its length.
     #[inline(always)]
     pub(crate) unsafe fn fold<B>(
         self,
@@ -307,7 +313,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         mut f: impl FnMut(B, Span<K>, *mut V) -> B,
     ) -> B {
         let mut so_far = init;
-        // SAFETY: LEAF-2, LEAF-3.
+        // SAFETY: LEAF-2, LEAF-3: slots below the length have initialised keys and values.
         unsafe {
             let items = self.items();
             if self.is_wide() {
@@ -329,11 +335,12 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The number of last keys below `key`.
     ///
     /// # Safety
-    /// The leaf is live, and the processor has what `F` uses.
+    /// The leaf is live, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, false);
-        // SAFETY: LEAF-2, LEAF-5.
+        // SAFETY: LEAF-2, LEAF-5: the last keys are initialised and whole vectors of them are
+        // readable, so SEARCH-1 holds.
         unsafe {
             if self.is_wide() {
                 F::rank(self.keys().0, Self::WIDE, key)
@@ -343,13 +350,13 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// The width of the widest gap of a leaf whose region starts at `start`.
+    /// The width of the widest gap of the leaf, whose region starts at `start`.
     ///
     /// # Safety
-    /// The leaf is live and not empty, and the processor has what `F` uses.
+    /// The leaf is live and not empty, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn widest_by<F: Search>(self, start: K) -> K {
-        // SAFETY: LEAF-2.
+        // SAFETY: LEAF-2: the keys of all slots of the form are initialised.
         unsafe {
             let within = if self.is_wide() {
                 F::widest(self.keys().1, self.keys().0, self.len())
@@ -360,14 +367,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Which gaps of a leaf whose region starts at `start` are `least` wide or wider, which is not
-    /// nothing: bit `i` for the gap before entry `i`.
+    /// A bit mask of the gaps at least `least` wide of the leaf, whose region starts at `start`.
+    /// Bit `i` is for the gap before entry `i`. `least` is not zero.
     ///
     /// # Safety
-    /// The leaf is live and not empty, and the processor has what `F` uses.
+    /// The leaf is live and not empty, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, start: K, least: K) -> u64 {
-        // SAFETY: LEAF-2.
+        // SAFETY: LEAF-2: the keys of all slots of the form are initialised.
         unsafe {
             let within = if self.is_wide() {
                 (1..self.len()).fold(0, |bits, i| {
@@ -394,26 +401,27 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             type Out = K;
             #[inline(always)]
             unsafe fn run<F: Search>(self) -> K {
-                // SAFETY: the promises of both.
+                // SAFETY: the caller of `widest` promises a live leaf that is not empty, and that
+                // of `run` a processor that supports `F`.
                 unsafe { self.0.widest_by::<F>(self.1) }
             }
         }
         dispatch::<K, _>(Widest(self, start))
     }
 
-    /// Asks for all of the leaf's lines.
+    /// Prefetches all cache lines of the leaf.
     #[inline(always)]
     pub(crate) fn prefetch(self) {
         crate::node::search::prefetch(self.at, Self::BYTES);
     }
 
-    /// Whether keys from `low` to `high` have words in this leaf as it is.
+    /// Whether the leaf in its current form can store keys from `low` to `high`.
     ///
     /// # Safety
     /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn admits(self, low: K, high: K) -> bool {
-        // SAFETY: LEAF-1.
+        // SAFETY: LEAF-1: the leaf is live, so its header is readable.
         unsafe { self.is_wide() || (low.high() == self.high() && high.above(self.high()) < u32::MAX) }
     }
 
@@ -423,13 +431,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         K::IS_U64 && high.above(low.high()) < u32::MAX
     }
 
-    /// Makes the leaf a packed one, if its keys and those up to `last` can be packed: whether it is
-    /// one.
+    /// Packs the leaf if its keys and all keys up to `last` can be packed. Returns whether the leaf
+    /// is packed for them.
     ///
     /// # Safety
     /// The leaf is live and not empty, `last` is not below its keys, and nothing is parked in it.
     pub(crate) unsafe fn pack_with(self, last: K) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: LEAF-2: the leaf is not empty, so slot 0 holds an entry; all its keys lie between
+        // `first` and `last`, which can be packed.
         unsafe {
             let first = self.first(0);
             if !Self::packs(first, last) {
@@ -442,31 +451,31 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         true
     }
 
-    /// How many slots a leaf has whose keys are from `low` to `high`.
+    /// The number of slots of a leaf with keys from `low` to `high`.
     pub(crate) fn slots_for(low: K, high: K) -> usize {
         if Self::packs(low, high) { Self::PACKED } else { Self::WIDE }
     }
 
-    /// Brings the leaf into a form that has words for the keys from `low` to `high` beside its own,
-    /// and `slots` slots. `false`: there is none, and it stays as it is. `low` and `high`
-    /// enclose the leaf's own keys.
+    /// Gives the leaf a form that stores keys from `low` to `high` and has at least `slots` slots.
+    /// Returns `false`, and leaves the leaf as it is, if there is no such form. The range from
+    /// `low` to `high` includes the leaf's own keys.
     ///
     /// # Safety
     /// The leaf is live, nothing is parked in it, and `slots` is not below its length.
     #[inline]
     pub(crate) unsafe fn admit(self, low: K, high: K, slots: usize) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promises are those of `reform`.
         unsafe { (self.admits(low, high) && slots <= self.slots()) || self.reform(low, high, slots) }
     }
 
-    /// [`Leaf::admit`] where the leaf's form will not do.
+    /// [`Leaf::admit`] where the current form does not fit.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Leaf::admit`].
     #[cold]
     pub(crate) unsafe fn reform(self, low: K, high: K, slots: usize) -> bool {
-        // SAFETY: the caller's promise; the form has as many slots as are asked for, and words for all
-        // keys.
+        // SAFETY: LEAF-4: the new form stores all keys from `low` to `high`, which include the
+        // leaf's own, and has at least `slots >= len` slots.
         unsafe {
             debug_assert!(slots >= self.len());
             if Self::packs(low, high) && slots <= Self::PACKED {
@@ -480,13 +489,13 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         true
     }
 
-    /// Makes the leaf a packed one of keys with this upper half.
+    /// Packs the leaf, with `high` as the upper half of its keys.
     ///
     /// # Safety
-    /// The leaf is live, its keys can be packed so, and nothing is parked in it.
+    /// The leaf is live, its keys can be packed with this upper half, and nothing is parked in it.
     unsafe fn pack(self, high: u32) {
-        // SAFETY: the caller's promise: all words and values are written within their arrays. The keys are
-        // copied out first.
+        // SAFETY: LEAF-1: every write is within the arrays of the packed form; the keys are copied
+        // out before they are overwritten.
         unsafe {
             let len = self.len();
             debug_assert!(self.unseen());
@@ -504,17 +513,18 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
                 firsts.add(i).write(*first);
             }
             for i in Self::PACKED..Self::KEYS / 4 {
-                firsts.add(i).write(0); // LEAF-5
+                firsts.add(i).write(0); // padding is initialised (LEAF-5)
             }
         }
     }
 
-    /// Makes the leaf a wide one.
+    /// Makes the leaf wide.
     ///
     /// # Safety
-    /// The leaf is live, its length not above `WIDE`, and nothing is parked in it.
+    /// The leaf is live, its length is at most `WIDE`, and nothing is parked in it.
     unsafe fn widen(self) {
-        // SAFETY: as for `pack`.
+        // SAFETY: LEAF-1: every write is within the arrays of the wide form; the keys are copied
+        // out before they are overwritten.
         unsafe {
             if self.is_wide() {
                 return;
@@ -537,13 +547,15 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Opens a hole of `n` slots at `i`; `len` grows by `n`. The caller fills the hole at once.
+    /// Opens `n` free slots at `i` and raises `len` by `n`. The caller fills them at once.
     ///
     /// # Safety
-    /// The leaf is live, `i <= len`, `len + n` is not above its slots, and nothing is parked.
+    /// The leaf is live, `i <= len`, `len + n` is at most its number of slots, and nothing is
+    /// parked.
     #[inline(always)]
     pub(crate) unsafe fn open(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays.
+        // SAFETY: LEAF-1: `i <= len` and `len + n <= slots`, as the caller promises, keep every
+        // range within the arrays.
         unsafe {
             let len = self.len();
             if i < len {
@@ -557,10 +569,11 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Moves the keys of the `n` slots at `from` to `to`.
     ///
     /// # Safety
-    /// The leaf is live, and both places are within its slots.
+    /// The leaf is live, and both ranges are within its slots.
     #[inline(always)]
     unsafe fn move_keys(self, from: usize, to: usize, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: LEAF-2: both ranges are within the slots, as the caller promises, so they are
+        // within the key arrays.
         unsafe {
             if self.is_wide() {
                 let (lasts, firsts) = self.keys();
@@ -574,14 +587,15 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Puts an entry into slot `i` of a packed leaf, before what stands there.
+    /// Inserts an entry at slot `i` of a packed leaf.
     ///
     /// # Safety
     /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and
-    /// the processor has what `F` uses.
+    /// the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
-        // SAFETY: the caller's promise keeps every range within the arrays.
+        // SAFETY: LEAF-5: `i < len < PACKED`, as the caller promises, keeps every shift within the
+        // arrays, and slot `i` is free when the value is written.
         unsafe {
             let (lasts, firsts) = self.words();
             let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
@@ -593,14 +607,15 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Fills slot `i` of a packed leaf, without a look at what form it has.
+    /// Fills slot `i` of a packed leaf without checking the leaf's form.
     ///
     /// # Safety
     /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf
     /// admits the keys.
     #[inline(always)]
     pub(crate) unsafe fn fill_words(self, i: usize, span: Span<K>, value: V) {
-        // SAFETY: the caller's promise.
+        // SAFETY: LEAF-1: `i < PACKED`, as the caller promises, lies within the arrays of the
+        // packed form, and the slot holds no value that the write would lose.
         unsafe {
             let (lasts, firsts) = self.words();
             lasts.add(i).write(span.last.low());
@@ -609,14 +624,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Takes the entry in slot `i` out of a packed leaf.
+    /// Removes the entry in slot `i` of a packed leaf.
     ///
     /// # Safety
-    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor has what `F`
-    /// uses.
+    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
-        // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored by closing.
+        // SAFETY: LEAF-2, LEAF-5: `i < len`, as the caller promises, keeps every shift within the
+        // arrays, and each shift of words blanks the slot that becomes free.
         unsafe {
             let (lasts, firsts) = self.words();
             let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
@@ -629,13 +644,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// The upper half of a packed leaf's keys, and its words: last keys, first keys.
+    /// The upper half of a packed leaf's keys, and its words: last keys, first keys. `None` if the
+    /// leaf is wide.
     ///
     /// # Safety
-    /// The leaf is live. `None`: it is a wide one.
+    /// The leaf is live.
     #[inline(always)]
     pub(crate) unsafe fn packed(self) -> Option<(u32, *const u32, *const u32)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the leaf is live, as the caller promises, and not wide where `high` is read.
         unsafe {
             if self.is_wide() {
                 return None;
@@ -645,13 +661,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Fills slot `i` of a hole.
+    /// Fills a free slot `i`.
     ///
     /// # Safety
-    /// The leaf is live, admits the keys, and slot `i` is in a hole (its value is not initialised).
+    /// The leaf is live and admits the keys, and slot `i` is free (its value is not initialised).
     #[inline(always)]
     pub(crate) unsafe fn fill(self, i: usize, last: K, first: K, value: V) {
-        // SAFETY: the caller's promise; LEAF-1.
+        // SAFETY: LEAF-1: slot `i` lies within the arrays, the leaf admits the keys, and the slot
+        // holds no value that the write would lose.
         unsafe {
             self.set_key(i, last);
             self.set_first(i, first);
@@ -659,27 +676,28 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Closes the hole of `n` slots at `i`, whose values have been moved out; `len` shrinks by `n`.
+    /// Removes the `n` slots at `i`, whose values have been moved out, and lowers `len` by `n`.
     ///
     /// # Safety
     /// The leaf is live, and `i + n <= len`.
     #[inline(always)]
     pub(crate) unsafe fn close(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps the range within the array.
+        // SAFETY: LEAF-3: `i + n <= len`, as the caller promises, keeps both ranges within the
+        // initialised values.
         unsafe {
             ptr::copy(self.items().add(i + n), self.items().add(i), self.len() - i - n);
             self.close_keys(i, n);
         }
     }
 
-    /// [`Leaf::close`] for the keys alone: where the values are, the caller knows.
+    /// [`Leaf::close`] for the keys only; the caller has moved the values.
     ///
     /// # Safety
     /// As for [`Leaf::close`].
     #[inline(always)]
     pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
-        // SAFETY: the caller's promise keeps every range within the arrays; LEAF-2 is restored for the
-        // slots that fall free.
+        // SAFETY: LEAF-2: `i + n <= len`, as the caller promises, keeps every range within the
+        // arrays; the slots that become free are blanked.
         unsafe {
             let len = self.len();
             self.move_keys(i + n, i, len - i - n);
@@ -688,12 +706,12 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Whether LEAF-2 holds behind the length.
+    /// Whether LEAF-2 holds for the slots from `len` on.
     ///
     /// # Safety
     /// The leaf is live.
     pub(crate) unsafe fn is_blank(self) -> bool {
-        // SAFETY: LEAF-2.
+        // SAFETY: LEAF-2: the last keys of all slots of the form are initialised.
         unsafe {
             (self.len()..self.slots()).all(|i| {
                 if self.is_wide() { *self.keys().0.add(i) == K::MAX } else { *self.words().0.add(i) == u32::MAX }
@@ -704,11 +722,11 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Restores LEAF-2 for the slots `from..to`.
     ///
     /// # Safety
-    /// The leaf is live and `to` not above its slots.
+    /// The leaf is live and `to` is at most its number of slots.
     #[inline(always)]
     pub(crate) unsafe fn blank(self, from: usize, to: usize) {
         for i in from..to {
-            // SAFETY: the caller's promise.
+            // SAFETY: LEAF-1: `i < to <= slots`, as the caller promises, lies within the key array.
             unsafe {
                 if self.is_wide() {
                     *self.keys().0.add(i) = K::MAX;
@@ -719,14 +737,14 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Makes fresh memory a leaf of the form and the words of `from`, without a value, and of no
-    /// length.
+    /// Initialises the memory with the form and the keys of `from`, no values, and length 0.
     ///
     /// # Safety
-    /// Both are live and different, and this one holds nothing.
+    /// Both leaves are live and different, and this one holds nothing.
     pub(crate) unsafe fn init_as(self, from: Self) {
-        // SAFETY: the caller's promise: LEAF-2 and LEAF-5 hold here as they do there. Not the header as a
-        // whole: other owners may be counting there (COW-1).
+        // SAFETY: LEAF-2, LEAF-5: all words of `from` are initialised, and the leaves do not
+        // overlap. The header is read field by field, because other owners may be changing the
+        // count (COW-1).
         unsafe {
             sync::read(from.at, false);
             let (high, wide) = ((*from.header()).high, (*from.header()).wide);
@@ -744,14 +762,15 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
     }
 
-    /// Moves the slots `from..from + n` of this leaf to slot `at` of `other`, where they overwrite
-    /// what is uninitialised. Lengths and blanks are the caller's.
+    /// Moves the slots `from..from + n` to slot `at` of `other`, over uninitialised slots. The
+    /// caller updates lengths and blanks.
     ///
     /// # Safety
-    /// Both leaves are live and different; the slots are initialised here and their values moved
-    /// out there; `other` admits their keys.
+    /// Both leaves are live and different. The slots are initialised here, and free in `other`,
+    /// which admits their keys; the caller gives up their values here.
     pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
-        // SAFETY: the caller's promise: both ranges are within their arrays, and the leaves do not overlap.
+        // SAFETY: LEAF-1: both ranges are within their arrays, and the leaves are different, so the
+        // ranges do not overlap.
         unsafe {
             debug_assert!(from + n <= self.slots() && at + n <= other.slots());
             if !self.is_wide() && !other.is_wide() && self.high() == other.high() {
@@ -768,12 +787,13 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         }
     }
 
-    /// Takes over the form of `from`, without a word of it.
+    /// Takes over the form of `from`, but none of its keys.
     ///
     /// # Safety
-    /// Both are live; this one is empty, as [`Unit::init`] leaves it.
+    /// Both leaves are live; this one is empty, as [`Unit::init`] leaves it.
     pub(crate) unsafe fn take_form(self, from: Self) {
-        // SAFETY: the caller's promise.
+        // SAFETY: both leaves are live, as the caller promises, and this one is empty, so a change
+        // of form moves nothing.
         unsafe {
             if from.is_wide() {
                 self.widen();
@@ -788,22 +808,22 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63);
-        // LEAF-5: who shifts words by vectors writes whole ones from the start of either array.
+        // LEAF-5: vector shifts write whole vectors from the start of either array.
         let shifted = SHIFTED.0 <= Self::PACKED && Self::PACKED <= SHIFTED.1;
         assert!(!K::IS_U64 || !shifted || Self::KEYS >= up(4 * Self::PACKED, 64));
         Self::ALIGN
     };
 
     unsafe fn init(self) {
-        // SAFETY: LEAF-1: the bytes written are within the allocation; this is what LEAF-2 and LEAF-3 ask
-        // of an empty leaf.
+        // SAFETY: LEAF-1: every write is within the leaf's memory, and makes it an empty leaf as
+        // LEAF-2 and LEAF-3 require.
         unsafe {
             let number = self.number().read();
             if K::IS_U64 {
                 let (lasts, firsts) = self.words();
                 for i in 0..Self::KEYS / 4 {
                     lasts.add(i).write(u32::MAX);
-                    firsts.add(i).write(0); // what stands behind the first keys, too (LEAF-5)
+                    firsts.add(i).write(0); // also behind the first keys (LEAF-5)
                 }
             } else {
                 let (lasts, firsts) = self.keys();
@@ -818,7 +838,7 @@ impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
     }
 
     fn number(self) -> *mut u16 {
-        // SAFETY: LEAF-1: within the allocation.
+        // SAFETY: LEAF-1: the number lies within the leaf's memory.
         unsafe { &raw mut (*self.header()).number }
     }
 

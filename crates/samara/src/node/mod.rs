@@ -1,5 +1,8 @@
-//! What leaves and inner nodes share: a piece of memory (its own or a place in a slab), a handle, a
-//! size that can be kept for reuse.
+//! What leaves and inner nodes share: memory (an allocation of its own or a place in a slab), a
+//! handle, and a size that makes freed nodes reusable.
+//!
+//! Does not know what a node holds: `leaf` and `inner` lay out the bytes, `slab` and `pool` provide
+//! the memory, `search` compares keys, `shape` fixes the number of slots.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod avx512;
@@ -17,17 +20,17 @@ use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// The mark, in the count of its owners, of a node that a shared map shows to readers (COW-4).
+/// The bit in a node's owner count that marks it as visible to readers of a shared map (COW-4).
 pub(crate) const PUBLISHED: u32 = 1 << 31;
 
-/// An untyped node: what a child pointer and a path hold. Whether it is a leaf, its level says.
+/// An untyped node, as child pointers and paths hold it. Its level tells whether it is a leaf.
 pub(crate) type Raw = NonNull<u8>;
 
-/// What nodes with memory of their own are aligned to at least. Allocators give it unasked; for
-/// whole lines they take a slower way.
+/// The minimum alignment of nodes with memory of their own. Allocators guarantee it anyway; for the
+/// alignment of a whole cache line they take a slower path.
 pub(crate) const ALIGN: usize = 16;
 
-/// Bytes of a cache line, to which nodes in slabs are aligned.
+/// Bytes of a cache line, the alignment of nodes in slabs.
 pub(crate) const LINE: usize = 64;
 
 pub(crate) const fn up(n: usize, align: usize) -> usize {
@@ -43,30 +46,30 @@ pub(crate) trait Unit: Copy {
     const BYTES: usize;
     const ALIGN: usize;
 
-    /// Makes the node an empty one, in the place where it is.
+    /// Initialises the memory in place as an empty node.
     ///
     /// # Safety
-    /// The memory is live, has its number, and holds no item.
+    /// The memory is live, has its place number, and holds no item.
     unsafe fn init(self);
 
-    /// Where the number of its place stands (SLAB-1).
+    /// The address of the node's place number (SLAB-1).
     fn number(self) -> *mut u16;
 
-    /// Where a node that is out of its tree, and has no use for its keys any more, links to another
-    /// one. Apart from its number, and of any alignment.
+    /// The address of a link to another node. The link overwrites keys or items, so it is for nodes
+    /// outside of any tree. It does not overlap the place number, and may be unaligned.
     fn link(self) -> *mut Option<Raw>;
 
     fn raw(self) -> Raw;
 
     fn from_raw(at: Raw) -> Self;
 
-    /// Memory of its own for a node: live, and for the caller to make one of, by [`Unit::init`] or
-    /// as a copy.
+    /// Allocates memory of its own for a node. The memory is live and has its number; the caller
+    /// makes it a node with [`Unit::init`] or as a copy.
     fn alloc() -> Result<Self, AllocError> {
         let layout = Self::layout()?;
-        // SAFETY: the layout is not of size zero: there is a header in it.
+        // SAFETY: the layout includes the node's header, so its size is not zero.
         let node = NonNull::new(unsafe { alloc(layout) }).map(Self::from_raw).ok_or(AllocError)?;
-        // SAFETY: fresh memory of this layout.
+        // SAFETY: this is fresh memory with the layout of a node, and the number lies within it.
         unsafe { node.number().write(0) };
         Ok(node)
     }
@@ -75,13 +78,14 @@ pub(crate) trait Unit: Copy {
         Layout::from_size_align(Self::BYTES, Self::ALIGN).map_err(|_| AllocError)
     }
 
-    /// Gives the node's memory back. Its items are not dropped.
+    /// Frees the node's memory without dropping its items.
     ///
     /// # Safety
-    /// The node is live, and nobody uses it or what it holds afterwards.
+    /// The node is live. Nobody uses the node or what it holds afterwards.
     unsafe fn free(self) {
-        // SAFETY: the caller's promise: allocated by `alloc` with this layout, or in the place of its
-        // number.
+        // SAFETY: SLAB-1: number 0 means that `alloc` allocated the node with this layout, any
+        // other that the node lies at that place of a slab; nobody uses it afterwards, as the
+        // caller promises.
         unsafe {
             match usize::from(self.wipe()) {
                 0 => {
@@ -94,14 +98,16 @@ pub(crate) trait Unit: Copy {
         }
     }
 
-    /// Nothing is in the node any more but its number, which is returned.
+    /// Discards what the node holds except for its place number, which it returns. Tests overwrite
+    /// the memory (`spoil`).
     ///
     /// # Safety
     /// As for [`Unit::free`].
     #[inline(always)]
     unsafe fn wipe(self) -> u16 {
         freed(self.raw(), Self::BYTES);
-        // SAFETY: the caller's promise; a node is whole words.
+        // SAFETY: the caller's node is live and nobody uses it any more, and a node is whole 8-byte
+        // words, as `spoil` requires.
         unsafe {
             let number = self.number().read();
             spoil(self.raw(), Self::BYTES);

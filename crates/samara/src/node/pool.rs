@@ -3,13 +3,13 @@
 //!
 //! Most nodes have memory of their own. Copies and bulk builds make many nodes at once and take
 //! slabs: each slab is an eighth of what has been made so far, up to [`MOST`] bytes. A slab is
-//! freed when its last node is, so nodes of slabs that become free are kept for later stores. This
-//! holds back no more than was made at once. A shared map's pool is different: one kept node there
-//! would hold a whole slab, so it keeps no nodes of slabs.
+//! freed when its last node is, so freed nodes of slabs are kept for later stores. This holds back
+//! no more than was made at once. A shared map's pool is different: one kept node there would hold
+//! a whole slab, so it keeps no nodes of slabs.
 //!
-//! - **POOL-1** A chained node is live, has its number, and holds no item; its link leads to the
-//!   next one, its other bytes are anything.
-//! - **POOL-2** The last `left` places of `slab` have not been given out.
+//! - **POOL-1** A chained node is live, has its place number, and holds no item. Its link leads to
+//!   the next node of the chain. Its other bytes are arbitrary.
+//! - **POOL-2** The last `left` places of `slab` have not been handed out.
 
 use crate::node::slab::Slab;
 use crate::node::{LINE, Raw, Unit};
@@ -17,25 +17,26 @@ use crate::types::error::AllocError;
 use core::marker::PhantomData;
 use core::mem;
 
-/// Places of a slab at least.
+/// Minimum number of places of a slab.
 const LEAST: usize = 4;
 
-/// Bytes of a slab at most.
+/// Maximum size of a slab in bytes.
 const MOST: usize = 1 << 16;
 
-/// A chain of nodes of one kind, and a slab for more.
+/// A chain of free nodes of one kind, and a slab for more.
 pub(crate) struct Spare<N: Unit> {
     head: Option<Raw>,
     len: usize,
     slab: Option<Slab>,
     left: usize,
-    /// While many are made at once: how many have been.
+    /// Number of nodes made since `begin_bulk`; `None` outside of a bulk build.
     bulk: Option<usize>,
-    /// Whether nodes that fall free are kept: from a reservation on, until `release`.
+    /// Whether all freed nodes are kept: set by a reservation, cleared by `release`.
     keeps: bool,
-    /// Up to so many nodes are kept in any case.
+    /// If not 0, up to this many freed nodes with memory of their own are kept, and none of slabs.
+    /// If 0, freed nodes of slabs are kept, and no others.
     pool: u32,
-    /// How many of the reserved nodes are for mending.
+    /// Number of reserved nodes that are for rebalancing.
     mending: usize,
     kind: PhantomData<*const N>,
 }
@@ -64,16 +65,17 @@ impl<N: Unit> Spare<N> {
         self.keeps
     }
 
-    /// Sees to it that `n` nodes are there; where that fails, there are as many as before.
+    /// Grows the chain to at least `n` nodes. On failure the chain is as long as before.
     pub(crate) fn ensure(&mut self, n: usize) -> Result<(), AllocError> {
-        // More than there can ever be is refused before anything is taken.
+        // Refuses an impossible size before it allocates anything.
         if n.checked_mul(N::BYTES).is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(AllocError);
         }
         let had = self.len;
         while self.len < n {
             match self.make() {
-                // SAFETY: a fresh node, which has its number.
+                // SAFETY: POOL-1: the node is fresh, so it is live, has its number, and holds no
+                // item.
                 Ok(node) => unsafe { self.put(node) },
                 Err(error) => {
                     self.shrink(had);
@@ -84,8 +86,8 @@ impl<N: Unit> Spare<N> {
         Ok(())
     }
 
-    /// Memory for a node, live and with its number, for the caller to make one of. What is reserved
-    /// stays.
+    /// Live memory for a node, with its place number; the caller makes it a node. Reserved nodes
+    /// are not taken.
     pub(crate) fn fresh(&mut self) -> Result<N, AllocError> {
         if !self.keeps
             && let Some(node) = self.pop()
@@ -95,8 +97,9 @@ impl<N: Unit> Spare<N> {
         self.make()
     }
 
-    /// [`Spare::fresh`], for mending or not. Mending under a reservation takes what was reserved
-    /// for it, and no more, so that it neither allocates nor takes what stores need.
+    /// [`Spare::fresh`], where `mends` tells whether the node is for rebalancing. Under a
+    /// reservation, rebalancing takes only the nodes that were reserved for it: it neither
+    /// allocates nor takes nodes that stores need.
     pub(crate) fn fresh_for(&mut self, mends: bool) -> Result<N, AllocError> {
         if !(mends && self.keeps) {
             return self.fresh();
@@ -105,12 +108,12 @@ impl<N: Unit> Spare<N> {
         self.pop().ok_or(AllocError)
     }
 
-    /// From now on many nodes are made, until [`Spare::end_bulk`].
+    /// Begins a bulk build: nodes come from slabs until [`Spare::end_bulk`].
     pub(crate) fn begin_bulk(&mut self) {
         self.bulk = Some(0);
     }
 
-    /// No more are made at once.
+    /// Ends a bulk build.
     pub(crate) fn end_bulk(&mut self) {
         self.leave_slab();
         self.bulk = None;
@@ -128,7 +131,8 @@ impl<N: Unit> Spare<N> {
             (self.slab, self.left) = (Some(slab), places);
         }
         let Some(slab) = self.slab else { return Err(AllocError) };
-        // SAFETY: POOL-2: the place is there, nobody else's, and as large as a node.
+        // SAFETY: POOL-2: the place has not been handed out, so it is nobody else's; it is as large
+        // as a node.
         let node = unsafe {
             let number = slab.count() - self.left + 1;
             let node = N::from_raw(slab.place(number));
@@ -139,20 +143,20 @@ impl<N: Unit> Spare<N> {
         Ok(node)
     }
 
-    /// Gives up the places of the slab that have not been given out.
+    /// Gives up the places of the slab that have not been handed out.
     fn leave_slab(&mut self) {
         if let Some(slab) = self.slab.take().filter(|_| self.left > 0) {
-            // SAFETY: POOL-2.
+            // SAFETY: POOL-2: these places are this pool's alone, and it forgets the slab.
             unsafe { slab.give_up(self.left) };
         }
         self.left = 0;
     }
 
-    /// Exchanges what is set aside with what is set aside for another kind.
+    /// Swaps the nodes and settings of this pool with those of a pool for another kind of node.
     ///
     /// # Safety
-    /// Nodes of both kinds have the same size and alignment, and their numbers and links stand in
-    /// the same places.
+    /// Nodes of both kinds have the same size and alignment, and the same addresses for number and
+    /// link.
     pub(crate) unsafe fn swap<M: Unit>(&mut self, other: &mut Spare<M>) {
         debug_assert!(N::BYTES == M::BYTES && N::ALIGN == M::ALIGN);
         mem::swap(&mut self.head, &mut other.head);
@@ -165,24 +169,25 @@ impl<N: Unit> Spare<N> {
         mem::swap(&mut self.mending, &mut other.mending);
     }
 
-    /// From now on up to `nodes` nodes that fall free are kept, for what is made next.
+    /// Sets how many freed nodes are kept for reuse without a reservation.
     pub(crate) fn pool(&mut self, nodes: u32) {
         self.pool = nodes;
     }
 
-    /// From now on nodes that fall free are kept. `mending` of those that are there are for
-    /// mending.
+    /// Keeps all freed nodes from now on. Of the nodes in the chain, at least `mending` are for
+    /// rebalancing.
     pub(crate) fn keep(&mut self, mending: usize) {
         self.keeps = true;
         self.mending = self.mending.max(mending);
     }
 
-    /// Takes over a node that has fallen free: keeps it, or frees it.
+    /// Takes a freed node: keeps it or frees its memory.
     ///
     /// # Safety
-    /// The node is live, holds no item, and is nobody else's.
+    /// The node is live, holds no item, and belongs to the caller alone.
     pub(crate) unsafe fn give(&mut self, node: N) {
-        // SAFETY: the caller's promise.
+        // SAFETY: POOL-1: the node is live, holds no item and is the caller's alone, so it may be
+        // chained or freed.
         unsafe {
             let in_slab = node.number().read() != 0;
             let kept = if self.pool > 0 { !in_slab && self.len < self.pool as usize } else { in_slab };
@@ -193,7 +198,7 @@ impl<N: Unit> Spare<N> {
     /// # Safety
     /// As for [`Spare::give`].
     unsafe fn put(&mut self, node: N) {
-        // SAFETY: POOL-1.
+        // SAFETY: POOL-1: the node is live and its content unused, so the link may overwrite it.
         unsafe {
             node.wipe();
             node.link().write_unaligned(self.head);
@@ -202,49 +207,49 @@ impl<N: Unit> Spare<N> {
         self.len += 1;
     }
 
-    /// The first node of the chain, as it was put there.
+    /// Takes the first node off the chain without initialising it.
     fn pop(&mut self) -> Option<N> {
         let node = N::from_raw(self.head?);
-        // SAFETY: POOL-1.
+        // SAFETY: POOL-1: a chained node is live and its link is set.
         self.head = unsafe { node.link().read_unaligned() };
         self.len -= 1;
         Some(node)
     }
 
-    /// An empty node from the chain.
+    /// Takes a node off the chain and makes it an empty one.
     ///
     /// # Panics
-    /// If there is none: the plan of a store asked for too few, and going on would corrupt the
-    /// tree.
+    /// If the chain is empty: the plan of a store reserved too few nodes, and continuing would
+    /// corrupt the tree.
     pub(crate) fn take(&mut self) -> N {
         let node = self.pop().expect("a store was planned with too few nodes");
-        // SAFETY: POOL-1.
+        // SAFETY: POOL-1: a chained node is live, has its number, and holds no item.
         unsafe { node.init() };
         node
     }
 
-    /// Gives back what is there beyond `n`.
+    /// Frees chained nodes beyond the first `n`.
     pub(crate) fn shrink(&mut self, n: usize) {
         while self.len > n {
             let Some(node) = self.pop() else { return };
-            // SAFETY: POOL-1: live, and nobody else has it.
+            // SAFETY: POOL-1: the node is live, and it is off the chain, so nobody else has it.
             unsafe { node.free() };
         }
     }
 
-    /// Gives back what is there beyond what is kept in any case.
+    /// Frees chained nodes beyond those that are kept without a reservation.
     pub(crate) fn trim(&mut self) {
         self.shrink(self.pool as usize);
     }
 
-    /// Gives all of them back but where they are reserved.
+    /// Frees all chained nodes, unless they are reserved.
     pub(crate) fn forget(&mut self) {
         if !self.keeps {
             self.shrink(0);
         }
     }
 
-    /// Gives all of them back, and keeps no more.
+    /// Frees all chained nodes and ends the reservation.
     pub(crate) fn release(&mut self) {
         self.shrink(0);
         self.keeps = false;

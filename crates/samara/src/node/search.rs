@@ -1,14 +1,14 @@
-//! Search within a node: the rank of a key among sorted keys, the largest of the gap words, the
-//! widest gap between entries. Knows arrays of keys and nothing of nodes.
+//! Search within a node: the rank of a key among sorted keys, the largest gap word, the widest gap
+//! between entries. Knows arrays of keys and nothing of nodes.
 //!
-//! - **SEARCH-1** The array has `slots` keys, ascending (equal ones only among the padding), and
-//!   whole vectors of initialised words are readable from its start: up to 7 keys, or up to 15
-//!   words of 32 bits, more.
-//! - **SEARCH-2** The rank is the number of keys below the one sought, over all `slots` keys:
-//!   unused ones are the highest key (word) and never count.
+//! - **SEARCH-1** The array has `slots` keys in ascending order, equal ones only among the padding.
+//!   Whole vectors of initialised words are readable from its start: up to 7 more keys, or up to 15
+//!   more 32-bit words.
+//! - **SEARCH-2** The rank is the number of keys below the sought key, over all `slots` keys.
+//!   Unused keys are the highest key (or word) and never count.
 //!
-//! The vector paths are for 64-bit keys; which one runs is found out once. `force` sets it for
-//! tests.
+//! The vector paths are for 64-bit keys. The processor is asked once which path to use; `force`
+//! sets it for tests.
 
 use crate::node::Raw;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -18,21 +18,22 @@ use crate::sync::plain::AtomicU8;
 use crate::types::key::Key;
 use core::ptr;
 
-/// From so many slots to so many, words are shifted by one vector of 16, or by two (LEAF-5).
+/// The lowest and the highest slot count at which words are shifted in one or two vectors of 16
+/// (LEAF-5).
 pub(crate) const SHIFTED: (usize, usize) = (13, 32);
 
-/// A way to search.
+/// A search implementation.
 pub(crate) trait Search: Copy {
     /// The greatest of `n` words.
     ///
     /// # Safety
-    /// `n` words are readable, and the processor has what the implementation uses.
+    /// `n` words are readable, and the processor supports the implementation.
     #[inline(always)]
     unsafe fn greatest<K: Key>(words: *const K, n: usize) -> K {
-        // Four maxima at a time: one alone would wait for itself at every word.
+        // Four maxima: with a single one, each step would wait for the step before.
         let mut greatest = [K::ZERO; 4];
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: `i < n`, and the caller promises `n` readable words.
             greatest[i % 4] = greatest[i % 4].max(unsafe { *words.add(i) });
         }
         greatest[0].max(greatest[1]).max(greatest[2].max(greatest[3]))
@@ -41,12 +42,12 @@ pub(crate) trait Search: Copy {
     /// The widest gap between `n` entries: the greatest of `first[i] - last[i - 1] - 1`.
     ///
     /// # Safety
-    /// `n` words are readable in both arrays, and the processor has what the implementation uses.
+    /// `n` words are readable in both arrays, and the processor supports the implementation.
     #[inline(always)]
     unsafe fn widest<K: Key>(first: *const K, last: *const K, n: usize) -> K {
         let mut widest = [K::ZERO; 2];
         for i in 1..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: `i < n`, and the caller promises `n` readable words in both arrays.
             let gap = unsafe { (*first.add(i)).wrapping_sub(*last.add(i - 1)).wrapping_sub(K::ONE) };
             widest[i % 2] = widest[i % 2].max(gap);
         }
@@ -56,113 +57,119 @@ pub(crate) trait Search: Copy {
     /// The number of keys below `key`.
     ///
     /// # Safety
-    /// SEARCH-1 holds for `keys` and `slots`, and the processor has what the implementation uses.
+    /// SEARCH-1 holds for `keys` and `slots`, and the processor supports the implementation.
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize;
 
     /// The number of words below `word`.
     ///
     /// # Safety
-    /// SEARCH-1 holds for `words` and `slots`, and the processor has what the implementation uses.
+    /// SEARCH-1 holds for `words` and `slots`, and the processor supports the implementation.
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize;
 
-    /// [`Search::widest`] for the words of a leaf of so many slots, of which `n` have entries: each
-    /// begins behind the one before it.
+    /// [`Search::widest`] for the 32-bit words of a leaf with `slots` slots and `n` entries. Each
+    /// entry starts behind the one before it.
     ///
     /// # Safety
-    /// As there, for all `slots`.
+    /// As for [`Search::widest`], with all `slots` words readable.
     #[inline(always)]
     unsafe fn widest_words(first: *const u32, last: *const u32, _slots: usize, n: usize) -> u32 {
         let mut widest = [0; 2];
         for i in 1..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: `i < n <= slots`, and the caller promises `slots` readable words in both
+            // arrays.
             let gap = unsafe { (*first.add(i)).wrapping_sub(*last.add(i - 1)).wrapping_sub(1) };
             widest[i % 2] = widest[i % 2].max(gap);
         }
         widest[0].max(widest[1])
     }
 
-    /// Which of `n` words, 63 at most, are `least` or more: a bit for each.
+    /// A bit mask of the words that are at least `least`, among `n` words, 63 at most.
     ///
     /// # Safety
-    /// `n` words are readable, and the processor has what the implementation uses.
+    /// `n` words are readable, and the processor supports the implementation.
     #[inline(always)]
     unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `i < n`, and the caller promises `n` readable words.
         (0..n).fold(0, |bits, i| bits | u64::from(unsafe { *words.add(i) } >= least) << i)
     }
 
-    /// Which of the gaps between `n` entries, 63 at most, are `least` wide or wider: bit `i` for
-    /// the gap before entry `i`, from 1 on.
+    /// A bit mask of the gaps that are at least `least` wide, between `n` entries, 63 at most. Bit
+    /// `i`, from 1 on, is for the gap before entry `i`.
     ///
     /// # Safety
     /// As for [`Search::widest_words`].
     #[inline(always)]
     unsafe fn wide_words(first: *const u32, last: *const u32, _slots: usize, n: usize, least: u32) -> u64 {
         (1..n).fold(0, |bits, i| {
-            // SAFETY: the caller's promise.
+            // SAFETY: `i < n <= slots`, and the caller promises `slots` readable words in both
+            // arrays.
             let gap = unsafe { (*first.add(i)).wrapping_sub(*last.add(i - 1)).wrapping_sub(1) };
             bits | u64::from(gap >= least) << i
         })
     }
 
-    /// Moves the words `at..slots - 1` of `slots` up by one slot, and puts `word` before them.
+    /// Moves the words `at..slots - 1` up by one slot and writes `word` to slot `at`.
     ///
     /// # Safety
-    /// `slots` words are there, whole vectors of 16 of them writable (LEAF-5), `at < slots`, and
-    /// the processor has what the implementation uses.
+    /// There are `slots` words, in whole vectors of 16 that are writable (LEAF-5), `at < slots`,
+    /// and the processor supports the implementation.
     #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `at < slots`, as the caller promises, so both ranges end within the `slots`
+        // words.
         unsafe {
             ptr::copy(words.add(at), words.add(at + 1), slots - 1 - at);
             words.add(at).write(word);
         }
     }
 
-    /// Moves the words `at + 1..len` of `slots` down by one slot, and puts the highest word behind
-    /// them.
+    /// Moves the words `at + 1..len` down by one slot and writes the highest word to slot `len -
+    /// 1`.
     ///
     /// # Safety
     /// As for [`Search::insert_word`]; `at < len <= slots`.
     #[inline(always)]
     unsafe fn remove_word(words: *mut u32, _slots: usize, len: usize, at: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `at < len <= slots`, as the caller promises, so both ranges end within the
+        // `slots` words.
         unsafe {
             ptr::copy(words.add(at + 1), words.add(at), len - 1 - at);
             words.add(len - 1).write(u32::MAX);
         }
     }
 
-    /// Moves the values `at..len` of `slots`, which are more, up by one slot.
+    /// Moves the values `at..len` up by one slot, within `slots` slots.
     ///
     /// # Safety
-    /// `slots` values are there, of 8 bytes whole vectors of 8 writable (LEAF-5), `at <= len <
-    /// slots`, and the processor has what the implementation uses.
+    /// There are `slots` places for values (if values have 8 bytes, in whole writable vectors of 8,
+    /// LEAF-5), `at <= len < slots`, and the processor supports the implementation.
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `at <= len < slots`, as the caller promises, so both ranges end within the
+        // `slots` places.
         unsafe { ptr::copy(values.add(at), values.add(at + 1), len - at) }
     }
 
-    /// Moves the values `at + 1..len` of `slots` down by one slot.
+    /// Moves the values `at + 1..len` down by one slot, within `slots` slots.
     ///
     /// # Safety
     /// As for [`Search::open_value`]; `at < len <= slots`.
     #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `at < len <= slots`, as the caller promises, so both ranges end within the
+        // `slots` places.
         unsafe { ptr::copy(values.add(at + 1), values.add(at), len - 1 - at) }
     }
 }
 
-/// The number of `n` ascending words below `word`, by halving without branches.
+/// The number of words below `word` among `n` ascending ones, by a branch-free binary search.
 ///
 /// # Safety
 /// `n` words are readable.
 #[inline(always)]
 unsafe fn halve<T: Copy + Ord>(words: *const T, mut n: usize, word: T) -> usize {
     let mut rank = 0;
-    // SAFETY: the caller's promise: `rank + n` never grows.
+    // SAFETY: `rank + n` never grows beyond the caller's `n`, so only readable words are read.
     unsafe {
         while n > 1 {
             let half = n / 2;
@@ -173,38 +180,37 @@ unsafe fn halve<T: Copy + Ord>(words: *const T, mut n: usize, word: T) -> usize 
     }
 }
 
-/// Halving without branches.
+/// Branch-free binary search.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
 impl Search for Portable {
     #[inline(always)]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
-        // SAFETY: SEARCH-1.
+        // SAFETY: SEARCH-1: `slots` keys are readable.
         unsafe { halve(keys, slots, key) }
     }
 
     #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
-        // SAFETY: SEARCH-1.
+        // SAFETY: SEARCH-1: `slots` words are readable.
         unsafe { halve(words, slots, word) }
     }
 }
 
-/// Which search runs.
+/// The choice of search implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[doc(hidden)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
 pub enum Level {
-    /// The portable one.
+    /// The portable search.
     Portable = 1,
-    /// 512-bit vectors.
+    /// Search with 512-bit vectors.
     Avx512 = 2,
 }
 
-/// The level in force; 0 until it is asked for. Relaxed: it is one word that stands for itself,
-/// nothing is published by it.
+/// The level in force, or 0 before the first use. Relaxed: the word publishes nothing else.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// The level in force.
@@ -226,8 +232,8 @@ fn detect() -> Level {
     found
 }
 
-/// Puts `wanted`, or the best that the processor has below it, in force for the whole process; says
-/// which that is.
+/// Sets the level for the whole process to `wanted`, or to the best that the processor supports if
+/// that is lower. Returns the level set.
 #[cfg_attr(not(feature = "testing"), allow(dead_code))]
 pub(crate) fn force(wanted: Level) -> Level {
     let set = if (wanted as u8) < best() as u8 { wanted } else { best() };
@@ -248,12 +254,12 @@ fn best() -> Level {
     if has_avx512::get() { Level::Avx512 } else { Level::Portable }
 }
 
-/// Something to do with whichever search is in force: the whole descent runs inside one function
-/// compiled for it, so that the search is inlined into it.
+/// Work that is generic over the search. A whole descent runs inside one function compiled for the
+/// search in force, so that the search is inlined.
 pub(crate) trait Job<K> {
     type Out;
     /// # Safety
-    /// The processor has what `F` uses.
+    /// The processor supports `F`.
     unsafe fn run<F: Search>(self) -> Self::Out;
 }
 
@@ -261,29 +267,29 @@ pub(crate) trait Job<K> {
 #[inline(always)]
 pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
     if !K::IS_U64 {
-        // SAFETY: the portable search uses nothing.
+        // SAFETY: the portable search needs no processor feature.
         return unsafe { job.run::<Portable>() };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if level() == Level::Avx512 {
-        // SAFETY: `level` has found the instructions there.
+        // SAFETY: `level` has found that the processor supports AVX-512.
         return unsafe { avx512::run(job) };
     }
     run_portable(job)
 }
 
-/// [`dispatch`] without vectors: a function of its own, so that what calls it stays small.
+/// [`dispatch`] without vectors, in a function of its own to keep callers small.
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), inline(never))]
 fn run_portable<K, J: Job<K>>(job: J) -> J::Out {
-    // SAFETY: the portable search uses nothing.
+    // SAFETY: the portable search needs no processor feature.
     unsafe { job.run::<Portable>() }
 }
 
-/// Asks for the line of a word, to write to it.
+/// Prefetches the cache line of a word for writing.
 #[inline(always)]
 pub(crate) fn prefetch_write(word: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint, that touches nothing.
+    // SAFETY: a prefetch is a hint that accesses no memory.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(word.cast());
@@ -292,12 +298,12 @@ pub(crate) fn prefetch_write(word: *const u8) {
     let _ = word;
 }
 
-/// Asks for the lines of a node of so many bytes, before a search in it has said which of them are
-/// wanted.
+/// Prefetches the cache lines of a node of `bytes` bytes, at most 16, before a search tells which
+/// of them are needed.
 #[inline(always)]
 pub(crate) fn prefetch(node: Raw, bytes: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a hint, that touches nothing.
+    // SAFETY: a prefetch is a hint that accesses no memory.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         for line in 0..if bytes < 1024 { bytes.div_ceil(64) } else { 16 } {

@@ -1,15 +1,15 @@
 //! Shapes: the number of slots of a node. Knows sizes and nothing of what a node holds.
 //!
-//! - **SHAPE-1** Every capacity is from 3 to 63: a search by vectors has a bit for every slot, and
-//!   a full node that takes two more entries falls apart into two legal ones.
+//! - **SHAPE-1** Every capacity is from 3 to 63: a vector search has one bit for each slot, and a
+//!   full node that takes two more entries splits into two legal ones.
 
-/// How large the nodes of a map are. Sealed: [`Normal`] is the shape that is measured and the
-/// default; another one, with nodes of three slots, forces splits in tests.
+/// The node sizes of a map. Sealed: [`Normal`] is the default and the one that benchmarks measure;
+/// others, with nodes of three slots, force splits in tests.
 pub trait Shape: sealed::Sealed + Send + Sync + 'static {
     /// Slots of an inner node.
     #[doc(hidden)]
     const INNER: usize;
-    /// Slots of a leaf: for small, for middling and for large values (see `leaf_slots`).
+    /// Slots of a leaf with small, medium and large values (see `leaf_slots`).
     #[doc(hidden)]
     const LEAF: [usize; 3];
 }
@@ -21,20 +21,19 @@ mod sealed {
     impl Sealed for super::Small {}
 }
 
-/// Inner nodes of 31 slots, leaves of 29: 512 bytes with `u64` keys and 8-byte values. Leaves of
-/// values over 32 bytes have 13 slots, over 256 bytes 5, so that a shift within a leaf stays short.
-/// Keys and header fill whole cache lines.
+/// Inner nodes of 31 slots, leaves of 29: 512 bytes with `u64` keys and 8-byte values. Leaves have
+/// 13 slots for values over 32 bytes and 5 for values over 256 bytes, which keeps shifts within a
+/// leaf short. Keys and header fill whole cache lines.
 #[derive(Clone, Copy, Debug)]
 pub enum Normal {}
 
-/// Inner nodes of 3 slots and leaves of 5, so that a handful of entries makes a tall tree. For
-/// tests.
+/// Inner nodes of 3 slots and leaves of 5: few entries make a tall tree. For tests.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
 pub enum Tiny {}
 
-/// Inner nodes of 7 slots and leaves of 5: with room to split a child without being split. For
-/// tests.
+/// Inner nodes of 7 slots and leaves of 5: an inner node has room to split a child without
+/// splitting itself. For tests.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
 pub enum Small {}
@@ -54,7 +53,7 @@ impl Shape for Tiny {
     const LEAF: [usize; 3] = [5, 5, 5];
 }
 
-/// Slots of a leaf of `S` whose values have `bytes` bytes.
+/// Slots of a leaf of shape `S` with values of `bytes` bytes.
 pub(crate) const fn leaf_slots<S: Shape>(bytes: usize) -> usize {
     let class = if bytes <= 32 {
         0
