@@ -139,8 +139,8 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
-            // SAFETY: the caller's promises are those of the portable search, which needs no
-            // feature.
+            // SAFETY: there are `slots` words and `at < slots`, as the caller promises; the
+            // portable search needs no feature.
             return unsafe { Portable::insert_word(words, slots, at, word) };
         }
         // SAFETY: LEAF-5: whole vectors are readable and writable; only the lanes `at + 1..slots`
@@ -165,8 +165,8 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn remove_word(words: *mut u32, slots: usize, len: usize, at: usize) {
         if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
-            // SAFETY: the caller's promises are those of the portable search, which needs no
-            // feature.
+            // SAFETY: there are `slots` words and `at < len <= slots`, as the caller promises; the
+            // portable search needs no feature.
             return unsafe { Portable::remove_word(words, slots, len, at) };
         }
         // SAFETY: LEAF-5: whole vectors are readable and writable; only the lanes `at..len - 1`
@@ -192,8 +192,8 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
-            // SAFETY: the caller's promises are those of the portable search, which needs no
-            // feature.
+            // SAFETY: there are `slots` places and `at <= len < slots`, as the caller promises; the
+            // portable search needs no feature.
             return unsafe { Portable::open_value(values, slots, len, at) };
         }
         // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes `at +
@@ -204,8 +204,8 @@ impl Search for Avx512 {
     #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
-            // SAFETY: the caller's promises are those of the portable search, which needs no
-            // feature.
+            // SAFETY: there are `slots` places and `at < len <= slots`, as the caller promises; the
+            // portable search needs no feature.
             return unsafe { Portable::close_value(values, slots, len, at) };
         }
         // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes `at..len

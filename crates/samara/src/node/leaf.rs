@@ -464,7 +464,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live, nothing is parked in it, and `slots` is not below its length.
     #[inline]
     pub(crate) unsafe fn admit(self, low: K, high: K, slots: usize) -> bool {
-        // SAFETY: the caller's promises are those of `reform`.
+        // SAFETY: the leaf is live, nothing is parked in it, and `slots` is not below its length,
+        // as the caller promises.
         unsafe { (self.admits(low, high) && slots <= self.slots()) || self.reform(low, high, slots) }
     }
 
