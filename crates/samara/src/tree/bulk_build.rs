@@ -1,5 +1,7 @@
 //! Bulk build: ascending entries fill one leaf after another; the nodes above follow as leaves are
 //! finished.
+//!
+//! Does not check that entries ascend and are disjoint: callers do.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;
@@ -13,15 +15,16 @@ use crate::types::span::Span;
 use core::marker::PhantomData;
 use core::mem;
 
-/// A tree under construction: on every level one open node, full ones hang from the level above.
+/// A tree under construction. Each level has one open node; full nodes are children of the level
+/// above.
 pub(crate) struct Builder<V, K: Key, S: Shape> {
-    /// Counts the entries, and has what is set aside.
+    /// Counts the entries and holds the reserved nodes.
     tree: Tree<V, K, S>,
     open: [Option<Raw>; MAX_HEIGHT],
     /// The first key of the open leaf's region.
     start: K,
-    /// Of the open leaf, if it is packed: its handle, its upper half, and how many entries it has.
-    /// What it says itself lags behind (`settle`).
+    /// The open leaf and the upper half of its keys, if it is packed. `filled` counts its entries;
+    /// its own length and the tree's are updated later (`settle`).
     packed: Option<(Leaf<V, K, S>, u32)>,
     filled: usize,
 }
@@ -34,7 +37,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         Builder { tree, open: [None; MAX_HEIGHT], start: K::MIN, packed: None, filled: 0 }
     }
 
-    /// Puts an entry behind all others. The caller has seen to it that it belongs there.
+    /// Appends an entry behind all others. The caller has checked that it belongs there.
     #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
         if let Some((leaf, high)) = self.packed
@@ -43,7 +46,8 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
             && span.last.high() == high
             && span.last.low() != u32::MAX
         {
-            // SAFETY: the open leaf is live and packed, has words for these keys and a slot.
+            // SAFETY: LEAF-4: the open leaf is live and packed, its upper half and a free slot are
+            // checked above.
             unsafe { leaf.fill_words(self.filled, span, value) };
             self.filled += 1;
             return Ok(());
@@ -51,10 +55,10 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         self.push_slowly(span, value)
     }
 
-    /// What the open leaf does not say yet is said.
+    /// Updates the lengths of the open leaf and of the tree to the entries filled so far.
     fn settle(&mut self) {
         if let Some((leaf, _)) = self.packed.take() {
-            // SAFETY: the open leaf is live, and so many of its slots are filled.
+            // SAFETY: LEAF-3: the open leaf is live, and its first `filled` slots are initialised.
             unsafe {
                 self.tree.len += self.filled - leaf.len();
                 leaf.set_len(self.filled);
@@ -62,10 +66,11 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         }
     }
 
-    /// [`Builder::push`] into any leaf, or a new one.
+    /// [`Builder::push`] into a leaf of any form, or a new leaf.
     fn push_slowly(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
         self.settle();
-        // SAFETY: open nodes are live, and their slots up to `len` filled.
+        // SAFETY: LEAF-3, INNER-3: open nodes are live, and their slots up to `len` are
+        // initialised.
         unsafe {
             let leaf = match self.open[0].map(Leaf::<V, K, S>::from_raw) {
                 Some(leaf) if leaf.len() < leaf.slots() && leaf.admits(span.first, span.last) => leaf,
@@ -94,28 +99,28 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         Ok(())
     }
 
-    /// Sets aside a leaf, and an inner node for every level that may need one.
+    /// Reserves a leaf, and an inner node for every level that may need one.
     #[cold]
     fn plan(&mut self) -> Result<(), AllocError> {
         let mut inners = 0;
         for open in &self.open[1..] {
             inners += 1;
             match open.map(Inner::<K, S>::from_raw) {
-                // SAFETY: an open node is live.
+                // SAFETY: INNER-1: an open node is live.
                 Some(node) if unsafe { node.len() } == Inner::<K, S>::SLOTS => {}
                 Some(_) => return self.tree.ensure(1, inners - 1),
                 None => return self.tree.ensure(1, inners),
             }
         }
-        Err(AllocError) // MAX_HEIGHT
+        Err(AllocError) // all MAX_HEIGHT levels are full
     }
 
-    /// Hangs a finished node from the open one at `level`. What that takes is set aside.
+    /// Appends a finished node to the open node at `level`. The nodes for this are reserved.
     ///
     /// # Safety
-    /// `plan` has been called; the node is live, and one level lower.
+    /// `plan` has been called; `child` is a live node one level lower.
     unsafe fn hang(&mut self, level: usize, pivot: K, gap: K, child: Raw) {
-        // SAFETY: the caller's promise.
+        // SAFETY: INNER-1: open nodes are live, and `plan` has reserved those that are taken.
         unsafe {
             let node = match self.open[level].map(Inner::<K, S>::from_raw) {
                 Some(node) if node.len() < Inner::<K, S>::SLOTS => node,
@@ -134,18 +139,19 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         }
     }
 
-    /// The tree of all entries.
+    /// The tree with all entries.
     pub(crate) fn finish(mut self) -> Result<Tree<V, K, S>, AllocError> {
         self.settle();
         if let Some(leaf) = self.open[0].map(Leaf::<V, K, S>::from_raw) {
-            // What is hung may find the open node full: one more on every level that has one, and one above.
+            // Each append may find the open node full, so reserve one node for every open level and
+            // one above.
             let levels = self.open[1..].iter().flatten().count();
             if levels + 2 >= MAX_HEIGHT {
                 return Err(AllocError);
             }
             self.tree.ensure(0, levels + usize::from(levels > 0))?;
-            // SAFETY: open nodes are live and not empty. Each is hung from the level above, until there is none
-            // above.
+            // SAFETY: TREE-4: open nodes are live and not empty, and each is appended to the level
+            // above while there is one.
             unsafe {
                 let (mut pivot, mut gap) = (leaf.key(leaf.len() - 1), leaf.widest(self.start));
                 let (mut child, mut height) = (leaf.raw(), 0);
@@ -169,14 +175,15 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
 
 impl<V, K: Key, S: Shape> Drop for Builder<V, K, S> {
     fn drop(&mut self) {
-        // Nothing is open after `finish`.
+        // After `finish` nothing is open.
         self.settle();
         self.tree.len = 0;
         drop(Open::<V, K, S>(&mut self.open, PhantomData));
     }
 }
 
-/// Open nodes to be dropped; where a value's drop panics, the others while the panic goes on.
+/// Guard that drops the open nodes. If a value's drop panics, the others are dropped while the
+/// panic unwinds.
 struct Open<'b, V, K: Key, S: Shape>(&'b mut [Option<Raw>; MAX_HEIGHT], PhantomData<(V, K, S)>);
 
 impl<V, K: Key, S: Shape> Drop for Open<'_, V, K, S> {

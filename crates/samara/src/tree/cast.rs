@@ -1,5 +1,7 @@
 //! Reads a tree of `V` as a tree of another type with the same layout: `ManuallyDrop<V>` for values
 //! that are moved out (owning iteration, drain), `MaybeUninit<V>` for values still to be moved in.
+//!
+//! Does not know when values are moved.
 
 use crate::node::shape::Shape;
 use crate::tree::Tree;
@@ -7,14 +9,13 @@ use crate::types::key::Key;
 use core::mem;
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Moves all entries into `to`, which has none, their values taken for `W`s; this tree has none
-    /// then. What is set aside for nodes goes along, with its promise to keep those that fall
-    /// free.
+    /// Moves all entries into the empty tree `to`, with their values read as `W`s. This tree is
+    /// empty afterwards. The node pools move too, with their reservations.
     ///
     /// # Safety
     /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a
-    /// node's layout depends on the size and the alignment of its values, and on nothing else
-    /// of them. Every value is a valid `W`. Nobody else holds a node of this tree.
+    /// node's layout depends only on the size and alignment of its values. Every value is a valid
+    /// `W`. Nobody else holds a node of this tree.
     pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<W, K, S>) {
         const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
         debug_assert!(to.root.is_none());
@@ -22,17 +23,18 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         to.thinned = self.thinned;
         self.hole.forget();
         mem::swap(&mut to.inners, &mut self.inners);
-        // SAFETY: leaves of both are of one size and alignment.
+        // SAFETY: LEAF-1: leaves of `V` and of `W` have the same layout, because the values have
+        // the same size and alignment.
         unsafe { self.leaves.swap(&mut to.leaves) };
     }
 
     /// [`move_into`](Self::move_into) a new tree.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`move_into`](Self::move_into).
     pub(crate) unsafe fn move_as<W>(&mut self) -> Tree<W, K, S> {
         let mut tree = Tree::new();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what `move_into` requires, and the new tree is empty.
         unsafe { self.move_into(&mut tree) };
         tree
     }

@@ -1,5 +1,7 @@
 //! The validator: visits every node and returns the first invariant that does not hold. Tests end
 //! with it.
+//!
+//! Does not check what only a store in progress could break (STORE-1), nor owner counts.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;
@@ -11,13 +13,13 @@ use core::fmt;
 
 /// An invariant of the tree that does not hold: a defect of this crate, not of its caller.
 ///
-/// The names (INNER-2, TREE-1, ...) are those of the design document.
+/// The names (INNER-2, TREE-1, ...) are those of `docs/invariants.md` in the repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// The invariant.
+    /// The name of the invariant.
     pub invariant: &'static str,
-    /// What was seen.
+    /// What the check found.
     pub what: &'static str,
     /// The level of the node, 0 for a leaf.
     pub level: usize,
@@ -31,23 +33,23 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// How a map is laid out: see [`RangeMap::stats`](crate::RangeMap::stats).
+/// The layout of a map: see [`RangeMap::stats`](crate::RangeMap::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Entries.
+    /// Number of entries.
     pub entries: usize,
-    /// Levels of nodes: 0 for an empty map, 1 where all entries are in one leaf.
+    /// Number of levels: 0 for an empty map, 1 if all entries are in one leaf.
     pub levels: usize,
-    /// Leaves.
+    /// Number of leaves.
     pub leaves: usize,
-    /// Nodes above the leaves.
+    /// Number of inner nodes.
     pub inners: usize,
-    /// Bytes of all those nodes.
+    /// Bytes of all leaves and inner nodes.
     pub bytes: usize,
-    /// Those of the leaves whose keys lie too far apart to be kept as 32-bit offsets.
+    /// Number of wide leaves, whose keys lie too far apart to be stored as 32-bit offsets.
     pub wide: usize,
-    /// Slots of a leaf.
+    /// Slots of a leaf. Leaves counted in `wide` may have fewer.
     pub leaf_slots: usize,
     /// Slots of an inner node.
     pub inner_slots: usize,
@@ -68,12 +70,13 @@ struct Checker<'a, V, K: Key, S: Shape> {
 }
 
 impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
-    /// The node at `at`, whose region starts at `start`.
+    /// Checks the node at `at`, whose region starts at `start`, and everything below it. `first`
+    /// and `last` tell whether it is the first and the last node of its level.
     ///
     /// # Safety
-    /// A live node at `level`.
+    /// `at` is a live node at `level`.
     unsafe fn node(&mut self, at: Raw, level: usize, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
-        // SAFETY: the caller's promise; children are live (TREE-4).
+        // SAFETY: TREE-4: the node is live, as the caller promises, and so are its children.
         unsafe {
             if level == 0 {
                 return self.leaf(Leaf::from_raw(at), start, first, last);
@@ -118,10 +121,13 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
         }
     }
 
+    /// Checks a leaf whose region starts at `start`.
+    ///
     /// # Safety
-    /// A live leaf.
+    /// The leaf is live.
     unsafe fn leaf(&mut self, leaf: Leaf<V, K, S>, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
-        // SAFETY: the caller's promise.
+        // SAFETY: LEAF-1, LEAF-2: the leaf is live, as the caller promises, and only its own slots
+        // are read.
         unsafe {
             let len = leaf.len();
             if len > leaf.slots() {
@@ -167,7 +173,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         };
         let mut checker = Checker { tree: self, stats };
         if let Some(root) = self.root {
-            // SAFETY: TREE-4.
+            // SAFETY: TREE-4: the root is a live node at level `height`.
             unsafe { checker.node(root, self.height, K::MIN, true, true)? };
         } else if self.height != 0 {
             fail("TREE-4", "an empty tree has a height", self.height)?;

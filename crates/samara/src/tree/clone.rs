@@ -1,4 +1,6 @@
 //! Structural copy of a tree, node by node, in O(n).
+//!
+//! Does not know of sharing: the copy has all nodes to itself (`cow` has snapshots).
 
 use crate::node::Raw;
 use crate::node::inner::Inner;
@@ -18,7 +20,7 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
         if let Some(root) = self.root {
             copy.leaves.begin_bulk();
             copy.inners.begin_bulk();
-            // SAFETY: TREE-4.
+            // SAFETY: TREE-4: the root is a live node at level `height`.
             copy.root = Some(unsafe { copy_node(&mut copy, root, self.height, None)? });
             (copy.height, copy.len) = (self.height, self.len);
             copy.thinned = self.thinned;
@@ -29,20 +31,20 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// A copy of the subtree at `at`, of nodes of `copy`. Where it fails, or a value's clone panics,
-/// what was copied is dropped. `next` is what will be copied after it: the leaves that come soon
-/// are asked for.
+/// Copies the subtree at `at` into nodes of `copy`. If it fails, or a value's clone panics, what
+/// was copied is dropped. `next` is the node to be copied after this one; its first leaves are
+/// prefetched.
 ///
 /// # Safety
-/// Live nodes at `level` of a tree.
+/// `at` and `next` are live nodes at `level` of a tree.
 unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
     copy: &mut Tree<V, K, S>,
     at: Raw,
     level: usize,
     next: Option<Raw>,
 ) -> Result<Raw, AllocError> {
-    // SAFETY: TREE-4, INNER-2, INNER-3. The copy's length counts what it has got so far, so its guard
-    // drops just that.
+    // SAFETY: TREE-4, LEAF-3, INNER-3: the items of `from` are initialised and live, and the copy's
+    // length counts the items copied so far, so its guard drops exactly these.
     unsafe {
         if level == 0 {
             let (from, to) = (Leaf::<V, K, S>::from_raw(at), copy.leaves.fresh()?);

@@ -1,34 +1,34 @@
-//! Sharing: snapshots whose trees have nodes in common, and writes that copy a node before they
-//! change it.
+//! Copy-on-write: snapshots share nodes with their tree, and a write copies a shared node before it
+//! changes it.
 //!
-//! A node counts its owners: parents, or trees whose root it is. Whoever has it alone may change it
-//! in place; else a write makes itself a copy, which then owns the same children. What a write will
-//! change it makes its own *before* it plans anything ([`Tree::own`]), so that neither stores nor
-//! mending know of sharing. Copying shows in no entry: a copy that fails leaves the map as
-//! it was. Mending copies the neighbour of a node that has fallen below the minimum, so that TREE-5
-//! holds beside snapshots too.
+//! A node counts its owners: the parents that have it as a child, and the trees that have it as
+//! their root. The only owner of a node may change it in place. Any other write makes a copy, which
+//! then owns the same children. A write makes all nodes that it will change exclusively its own
+//! *before* it plans anything ([`Tree::own`]), so stores and rebalancing know nothing of sharing.
+//! Copying changes no entry: if a copy fails, the map is as it was. Rebalancing copies the shared
+//! neighbour of a node below the minimum, so TREE-5 holds in trees that share nodes too.
 //!
-//! - **COW-1** A node's count is the number of its owners beyond the first. It is raised by an
-//!   owner only, and lowered by an owner that gives the node up; whoever lowers it from zero was
-//!   the last one, and frees.
-//! - **COW-2** A shared node, and everything below it, is changed by nobody. Reading it from
-//!   several threads is reading `V` from several threads, and its last owner drops it: hence
-//!   snapshots only of `V: Send + Sync`.
-//! - **COW-3** `cloner` is set in every tree that may have a node in common with another one, and
-//!   makes a copy of a `V`.
-//! - **COW-4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count;
-//!   the map is one of its owners, and nobody changes it but the map's writers (`publish`,
-//!   `leaf_store`). A store in a shared map runs in a tree of its own with a `retired`: there
-//!   everything that is marked is copied before it is changed, and noted. What is not marked was
-//!   made by that store. An inner node without other owners hands its children over to its copy;
-//!   any other node is given up like one that is shared.
-//! - **COW-5** The marked nodes of a tree belong to the shared map `home`. Where that has given one
-//!   up, and readers are gone, the mark stays, for the map may have been given the node again
-//!   meanwhile (`WriteGuard::set`): a mark costs a tree that is not shared a copy, and nothing
-//!   else. Below a marked node all are marked.
+//! - **COW-1** A node's count is the number of its owners beyond the first. Only an owner raises
+//!   it, and only an owner that gives the node up lowers it. An owner that gives up a node with
+//!   count 0 is the last one, and frees it.
+//! - **COW-2** Nobody changes a shared node or anything below it. Several threads may read it, and
+//!   so its values, and the last owner drops it: hence only maps with `V: Send + Sync` have
+//!   snapshots.
+//! - **COW-3** `cloner` is set in every tree that may share a node with another tree. It copies a
+//!   `V`.
+//! - **COW-4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count.
+//!   The map is one of its owners, and only the map's writers change it (`publish`, `leaf_store`).
+//!   A store in a shared map runs in a tree of its own that has a `log`: it copies every marked
+//!   node before it changes it, and notes the old one. Nodes that are not marked were made by that
+//!   store. An inner node without other owners hands its children over to its copy; any other node
+//!   is given up like a shared one.
+//! - **COW-5** The marked nodes of a tree belong to the shared map `home`; all nodes below a marked
+//!   node are marked. A node keeps its mark after the map has given it up and its readers are gone,
+//!   because the map may have received the node again in the meantime (`WriteGuard::set`). The mark
+//!   costs a tree that is not shared one copy of the node, and nothing else.
 //!
-//! Orderings: to lower a count is a Release, to find it zero an Acquire: what other owners read
-//! happened before a last owner writes or frees.
+//! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
+//! owners read happens before the last owner writes or frees.
 
 use crate::fault::refused;
 use crate::node::PUBLISHED;
@@ -50,18 +50,19 @@ use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
 
-/// More owners than this are refused, long before the count could overflow.
+/// Maximum number of owners: more are refused, long before the count could overflow.
 const MANY: u32 = PUBLISHED / 2;
 
-/// Whether a node has one owner only: the caller, who may write to it.
+/// Whether the caller is the node's only owner and may write to it: it has no other owner and no
+/// mark.
 #[inline]
 pub(crate) fn is_own(refs: &AtomicU32) -> bool {
     refs.load(Ordering::Acquire) == 0
 }
 
-/// One owner more.
+/// Adds an owner.
 pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
-    // Relaxed: whoever holds has it from an owner, who keeps it alive meanwhile.
+    // Relaxed: the caller got the node from an owner, who keeps it alive meanwhile.
     if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MANY {
         refs.fetch_sub(1, Ordering::Relaxed);
         return Err(AllocError);
@@ -69,15 +70,15 @@ pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
     Ok(())
 }
 
-/// One owner less: whether it was the last one, who is to free.
+/// Removes an owner. Returns whether it was the last one, who is to free the node.
 pub(crate) fn let_go(refs: &AtomicU32) -> bool {
-    // The last owner needs no atomic write: nobody else can come to it any more.
+    // The last owner needs no atomic write: nobody else can reach the node any more.
     if refs.load(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
     }
     let last = refs.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
     if last {
-        // A fence would do; race detectors understand a load.
+        // A fence would be enough, but race detectors understand a load.
         refs.load(Ordering::Acquire);
     }
     last
@@ -89,7 +90,8 @@ pub(crate) fn has_others(refs: &AtomicU32) -> bool {
     refs.load(Ordering::Acquire) & !PUBLISHED != 0
 }
 
-/// How values are copied: an `fn(&V) -> V` (COW-3), or null while nothing has been shared.
+/// The function that copies values, an `fn(&V) -> V` (COW-3), or null while nothing has been
+/// shared.
 pub(crate) struct Cloner<V> {
     at: AtomicPtr<()>,
     kind: PhantomData<fn(&V) -> V>,
@@ -102,10 +104,10 @@ impl<V> Cloner<V> {
 
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<fn(&V) -> V> {
-        // Relaxed: the word stands for itself. A map is written to by `&mut` only, after whatever made the
-        // snapshot.
+        // Relaxed: the word publishes nothing else. A map is written to only through `&mut`, which
+        // is taken after whatever made the snapshot.
         let at = self.at.load(Ordering::Relaxed);
-        // SAFETY: COW-3: null, or what `set` put there.
+        // SAFETY: COW-3: a word that is not null was put there by `set`, as an `fn(&V) -> V`.
         (!at.is_null()).then(|| unsafe { mem::transmute::<*mut (), fn(&V) -> V>(at) })
     }
 
@@ -115,14 +117,14 @@ impl<V> Cloner<V> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// A tree of the same entries that shares all nodes. O(1).
+    /// A tree with the same entries that shares all nodes. O(1).
     pub(crate) fn snapshot(&self) -> Result<Self, AllocError>
     where
         V: Clone + Send + Sync,
     {
         let mut other = Tree::new();
         if let Some(root) = self.root {
-            // SAFETY: TREE-4: the root is live. COW-2: the bounds above.
+            // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
             hold(unsafe { refs::<V, K, S>(root, self.height) })?;
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
@@ -132,15 +134,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(other)
     }
 
-    /// Whether the tree may have nodes in common with another one.
+    /// Whether the tree may share nodes with another one.
     #[inline(always)]
     pub(crate) fn may_share(&self) -> bool {
         self.cloner.get().is_some()
     }
 
-    /// Makes every node its own that a change of what `span` meets may touch: the nodes whose
-    /// regions meet it, and the inner nodes above the leaf behind them, whose region may start
-    /// elsewhere afterwards. Where that fails the entries are as before.
+    /// Makes the tree the only owner of all nodes that a change of the entries meeting `span` may
+    /// touch, by copying those that are shared: the nodes whose regions meet `span`, and the inner
+    /// nodes above the next leaf behind them, whose region may start elsewhere afterwards. On
+    /// failure the entries are as before.
     #[inline(always)]
     pub(crate) fn own(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();
@@ -150,8 +153,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::own`] for a store that replaces all in `span`: of a shared map, leaves that go as a
-    /// whole are left as they are, but for the first.
+    /// [`Tree::own`] for a store that replaces everything in `span`. In a shared map, leaves that
+    /// the store removes whole are not copied, except for the first.
     #[inline(always)]
     pub(crate) fn own_replaced(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();
@@ -161,8 +164,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::own`] for a change of entries that meet `span`, if there are any: whether there may
-    /// be. Where there are none, nothing is copied.
+    /// [`Tree::own`] for a change of the entries that meet `span`. Returns `false`, and copies
+    /// nothing, if there are none; `true` if there may be some.
     #[inline(always)]
     pub(crate) fn own_met(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
@@ -172,7 +175,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Both.
+    /// [`Tree::own_met`] for a store that replaces everything in `span` ([`Tree::own_replaced`]).
     #[inline(always)]
     pub(crate) fn own_met_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
@@ -192,14 +195,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(met)
     }
 
-    /// Whether the child in `slot` of `parent` is the tree's own, so that mending may change it.
-    /// Where it is not, and `copies` says so, it is replaced by a copy.
+    /// Whether the tree is the only owner of the child in `slot` of `parent`, so that rebalancing
+    /// may change it. If it is not and `copies` is set, a copy replaces the child first.
     ///
     /// # Safety
-    /// `parent`, at `level + 1`, is the tree's own; the slot is below its length.
+    /// `parent`, at `level + 1`, is exclusively this tree's, and the slot is below its length.
     pub(crate) unsafe fn own_child(&mut self, parent: Inner<K, S>, slot: usize, level: usize, copies: bool) -> bool {
-        // SAFETY: the caller's promise: the slot holds a live child, and belongs to a node of the tree's
-        // own.
+        // SAFETY: INNER-3: the slot holds a live child, and the parent is exclusively this tree's,
+        // as the caller promises.
         unsafe {
             let at = &mut *parent.items().add(slot);
             !self.may_share()
@@ -208,42 +211,45 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Puts a copy in the place of the node at `at`, for mending (`mends`) or ahead of it.
+    /// Replaces the node at `at` by a copy. `mends` tells whether rebalancing asks for it.
     ///
     /// # Safety
-    /// `at` belongs to a node of the tree's own, and holds a live node at `level`, which is shared.
+    /// `at` belongs to a node that is exclusively this tree's, and holds a live, shared node at
+    /// `level`.
     unsafe fn copy_shared(&mut self, at: &mut Raw, level: usize, mends: bool) -> Result<(), AllocError> {
         let clone = self.cloner.get().filter(|_| !refused()).ok_or(AllocError)?;
         let mut own = Own {
             clone,
             leaves: &mut self.leaves,
             inners: &mut self.inners,
-            // SAFETY: COW-4: the log is there while the store is, and nobody else's.
+            // SAFETY: COW-4: the log lives as long as the store, which has it to itself.
             log: self.log.map(|mut log| unsafe { log.as_mut() }),
             replaced: false,
             mends,
         };
-        // A clone that panics leaves the node thin that was to be mended.
+        // If a clone panics, the node to be rebalanced stays thin, so `thinned` is set meanwhile.
         let thinned = mem::replace(&mut self.thinned, true);
-        // SAFETY: the caller's promise.
+        // SAFETY: `at` holds a live node at `level` and belongs to a node that is exclusively this
+        // tree's, as the caller promises.
         let copied = unsafe { own.node(at, level) };
         self.thinned = thinned;
         copied
     }
 
-    /// Makes the neighbours of the nodes on the way to `key` the tree's own, which mending would
-    /// copy later (TREE-5).
+    /// Makes the tree the only owner of the neighbours of the nodes on the path to `key`, which
+    /// rebalancing would copy later (TREE-5).
     ///
     /// # Safety
-    /// The inner nodes on that way are the tree's own.
+    /// The inner nodes on that path are exclusively this tree's.
     unsafe fn own_neighbours(&mut self, key: K) -> Result<(), AllocError> {
         let mut path = Path::new();
         if self.seek(key, &mut path).is_none() {
             return Ok(());
         }
         for level in 0..self.height {
-            // SAFETY: path nodes are live; the slots are below the length. The caller's promise for what is
-            // written to.
+            // SAFETY: TREE-4: the nodes of the fresh path are live. The parents that are written to
+            // are exclusively this tree's, as the caller promises, and the slots are below their
+            // lengths.
             unsafe {
                 let Step { node, slot } = path.at(level + 1);
                 let parent = Inner::<K, S>::from_raw(node);
@@ -258,17 +264,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// Puts the only child of the root, which is an inner node, in its place. A root that is shared
-    /// is given up: nobody else's view of it changes. Nothing is allocated, and nothing fails.
+    /// Replaces the root, an inner node with one child, by its child. A shared root is given up;
+    /// other owners see no change. Allocates nothing and cannot fail.
     ///
     /// # Safety
-    /// There is a root, of one child, and `height` is above 0.
+    /// There is a root with one child, and `height` is above 0.
     pub(crate) unsafe fn replace_root(&mut self) {
-        // SAFETY: the caller's promise; TREE-4: the root is live, and so is its child. COW-1: a node that
-        // nobody else owns is freed; of one that others own too, the tree becomes an owner of the
-        // child before it gives the node up. COW-4: where the shared map alone owns a node that readers may
-        // see, its child passes to the tree with it, and the node is noted: `Log::reserve` keeps
-        // room for that.
+        // SAFETY: TREE-4: the root and its child are live. COW-1: a root with no other owner is
+        // freed, and from one with other owners the tree first takes its own share of the child.
+        // COW-4: if only the shared map owns a root that readers may see, the child passes to the
+        // tree with it, and the root is noted, for which `Log::reserve` keeps room.
         unsafe {
             let root = self.root.unwrap_unchecked();
             let node = Inner::<K, S>::from_raw(root);
@@ -287,7 +292,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 log.note(root, level, Fate::Moved);
                 return;
             }
-            // Far from overflow: each owner is a node or a tree.
+            // No overflow check: each owner is a node or a tree, so the count is far below its
+            // limit.
             refs::<V, K, S>(child, level - 1).fetch_add(1, Ordering::Relaxed);
             match self.log {
                 Some(mut log) => log.as_mut().note(root, level, Fate::GivenUp),
@@ -296,26 +302,27 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether the inner nodes of `path` are the tree's own.
+    /// Whether the tree is the only owner of the inner nodes of `path`.
     ///
     /// # Safety
-    /// `path` is of this tree as it is.
+    /// `path` is a current path of this tree.
     pub(crate) unsafe fn owns(&self, path: &Path) -> bool {
-        // SAFETY: path nodes are live.
+        // SAFETY: TREE-4: the nodes of a current path are live.
         !self.may_share()
             || (1..=self.height).all(|level| unsafe { is_own(refs::<V, K, S>(path.at(level).node, level)) })
     }
 
-    /// [`Tree::own`], and what changes in `span` may touch besides: the leaf behind those that meet
-    /// it, whose region begins further down once an entry before it is gone, and the neighbours
-    /// that mending merges with or takes from.
+    /// [`Tree::own`], extended to everything that changes in `span` may touch: also the leaf behind
+    /// the leaves that meet it, whose region starts lower once an entry before it is removed, and
+    /// the neighbours with which rebalancing merges or shares.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
         if span.is_empty() || !self.may_share() {
             return Ok(());
         }
         let mut path = Path::new();
-        // SAFETY: the leaf is not empty; the slot is read if it is an entry's.
+        // SAFETY: TREE-4: the leaves are live and not empty, and the slot is read only if it is
+        // below the length.
         let behind = unsafe {
             self.seek(span.last, &mut path)
                 .and_then(|(leaf, _)| leaf.key(leaf.len() - 1).succ())
@@ -325,7 +332,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         };
         behind.map_or(Ok(()), |key| self.own(Span::new(key, key)))?;
         for key in [Some(span.first), Some(span.last), behind].into_iter().flatten() {
-            // SAFETY: made so above.
+            // SAFETY: the inner nodes on the path to each of these keys were made exclusively this
+            // tree's above.
             unsafe { self.own_neighbours(key)? };
         }
         Ok(())
@@ -337,27 +345,28 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             return Ok(());
         }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
-            // SAFETY: COW-4: the log is there while the store is, and nobody else's.
+            // SAFETY: COW-4: the log lives as long as the store, which has it to itself.
             let mut log = self.log.map(|mut log| unsafe { log.as_mut() });
             let replaced = replaced && log.is_some();
             if let Some(log) = log.as_mut().filter(|_| replaced) {
-                log.owed = 0; // counted anew, where the way down is gone again
+                log.owed = 0; // counted again if the descent is repeated
             }
             let mut own =
                 Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced, mends: false };
-            // SAFETY: TREE-4; the tree is borrowed mutably, so the root is one of the caller's nodes.
+            // SAFETY: TREE-4: the root is a live node at level `height`, and the tree, which holds
+            // it, is borrowed mutably.
             unsafe { own.below(root, self.height, span, true)? };
         }
         if span == Span::FULL && self.log.is_none() {
-            self.cloner = Cloner::none(); // all nodes are its own now
+            self.cloner = Cloner::none(); // no node is shared any more
         }
         Ok(())
     }
 }
 
-/// Whether a change of what `span` meets stays within one leaf and leaves its pivot alone, and the
-/// way there is the tree's own: then there is nothing to make its own. Most changes are so, once
-/// their place has been written to.
+/// Whether a change of the entries that meet `span` has nothing to copy: it stays within one leaf,
+/// leaves the pivot alone, and the tree is the only owner of the nodes on the path. This holds for
+/// most changes of a place that has been written to before.
 struct Within<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
     span: Span<K>,
@@ -369,7 +378,8 @@ impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> bool {
         let Some(mut at) = self.tree.root else { return true };
-        // SAFETY: TREE-4; a rank behind the last child ends the way.
+        // SAFETY: TREE-4: nodes from the root down are live, and a rank that is no child's slot
+        // ends the descent.
         unsafe {
             for _ in 0..self.tree.height {
                 let node = Inner::<K, S>::from_raw(at);
@@ -385,13 +395,13 @@ impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
     }
 }
 
-/// The count of the node at `at`.
+/// The owner count of the node at `at`.
 ///
 /// # Safety
-/// A live node at `level` of a tree, for as long as the count is used.
+/// `at` is a live node at `level` of a tree, for as long as the count is used.
 #[inline]
 pub(crate) unsafe fn refs<'a, V, K: Key, S: Shape>(at: Raw, level: usize) -> &'a AtomicU32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: TREE-4: the node is live, as the caller promises, and a leaf exactly at level 0.
     unsafe { if level == 0 { Leaf::<V, K, S>::from_raw(at).refs() } else { Inner::<K, S>::from_raw(at).refs() } }
 }
 
@@ -399,27 +409,29 @@ struct Own<'a, V, K: Key, S: Shape> {
     clone: fn(&V) -> V,
     leaves: &'a mut Spare<Leaf<V, K, S>>,
     inners: &'a mut Spare<Inner<K, S>>,
-    /// Of a shared map (COW-4).
+    /// The log of a store in a shared map (COW-4).
     log: Option<&'a mut Log<K>>,
-    /// Whether all that meets the span goes: leaves within it need not be the caller's own then.
+    /// Whether everything that meets the span is replaced: leaves within it need not be copied
+    /// then.
     replaced: bool,
-    /// Whether the copies are for mending, for which a reservation sets nodes aside.
+    /// Whether the copies are for rebalancing, for which a reservation sets nodes aside.
     mends: bool,
 }
 
 impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
-    /// Makes the node at `at` the caller's own, and below it those whose regions meet `span`, and
-    /// the way to the leaf behind. Whether there is one below `at`. `leftmost`: the node is the
-    /// first one at its level that meets `span`.
+    /// Makes the caller the only owner of the node at `at`, of the nodes below it whose regions
+    /// meet `span`, and of the inner nodes on the path to the next leaf behind them. Returns
+    /// whether that leaf is below `at`. `leftmost` means that the node is the first of its level
+    /// that meets `span`.
     ///
     /// # Safety
-    /// `at` belongs to a node that is the caller's own, and holds a live node at `level`.
+    /// `at` belongs to a node that is exclusively the caller's, and holds a live node at `level`.
     unsafe fn below(&mut self, at: &mut Raw, level: usize, span: Span<K>, leftmost: bool) -> Result<bool, AllocError> {
-        // SAFETY: the caller's promise; once a node is the caller's own, so are its child pointers. No leaf
-        // is empty.
+        // SAFETY: TREE-4: the node is live and no leaf is empty; once a node is exclusively the
+        // caller's, its child pointers may be written.
         unsafe {
             if level == 0 && self.replaced && !leftmost {
-                // It is taken out, and noted then.
+                // The store will take this leaf out whole, and note it then.
                 let leaf = Leaf::<V, K, S>::from_raw(*at);
                 if let Some(log) = &mut self.log
                     && span.first <= leaf.first(0)
@@ -449,7 +461,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         }
     }
 
-    /// Makes the inner nodes above the first leaf below `at` the caller's own.
+    /// Makes the caller the only owner of the inner nodes above the first leaf below `at`.
     ///
     /// # Safety
     /// As for [`Own::below`].
@@ -457,20 +469,23 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         if level == 0 {
             return Ok(());
         }
-        // SAFETY: as there; no inner node is empty (TREE-4).
+        // SAFETY: TREE-4: no inner node is empty, and each is exclusively the caller's before its
+        // first child pointer is passed on.
         unsafe {
             self.node(at, level)?;
             self.edge(&mut *Inner::<K, S>::from_raw(*at).items(), level - 1)
         }
     }
 
-    /// Makes the node at `at` the caller's own: as it is, or a copy of it.
+    /// Makes the caller the only owner of the node at `at`: leaves it as it is, or replaces it by a
+    /// copy.
     ///
     /// # Safety
     /// As for [`Own::below`].
     #[inline]
     unsafe fn node(&mut self, at: &mut Raw, level: usize) -> Result<(), AllocError> {
-        // SAFETY: the caller's promise. The copy takes the node's place before the node is given up.
+        // SAFETY: COW-1: the node at `at` is live, as the caller promises, and a copy takes its
+        // place before it is given up.
         unsafe {
             if is_own(refs::<V, K, S>(*at, level)) {
                 return Ok(());
@@ -496,8 +511,8 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
 
     unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
         let to = self.leaves.fresh_for(self.mends)?;
-        // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, so its guard drops just
-        // that if a clone panics.
+        // SAFETY: LEAF-2, LEAF-3: the copy's length counts the values cloned so far, so the guard
+        // drops exactly these if a clone panics.
         unsafe {
             to.init_as(from);
             let partial = Subtree::<V, K, S>::new(to.raw(), 0);
@@ -511,17 +526,19 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         Ok(to.raw())
     }
 
-    /// A copy of the inner node at `at`, which owns the same children.
+    /// Copies the inner node at `at`. The copy owns the same children.
     ///
     /// # Safety
-    /// A live inner node at `level`, which the caller owns with others.
+    /// `at` is a live inner node at `level`; the caller is one of its owners.
     unsafe fn copy_inner(&mut self, at: Raw, level: usize) -> Result<Raw, AllocError> {
         let to = self.inners.fresh_for(self.mends)?;
-        // SAFETY: INNER-2, INNER-3; the children live as long as `from`, which the caller owns.
+        // SAFETY: INNER-2, INNER-3: the children live as long as `from`, which the caller owns, and
+        // the copy's length counts the children that it owns so far.
         unsafe {
             let from = Inner::<K, S>::from_raw(at);
             let len = from.len();
-            // Their counts stand in as many lines, which may all have to come from memory: at once, then.
+            // Each child's count is in a cache line of its own, possibly in memory, so all are
+            // prefetched at once.
             for i in 0..len {
                 crate::node::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(from.child(i), level - 1)).cast());
             }

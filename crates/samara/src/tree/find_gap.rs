@@ -2,8 +2,10 @@
 //! window.
 //!
 //! Gap words are exact, so a descent fails only in the two regions that the window cuts, and in
-//! gaps that are wide enough but hold no aligned run. The search takes O(log n) without alignment,
-//! and one more step for each such gap with it.
+//! gaps that are wide enough but hold no aligned run. Without alignment the search takes O(log n);
+//! with alignment, each gap that holds no aligned run costs one more step.
+//!
+//! Does not know what fits in a gap: [`GapQuery::fit`] does.
 
 use crate::fault::{Point, point};
 use crate::node::inner::Inner;
@@ -20,9 +22,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.find_gap_by::<false>(query)
     }
 
-    /// [`Tree::find_gap`], beside a writer where `NOW`: gap words may then be of another time than
-    /// what is below them, but while they change they are never less than what they were and
-    /// will be.
+    /// [`Tree::find_gap`]; with `NOW` it runs while a writer may be changing gap words. A gap word
+    /// may then be from another moment than what is below it, but while it changes it is never less
+    /// than its old and its new value.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO || !query.align.is_power_of_two() || query.window.is_empty() {
             return None;
@@ -35,7 +37,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The fit that lies before the last entry.
+    /// Searches the gaps before the last entry.
     fn find_inside<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         match query.end {
             End::Lowest => dispatch::<K, _>(FindGap::<_, _, _, true, NOW> { tree: self, query }),
@@ -44,33 +46,33 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// Upwards from the lowest key of the window, or downwards from the highest.
+/// A search upwards from the lowest key of the window, or downwards from the highest.
 struct FindGap<'a, V, K: Key, S: Shape, const UP: bool, const NOW: bool> {
     tree: &'a Tree<V, K, S>,
     query: &'a GapQuery<K>,
 }
 
-/// Below which children of `node` there is a gap `least` wide or wider.
+/// A bit mask of the children of `node` below which there is a gap at least `least` wide.
 ///
 /// # Safety
-/// As for [`Inner::wide_gaps`], or, where `NOW`, [`Inner::wide_gaps_now`].
+/// As for [`Inner::wide_gaps`], or with `NOW` for [`Inner::wide_gaps_now`].
 #[inline(always)]
 unsafe fn wide<K: Key, S: Shape, F: Search, const NOW: bool>(node: Inner<K, S>, least: K) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises what the method that `NOW` selects requires.
     unsafe { if NOW { node.wide_gaps_now::<F>(least) } else { node.wide_gaps::<F>(least) } }
 }
 
-/// The bits of `some` for the slots before `slot`.
+/// The bits of `some` below `slot`.
 fn before(some: u64, slot: usize) -> u64 {
     some & ((1 << slot) - 1)
 }
 
-/// The bits of `some` for the slots from `slot` on.
+/// The bits of `some` from `slot` on.
 fn from_on(some: u64, slot: usize) -> u64 {
     some >> slot << slot
 }
 
-/// The lowest or the highest slot of which there is a bit.
+/// The lowest or the highest set bit, as a slot.
 fn end(some: u64, up: bool) -> Option<usize> {
     (some != 0).then(|| if up { some.trailing_zeros() } else { 63 - some.leading_zeros() } as usize)
 }
@@ -85,10 +87,11 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
         let from = if up { query.window.first } else { query.window.last };
         let mut path = Path::new();
         let (mut at, mut level) = (tree.root?, tree.height);
-        // Whether the search may have to begin in the midst of the node at `at`: where `from` is.
+        // Whether `from` may lie within the node at `at`, so that only part of the node is
+        // searched.
         let mut edge = true;
-        // SAFETY: TREE-4: nodes on the way are live, inner above level 0; the path is set from the root
-        // down before it is looked at.
+        // SAFETY: TREE-4: the nodes below the root are live, inner nodes above level 0; each step
+        // of the path is set before it is read.
         unsafe {
             loop {
                 point(Point::Searched);
@@ -121,7 +124,8 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
                         wide = if up { from_on(wide, slot) } else { before(wide, slot + 1) };
                     }
                     while let Some(i) = end(wide, up) {
-                        // As wide as that, the gap ends before an entry: its last key is there.
+                        // The gap is at least one key wide, so its last key is right before the
+                        // entry.
                         let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
                         if let Some(fit) = query.fit(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
                             return Some(fit);
@@ -129,7 +133,8 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
                         wide &= !(1 << i);
                     }
                 }
-                // Nothing here: to the next subtree that has a gap so wide, below the nearest node that has one.
+                // Nothing fits here: continue in the next subtree with a wide enough gap, under the
+                // lowest ancestor that has one.
                 edge = false;
                 (at, level) = loop {
                     level += 1;

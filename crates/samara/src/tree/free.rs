@@ -2,6 +2,8 @@
 //!
 //! A value whose drop panics does not keep the others from being dropped; a second panic aborts, as
 //! everywhere in Rust.
+//!
+//! Does not know when a node is unreachable: `cow` does, and `limbo` for the nodes of shared maps.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -17,17 +19,17 @@ use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
 
-/// A leaf whose values are to be dropped; its memory goes to `spare`, if there is one.
+/// A leaf whose values are to be dropped. Its memory goes to `spare`, or is freed if there is none.
 struct Dying<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
 
 impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
     fn drop(&mut self) {
-        /// Frees the leaf, also where a value's drop panics.
+        /// Guard that frees the leaf, also if a value's drop panics.
         struct Free<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
         impl<V, K: Key, S: Shape> Drop for Free<V, K, S> {
             fn drop(&mut self) {
-                // SAFETY: the leaf is live and ours, and its values are gone. Nobody else has the spare nodes at
-                // this moment.
+                // SAFETY: LEAF-1: the leaf is live, belongs to this guard, and its values are gone;
+                // nobody else uses the pool at this moment.
                 unsafe {
                     match self.1.as_mut() {
                         Some(spare) => spare.give(self.0),
@@ -36,7 +38,8 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
                 }
             }
         }
-        // SAFETY: the leaf is live and ours; LEAF-3: its first `len` values are initialised.
+        // SAFETY: LEAF-3: the leaf is live, belongs to this guard, and its first `len` values are
+        // initialised.
         unsafe {
             let len = self.0.len();
             let values = ptr::slice_from_raw_parts_mut(self.0.items(), len);
@@ -46,25 +49,26 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
     }
 }
 
-/// Drops the values of `leaf`; its memory goes to `spare`.
+/// Drops the values of `leaf`. Its memory goes to `spare`.
 ///
 /// # Safety
-/// The leaf is live and nobody else's.
+/// The leaf is live and belongs to the caller alone.
 pub(crate) unsafe fn leaf<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, spare: &mut Spare<Leaf<V, K, S>>) {
     drop(Dying(leaf, spare));
 }
 
-/// Puts `leaf`, which has been taken out of its tree, in front of a chain.
+/// Puts `leaf`, which has been taken out of its tree, at the head of a chain. Its keys are lost.
 ///
 /// # Safety
-/// The leaf is live and nobody else's. Its keys are lost.
+/// The leaf is live and belongs to the caller alone.
 pub(crate) unsafe fn chain<V, K: Key, S: Shape>(head: &mut Option<Raw>, leaf: Leaf<V, K, S>) {
-    // SAFETY: the link goes over the first keys, behind the header, which is needed to the end.
+    // SAFETY: LEAF-1: the link overwrites keys only, and not the header, which is needed until the
+    // leaf is freed.
     unsafe { leaf.link().write_unaligned(*head) };
     *head = Some(leaf.raw());
 }
 
-/// Leaves linked by [`chain`], dropped with their values; their memory goes to `spare`.
+/// Guard of leaves linked by [`chain`]: drops their values and gives their memory to `spare`.
 pub(crate) struct Chain<'a, V, K: Key, S: Shape> {
     head: Option<Raw>,
     spare: *mut Spare<Leaf<V, K, S>>,
@@ -80,7 +84,8 @@ impl<'a, V, K: Key, S: Shape> Chain<'a, V, K, S> {
 impl<V, K: Key, S: Shape> Drop for Chain<'_, V, K, S> {
     fn drop(&mut self) {
         while let Some(head) = self.head {
-            // SAFETY: linked by `chain`; out of the chain before its values are dropped.
+            // SAFETY: `chain` has linked live leaves that belong to this guard, and each leaves the
+            // chain before its values are dropped.
             unsafe {
                 self.head = Leaf::<V, K, S>::from_raw(head).link().read_unaligned();
                 let rest = Self { head: self.head.take(), spare: self.spare, borrow: PhantomData };
@@ -92,17 +97,17 @@ impl<V, K: Key, S: Shape> Drop for Chain<'_, V, K, S> {
     }
 }
 
-/// A subtree to be given up: what nobody else owns is freed.
+/// Guard of a subtree that is given up: frees the nodes that have no other owner.
 pub(crate) struct Subtree<V, K: Key, S: Shape> {
     at: Raw,
     level: usize,
-    /// The children before this one are gone.
+    /// The children before this slot have been given up.
     slot: usize,
     kind: PhantomData<(V, K, S)>,
 }
 
 impl<V, K: Key, S: Shape> Subtree<V, K, S> {
-    /// The subtree below the live node `at`, which is the caller's to give away.
+    /// The subtree below the live node `at`. The caller gives up its ownership of the node.
     pub(crate) fn new(at: Raw, level: usize) -> Self {
         Subtree { at, level, slot: 0, kind: PhantomData }
     }
@@ -110,12 +115,13 @@ impl<V, K: Key, S: Shape> Subtree<V, K, S> {
 
 impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
     fn drop(&mut self) {
-        // SAFETY: the caller of `new` has given up the node, of which it was an owner.
+        // SAFETY: COW-1: the node is live, because the caller of `new` passed on its ownership.
         if self.slot == 0 && !let_go(unsafe { refs::<V, K, S>(self.at, self.level) }) {
             return;
         }
-        // SAFETY: TREE-4: live nodes, inner above level 0; every child is counted off before it is dropped.
-        // While a child's drop unwinds, `rest` goes on with its siblings and then frees the node.
+        // SAFETY: TREE-4: nodes are live, inner nodes above level 0, and `slot` passes each child
+        // before it is dropped. If a child's drop panics, `rest` continues with its siblings and
+        // then frees the node.
         unsafe {
             if self.level == 0 {
                 drop(Dying::<V, K, S>(Leaf::from_raw(self.at), ptr::null_mut()));
@@ -138,7 +144,7 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Drops every entry. What is reserved stays.
+    /// Drops every entry. Reserved nodes stay.
     pub(crate) fn clear(&mut self) {
         let (root, level) = (self.root.take(), mem::take(&mut self.height));
         self.len = 0;

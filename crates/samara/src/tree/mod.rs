@@ -1,25 +1,25 @@
 //! The tree: root, height, the descent to a key, and the invariants that every operation keeps.
 //!
-//! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries; a node
-//! above holds children, for each its *pivot* (the last key of its last entry) and its *gap* (the
-//! widest run of free keys in its region).
+//! A B-tree of disjoint inclusive ranges. A node at level 0 is a leaf and holds entries. A node
+//! above is an inner node: it holds children and, for each child, its *pivot* (the last key of its
+//! last entry) and its *gap word* (the width of the widest run of free keys in its region).
 //!
-//! - **TREE-1** Entries ascend and are disjoint: in a leaf `first[i] <= last[i] < first[i + 1]`,
-//!   and so from leaf to leaf.
-//! - **TREE-2** A pivot is exact: the last key of the last entry below its child. So the region of
-//!   a node, from just behind the pivot to its left (or [`Key::MIN`]) up to its own pivot, ends in
-//!   an occupied key, and no gap lies across two regions.
+//! - **TREE-1** Entries ascend and are disjoint: `first[i] <= last[i] < first[i + 1]` in a leaf,
+//!   and likewise from leaf to leaf.
+//! - **TREE-2** A pivot is exact: it is the last key of the last entry below its child. A node's
+//!   region starts right behind the pivot to its left (or at [`Key::MIN`]) and ends at its own
+//!   pivot. So a region ends in an occupied key, and no gap lies across two regions.
 //! - **TREE-3** An inner node's gap word is the width of the widest free run in its child's region.
 //!   The run behind the last entry of the map belongs to no region.
-//! - **TREE-4** All leaves are at level 0, the root at level `height`; no node is empty but for the
-//!   time within a store; an inner root has two children at least.
-//! - **TREE-5** A node that is neither the first nor the last of its level is filled to its kind's
-//!   `MIN` at least, but where memory for the copy of a shared neighbour could not be had when it
-//!   grew thin, or a value's clone panicked then (`thinned`).
+//! - **TREE-4** All leaves are at level 0, the root is at level `height`. Outside of a store no
+//!   node is empty. A root that is an inner node has at least two children.
+//! - **TREE-5** A node that is neither the first nor the last of its level holds at least the `MIN`
+//!   of its kind. Exception: when it became thin, a shared neighbour could not be copied, because
+//!   memory was lacking or a value's clone panicked (`thinned`).
 //! - **TREE-6** `len` is the number of entries.
 //!
-//! Does not know which verb is at work: those are in their own files (`store`, `split`,
-//! `rebalance`, ...).
+//! Does not know which operation is running: each has its own file (`store`, `split`, `rebalance`,
+//! ...).
 
 pub(crate) mod bulk_build;
 pub(crate) mod cast;
@@ -54,11 +54,11 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-/// Levels at most. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves at that
-/// height; to grow past it is refused like an allocation that fails.
+/// Maximum number of levels. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves
+/// at that height. A store that would grow the tree further is refused like a failed allocation.
 pub(crate) const MAX_HEIGHT: usize = 24;
 
-/// The greatest height of a shared map's tree: it stands beside the root's address, in the bits
+/// Maximum height of a shared map's tree. The height is stored in the bits of the root's address
 /// that alignment leaves free.
 pub(crate) const SHARED_HEIGHT: usize = crate::node::ALIGN - 1;
 
@@ -69,32 +69,35 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
     pub(crate) leaves: Spare<Leaf<V, K, S>>,
     pub(crate) inners: Spare<Inner<K, S>>,
     pub(crate) hole: Hole<K>,
-    /// Set while nodes may be shared (COW-3).
+    /// Set while the tree may share nodes (COW-3).
     pub(crate) cloner: Cloner<V>,
-    /// Whether mending has left a node thin, as a shared neighbour could not be copied (TREE-5).
+    /// Whether rebalancing has left a node thin because a shared neighbour could not be copied
+    /// (TREE-5).
     pub(crate) thinned: bool,
-    /// Of a part of a shared map, while a store is under way there: what readers may see is copied,
-    /// and noted here (COW-4).
+    /// Set in a part of a shared map during a store: nodes that readers may see are copied, and
+    /// noted here (COW-4).
     pub(crate) log: Option<NonNull<Log<K>>>,
-    /// The shared map to which nodes marked as published belong, if there are any (COW-5).
+    /// The shared map to which the marked nodes belong, if there are any (COW-5).
     pub(crate) home: usize,
     pub(crate) owns: PhantomData<(V, K)>,
 }
 
-// SAFETY: the tree owns its nodes and values like a `Box` of them; `&Tree` hands out `&V` alone and
-// has no interior mutability.
+// SAFETY: the tree owns its nodes and values like a `Box` of them; COW-2: nodes that it shares hold
+// values that are `Send + Sync`.
 unsafe impl<V: Send, K: Key, S: Shape> Send for Tree<V, K, S> {}
-// SAFETY: as above.
+// SAFETY: `&Tree` hands out only `&V`; its only interior mutability is atomic, in `cloner` and in
+// the owner counts.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for Tree<V, K, S> {}
 
-/// A node on the way down, and the slot that the way leaves it by.
+/// A node of a path, and the slot by which the path leaves it.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) node: Raw,
     pub(crate) slot: usize,
 }
 
-/// The way from the root to a slot of a leaf. Steps `0..=height` are initialised by [`Tree::seek`].
+/// The path from the root to a slot of a leaf. [`Tree::seek`] initialises the steps `0..=height`. A
+/// path is *current* until the nodes on it change or leave the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct Path {
     steps: [MaybeUninit<Step>; MAX_HEIGHT],
@@ -106,19 +109,22 @@ impl Path {
         Path { steps: [const { MaybeUninit::uninit() }; MAX_HEIGHT] }
     }
 
+    /// The step at `level`.
+    ///
     /// # Safety
     /// The path was sought in a tree of at least this height.
     #[inline(always)]
     pub(crate) unsafe fn at(&self, level: usize) -> Step {
         debug_assert!(level < MAX_HEIGHT);
-        // SAFETY: the caller's promise.
+        // SAFETY: `seek` has initialised this step, because the tree is at least `level` high, as
+        // the caller promises.
         unsafe { self.steps.get_unchecked(level).assume_init() }
     }
 
     #[inline(always)]
     pub(crate) fn set(&mut self, level: usize, node: Raw, slot: usize) {
         debug_assert!(level < MAX_HEIGHT);
-        // SAFETY: `height < MAX_HEIGHT` (`split` refuses to grow past it).
+        // SAFETY: `level <= height < MAX_HEIGHT`, because `split` refuses to grow the tree further.
         unsafe { self.steps.get_unchecked_mut(level).write(Step { node, slot }) };
     }
 }
@@ -140,30 +146,30 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The first entry whose last key is not below `key`: its leaf and slot.
+    /// Finds the first entry whose last key is not below `key`. Returns its leaf and slot.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
-        // SAFETY: TREE-4.
+        // SAFETY: TREE-4: the root is a live node at level `height`.
         unsafe { find(self.root?, self.height, key) }
     }
 
-    /// Comes down to the first entry whose last key is not below `key`. Where there is none, to the
-    /// slot behind the last entry. Returns the leaf and the slot, which `path` holds too.
-    /// `None`: the tree is empty.
+    /// Descends to the first entry whose last key is not below `key`, or to the slot behind the
+    /// last entry if there is none. Returns the leaf and the slot, which `path` holds too, or
+    /// `None` if the tree is empty.
     #[inline]
     pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
         dispatch::<K, _>(Seek { tree: self, key, path })
     }
 
-    /// [`Tree::seek`] with a search that the caller has.
+    /// [`Tree::seek`] with a given search.
     ///
     /// # Safety
-    /// The processor has what `F` uses.
+    /// The processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
         let mut at = self.root?;
-        // SAFETY: as in `Find`; a key above everything goes to the last child. A leaf's rank is its length
-        // at most (SEARCH-2).
+        // SAFETY: TREE-2, TREE-4: as in `Find`, every rank is the slot of a child, because keys
+        // above the last entry take `seek_end`; a leaf's rank is at most its length (SEARCH-2).
         unsafe {
             if self.is_above(at, key) {
                 return Some(self.seek_end(at, path));
@@ -193,10 +199,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Whether `key` is above the last entry.
     ///
     /// # Safety
-    /// `root` is the tree's.
+    /// `root` is the root of this tree.
     #[inline(always)]
     unsafe fn is_above(&self, root: Raw, key: K) -> bool {
-        // SAFETY: TREE-4: the root is not empty. (A leaf may be for the time within a store.)
+        // SAFETY: TREE-4: the root is live, and not empty except for a leaf during a store, which
+        // is checked.
         unsafe {
             if self.height > 0 {
                 let node = Inner::<K, S>::from_raw(root);
@@ -208,14 +215,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Comes down to the slot behind the last entry: no search, so that entries that come in order
-    /// wait for nothing.
+    /// Descends to the slot behind the last entry without a search, so that ascending insertions do
+    /// not wait for one.
     ///
     /// # Safety
-    /// `root` is the tree's.
+    /// `root` is the root of this tree.
     unsafe fn seek_end(&self, root: Raw, path: &mut Path) -> (Leaf<V, K, S>, usize) {
         let mut at = root;
-        // SAFETY: TREE-4: inner nodes above level 0, none of them empty.
+        // SAFETY: TREE-4: nodes above level 0 are live inner nodes, and none is empty.
         unsafe {
             for level in (1..=self.height).rev() {
                 let node = Inner::<K, S>::from_raw(at);
@@ -229,10 +236,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Comes down to the first or the last entry.
+    /// Descends to the first or the last entry.
     pub(crate) fn edge(&self, last: bool) -> Option<(Leaf<V, K, S>, usize)> {
         let mut at = self.root?;
-        // SAFETY: TREE-4: the nodes from the root down are live, inner above level 0, and none is empty.
+        // SAFETY: TREE-4: the nodes from the root down are live, inner nodes above level 0, and
+        // none is empty.
         unsafe {
             for _ in 0..self.height {
                 let node = Inner::<K, S>::from_raw(at);
@@ -247,7 +255,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline]
     pub(crate) fn max(&self) -> Option<K> {
         let root = self.root?;
-        // SAFETY: TREE-4: the root is live and not empty. TREE-2: its last pivot is that key.
+        // SAFETY: TREE-4: the root is live and not empty; by TREE-2 its last pivot is that key.
         Some(unsafe {
             if self.height > 0 {
                 let node = Inner::<K, S>::from_raw(root);
@@ -262,36 +270,38 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// The first key of the region of the node at `level` of `path` (TREE-2).
     ///
     /// # Safety
-    /// `path` is of this tree, and the tree has not changed above `level` since.
+    /// `path` is a path of this tree, which has not changed above `level` since.
     #[inline]
     pub(crate) unsafe fn region_start(&self, path: &Path, level: usize) -> K {
         for above in level + 1..=self.height {
-            // SAFETY: the caller's promise.
+            // SAFETY: TREE-4: the path is valid above `level`, as the caller promises, so its nodes
+            // are live inner nodes.
             unsafe {
                 let Step { node, slot } = path.at(above);
                 if slot > 0 {
-                    // A pivot with a sibling to its right is below the last key there is.
+                    // No overflow: a pivot with a sibling to its right is below `Key::MAX`.
                     return Inner::<K, S>::from_raw(node).key(slot - 1).wrapping_add(K::ONE);
                 }
             }
         }
-        // SAFETY: COW-4: there while the store is.
+        // SAFETY: COW-4: `log` is set only during a store, which keeps the log alive.
         self.log.map_or(K::MIN, |log| unsafe { log.as_ref().base })
     }
 
-    /// Writes pivot and gap of the leaf of `path` into its parent, and so upwards as far as
-    /// something changes. Where the pivot was another one, the gap before the next leaf's first
-    /// entry changed too: it is seen to.
+    /// Updates pivot and gap word of the leaf of `path` in its parent, then further up while a word
+    /// changes. If the pivot changes, the next leaf's region starts elsewhere, and its gap word is
+    /// updated too.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's pivot
-    /// and gap obeys TREE-2 and TREE-3.
+    /// `path` is a current path of this tree, and its leaf is not empty. Everything but the pivot
+    /// and the gap word of that leaf obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn refresh<F: Search>(&mut self, path: &Path) {
         if self.height == 0 {
             return;
         }
-        // SAFETY: the caller's promise; path nodes are live.
+        // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as the
+        // caller promises.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let parent = path.at(1);
@@ -310,18 +320,21 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The gaps of the leaf of `path` changed, its pivot did not: the widest that vanished and the
-    /// widest that appeared are told. A scan is needed only where the widest of all vanished.
+    /// Updates the gap words on `path` after gaps of its leaf changed but its pivot did not.
+    /// `vanished` and `appeared` are the widths of the widest gap that vanished and of the widest
+    /// that appeared. A node is scanned only where its widest gap vanished and none as wide
+    /// appeared.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and its leaf is not empty. Everything but that leaf's gap
-    /// obeys TREE-2 and TREE-3.
+    /// `path` is a current path of this tree, and its leaf is not empty. Everything but the gap
+    /// word of that leaf obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
         let mut level = 1;
         while level <= self.height {
-            // SAFETY: the caller's promise; path nodes are live.
+            // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as
+            // the caller promises.
             unsafe {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
@@ -348,13 +361,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Writes the gap words on `path` anew.
+    /// Recomputes the gap words on `path`.
     ///
     /// # Safety
-    /// As for [`Tree::regap`], but that all gap words on `path` may be wrong.
+    /// As for [`Tree::regap`], except that all gap words on `path` may be wrong.
     pub(crate) unsafe fn rewrite(&mut self, path: &Path) {
         for level in 1..=self.height {
-            // SAFETY: the caller's promise; path nodes are live.
+            // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as
+            // the caller promises.
             unsafe {
                 let (Step { node, slot }, below) = (path.at(level), path.at(level - 1).node);
                 let widest = if level == 1 {
@@ -367,15 +381,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// An entry was put behind all others: `pivot` is its last key, `gap` the width of the free run
-    /// before it.
+    /// Updates pivots and gap words after an entry was inserted behind all others. `pivot` is its
+    /// last key, `gap` the width of the free run before it.
     ///
     /// # Safety
     /// As for [`Tree::regap`]; `path` leads to the last leaf.
     #[inline]
     pub(crate) unsafe fn extend(&mut self, path: &Path, pivot: K, gap: K) {
         for level in 1..=self.height {
-            // SAFETY: the caller's promise; path nodes are live.
+            // SAFETY: TREE-4: the nodes of a current path are live inner nodes above level 0.
             unsafe {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
@@ -385,15 +399,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Writes pivot and gap of the inner node at `level` of `path` into its parent, and so upwards
-    /// while something changes.
+    /// Updates pivot and gap word of the inner node at `level` of `path` in its parent, then
+    /// further up while a word changes.
     ///
     /// # Safety
-    /// As for [`Tree::refresh`]: that node's own words are right, and it is not empty.
+    /// As for [`Tree::refresh`]; the node's own words are right, and it is not empty.
     #[inline(always)]
     pub(crate) unsafe fn refresh_above<F: Search>(&mut self, path: &Path, level: usize) {
         for below in level..self.height {
-            // SAFETY: the caller's promise; path nodes are live.
+            // SAFETY: TREE-4: the nodes of a current path are live, and this one is not empty, as
+            // the caller promises.
             unsafe {
                 let node = Inner::<K, S>::from_raw(path.at(below).node);
                 let parent = path.at(below + 1);
@@ -408,37 +423,40 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::refresh`] where it is not worth a copy of its own.
+    /// [`Tree::refresh`] with the portable search, not inlined, for rare cases.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Tree::refresh`].
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn refresh_cold(&mut self, path: &Path) {
-        // SAFETY: the caller's promise; the portable search uses nothing.
+        // SAFETY: the caller promises what `refresh` requires, and the portable search needs no
+        // feature.
         unsafe { self.refresh::<Portable>(path) }
     }
 
-    /// [`Tree::refresh_above`] where it is not worth a copy of its own.
+    /// [`Tree::refresh_above`] with the portable search, not inlined, for rare cases.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Tree::refresh_above`].
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn refresh_above_cold(&mut self, path: &Path, level: usize) {
-        // SAFETY: as above.
+        // SAFETY: the caller promises what `refresh_above` requires, and the portable search needs
+        // no feature.
         unsafe { self.refresh_above::<Portable>(path, level) }
     }
 
-    /// Sees to the gap of the leaf whose region starts behind `pivot`, if there is one.
+    /// Updates the gap word of the leaf whose region starts behind `pivot`, if there is one.
     ///
     /// # Safety
-    /// Everything but that leaf's gap obeys TREE-2 and TREE-3.
+    /// Everything but the gap word of that leaf obeys TREE-2 and TREE-3.
     #[cold]
     pub(crate) unsafe fn refresh_behind(&mut self, pivot: K) {
         let mut path = Path::new();
         let Some(next) = pivot.succ() else { return };
-        // SAFETY: a fresh path; its leaf's pivot is right already, so this goes no further.
+        // SAFETY: TREE-2: the path is current, and its leaf's pivot is right, so no further leaf
+        // changes.
         unsafe {
             if self.seek(next, &mut path).is_some() {
                 self.refresh_cold(&path);
@@ -446,14 +464,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// What is set aside for later stores is given back.
+    /// Frees the nodes that are reserved or kept for later stores.
     pub(crate) fn release(&mut self) {
         self.leaves.release();
         self.inners.release();
     }
 
-    /// Memory for `leaves` and `inners` more nodes: for all of them, or nothing is set aside that
-    /// was not before.
+    /// Grows the pools to at least `leaves` leaves and `inners` inner nodes. On failure the pools
+    /// are as they were.
     pub(crate) fn ensure(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
         let had = self.leaves.len();
         self.leaves.ensure(leaves)?;
@@ -461,25 +479,27 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// The first entry below `root` whose last key is not below `key`: its leaf and slot.
+/// Finds the first entry below `root` whose last key is not below `key`. Returns its leaf and slot.
 ///
 /// # Safety
-/// A live node at level `height` of a tree, or of a shared map that the caller has pinned.
+/// `root` is a live node at level `height`, of a tree or of a shared map that the caller has
+/// pinned.
 #[inline]
 pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<V, K, S>, usize)> {
     point(Point::Rooted);
     dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
 
-/// The value of what [`find`] gave for `key`, if that entry holds it, or `default`: chosen without
-/// a branch.
+/// The value that [`find`] found for `key` if that entry contains it, else `default`, chosen
+/// without a branch.
 ///
 /// # Safety
 /// As for [`find`], for as long as the value is borrowed.
 #[inline]
 pub(crate) unsafe fn value_or<V, K: Key, S: Shape>(found: Option<(Leaf<V, K, S>, usize)>, key: K, default: &V) -> &V {
     let Some((leaf, slot)) = found else { return default };
-    // SAFETY: `find` gives an entry's slot; the caller's promise.
+    // SAFETY: LEAF-3: `find` returns the slot of an entry, and its leaf stays live while the value
+    // is borrowed, as the caller promises.
     unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
 }
 
@@ -496,9 +516,9 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let mut at = self.root;
-        // SAFETY: the caller's promise; TREE-4: the nodes from the root down are live, inner above level 0.
-        // A key that is not above the root's last pivot is above no last pivot further down
-        // (TREE-2), so every rank there is the slot of a child.
+        // SAFETY: TREE-4: the nodes from the live root down are live, inner nodes above level 0.
+        // TREE-2: a key that is not above the root's last pivot is above no last pivot on its path,
+        // so every rank is the slot of a child.
         unsafe {
             let height = self.height;
             if height > 0 {
@@ -527,8 +547,8 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
     }
 }
 
-/// Trees of so many levels above the leaves, or more, have leaves and lowest inner nodes that are
-/// not in the nearest caches: who comes down asks for all lines of one at once.
+/// Minimum height of a tree whose leaves and lowest inner nodes are not in the nearest caches. A
+/// descent in such a tree prefetches all lines of these nodes at once.
 pub(crate) const FAR: usize = 3;
 
 struct Seek<'a, V, K: Key, S: Shape> {
@@ -542,7 +562,7 @@ impl<V, K: Key, S: Shape> Job<K> for Seek<'_, V, K, S> {
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor supports `F`, as the caller promises.
         unsafe { self.tree.seek_by::<F>(self.key, self.path) }
     }
 }

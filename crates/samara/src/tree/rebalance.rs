@@ -3,6 +3,8 @@
 //! Nothing here fails. A neighbour that is shared with a snapshot must be copied first, which
 //! allocates and clones values. If that fails or a clone panics, the node stays thin and `thinned`
 //! records it; nothing else depends on the fill of a node.
+//!
+//! Does not know how nodes are copied (`cow`), nor which operation made a node thin.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -10,22 +12,22 @@ use crate::node::shape::Shape;
 use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;
 
-/// Whether a node of `len` items should be looked at. At half, a neighbour is looked at once on the
-/// way down, so that two thin ones meet early; below the minimum, at every removal.
+/// Whether a node of `len` items is checked for rebalancing: once when it shrinks to half its
+/// slots, so that two thin neighbours merge early, and at every removal below the minimum.
 #[inline(always)]
 pub(crate) fn thin(len: usize, slots: usize, min: usize) -> bool {
     len < min || len == slots / 2
 }
 
-/// What to do about a thin node and its neighbour.
+/// What to do with a thin node and its neighbour.
 enum Cure {
     Nothing,
     Merge,
-    /// Even the two out.
+    /// Distribute the items evenly.
     Share,
 }
 
-/// `slots`: how many one node has for what both hold.
+/// Chooses the cure. `slots` is the number of slots that one node has for the items of both.
 fn cure(len: usize, neighbour: usize, slots: usize, min: usize) -> Cure {
     if len + neighbour <= if len < min { slots } else { slots - slots / 4 } {
         Cure::Merge
@@ -39,10 +41,10 @@ fn cure(len: usize, neighbour: usize, slots: usize, min: usize) -> Cure {
 /// Moves children between two neighbours until the left one has `want`.
 ///
 /// # Safety
-/// Both are live, and both will hold what they are to have.
+/// Both nodes are live, and both have slots for the children that they get.
 unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: usize) {
-    // SAFETY: the caller's promise: the slots named are initialised, and the places they go to are
-    // free.
+    // SAFETY: INNER-3: the slots moved are initialised, and the slots that they go to are free,
+    // because both nodes have room, as the caller promises.
     unsafe {
         let (l, r) = (left.len(), right.len());
         if want > l {
@@ -61,15 +63,15 @@ unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: u
     }
 }
 
-/// Evens out two neighbour leaves of which one is thin, as far as that one has words for what it
-/// takes.
+/// Distributes the entries of two neighbour leaves evenly. One of them is thin; it takes only as
+/// many entries as its form has slots for.
 ///
 /// # Safety
-/// Both are live, and hold too many entries for one leaf of their keys.
+/// Both leaves are live, and hold too many entries for one leaf of their keys.
 unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, K, S>) {
-    // SAFETY: the slots named are initialised, and the places they go to are free. The thin one takes
-    // on a form for what it takes, which may be a wide one: then it takes no more than that has
-    // slots for, and still leaves the other with more than the minimum.
+    // SAFETY: LEAF-3, LEAF-6: the slots moved are initialised, and the slots that they go to are
+    // free. The thin leaf first takes a form for the entries that it gets. If that form is wide, it
+    // takes only as many as the form has slots, which leaves the other leaf above the minimum.
     unsafe {
         let (l, r) = (left.len(), right.len());
         let (low, high) = (left.first(0), right.key(r - 1));
@@ -98,14 +100,15 @@ unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, 
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Sees to the leaf of `path`, then to its ancestors. The path is used up.
+    /// Rebalances the leaf of `path`, then its ancestors. `path` is not valid afterwards.
     ///
     /// # Safety
-    /// `path` is of this tree as it is. Nothing is parked. Pivots and gaps are right but for those
-    /// of an empty leaf.
+    /// `path` is a current path of this tree. Nothing is parked. Pivots and gap words are right,
+    /// except for those of an empty leaf.
     #[cold]
     pub(crate) unsafe fn mend(&mut self, path: &Path) {
-        // SAFETY: the caller's promise; a node is freed only once it holds nothing.
+        // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
+        // items were moved out.
         unsafe {
             let mut leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             if self.height == 0 {
@@ -120,11 +123,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return;
             }
             if self.log.is_some() && leaf.len() >= Leaf::<V, K, S>::MIN {
-                return; // a neighbour would have to be copied to be looked into
+                return; // checking a neighbour would require a copy of it
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
-            // `settle` may have had it copied since the path was sought.
+            // `settle` may have copied the leaf since the path was sought.
             leaf = Leaf::from_raw(parent.child(slot));
             let Some(s) = self.neighbours(path, 0, leaf.len() < Leaf::<V, K, S>::MIN) else { return };
             let (left, right) = (Leaf::<V, K, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
@@ -151,19 +154,20 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     parent.set_key(s, pivot);
                     parent.set_gap(s, left.widest(start));
                     parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
-                    // The gaps are the same ones: the widest of the parent's stays.
+                    // The set of gaps is unchanged, so the parent's own gap word stays.
                 }
             }
         }
     }
 
-    /// The child in slot `s + 1` of the node at `level` has gone into the one in slot `s`: so do
-    /// their words. The two regions are one now, and no gap lay across them (TREE-2).
+    /// Updates the words of the node at `level` after the child in slot `s + 1` was merged into the
+    /// one in slot `s`. The two regions become one; no gap lay across them (TREE-2).
     ///
     /// # Safety
     /// As for [`Tree::mend`].
     unsafe fn merged(&mut self, path: &Path, level: usize, s: usize) {
-        // SAFETY: path nodes are live; slots `s` and `s + 1` are there.
+        // SAFETY: TREE-4: the nodes of a current path are live, and slots `s` and `s + 1` are below
+        // the length.
         unsafe {
             let node = Inner::<K, S>::from_raw(path.at(level).node);
             node.set_key(s, node.key(s + 1));
@@ -173,12 +177,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Takes the empty leaf of `path` out of the tree, and every ancestor that it leaves empty.
+    /// Takes the empty leaf of `path` out of the tree, and every ancestor that becomes empty.
     ///
     /// # Safety
     /// As for [`Tree::mend`]; the tree has another leaf.
     unsafe fn unlink(&mut self, path: &Path) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises what `detach` requires, and the leaf is empty and detached
+        // when it is freed.
         unsafe {
             let (level, gone) = self.detach(path);
             self.leaves.give(Leaf::from_raw(path.at(0).node));
@@ -187,15 +192,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Takes the leaf of `path` out of its parent, and frees every ancestor that this leaves empty.
-    /// The leaf stays live. Returns the level of the lowest ancestor that is left, and the
-    /// pivot that the leaf had. The gap behind the leaf's place is for [`Tree::reopen`].
+    /// Takes the leaf of `path` out of its parent, and frees every ancestor that becomes empty. The
+    /// leaf stays live. Returns the level of the lowest ancestor that remains, and the old pivot of
+    /// the leaf. The caller updates the gap at the leaf's former place with [`Tree::reopen`].
     ///
     /// # Safety
     /// As for [`Tree::mend`]; the tree has another leaf.
     pub(crate) unsafe fn detach(&mut self, path: &Path) -> (usize, K) {
-        // SAFETY: path nodes are live; an inner node is freed once it has no child. The root keeps one:
-        // there is another leaf.
+        // SAFETY: TREE-4: the nodes of a current path are live, and an inner node is freed only
+        // when it has no child. The root keeps one, because there is another leaf.
         unsafe {
             let Step { node, slot } = path.at(1);
             let gone = Inner::<K, S>::from_raw(node).key(slot);
@@ -215,14 +220,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Sees to the gap of the region that now holds the place where a leaf with the pivot `gone`
-    /// was.
+    /// Updates the gap word of the region that now contains `gone`, the old pivot of a leaf that
+    /// was taken out.
     ///
     /// # Safety
-    /// Pivots are right; of the gaps only that one may not be.
+    /// Pivots are right, and so are all gap words but that one.
     pub(crate) unsafe fn reopen(&mut self, gone: K) {
         let mut path = Path::new();
-        // SAFETY: a fresh path, of a tree whose leaves are not empty.
+        // SAFETY: TREE-4: the path is fresh, and no leaf of the tree is empty.
         unsafe {
             if self.seek(gone, &mut path).is_some() {
                 self.refresh_cold(&path);
@@ -230,13 +235,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Sees to the inner node at `level` of `path`, then to its ancestors.
+    /// Rebalances the inner node at `level` of `path`, then its ancestors.
     ///
     /// # Safety
-    /// As for [`Tree::mend`]. That node has lost a child; it is not empty, and what it says of its
-    /// children is right.
+    /// As for [`Tree::mend`]. The node has lost a child; it is not empty, and its words for its
+    /// children are right.
     pub(crate) unsafe fn mend_inner(&mut self, path: &Path, level: usize) {
-        // SAFETY: path nodes are live; a node is freed only once it holds nothing.
+        // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
+        // children were moved out.
         unsafe {
             let inner = Inner::<K, S>::from_raw(path.at(level).node);
             if level == self.height {
@@ -272,16 +278,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Takes roots off that have but one child; the next one may be shared.
+    /// Removes roots that have only one child. The next root may be shared.
     ///
-    /// A part of a shared map keeps its height: its root takes the place of a node of that level
-    /// (PUBLISH-1), which may have one child.
+    /// A part of a shared map keeps its height, and its root may have one child: that root replaces
+    /// a node of the same level (PUBLISH-1).
     ///
     /// # Safety
     /// The root is live and not empty.
     pub(crate) unsafe fn lower(&mut self) {
-        // SAFETY: COW-4: the log is there while the store is. TREE-4: a root above the leaves is an inner
-        // node.
+        // SAFETY: COW-4: the log lives as long as the store. TREE-4: a root above level 0 is an
+        // inner node.
         unsafe {
             if self.log.is_some_and(|log| !log.as_ref().whole) {
                 return;
@@ -295,24 +301,26 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Sees to every thin node on the way to `key`, however many there are: from the root down, so
-    /// that each has a neighbour under its parent when its turn comes.
+    /// Rebalances all thin nodes on the path to `key`, from the root down, so that each has a
+    /// neighbour under its parent at its turn.
     ///
     /// # Safety
-    /// Nothing is parked. No inner node is empty; where the leaf sought is, `key` is its old pivot.
-    /// Pivots and gaps are right but for those of that leaf and the gap behind it.
+    /// Nothing is parked. No inner node is empty. If the leaf on the path is empty, `key` is its
+    /// old pivot. Pivots and gap words are right, except for those of that leaf and the gap behind
+    /// it.
     pub(crate) unsafe fn settle(&mut self, key: K) {
         let mut path = Path::new();
-        // SAFETY: a fresh path at every turn. Every turn takes a node away, or evens two out above the
-        // minimum.
+        // SAFETY: TREE-4: each turn works on a fresh path. It ends, because each turn removes a
+        // node or raises two above the minimum.
         unsafe {
             loop {
                 self.lower();
                 if self.seek(key, &mut path).is_none() {
                     return;
                 }
-                // Where what was behind is gone, the last node of each level is another one, and may be shared. As
-                // the last one it may be thin (TREE-5).
+                // If the store removed everything behind the path, another node is now the last of
+                // its level. That node may be shared, and may be thin, because it is the last
+                // (TREE-5).
                 if !self.owns(&path) {
                     return;
                 }
@@ -329,17 +337,17 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether the node at `level` of `path` is below the minimum and has a neighbour to be mended
-    /// with.
+    /// Whether the node at `level` of `path` is below the minimum and has a neighbour for
+    /// rebalancing, or is an empty leaf.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and `level` is below the root's.
+    /// `path` is a current path of this tree, and `level` is below the root's.
     unsafe fn is_thin(&mut self, path: &Path, level: usize) -> bool {
-        // SAFETY: path nodes are live.
+        // SAFETY: TREE-4: the nodes of a current path are live, and leaves exactly at level 0.
         unsafe {
             let at = path.at(level).node;
             let thin = match level {
-                // An empty one goes, and needs no neighbour for it.
+                // An empty leaf is unlinked, which needs no neighbour.
                 0 if Leaf::<V, K, S>::from_raw(at).len() == 0 => return true,
                 0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
                 _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
@@ -348,15 +356,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The node at `level` of `path` and a neighbour under its parent that it can be mended with:
-    /// the slot of the left one of the two. The right neighbour, where it will do. Neighbours
-    /// that are shared are copied if the node is `below_min` (TREE-5), and left alone
-    /// otherwise.
+    /// Finds a neighbour, under the same parent, for rebalancing the node at `level` of `path`.
+    /// Returns the slot of the left one of the two. Prefers the right neighbour. Shared neighbours
+    /// are copied if the node is `below_min` (TREE-5), and skipped otherwise.
     ///
     /// # Safety
     /// As for [`Tree::is_thin`].
     pub(crate) unsafe fn neighbours(&mut self, path: &Path, level: usize, below_min: bool) -> Option<usize> {
-        // SAFETY: path nodes are live.
+        // SAFETY: TREE-4: the nodes of a current path are live, and the slots are below the
+        // parent's length.
         unsafe {
             let Step { node, slot } = path.at(level + 1);
             let parent = Inner::<K, S>::from_raw(node);

@@ -1,18 +1,18 @@
 //! Refill: remembers the gap that the last removal left, the path to it and the gap words before
-//! it. A store into exactly this gap (the second half of a replacement) needs no descent and no
-//! search of other gaps.
+//! it. A store within this gap (the second half of a replacement) needs no descent and no search of
+//! other gaps.
 //!
-//! - **REFILL-1** Where `gap` is not empty, it is the free run before slot `slot` of the packed
-//!   leaf `steps[0]`; `steps` is the way there from the root; the nodes on it are the tree's own,
-//!   but for snapshots that were taken since: `store` asks whether the tree may share, and what
-//!   makes it share no more ([`Tree::own`]) forgets the hole. Since the removal nothing has
-//!   changed.
-//! - **REFILL-2** The gap words of the lowest `raised` levels on the way are the width of `gap`,
-//!   and were `words` before the removal, when two gaps stood in the place of this one, the wider
-//!   of which was `within`.
+//! - **REFILL-1** If `gap` is not empty, it is the free run before slot `slot` of the packed leaf
+//!   `steps[0]`, `steps` is the path to it, and nothing has changed since the removal. The nodes on
+//!   the path are exclusively this tree's, unless snapshots have been taken since: a store
+//!   therefore checks whether the tree may share, and the call that ends the sharing
+//!   ([`Tree::own`]) forgets the hole.
+//! - **REFILL-2** The gap words of the lowest `raised` levels of the path are the width of `gap`.
+//!   Before the removal they were `words`, two gaps were in the place of this one, and the wider of
+//!   them was `within`.
 //!
-//! Whoever changes anything forgets the hole ([`Tree::own`]). Does not know how to come down to a
-//! key, nor how leaves shift.
+//! Every change forgets the hole ([`Tree::own`]). Does not know how to descend to a key, nor how
+//! leaves shift.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -26,7 +26,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem::MaybeUninit;
 
-/// Of so many levels at most the way is kept: trees that are taller have more than 10^7 entries.
+/// Maximum number of levels of the remembered path. Taller trees have more than 10^7 entries.
 const LEVELS: usize = 6;
 
 pub(crate) struct Hole<K> {
@@ -55,7 +55,7 @@ impl<K: Key> Hole<K> {
         self.gap = Span { first: K::MAX, last: K::MIN };
     }
 
-    /// Whether `span` lies within it.
+    /// Whether `span` lies within the hole.
     #[inline(always)]
     pub(crate) fn holds(&self, span: Span<K>) -> bool {
         self.gap.first <= span.first && span.last <= self.gap.last
@@ -63,18 +63,20 @@ impl<K: Key> Hole<K> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// The entry `was` has been taken out of the leaf of `path`, from before the entry in `slot`:
-    /// the free run `gap` is there now. Sees to the gap words, and remembers.
+    /// Updates the gap words after the entry `was` was removed from the leaf of `path`, and
+    /// remembers the hole. `gap` is the free run there now, and `slot` the slot of the entry behind
+    /// it.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, but for the gap words; its leaf is packed, not shared, and
-    /// has an entry in `slot`.
+    /// `path` is a current path of this tree except for the gap words. Its leaf is packed and not
+    /// shared, and has an entry in `slot`.
     #[inline(always)]
     pub(crate) unsafe fn tear(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
         let kept = self.height < LEVELS && !self.may_share();
         let mut level = 1;
-        // SAFETY: the caller's promise; path nodes are live. Levels that are kept have places.
+        // SAFETY: TREE-4: the nodes of a current path are live; `steps` and `words` have a place
+        // for each level if `kept`.
         unsafe {
             while level <= self.height {
                 let Step { node, slot } = path.at(level);
@@ -100,18 +102,19 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Whether an entry of these bounds goes into the hole: it holds them, and its leaf has words
-    /// for them. (Where the hole begins with the leaf's region, that has to be seen.)
+    /// Whether an entry with these bounds can be stored in the hole: the hole contains them, and
+    /// its leaf's form can hold them. The form is checked because a hole at the start of the leaf's
+    /// region may contain keys with another upper half.
     #[inline(always)]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
-        // SAFETY: REFILL-1: a hole that holds a key is in a leaf.
+        // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
         self.hole.holds(span)
             && !self.may_share()
             && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
     }
 
-    /// Replaces what stands in `span` by `value`. (Inlined, so that a value for the hole is made
-    /// where it is taken from.)
+    /// Replaces the contents of `span` by `value`. Inlined, so that a value for the hole need not
+    /// be moved before it is stored.
     #[inline(always)]
     pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
     where
@@ -128,11 +131,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Stores an entry in the hole.
     ///
     /// # Safety
-    /// [`Tree::fills`] has said so, and the processor has what `F` uses.
+    /// [`Tree::fills`] has returned `true` for `span`, and the processor supports `F`.
     #[inline(always)]
     unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
-        // SAFETY: REFILL-1, REFILL-2: the leaf has a slot, from which an entry has just been taken, and the
-        // caller's promise.
+        // SAFETY: REFILL-1, REFILL-2: the steps up to `raised` are initialised and live; the packed
+        // leaf has a free slot, because the removal freed one, and admits the keys.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node);
             let gap = self.hole.gap;
@@ -144,8 +147,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             while level <= self.hole.raised {
                 let Step { node, slot } = self.hole.steps.get_unchecked(level).assume_init();
                 let word = self.hole.words.get_unchecked(level).assume_init();
-                // Where one of the two gaps was the widest, the others are not known, but those that are there now
-                // may be as wide.
+                // If one of the two old gaps was the widest, the widths of the others are not
+                // known: unless a new gap is as wide, recompute.
                 if word <= self.hole.within && appeared < word {
                     self.refresh_behind_gap(span.first);
                     break;
@@ -156,28 +159,29 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// What [`Tree::find`] gives for a key in the hole: the entry behind it.
+    /// [`Tree::find`] for a key in the hole: returns the entry behind it.
     #[inline]
     pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
         if !self.hole.holds(Span::new(key, key)) || self.may_share() {
             return None;
         }
-        // SAFETY: REFILL-1.
+        // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
         Some(unsafe { (Leaf::from_raw(self.hole.steps[0].assume_init().node), self.hole.slot) })
     }
 
-    /// Whether REFILL-1 and REFILL-2 hold, of a tree that is right otherwise.
+    /// Checks REFILL-1 and REFILL-2 in a tree that is otherwise valid.
     pub(crate) fn check_hole(&self) -> Result<(), Violation> {
         let fail = |invariant, what, level| Err(Violation { invariant, what, level });
         let (gap, mut path) = (self.hole.gap, Path::new());
-        // With shared nodes the hole counts for nothing.
+        // The hole is not used while nodes may be shared.
         if gap.is_empty() || self.may_share() {
             return Ok(());
         }
         let Some((leaf, slot)) = self.seek(gap.first, &mut path) else {
             return fail("REFILL-1", "a hole in an empty tree", 0);
         };
-        // SAFETY: the path is fresh; the slot is read if it is an entry's.
+        // SAFETY: TREE-4: the path is fresh, so its nodes are live, and the slot is read only if it
+        // holds an entry.
         unsafe {
             let here = |level: usize| {
                 let (step, found) = (self.hole.steps[level].assume_init(), path.at(level));
@@ -204,15 +208,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// Writes the gap words on the way to `key` anew.
+    /// Recomputes the gap words on the path to `key`.
     ///
     /// # Safety
-    /// Everything but those words obeys TREE-2 and TREE-3.
+    /// Everything but these words obeys TREE-2 and TREE-3.
     #[cold]
     #[inline(never)]
     unsafe fn refresh_behind_gap(&mut self, key: K) {
         let mut path = Path::new();
-        // SAFETY: the caller's promise: what is written is what stands below.
+        // SAFETY: TREE-2: pivots are right, as the caller promises, so the fresh path is current.
         unsafe {
             self.seek(key, &mut path);
             self.rewrite(&path);
@@ -232,7 +236,8 @@ impl<V, K: Key, S: Shape> Job<K> for Fill<'_, V, K, S> {
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the caller's promise; who makes one has asked `fills`.
+        // SAFETY: the maker of this job has asked `fills`, and the processor supports `F`, as the
+        // caller promises.
         unsafe { self.tree.fill_by::<F>(self.span, self.value) }
     }
 }

@@ -1,5 +1,7 @@
 //! Removes one whole entry by a key in it. Allocates only where the tree shares nodes with a
 //! snapshot.
+//!
+//! Does not know how the gap is remembered (`refill`), nor how thin leaves are rebalanced.
 
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
@@ -12,7 +14,7 @@ use crate::types::span::Span;
 use core::ptr;
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Takes the entry that holds `key` out.
+    /// Removes and returns the entry that contains `key`.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
         if !self.own_met(Span::new(key, key))? {
@@ -21,11 +23,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(dispatch::<K, _>(Remove { tree: self, key }))
     }
 
-    /// [`Tree::try_remove`], where lack of memory, which only a tree that shares nodes asks for,
-    /// ends the program.
+    /// [`Tree::try_remove`] that ends the program if memory is lacking, which only a tree that
+    /// shares nodes needs.
     #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
-        // Not by way of `try_remove`: the value is given where the caller wants it.
+        // Does not call `try_remove`, so that the value is written directly to the caller's place.
         if !or_abort(self.own_met(Span::new(key, key))) {
             return None;
         }
@@ -45,7 +47,8 @@ impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Remove { tree, key } = self;
         let mut path = Path::new();
-        // SAFETY: the path is fresh; the slot is read only if it is an entry's.
+        // SAFETY: TREE-4: the path is fresh, so its nodes are live, and the slot is read only if it
+        // holds an entry.
         unsafe {
             let (leaf, slot) = tree.seek_by::<F>(key, &mut path)?;
             if slot >= leaf.len() || leaf.first(slot) > key {
@@ -57,14 +60,15 @@ impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Takes the entry of `path` out.
+    /// Removes and returns the entry of `path`.
     ///
     /// # Safety
-    /// `path` is of this tree as it is and leads to an entry, in a leaf that is the tree's own; the
-    /// processor has what `F` uses.
+    /// `path` is a current path of this tree to an entry, in a leaf that is exclusively this
+    /// tree's; the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn take_at<F: Search>(&mut self, path: &Path) -> (Span<K>, V) {
-        // SAFETY: the caller's promise. The value is moved out before the slot goes.
+        // SAFETY: LEAF-3: the path leads to an entry, as the caller promises, and its value is
+        // moved out before its slot is removed.
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<V, K, S>::from_raw(node);
@@ -72,7 +76,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if let Some((high, lasts, firsts)) = leaf.packed()
                 && slot + 1 < len
             {
-                // Not the last of its leaf, which is packed: by far the most are so.
+                // The common case: the leaf is packed, and the entry is not its last.
                 let span = Span::new(K::join(high, *firsts.add(slot)), K::join(high, *lasts.add(slot)));
                 let start = if slot > 0 {
                     K::join(high, *lasts.add(slot - 1)).wrapping_add(K::ONE)

@@ -1,5 +1,7 @@
 //! Moves one boundary of an entry in place. Allocates only where a leaf has to become wide for a
 //! boundary that is far away.
+//!
+//! Does not know how gap words follow (`Tree::regap`), nor how nodes split.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -22,36 +24,37 @@ impl<V, K: Key, S: Shape> Job<K> for Resize<'_, V, K, S> {
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor supports `F`, as the caller promises.
         unsafe { self.tree.resize_by::<F>(self.key, self.to) }
     }
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Gives the entry that holds `key` the bounds `to`, which must leave it a key and meet no
-    /// other entry.
+    /// Sets the bounds of the entry that contains `key` to `to`. The new bounds must share a key
+    /// with the old ones and meet no other entry.
     pub(crate) fn resize(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         if self.may_share() {
-            self.movable(key, to, &mut Path::new())?; // what is refused copies nothing
+            self.movable(key, to, &mut Path::new())?; // a refused change copies nothing
             self.own(Span::new(key.min(to.first), key.max(to.last)))?;
         }
         self.resize_own(key, to)
     }
 
-    /// [`Tree::resize`] where what the change meets is the tree's own.
+    /// [`Tree::resize`] where the tree is the only owner of the nodes that change.
     pub(crate) fn resize_own(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         self.hole.forget();
         dispatch::<K, _>(Resize { tree: self, key, to })
     }
 
-    /// [`Tree::resize_own`] with a search that the caller has.
+    /// [`Tree::resize_own`] with a given search.
     ///
     /// # Safety
-    /// The processor has what `F` uses.
+    /// The processor supports `F`.
     #[inline(always)]
     unsafe fn resize_by<F: Search>(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         let (mut path, mut behind) = (Path::new(), Path::new());
-        // SAFETY: the paths are fresh; slots below `len` are read.
+        // SAFETY: TREE-4: both paths are fresh, so their nodes are live, and only slots below the
+        // length are read.
         unsafe {
             let (leaf, slot) = self.seek_by::<F>(key, &mut path).ok_or(BoundError::NoEntry(key))?;
             if slot >= leaf.len() || leaf.first(slot) > key {
@@ -62,12 +65,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::resize_own`] of the entry of `path`; `next` is the first key of the entry behind it,
-    /// to which `behind` leads where that is in another leaf.
+    /// [`Tree::resize_own`] for the entry of `path`. `next` is the first key of the entry behind
+    /// it; if that entry is in another leaf, `behind` leads to it.
     ///
     /// # Safety
-    /// Both paths are of this tree as it is, the entry's leaf is the tree's own, and the processor
-    /// has what `F` uses.
+    /// Both paths are current paths of this tree, the entry's leaf is exclusively this tree's, and
+    /// the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn resize_at<F: Search>(
         &mut self,
@@ -79,9 +82,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        // SAFETY: the caller's promise. What is changed is the entry's bounds, then the pivots that are its
-        // last key (TREE-2), then the gap words of the two leaves that have the free runs beside it
-        // (TREE-3).
+        // SAFETY: TREE-2, TREE-3: the nodes of current paths are live. The bounds change first,
+        // then the pivots that are the entry's last key, then the gap words for the free runs on
+        // both sides of the entry.
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<V, K, S>::from_raw(node);
@@ -126,10 +129,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The entry behind slot `slot` of `leaf`; where that is in another leaf, `behind` leads to it.
+    /// The entry behind slot `slot` of `leaf`. If it is in another leaf, `behind` leads to it.
     ///
     /// # Safety
-    /// The leaf is the tree's, the slot an entry's, and the processor has what `F` uses.
+    /// The leaf is in this tree, the slot holds an entry, and the processor supports `F`.
     #[inline(always)]
     pub(crate) unsafe fn next_by<F: Search>(
         &self,
@@ -137,7 +140,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         slot: usize,
         behind: &mut Path,
     ) -> Option<(Leaf<V, K, S>, usize)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: TREE-4: the leaf is live and slot `slot` holds an entry, as the caller promises;
+        // other slots are read only below the length.
         unsafe {
             if slot + 1 < leaf.len() {
                 return Some((leaf, slot + 1));
@@ -150,25 +154,27 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::resize_own`] where the leaf of `path` has no words for the bounds.
+    /// [`Tree::resize_own`] where the form of the leaf of `path` cannot hold the bounds.
     ///
     /// # Safety
-    /// `path` is of this tree as it is.
+    /// `path` is a current path of this tree.
     #[cold]
     #[inline(never)]
     unsafe fn resize_halved(&mut self, path: &Path, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
-        // SAFETY: the caller's promise; memory has been set aside.
+        // SAFETY: `path` is current, as the caller promises, and `plan_split` has reserved the
+        // memory for `halve`.
         unsafe {
             self.plan_split(path)?;
             self.halve(path);
         }
-        self.resize_own(key, to) // half a leaf takes anything
+        self.resize_own(key, to) // half a leaf takes any bounds (LEAF-6)
     }
 
-    /// The entry that holds `key`, if it may have the bounds `to`; `path` leads to it.
+    /// Checks that the entry that contains `key` may have the bounds `to`, and sets `path` to it.
     pub(crate) fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
         let (leaf, slot) = self.seek(key, path).ok_or(BoundError::NoEntry(key))?;
-        // SAFETY: the path is fresh; slots below `len` are read.
+        // SAFETY: TREE-4: the path is fresh, so its nodes are live, and only slots below the length
+        // are read.
         unsafe {
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return Err(BoundError::NoEntry(key));
@@ -196,18 +202,19 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Makes two entries that touch one, with the value of the lower one; returns that of the upper
-    /// one. Needs no memory, but to make shared nodes its own.
+    /// Merges two entries that touch. The value of the lower one stays, that of the upper one is
+    /// returned. Allocates only to copy shared nodes.
     ///
-    /// Of two that touch, and have no words in one packed leaf, one has none by itself (LEAF-4): a
-    /// last key in one 2^32 and a first key in the next cannot both be packed. The leaf of that
-    /// one is wide whatever becomes of the other, and takes any bounds.
+    /// If two touching entries cannot be packed in one leaf, one of them cannot be packed at all
+    /// (LEAF-4): it crosses a multiple of 2^32, or ends right before one, where the lower half of
+    /// its last key is `u32::MAX`. The leaf of that entry stays wide without the other one, and
+    /// takes any bounds.
     pub(crate) fn merge(&mut self, left: Span<K>, right: Span<K>) -> Option<V> {
         or_abort(self.try_merge(left, right))
     }
 
-    /// [`Tree::merge`], where lack of memory, which only a tree that shares nodes asks for, is an
-    /// error; nothing has changed then.
+    /// [`Tree::merge`] that returns an error if memory is lacking, which only a tree that shares
+    /// nodes needs. Nothing has changed then.
     pub(crate) fn try_merge(&mut self, left: Span<K>, right: Span<K>) -> Result<Option<V>, AllocError> {
         let whole = Span::new(left.first, right.last);
         self.own(whole)?; // before anything changes
@@ -220,17 +227,20 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if goes == left
             && let Some((leaf, slot)) = self.find(right.first)
         {
-            // SAFETY: the entry that stays, in a leaf that is the tree's own.
+            // SAFETY: LEAF-3: the slot holds the entry that stays, in a leaf that is exclusively
+            // this tree's.
             mem::swap(&mut value, unsafe { &mut *leaf.value(slot) });
         }
         Ok(Some(value))
     }
 
-    /// Before the entry at `key` goes, and more is changed after it: copies what mending would
-    /// copy, since a `clone` may panic. Without memory mending tries again.
+    /// Copies the shared neighbours that rebalancing would copy after the removal of the entry at
+    /// `key`. It runs before anything changes, because a `clone` may panic. If memory is lacking,
+    /// rebalancing tries again.
     fn own_for_mending(&mut self, key: K) {
         let mut path = Path::new();
-        // SAFETY: a fresh path, and the way to `key` is the tree's own; the leaf is below the root.
+        // SAFETY: TREE-4: the path is fresh and exclusively this tree's, and its leaf is below the
+        // root.
         unsafe {
             if self.may_share()
                 && self.height > 0
@@ -247,7 +257,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// The leaf is live and not empty.
     unsafe fn first_behind(&self, leaf: Leaf<V, K, S>) -> Option<K> {
         let mut path = Path::new();
-        // SAFETY: the caller's promise.
+        // SAFETY: LEAF-2: the leaf is live and not empty, as the caller promises, and other slots
+        // are read only below the length.
         unsafe {
             let (next, slot) = self.seek(leaf.key(leaf.len() - 1).succ()?, &mut path)?;
             (slot < next.len()).then(|| next.first(slot))

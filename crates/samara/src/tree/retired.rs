@@ -6,16 +6,16 @@ use crate::tree::SHARED_HEIGHT;
 use crate::types::error::AllocError;
 use alloc::collections::VecDeque;
 
-/// Why a node is not the map's any more.
+/// The reason why a node no longer belongs to the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Another node has taken over its children: nothing but its memory is left.
+    /// Another node has taken over its children; only its memory is left.
     Moved,
-    /// The map has given it up, and with it all that it owns.
+    /// The map has given it up together with everything that it owns.
     GivenUp,
 }
 
-/// A node that was taken out.
+/// A node that was taken out of the map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retired {
     pub(crate) at: Raw,
@@ -23,38 +23,40 @@ pub(crate) struct Retired {
     pub(crate) fate: Fate,
 }
 
-/// Roots that a store may take off at its end, one for each level: there is always room for them.
+/// Maximum number of roots that a store may remove at its end, one for each level. There is always
+/// room for them in the log.
 pub(crate) const ROOTS: usize = SHARED_HEIGHT;
 
 pub(crate) struct Log<K> {
-    /// The first key of the region of the part of the tree that the store is in.
+    /// The first key of the region of the store's part of the tree.
     pub(crate) base: K,
     /// Whether that part is the whole tree.
     pub(crate) whole: bool,
-    /// Oldest first.
+    /// The retired nodes, oldest first.
     pub(crate) retired: VecDeque<Retired>,
-    /// Nodes that the store under way will note, and has not reserved room for by then.
+    /// Number of nodes that the running store will note later, and for which every reservation
+    /// keeps room.
     pub(crate) owed: usize,
-    /// Bytes of the nodes that are noted.
+    /// Total bytes of the noted nodes.
     pub(crate) bytes: usize,
     /// Bytes of a leaf and of an inner node.
     pub(crate) sizes: (usize, usize),
 }
 
 impl<K> Log<K> {
-    /// Room for one more, beside [`ROOTS`].
+    /// Reserves room for one more node, besides the owed ones and [`ROOTS`].
     pub(crate) fn reserve(&mut self) -> Result<(), AllocError> {
         self.retired.try_reserve(self.owed + 1 + ROOTS).map_err(|_| AllocError)
     }
 
-    /// The oldest one.
+    /// Removes and returns the oldest node.
     pub(crate) fn pop(&mut self) -> Option<Retired> {
         let oldest = self.retired.pop_front()?;
         self.bytes -= if oldest.level == 0 { self.sizes.0 } else { self.sizes.1 };
         Some(oldest)
     }
 
-    /// Strikes out what was noted last, but for the first `len` nodes: they are leaked.
+    /// Drops the newest notes until `len` are left. The nodes noted in them are leaked.
     pub(crate) fn strike(&mut self, len: usize) {
         while self.retired.len() > len {
             if let Some(node) = self.retired.pop_back() {
@@ -63,7 +65,7 @@ impl<K> Log<K> {
         }
     }
 
-    /// Notes a node, for which there is room.
+    /// Notes a node. There is room for it.
     pub(crate) fn note(&mut self, at: Raw, level: usize, fate: Fate) {
         debug_assert!(self.retired.len() < self.retired.capacity());
         self.retired.push_back(Retired { at, level: level as u8, fate }); // levels are below MAX_HEIGHT

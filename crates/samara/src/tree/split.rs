@@ -4,6 +4,8 @@
 //! An insertion at either end of the whole level leaves the full node as it is and puts only the
 //! new item into the new node, so ascending and descending fills leave full nodes. Elsewhere each
 //! node gets half. [`Tree::plan_split`] has allocated the memory: nothing here fails.
+//!
+//! Does not know why a leaf is split (`store`, `resize`).
 
 use crate::node::Raw;
 use crate::node::inner::Inner;
@@ -14,8 +16,8 @@ use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// Where to cut a full node of `len` slots that takes `n` more at `at`: the slots from the cut on
-/// move to the new node. The second word says whether the new slots belong to the old, left one.
+/// Where to cut a full node of `len` items that takes `n` more at `at`: the slots from the cut on
+/// move to the new node. The `bool` tells whether the new items go to the old, left node.
 fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -> (usize, bool) {
     if last && at == len {
         return (len, false);
@@ -23,8 +25,8 @@ fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -
     if first && at == 0 {
         return (0, true);
     }
-    // With the new slots on the left `stay >= at` slots stay there, on the right `stay <= at`. The more
-    // even one is taken.
+    // If the new items go left, at least `at` old ones stay there; if they go right, at most `at`.
+    // The more even cut wins.
     let half = (len + n) / 2;
     let left = half.saturating_sub(n).max(at).min(slots - n);
     let right = half.min(at).max((len + n).saturating_sub(slots));
@@ -34,47 +36,47 @@ fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Sets aside what a split of the leaf of `path` may need.
+    /// Reserves the nodes that a split of the leaf of `path` may need.
     ///
     /// # Safety
-    /// `path` is of this tree as it is.
+    /// `path` is a current path of this tree.
     #[cold]
     pub(crate) unsafe fn plan_split(&mut self, path: &Path) -> Result<(), AllocError> {
         let mut inners = 0;
         for level in 1..=self.height {
-            // SAFETY: path nodes are live.
+            // SAFETY: TREE-4: the nodes of a current path are live inner nodes above level 0.
             if unsafe { Inner::<K, S>::from_raw(path.at(level).node).len() } < Inner::<K, S>::SLOTS {
                 return self.ensure(1, inners);
             }
             inners += 1;
         }
-        // Every node of the path is full: there will be a new root.
+        // Every node of the path is full, so there will be a new root.
         if self.height + 1 == MAX_HEIGHT || (self.log.is_some() && self.height == SHARED_HEIGHT) {
             return Err(AllocError);
         }
         self.ensure(1, inners + 1)
     }
 
-    /// Sets aside what `stores` stores in `span` may need; of the nodes that are shared, copies of
-    /// those on the way there.
+    /// Copies the shared nodes on the paths to `span`, and reserves the nodes that `stores` stores
+    /// in `span` may need.
     ///
-    /// A store splits one leaf at most, and sends one child up at most to each level. Let an inner
-    /// node of c children have the potential `max(0, c - 16) / 15` (of 31 slots; the first and
-    /// the last of a level, which split unevenly, `(c - 1) / 15`). Then nodes plus potentials
-    /// of a level grow by a fifteenth for each child that arrives: a split turns a potential of
-    /// one into a node, and merges, shares and removals add nothing, given that a node that falls
-    /// free comes back here (`Spare::keep`). Every node that is there already may be full: one
-    /// split each, and three for the edges.
+    /// A store splits at most one leaf and adds at most one child to each level. Let an inner node
+    /// of c children have the potential `max(0, c - 16) / 15` (for 31 slots; `(c - 1) / 15` for the
+    /// first and the last node of a level, which split unevenly). Then the nodes plus the
+    /// potentials of a level grow by one fifteenth for each child that arrives. A split turns a
+    /// potential of one into a node. Merges, shares and removals add nothing, given that a freed
+    /// node comes back to the reservation (`Spare::keep`). Every existing node may be full: that is
+    /// one split each, and three for the edges.
     ///
-    /// Where nodes outside of `span` are still shared, a store may copy a neighbour on each level
-    /// of two ways, to mend it (TREE-5).
+    /// If nodes outside of `span` are still shared, rebalancing may make a store copy a neighbour
+    /// on each level of two paths (TREE-5).
     pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
 
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);
-        // New levels: the first may come with the first store. For another one the root has to fill up, and
-        // for each one after that the nodes below it as well.
+        // New levels: the first may come with the first store. For another one the root has to fill
+        // up, and for each one after that the nodes below it as well.
         let mut inners = 0usize;
         let mut fill = slots - 1;
         for level in 1..MAX_HEIGHT {
@@ -100,14 +102,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// Whether the node at `level` of `path` is the first and the last of its level.
+    /// Whether the node at `level` of `path` is the first of its level, and whether it is the last.
     ///
     /// # Safety
-    /// `path` is of this tree as it is.
+    /// `path` is a current path of this tree.
     pub(crate) unsafe fn edges(&self, path: &Path, level: usize) -> (bool, bool) {
         let (mut first, mut last) = (true, true);
         for above in level + 1..=self.height {
-            // SAFETY: path nodes are live.
+            // SAFETY: TREE-4: the nodes of a current path are live inner nodes above level 0.
             unsafe {
                 let Step { node, slot } = path.at(above);
                 first &= slot == 0;
@@ -117,12 +119,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         (first, last)
     }
 
-    /// Splits the full leaf of `path` so that `n` slots at `at` are open in one of the halves:
-    /// returns that half and the place of the hole. Pivots and gaps are right only after
-    /// [`Tree::adopt_leaf`], which is to follow once the hole is filled.
+    /// Splits the full leaf of `path` and opens `n` free slots at `at` in one of the halves.
+    /// Returns that half, the first free slot, and the new right leaf. The caller fills the slots
+    /// and calls [`Tree::adopt_leaf`]; pivots and gap words are wrong until then.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, nothing is parked, `n <= 2`, and one leaf is set aside.
+    /// `path` is a current path of this tree, nothing is parked, `n <= 2`, and one leaf is
+    /// reserved.
     #[cold]
     pub(crate) unsafe fn split_leaf(
         &mut self,
@@ -130,7 +133,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         at: usize,
         n: usize,
     ) -> (Leaf<V, K, S>, usize, Leaf<V, K, S>) {
-        // SAFETY: the caller's promise; `cut` gives a place where both halves hold what they are to take.
+        // SAFETY: SHAPE-1: the leaf of a current path is live, and `cut` leaves room in both halves
+        // for what they get.
         unsafe {
             let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let (first, last) = self.edges(path, 0);
@@ -142,14 +146,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Moves the slots of `left` from `cut` on to a leaf that is set aside, of the same form.
+    /// Moves the slots of `left` from `cut` on to a reserved leaf of the same form.
     ///
     /// # Safety
-    /// The leaf is live, nothing is parked in it, `cut` is not above its length, and one leaf is
-    /// set aside.
+    /// The leaf is live, nothing is parked in it, `cut` is at most its length, and one leaf is
+    /// reserved.
     unsafe fn cut_leaf(&mut self, left: Leaf<V, K, S>, cut: usize) -> Leaf<V, K, S> {
         let right = self.leaves.take();
-        // SAFETY: the caller's promise: what is moved fits in a leaf of the same form.
+        // SAFETY: LEAF-3: the moved slots are initialised, as `cut <= len`, and fit in an empty
+        // leaf of the same form.
         unsafe {
             let len = left.len();
             right.take_form(left);
@@ -161,14 +166,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         right
     }
 
-    /// Splits the leaf of `path`, which has two entries at least, in halves.
+    /// Splits the leaf of `path`, which has at least two entries, in halves. `path` is not valid
+    /// afterwards.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, nothing is parked, and memory is set aside as
-    /// [`Tree::plan_split`] does. The path is used up.
+    /// `path` is a current path of this tree, nothing is parked, and [`Tree::plan_split`] has
+    /// reserved memory.
     #[cold]
     pub(crate) unsafe fn halve(&mut self, path: &Path) {
-        // SAFETY: the caller's promise.
+        // SAFETY: TREE-4: the leaf of a current path is live, half its length is within it, and
+        // memory is reserved, as the caller promises.
         unsafe {
             let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let right = self.cut_leaf(left, left.len() / 2);
@@ -176,22 +183,22 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Puts `right`, split off the leaf of `path`, into the tree.
+    /// Inserts `right`, split off the leaf of `path`, into the tree.
     ///
     /// # Safety
-    /// As [`Tree::split_leaf`] left it, the hole filled; the inner nodes that `plan_split` counted
-    /// are set aside.
+    /// The leaves are as [`Tree::split_leaf`] left them, with the free slots filled; the inner
+    /// nodes that `plan_split` counted are reserved.
     #[cold]
     pub(crate) unsafe fn adopt_leaf(&mut self, path: &mut Path, right: Leaf<V, K, S>) {
-        // SAFETY: both halves are live and not empty; the left one's region starts where the whole one's
-        // did.
+        // SAFETY: TREE-4: both halves are live and not empty, and the left one's region starts
+        // where the whole leaf's did.
         unsafe {
             let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let pivot = left.key(left.len() - 1);
             let widest = left.widest(self.region_start(path, 0));
             let right_widest = right.widest(pivot.wrapping_add(K::ONE));
             let right_pivot = right.key(right.len() - 1);
-            // Where the leaf's end moved, the region behind it starts elsewhere.
+            // If the last key of the leaf changed, the next region starts elsewhere.
             let moved = self.height > 0 && {
                 let Step { node, slot } = path.at(1);
                 Inner::<K, S>::from_raw(node).key(slot) != right_pivot
@@ -203,15 +210,16 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Puts `right` (pivot, gap, node) behind the node at `level` of `path`, whose own pivot and
-    /// gap are now `left`.
+    /// Inserts `right` (pivot, gap, node) behind the node at `level` of `path`. `left` is the new
+    /// pivot and gap of that node.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and the inner nodes that `plan_split` counted are set
-    /// aside.
+    /// `path` is a current path of this tree, and the inner nodes that `plan_split` counted are
+    /// reserved.
     unsafe fn adopt(&mut self, path: &mut Path, level: usize, left: (K, K), right: (K, K, Raw)) {
         let (pivot, gap, child) = right;
-        // SAFETY: path nodes are live; the nodes taken were set aside.
+        // SAFETY: TREE-4: the nodes of a current path are live, and the nodes taken are reserved,
+        // as the caller promises.
         unsafe {
             if level == self.height {
                 let root = self.inners.take();
@@ -236,8 +244,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let other = self.inners.take();
             let (first, last) = self.edges(path, level + 1);
-            // A child is put behind another: `first` would want `at == 0`, which a descending fill meets as `at
-            // == 1`.
+            // The child goes behind another one, so a descending fill inserts at 1, where `cut`
+            // expects 0.
             let (cut, goes_left) =
                 if first && at == 1 { (1, true) } else { cut(Inner::<K, S>::SLOTS, len, at, 1, false, last) };
             node.transfer(cut, len - cut, other, 0);

@@ -1,16 +1,20 @@
-//! Storing: one range is replaced by one entry, or by nothing, whatever stood there.
+//! Storing: replaces one range by one entry, or by nothing, whatever it held before.
 //!
-//! Plan (find what the range meets, clone the value of an entry that is cut in two), reserve (set
-//! the nodes of a split aside), tell the observer, commit. Up to the commit nothing has changed, so
-//! an observer or a clone that panics, or an allocation that fails, leaves the map as it was. The
-//! commit calls no user code; values that it displaced are *parked* (behind the length of their
-//! leaf, where nothing counts them, or in leaves taken out of the tree) and dropped at the
-//! end, when the map is whole again: a drop that panics finds, and leaves, a valid map. Only then
-//! is a thin leaf mended.
+//! A store has four steps. *Plan*: find what the range meets, and clone the value of an entry that
+//! is cut in two. *Reserve*: set the nodes of a split aside. *Tell* the observer. *Commit*. No
+//! entry changes before the commit (a leaf may only have changed its form or been halved), so an
+//! observer or a clone that panics, or an allocation that fails, leaves the map as it was. The
+//! commit calls no user code. Values that it displaces are *parked*: behind the length of their
+//! leaf, where nothing counts them, or in leaves taken out of the tree. They are dropped at the
+//! end, when the map is whole again, so a drop that panics leaves a valid map. A thin leaf is
+//! rebalanced only after that.
 //!
-//! - **STORE-1** Parked values are initialised, counted by nobody, and dropped by one guard, once.
-//! - **STORE-2** Between the commit and the mending, leaves may be thin or empty, but nobody looks:
-//!   the tree is borrowed.
+//! - **STORE-1** Parked values are initialised, not counted by any node, and dropped exactly once,
+//!   by one guard.
+//! - **STORE-2** Between commit and rebalancing, leaves may be thin or empty. Nobody sees this,
+//!   because the tree is borrowed.
+//!
+//! Does not know how nodes split (`split`), merge (`rebalance`) or refill a hole (`refill`).
 
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
@@ -29,18 +33,18 @@ use core::mem::needs_drop;
 use core::ptr;
 use core::slice;
 
-/// What a leaf has for a store.
+/// What the leaf offers to a store.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
-    /// Slots enough.
+    /// It has enough slots.
     There,
-    /// Not enough slots: it is to be split, for which memory is set aside.
+    /// It has too few slots and is to be split. The memory is set aside.
     Split,
-    /// No words for the new keys beside so many others: it has been halved, and the way down is to
-    /// be gone again.
+    /// Its form cannot hold the new keys along with its other entries. It has been halved, and the
+    /// descent is to be repeated.
     Again,
-    /// No words for the new keys, and they stand before all others: the leaf before it has words
-    /// for them.
+    /// The new keys lie before all of its own and have another upper half. The leaf before it can
+    /// hold them, packed.
     Before,
 }
 
@@ -56,12 +60,12 @@ impl<V: Clone, K: Key, S: Shape, O: FnMut(Displaced<'_, V, K>)> Job<K> for Store
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor supports `F`, as the caller promises.
         unsafe { self.tree.store_by::<F, O>(self.span, self.value, self.observe) }
     }
 }
 
-/// Values that wait for their drop (STORE-1).
+/// Values to be dropped at the end of a store (STORE-1).
 struct Parked<V> {
     at: *mut V,
     n: usize,
@@ -69,12 +73,14 @@ struct Parked<V> {
 
 impl<V> Drop for Parked<V> {
     fn drop(&mut self) {
-        // SAFETY: STORE-1. The slice's drop goes on behind a value whose drop panics.
+        // SAFETY: STORE-1: the values are initialised and dropped only here. The slice's drop
+        // continues with the values behind one whose drop panics.
         unsafe { ptr::drop_in_place(ptr::slice_from_raw_parts_mut(self.at, self.n)) }
     }
 }
 
-/// Mends the leaf of `path`, if it needs it, once the values parked in it are gone.
+/// Guard that rebalances the leaf of `path`, if it is thin, after the values parked in it are
+/// dropped.
 struct Mend<'a, V, K: Key, S: Shape> {
     tree: &'a mut Tree<V, K, S>,
     path: &'a Path,
@@ -83,8 +89,8 @@ struct Mend<'a, V, K: Key, S: Shape> {
 impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: STORE-2: nothing has changed since the commit, and what was parked has been dropped:
-        // guards drop in reverse order.
+        // SAFETY: STORE-2: the tree has not changed since the commit, so `path` is current; guards
+        // drop in reverse order, so nothing is parked any more.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(self.path.at(0).node);
             if thin(leaf.len(), Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
@@ -94,18 +100,18 @@ impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
     }
 }
 
-/// Takes the `n` entries at `at` out of `leaf`; their values stay parked behind its length.
+/// Removes the `n` entries at `at` from `leaf`. Their values stay parked behind its length.
 ///
 /// # Safety
-/// The leaf is live, `at + n <= len`, nothing is parked in it.
+/// The leaf is live, `at + n <= len`, and nothing is parked in it.
 #[inline(always)]
 unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
     if n == 0 {
         return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
     }
-    // SAFETY: the caller's promise. Rotated, the values taken out stand behind those that stay, where
-    // `close` leaves them alone: what it copies down are the slots behind the hole, of which there
-    // are none then.
+    // SAFETY: LEAF-3, STORE-1: `at + n <= len`, as the caller promises. The rotation moves the
+    // removed values behind those that stay, and `close_keys` leaves values alone, so they stay
+    // initialised behind the new length.
     unsafe {
         let len = leaf.len();
         if needs_drop::<V>() {
@@ -121,7 +127,7 @@ unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) ->
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Replaces what stands in `span` by `value`, or by nothing.
+    /// Replaces the contents of `span` by `value`, or by nothing.
     #[inline]
     pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
@@ -134,7 +140,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::store`] of what does not go into the hole.
+    /// [`Tree::store`] outside of the hole.
     #[inline]
     pub(crate) fn store_elsewhere<O>(
         &mut self,
@@ -157,10 +163,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         dispatch::<K, _>(Store { tree: self, span, value, observe })
     }
 
-    /// [`Tree::store`] of a span that is not empty.
+    /// [`Tree::store`] with a given search. `span` is not empty.
     ///
     /// # Safety
-    /// The processor has what `F` uses.
+    /// The processor supports `F`.
     #[inline(always)]
     unsafe fn store_by<F: Search, O>(
         &mut self,
@@ -173,11 +179,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         O: FnMut(Displaced<'_, V, K>),
     {
         let mut path = Path::new();
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor supports `F`, as the caller promises.
         let Some((leaf, from)) = (unsafe { self.seek_by::<F>(span.first, &mut path) }) else {
             return self.store_first(span, value);
         };
-        // SAFETY: the path is fresh. Slots below `len` are read.
+        // SAFETY: TREE-4, LEAF-2, LEAF-3: the path is current until the commit changes the tree,
+        // and only slots below `len` are read.
         unsafe {
             let len = leaf.len();
             if let Some((high, lasts, firsts)) = leaf.packed()
@@ -188,8 +195,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 && span.last < next
                 && value.is_some()
             {
-                // Into a gap before an entry of a leaf that has a slot: by far the most stores are so. The words
-                // fit: the entry's do.
+                // Fast path of most stores: a gap before an entry, in a packed leaf with a free
+                // slot. The leaf can hold the last key because it holds the entry's first key,
+                // which is higher.
                 let Some(value) = value else { return Ok(()) };
                 let start = if from > 0 {
                     K::join(high, *lasts.add(from - 1)).wrapping_add(K::ONE)
@@ -248,7 +256,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             self.len = self.len + new - gone;
             if from == to && !split {
-                // Into a gap.
+                // The range lies in a gap.
                 let Some(value) = value else { return Ok(()) };
                 let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
                 let below = span.first.wrapping_sub(start);
@@ -312,13 +320,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// The first entry of an empty map.
+    /// Stores the first entry of an empty map.
     #[cold]
     fn store_first(&mut self, span: Span<K>, value: Option<V>) -> Result<(), StoreError<K>> {
         let Some(value) = value else { return Ok(()) };
         self.ensure(1, 0)?;
         let leaf = self.leaves.take();
-        // SAFETY: a fresh leaf.
+        // SAFETY: LEAF-1: the leaf is fresh, empty and in no tree, and `admit` gives it a form for
+        // these keys.
         unsafe {
             leaf.admit(span.first, span.last, 1);
             leaf.open(0, 1);
@@ -328,11 +337,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// Sees to it that the leaf of `path` can take `new` entries for `gone` that go, of which one
-    /// has the bounds `span` if `stores`.
+    /// Ensures that the leaf of `path` can take `new` entries after losing `gone`. If `stores`, one
+    /// of the new entries has the bounds `span`.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and nothing is parked.
+    /// `path` is a current path of this tree, and nothing is parked.
     #[inline(always)]
     unsafe fn make_room(
         &mut self,
@@ -342,11 +351,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         new: usize,
         gone: usize,
     ) -> Result<Room, StoreError<K>> {
-        // SAFETY: the caller's promise; the leaf is not empty.
+        // SAFETY: TREE-4: the leaf of a current path is live.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let admits = !stores || leaf.admits(span.first, span.last);
-            // In front of all others of a wide leaf: its place may rather be with its like.
+            // A new first entry of a wide leaf may fit better in the leaf before it.
             let stranger = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
             if admits && !stranger && leaf.len() + new - gone <= leaf.slots() {
                 return Ok(Room::There);
@@ -355,7 +364,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::make_room`] where there is none.
+    /// [`Tree::make_room`] where the leaf needs another form, a split, or its neighbour.
+    ///
+    /// # Safety
+    /// As for [`Tree::make_room`].
     #[cold]
     unsafe fn find_room(
         &mut self,
@@ -365,7 +377,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         new: usize,
         gone: usize,
     ) -> Result<Room, StoreError<K>> {
-        // SAFETY: the caller's promise; the leaf is not empty.
+        // SAFETY: TREE-4: the leaf of a current path is live, and not empty outside of a commit.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let len = leaf.len();
@@ -384,25 +396,27 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if admits {
                 return Ok(Room::Split);
             }
-            // Half the leaf can be wide, and then takes anything (LEAF-6).
+            // LEAF-6: half of the leaf can be wide, and then takes any entry.
             self.halve(path);
             Ok(Room::Again)
         }
     }
 
-    /// The way to the last entry of the leaf before that of `path`, if `span` fits behind it: the
-    /// leaf has words for it, and a slot or memory for a split set aside.
+    /// The path to the last entry of the leaf before that of `path`, if `span` fits behind that
+    /// entry: the leaf's form can hold it, and it has a free slot, or memory for a split is set
+    /// aside.
     ///
     /// # Safety
-    /// `path` is of this tree as it is.
+    /// `path` is a current path of this tree.
     unsafe fn before(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: TREE-4: both paths are current, so their nodes are live and their leaves not
+        // empty.
         unsafe {
             let start = self.region_start(path, 0);
             let Some(last) = start.pred() else { return Ok(None) };
             if let Some(log) = self.log {
                 if start == log.as_ref().base {
-                    return Ok(None); // not in this part of the shared map
+                    return Ok(None); // the leaf before is outside this part of the shared map
                 }
                 self.own(Span::new(last, last))?;
             }
@@ -421,14 +435,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 
     /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it.
-    /// So each of two far places that grow towards each other, as heaps and stacks do, keeps to
-    /// leaves of its own.
+    /// Two distant regions that grow towards each other, such as a heap and a stack, thus keep to
+    /// leaves of their own.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, and [`Tree::before`] has found that it can be done.
+    /// `path` is a current path of this tree, and [`Tree::before`] has found a place for `span`.
     #[cold]
     unsafe fn store_before(&mut self, path: &Path, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
-        // SAFETY: the caller's promise: memory is set aside where it is needed.
+        // SAFETY: `before` returns a current path to a leaf that admits the keys, and has set
+        // memory aside if that leaf is full.
         unsafe {
             let Some(mut way) = self.before(path, span)? else { return Err(StoreError::Alloc) };
             let leaf = Leaf::<V, K, S>::from_raw(way.at(0).node);
@@ -447,7 +462,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Ok(())
     }
 
-    /// [`Tree::store`] once more, after the leaf has been halved.
+    /// Repeats [`Tree::store`] after the leaf has been halved.
     #[cold]
     #[inline(never)]
     fn store_again<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
@@ -461,10 +476,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// Whether an entry behind the leaf of `path` starts at or before `last`.
     ///
     /// # Safety
-    /// `path` is of this tree as it is.
+    /// `path` is a current path of this tree.
     #[cold]
     unsafe fn reaches_on(&self, path: &Path, last: K) -> bool {
-        // SAFETY: the leaf is not empty; a leaf behind it holds an entry in its first slot.
+        // SAFETY: TREE-4: the leaf is live and not empty, and in the leaf behind it only slots
+        // below the length are read.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let mut behind = Path::new();
@@ -478,7 +494,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// The store whose range meets entries of several leaves. `path` leads to the first of them.
+    /// [`Tree::store`] of a range that meets entries of several leaves. `path` leads to the first
+    /// of them.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree, and nothing is parked.
     #[cold]
     unsafe fn store_across<O>(
         &mut self,
@@ -491,13 +511,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         V: Clone,
         O: FnMut(Displaced<'_, V, K>),
     {
-        // SAFETY: the caller's promise: `path` is fresh. The leaves behind are sought by key, and nothing
-        // on `path` moves while they are taken out: what goes lies to its right, and no ancestor of
+        // SAFETY: TREE-4: `path` is current, as the caller promises, and stays so while leaves
+        // behind it are taken out: they lie to its right and are sought by key, and no ancestor of
         // its leaf becomes empty.
         unsafe {
             let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
             let (from, len) = (path.at(0).slot, leaf.len());
-            // Plan, reserve. The leaf may lose nothing but the end of its last entry, and be full.
+            // Plan, reserve. The leaf may be full and lose no entry, only the end of its last one.
             let head = leaf.first(from) < span.first;
             let at = from + usize::from(head);
             let gone = len - at;
@@ -510,7 +530,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
                 observe(Displaced { span: lost, entry, value });
             }
-            // Commit. The leaves behind the first: whole ones go, the last one may keep entries.
+            // Commit. Of the leaves behind the first, whole ones are taken out; the last may keep
+            // entries.
             let pivot = leaf.key(len - 1);
             let behind = pivot.wrapping_add(K::ONE);
             let mut whole: Option<Raw> = None;
@@ -533,12 +554,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 }
                 self.detach(&next);
                 match self.log {
-                    // Readers may see it: its values are not dropped now.
+                    // Readers may see this leaf, so its values are not dropped now.
                     Some(mut log) if !is_own(other.refs()) => log.as_mut().note(other.raw(), 0, Fate::GivenUp),
                     _ => free::chain(&mut whole, other),
                 }
             }
-            // Those that it owed are noted.
+            // The leaves that the store owed are noted now.
             if let Some(mut log) = self.log {
                 log.as_mut().owed = 0;
             }
@@ -576,7 +597,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                     }
                 }
             }
-            // An empty leaf is led to by the pivot that it had.
+            // If the leaf is empty, its old pivot still leads to it.
             let first = if leaf.len() > 0 { leaf.key(leaf.len() - 1) } else { pivot };
             let settle = Settle { tree: self, first, behind: span.last.succ() };
             let _whole = free::Chain::new(whole, &mut settle.tree.leaves);
@@ -588,7 +609,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// Mends what a store across leaves left, once the values that it displaced are gone.
+/// Guard that rebalances what a store across leaves left, after the displaced values are dropped.
 struct Settle<'a, V, K: Key, S: Shape> {
     tree: &'a mut Tree<V, K, S>,
     /// A key that leads to the first leaf, which may be empty.
@@ -600,10 +621,11 @@ struct Settle<'a, V, K: Key, S: Shape> {
 impl<V, K: Key, S: Shape> Drop for Settle<'_, V, K, S> {
     fn drop(&mut self) {
         let mut path = Path::new();
-        // SAFETY: STORE-2: nothing has changed since the commit but what was parked, which is gone.
+        // SAFETY: STORE-2: since the commit only parked values have changed, and they have been
+        // dropped.
         unsafe {
             self.tree.settle(self.first);
-            // The region behind the range starts elsewhere now.
+            // The region behind the range starts elsewhere now, so its gap word is updated.
             if let Some(behind) = self.behind
                 && self.tree.seek(behind, &mut path).is_some()
             {

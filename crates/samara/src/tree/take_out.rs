@@ -1,11 +1,12 @@
 //! Moves values out of a tree from both ends: the base of owning iteration and drain.
 //!
 //! - **TAKE-OUT-1** The tree's values are `ManuallyDrop`: neither freeing its nodes nor clearing a
-//!   range drops one.
-//! - **TAKE-OUT-2** The `left` entries between `front` and `back` have their values, no other one
-//!   of the window has. An entry is counted off before its value is moved out.
-//! - **TAKE-OUT-3** The tree does not change while values leave: the places are of the tree as it
-//!   is.
+//!   range drops a value.
+//! - **TAKE-OUT-2** The `left` entries between `front` and `back` still have their values; no other
+//!   entry of the window does. An entry is subtracted from `left` before its value is moved out.
+//! - **TAKE-OUT-3** The tree does not change while values are moved out, so both places stay valid.
+//!
+//! Does not know what becomes of the emptied tree.
 
 use crate::node::shape::Shape;
 use crate::tree::Tree;
@@ -14,28 +15,30 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem::{self, ManuallyDrop};
 
-/// The entries of a window, on their way out.
+/// The entries of a window, being moved out.
 pub(crate) struct Leaving<V, K: Key, S: Shape> {
     pub(crate) tree: Tree<ManuallyDrop<V>, K, S>,
-    /// The slot of the next entry from below, or one behind its leaf.
+    /// The slot of the next entry from below, or the slot behind the last one of its leaf.
     front: Option<Place<ManuallyDrop<V>, K, S>>,
-    /// One behind the slot of the next entry from above.
+    /// The slot behind the next entry from above.
     back: Option<Place<ManuallyDrop<V>, K, S>>,
     left: usize,
 }
 
 impl<V, K: Key, S: Shape> Leaving<V, K, S> {
-    /// Takes the `left` entries of `tree` that meet `window` for those that leave; `tree` is empty
-    /// then.
+    /// Moves all entries of `tree` here, to take out the `left` entries that meet `window`. `tree`
+    /// is empty afterwards.
     ///
     /// # Safety
-    /// There are as many, and nobody else holds a node of the tree.
+    /// Exactly `left` entries meet `window`, and nobody else holds a node of the tree.
     pub(crate) unsafe fn new(tree: &mut Tree<V, K, S>, window: Span<K>, left: usize) -> Self {
-        // SAFETY: the caller's promise; a value that nobody has dropped is a valid `ManuallyDrop`.
+        // SAFETY: nobody else holds a node, as the caller promises, and a value that nobody has
+        // dropped is a valid `ManuallyDrop`.
         let tree = unsafe { tree.move_as::<ManuallyDrop<V>>() };
         let (front, mut back) = (tree.place(window.first), tree.place(window.last));
         if let Some(back) = &mut back {
-            // SAFETY: the place is of the tree as it is; the slot is read if it is an entry's.
+            // SAFETY: TAKE-OUT-3: the place is in the live tree, and the slot is read only if it
+            // holds an entry.
             unsafe {
                 if back.slot < back.leaf.len() && back.leaf.first(back.slot) <= window.last {
                     back.slot += 1;
@@ -53,8 +56,8 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     pub(crate) fn next(&mut self) -> Option<(Span<K>, V)> {
         self.left = self.left.checked_sub(1)?;
         let front = self.front.as_mut()?;
-        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one at `front`, or in the leaf
-        // behind.
+        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one at `front` or in the
+        // next leaf, and its value has not been moved out.
         unsafe {
             if front.slot == front.leaf.len() {
                 *front = self.tree.neighbour(front, true)?;
@@ -69,8 +72,8 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     pub(crate) fn next_back(&mut self) -> Option<(Span<K>, V)> {
         self.left = self.left.checked_sub(1)?;
         let back = self.back.as_mut()?;
-        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one before `back`, or in the leaf
-        // before.
+        // SAFETY: TAKE-OUT-2, TAKE-OUT-3: an entry was left, so there is one before `back` or in
+        // the leaf before, and its value has not been moved out.
         unsafe {
             if back.slot == 0 {
                 *back = self.tree.neighbour(back, false)?;
@@ -80,7 +83,8 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
         }
     }
 
-    /// Drops the values that are left; where a drop panics, the others while the panic goes on.
+    /// Drops the remaining values. If a drop panics, the others are dropped while the panic
+    /// unwinds.
     pub(crate) fn drop_rest(&mut self) {
         struct Rest<'a, V, K: Key, S: Shape>(&'a mut Leaving<V, K, S>);
         impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
@@ -99,18 +103,20 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     }
 }
 
-/// The entry in `slot`, its value moved out.
+/// The entry in `slot`, with its value moved out.
 ///
 /// # Safety
-/// The slot is an entry's of a live leaf, and its value is there and never used again.
+/// The slot holds an entry of a live leaf. Its value has not been moved out, and is never used
+/// again.
 #[inline(always)]
 unsafe fn take<V, K: Key, S: Shape>(place: &Place<ManuallyDrop<V>, K, S>, slot: usize) -> (Span<K>, V) {
     let leaf = place.leaf;
-    // SAFETY: the caller's promise.
+    // SAFETY: LEAF-3: the slot holds an entry, as the caller promises, so its value is initialised;
+    // it is never used again.
     unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), ManuallyDrop::take(&mut *leaf.value(slot))) }
 }
 
-// SAFETY: it owns the tree, and its places are addresses within it.
+// SAFETY: it owns the tree, and its places are addresses of nodes of that tree.
 unsafe impl<V: Send, K: Key, S: Shape> Send for Leaving<V, K, S> {}
-// SAFETY: a shared reference reads the count alone.
+// SAFETY: through a shared reference only the count `left` is read.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for Leaving<V, K, S> {}

@@ -1,12 +1,15 @@
 //! Walks over the entries that meet a window, from both ends, by leaf and slot.
 //!
-//! Two places walk towards each other, leaf by leaf; a place steps on only when the next entry is
-//! asked for, so neither ever passes the other. A step to the neighbour leaf takes the parent's
-//! next child; at the parent's end it comes down from the root again.
+//! Two places walk towards each other, leaf by leaf. A place steps on only when the next entry is
+//! requested, so neither ever passes the other. A step goes to the next child of the leaf's parent,
+//! or of the next inner node under the same grandparent. Beyond these it descends from the root
+//! again.
 //!
-//! - **WALK-1** While a walk lives the tree is borrowed: its leaves stay, and are not empty.
-//! - **WALK-2** `front.leaf` is not behind `back.leaf`; in the same leaf `front.slot <= back.slot`,
-//!   where `back.slot` is the slot behind the last entry to come.
+//! - **WALK-1** A walk borrows the tree, so its leaves stay live and not empty.
+//! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf, `front.slot <=
+//!   back.slot`. `back.slot` is the slot behind the last entry to come.
+//!
+//! Does not know what the caller does with an entry.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;
@@ -16,17 +19,17 @@ use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// So many leaves ahead are asked for while one is gone over: what memory takes for one is what
-/// several take to go over.
+/// Number of leaves to prefetch ahead of the one being walked. Fetching one leaf from memory takes
+/// as long as walking several.
 pub(crate) const AHEAD: usize = 12;
 
-/// A slot of a leaf, and where the leaf hangs.
+/// A slot of a leaf, and the position of the leaf in its ancestors.
 pub(crate) struct Place<V, K: Key, S: Shape> {
     pub(crate) leaf: Leaf<V, K, S>,
     pub(crate) slot: usize,
-    /// The leaf's parent and its slot there, if it has one.
+    /// The leaf's parent and the slot there, if it has a parent.
     parent: Option<(Inner<K, S>, usize)>,
-    /// The same of the parent.
+    /// The parent's parent and the slot there, if it has one.
     above: Option<(Inner<K, S>, usize)>,
 }
 
@@ -38,18 +41,21 @@ impl<V, K: Key, S: Shape> Clone for Place<V, K, S> {
 impl<V, K: Key, S: Shape> Copy for Place<V, K, S> {}
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Where [`Tree::seek`] gets to.
+    /// The place to which [`Tree::seek`] descends.
     pub(crate) fn place(&self, key: K) -> Option<Place<V, K, S>> {
         let mut path = Path::new();
         let (leaf, slot) = self.seek(key, &mut path)?;
-        // SAFETY: the path is fresh.
+        // SAFETY: the path is fresh, so it is current and leads to `leaf`.
         Some(unsafe { self.place_on(&path, leaf, slot) })
     }
 
+    /// The place for the leaf of `path`.
+    ///
     /// # Safety
-    /// `path` is of this tree as it is and leads to `leaf`.
+    /// `path` is a current path of this tree and leads to `leaf`.
     unsafe fn place_on(&self, path: &Path, leaf: Leaf<V, K, S>, slot: usize) -> Place<V, K, S> {
-        // SAFETY: the caller's promise; above a leaf stand inner nodes.
+        // SAFETY: TREE-4: the path is current, as the caller promises, and its nodes above level 0
+        // are inner nodes.
         let hangs = |level| unsafe {
             let Step { node, slot } = path.at(level);
             (Inner::from_raw(node), slot)
@@ -57,13 +63,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         Place { leaf, slot, parent: (self.height > 0).then(|| hangs(1)), above: (self.height > 1).then(|| hangs(2)) }
     }
 
-    /// The first slot of the next leaf, or the slot behind the last of the leaf before.
+    /// The first slot of the next leaf, or the slot behind the last one of the previous leaf.
     ///
     /// # Safety
-    /// `place` is of this tree as it is.
+    /// `place` is in this tree, which has not changed since.
     #[inline]
     pub(crate) unsafe fn neighbour(&self, place: &Place<V, K, S>, forwards: bool) -> Option<Place<V, K, S>> {
-        // SAFETY: the caller's promise: leaf and parents are live, and the children named are there.
+        // SAFETY: TREE-4: the leaf and its ancestors are live, because the place is valid, as the
+        // caller promises; children are read only below the lengths.
         unsafe {
             let (node, slot) = place.parent?;
             let slot = next_slot(slot, forwards);
@@ -89,14 +96,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// [`Tree::neighbour`] under another parent.
+    /// [`Tree::neighbour`] by a descent from the root.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Tree::neighbour`].
     #[cold]
     unsafe fn neighbour_over(&self, place: &Place<V, K, S>, forwards: bool) -> Option<Place<V, K, S>> {
         let mut path = Path::new();
-        // SAFETY: the caller's promise; the leaf is not empty, so its first entry leads back to it.
+        // SAFETY: TREE-4: the leaf is live and not empty, so the path to its first entry leads to
+        // it.
         unsafe {
             self.seek(place.leaf.key(0), &mut path)?;
             for level in 1..=self.height {
@@ -113,12 +121,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// Asks for the leaves beside that of `path`.
+    /// Prefetches the sibling leaves next to the leaf of `path`.
     ///
     /// # Safety
-    /// `path` is of this tree as it is, which has inner nodes.
+    /// `path` is a current path of this tree, which has inner nodes.
     unsafe fn prefetch_siblings(&self, path: &Path, forwards: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: TREE-4: the parent on a current path is live, and children are read only below
+        // its length.
         unsafe {
             let Step { node, slot } = path.at(1);
             let node = Inner::<K, S>::from_raw(node);
@@ -131,12 +140,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         }
     }
 
-    /// From the slot that `path` has at `level`, down to the first or the last leaf below.
+    /// Descends from the slot of `path` at `level` to the first or the last leaf below it.
     ///
     /// # Safety
-    /// `path` is of this tree as it is from `level` upwards, and `level` is above 0.
+    /// `path` is current from `level` upwards, and `level` is above 0.
     pub(crate) unsafe fn come_down(&self, path: &mut Path, level: usize, last: bool) -> Leaf<V, K, S> {
-        // SAFETY: TREE-4: inner nodes above level 0, none of them empty.
+        // SAFETY: TREE-4: nodes above level 0 are live inner nodes, and none is empty.
         unsafe {
             let Step { node, slot } = path.at(level);
             let mut at = Inner::<K, S>::from_raw(node).child(slot);
@@ -160,7 +169,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             let front = self.place(span.first)?;
             let mut back = near(&front, span.last).or_else(|| self.place(span.last))?;
-            // SAFETY: the slot is read if it is an entry's.
+            // SAFETY: TREE-4: the leaf is live, and the slot is read only if it holds an entry.
             unsafe {
                 if back.slot < back.leaf.len() && back.leaf.first(back.slot) <= span.last {
                     back.slot += 1;
@@ -172,12 +181,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// The place of `key`, if it is one of the next few slots of the leaf in which a place at or below
-/// it is: short windows need one descent then.
+/// The place of `key`, if it is one of the next few slots behind `from` in the same leaf. Short
+/// windows then need only one descent.
 #[inline(always)]
 fn near<V, K: Key, S: Shape>(from: &Place<V, K, S>, key: K) -> Option<Place<V, K, S>> {
     const FEW: usize = 4;
-    // SAFETY: the leaf is live, and keys below its length are read.
+    // SAFETY: LEAF-2: the leaf is live, and only keys below its length are read.
     let slot = unsafe {
         let end = from.leaf.len().min(from.slot + FEW);
         (from.slot..end).find(|slot| from.leaf.key(*slot) >= key)?
@@ -190,18 +199,19 @@ fn next_slot(slot: usize, forwards: bool) -> usize {
     if forwards { slot + 1 } else { slot.wrapping_sub(1) }
 }
 
-/// The leaf [`AHEAD`] leaves further on than that in slot `slot` of `node`, if it hangs there or
-/// from the next node.
+/// The leaf [`AHEAD`] leaves away from the one in slot `slot` of `node`, if it is a child of `node`
+/// or of the next inner node.
 ///
 /// # Safety
-/// `node` hangs in the slot that `above` says, if that is there; all are live.
+/// `node` is the child in the slot that `above` names, if there is an `above`; all nodes are live.
 #[inline(always)]
 unsafe fn further<K: Key, S: Shape>(
     (node, slot): (Inner<K, S>, usize),
     above: Option<(Inner<K, S>, usize)>,
     forwards: bool,
 ) -> Option<Raw> {
-    // SAFETY: the caller's promise.
+    // SAFETY: all nodes are live, as the caller promises, and `get` checks slots against the
+    // length.
     unsafe {
         let wanted = if forwards { slot + AHEAD } else { slot.wrapping_sub(AHEAD) };
         if let Some(leaf) = node.get(wanted) {
@@ -213,7 +223,7 @@ unsafe fn further<K: Key, S: Shape>(
     }
 }
 
-/// The next entry to come, and the slot behind the last one; `None` where there is none at all.
+/// The place of the next entry, and the place behind the last one. `None` for an empty walk.
 type Ends<V, K, S> = Option<(Place<V, K, S>, Place<V, K, S>)>;
 
 /// Two places that walk towards each other.
@@ -229,11 +239,11 @@ impl<V, K: Key, S: Shape> Clone for Walk<'_, V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
-    /// The next entry's leaf and slot.
+    /// The leaf and slot of the next entry.
     #[inline(always)]
     pub(crate) fn next(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
-        // SAFETY: WALK-1, WALK-2.
+        // SAFETY: WALK-1, WALK-2: the leaves are live, and `front` stops at `back`.
         unsafe {
             loop {
                 let same = front.leaf == back.leaf;
@@ -251,19 +261,19 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
         }
     }
 
-    /// The next entries that are in one leaf: the leaf, their first slot, and the slot behind the
-    /// last one.
+    /// The next entries that are in the same leaf: the leaf, their first slot, and the slot behind
+    /// the last one.
     #[inline]
     pub(crate) fn next_run(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
         let (leaf, slot) = self.next()?;
         let (front, back) = self.ends.as_mut()?;
-        // SAFETY: WALK-1, WALK-2: `front` is in the leaf that it has just given an entry of.
+        // SAFETY: WALK-1, WALK-2: `next` has just returned an entry of `front.leaf`, which is live.
         let stop = if front.leaf == back.leaf { back.slot } else { unsafe { front.leaf.len() } };
         front.slot = stop;
         Some((leaf, slot, stop))
     }
 
-    /// The same from the back.
+    /// [`Walk::next_run`] from the back.
     #[inline]
     pub(crate) fn next_run_back(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
         let (leaf, slot) = self.next_back()?;
@@ -276,7 +286,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
     #[inline(always)]
     pub(crate) fn next_back(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
-        // SAFETY: WALK-1, WALK-2.
+        // SAFETY: WALK-1, WALK-2: the leaves are live, and `back` stops at `front`.
         unsafe {
             loop {
                 let same = front.leaf == back.leaf;
@@ -297,9 +307,10 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
 /// The bounds of the entry in `slot`.
 ///
 /// # Safety
-/// The leaf is live and the slot an entry's.
+/// The leaf is live and the slot holds an entry.
 #[inline(always)]
 pub(crate) unsafe fn span_of<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize) -> Span<K> {
-    // SAFETY: the caller's promise.
+    // SAFETY: LEAF-2: the slot holds an entry of a live leaf, as the caller promises, so its keys
+    // are initialised.
     unsafe { Span::new(leaf.first(slot), leaf.key(slot)) }
 }
