@@ -196,8 +196,8 @@ impl Search for Avx512 {
             // portable search needs no feature.
             return unsafe { Portable::open_value(values, slots, len, at) };
         }
-        // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes `at +
-        // 1..slots` change to the value one slot below.
+        // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes
+        // `at + 1..slots` change to the value one slot below.
         unsafe { shift_up(values, (below(slots) & !below(at + 1)) as u32) }
     }
 
@@ -208,8 +208,8 @@ impl Search for Avx512 {
             // portable search needs no feature.
             return unsafe { Portable::close_value(values, slots, len, at) };
         }
-        // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes `at..len
-        // - 1` change to the value one slot above.
+        // SAFETY: LEAF-5: four whole vectors of 8-byte values are writable; only the lanes
+        // `at..len - 1` change to the value one slot above.
         unsafe { shift_down(values, (below(len - 1) & !below(at)) as u32) }
     }
 

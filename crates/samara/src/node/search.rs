@@ -123,8 +123,8 @@ pub(crate) trait Search: Copy {
         }
     }
 
-    /// Moves the words `at + 1..len` down by one slot and writes the highest word to slot `len -
-    /// 1`.
+    /// Moves the words `at + 1..len` down by one slot and writes the highest word to slot
+    /// `len - 1`.
     ///
     /// # Safety
     /// As for [`Search::insert_word`]; `at < len <= slots`.

@@ -97,7 +97,7 @@ pub(crate) struct Step {
 }
 
 /// The path from the root to a slot of a leaf. [`Tree::seek`] initialises the steps `0..=height`. A
-/// path is *current* until the nodes on it change or leave the tree.
+/// path is *current* while the slot of each step still holds the node of the next one.
 #[derive(Clone, Copy)]
 pub(crate) struct Path {
     steps: [MaybeUninit<Step>; MAX_HEIGHT],

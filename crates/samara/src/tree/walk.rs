@@ -6,8 +6,8 @@
 //! again.
 //!
 //! - **WALK-1** A walk borrows the tree, so its leaves stay live and not empty.
-//! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf, `front.slot <=
-//!   back.slot`. `back.slot` is the slot behind the last entry to come.
+//! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf,
+//!   `front.slot <= back.slot`. `back.slot` is the slot behind the last entry to come.
 //!
 //! Does not know what the caller does with an entry.
 
@@ -181,8 +181,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// The place of `key`, if it is one of the next few slots behind `from` in the same leaf. Short
-/// windows then need only one descent.
+/// The place of `key`, which is not below `from`, if it is one of the next few slots of the same
+/// leaf, counting that of `from`. Short windows then need only one descent.
 #[inline(always)]
 fn near<V, K: Key, S: Shape>(from: &Place<V, K, S>, key: K) -> Option<Place<V, K, S>> {
     const FEW: usize = 4;
