@@ -145,6 +145,7 @@ mod types;
 mod tests;
 
 pub use map::RangeMap;
+pub use map::changes::{Change, Changes};
 pub use map::cursor::{Cursor, CursorMut};
 pub use map::drain::Drain;
 pub use map::entry::{Entry, OccupiedEntry, VacantEntry};

@@ -1,6 +1,7 @@
 //! The public map, [`RangeMap`]. Knows the tree's operations and nothing of nodes.
 
 pub(crate) mod append;
+pub(crate) mod changes;
 pub(crate) mod collect;
 pub(crate) mod cover;
 pub(crate) mod cursor;

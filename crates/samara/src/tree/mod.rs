@@ -25,6 +25,7 @@ pub(crate) mod bulk_build;
 pub(crate) mod cast;
 pub(crate) mod check;
 pub(crate) mod clone;
+pub(crate) mod compare;
 pub(crate) mod cow;
 pub(crate) mod find_gap;
 pub(crate) mod free;

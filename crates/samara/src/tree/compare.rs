@@ -1,0 +1,162 @@
+//! Walks over two trees at once and leaves out the nodes that both have: what is left is where the
+//! trees may differ.
+//!
+//! Knows nodes by their addresses, and entries by their keys; whether two values are equal, its
+//! caller knows.
+//!
+//! - **COMPARE-1** Both trees are borrowed while a walk over them lives, so their nodes stay, and a
+//!   node that both reach is the same node: everything below it is in both trees.
+//! - **COMPARE-2** `path` has a step for each level above the current position; the step's slot is
+//!   the one that leads there.
+
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::Shape;
+use crate::tree::walk::span_of;
+use crate::tree::{Path, Step, Tree};
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+/// An entry, borrowed from its map.
+pub(crate) type EntryRef<'a, V, K> = (Span<K>, &'a V);
+
+/// A position in a walk over one of the trees.
+enum At<V, K: Key, S: Shape> {
+    /// Before everything below this node, which is at `level`.
+    Node { node: Raw, level: usize },
+    /// At an entry.
+    Slot { leaf: Leaf<V, K, S>, slot: usize },
+}
+
+/// A walk over one of the two trees, in ascending order.
+struct Side<'a, V, K: Key, S: Shape> {
+    tree: &'a Tree<V, K, S>,
+    path: Path,
+    at: Option<At<V, K, S>>,
+}
+
+/// A walk over two trees.
+pub(crate) struct Compare<'a, V, K: Key, S: Shape> {
+    old: Side<'a, V, K, S>,
+    new: Side<'a, V, K, S>,
+}
+
+impl<V, K: Key, S: Shape> Clone for At<V, K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<V, K: Key, S: Shape> Copy for At<V, K, S> {}
+
+impl<V, K: Key, S: Shape> Clone for Side<'_, V, K, S> {
+    fn clone(&self) -> Self {
+        Side { ..*self }
+    }
+}
+
+impl<V, K: Key, S: Shape> Clone for Compare<'_, V, K, S> {
+    fn clone(&self) -> Self {
+        Compare { old: self.old.clone(), new: self.new.clone() }
+    }
+}
+
+impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
+    fn new(tree: &'a Tree<V, K, S>) -> Self {
+        let at = tree.root.map(|node| At::Node { node, level: tree.height });
+        Side { tree, path: Path::new(), at }
+    }
+
+    /// Goes to the first child of a node, or to the first entry of a leaf.
+    fn open(&mut self, node: Raw, level: usize) {
+        // SAFETY: COMPARE-1: the node is live. TREE-4: it is not empty.
+        self.at = Some(unsafe {
+            if level == 0 {
+                At::Slot { leaf: Leaf::from_raw(node), slot: 0 }
+            } else {
+                self.path.set(level, node, 0);
+                At::Node { node: Inner::<K, S>::from_raw(node).child(0), level: level - 1 }
+            }
+        });
+    }
+
+    /// Goes past the current position: to the next entry of the leaf, or to the next node.
+    fn pass(&mut self) {
+        let below = match self.at {
+            None => return,
+            Some(At::Node { level, .. }) => level,
+            // SAFETY: COMPARE-1: the leaf is live.
+            Some(At::Slot { leaf, slot }) if slot + 1 < unsafe { leaf.len() } => {
+                self.at = Some(At::Slot { leaf, slot: slot + 1 });
+                return;
+            }
+            Some(At::Slot { .. }) => 0,
+        };
+        self.at = None;
+        for level in below + 1..=self.tree.height {
+            // SAFETY: COMPARE-2: there is a step for each of these levels. COMPARE-1: its node is live.
+            unsafe {
+                let Step { node, slot } = self.path.at(level);
+                if let Some(next) = Inner::<K, S>::from_raw(node).get(slot + 1) {
+                    self.path.set(level, node, slot + 1);
+                    self.at = Some(At::Node { node: next, level: level - 1 });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The entry at this slot.
+    fn entry(&self, leaf: Leaf<V, K, S>, slot: usize) -> EntryRef<'a, V, K> {
+        // SAFETY: COMPARE-1: the leaf is live, and nobody changes it while `'a` lasts; the slot is an
+        // entry's.
+        unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }
+    }
+}
+
+impl<'a, V, K: Key, S: Shape> Compare<'a, V, K, S> {
+    pub(crate) fn new(old: &'a Tree<V, K, S>, new: &'a Tree<V, K, S>) -> Self {
+        Compare { old: Side::new(old), new: Side::new(new) }
+    }
+
+    /// The next entries of both trees that are not in a node of both: `None` where a tree has no
+    /// more. [`Compare::pass`] goes on.
+    pub(crate) fn next(&mut self) -> (Option<EntryRef<'a, V, K>>, Option<EntryRef<'a, V, K>>) {
+        loop {
+            match (self.old.at, self.new.at) {
+                (Some(At::Node { node: old, .. }), Some(At::Node { node: new, .. })) if old == new => {
+                    self.old.pass();
+                    self.new.pass();
+                }
+                // The higher one is opened, so that both are at nodes of the same level some time.
+                (Some(At::Node { node: old, level: above }), Some(At::Node { node: new, level })) => {
+                    if above >= level {
+                        self.old.open(old, above);
+                    }
+                    if level >= above {
+                        self.new.open(new, level);
+                    }
+                }
+                (Some(At::Node { node, level }), _) => self.old.open(node, level),
+                (_, Some(At::Node { node, level })) => self.new.open(node, level),
+                (old, new) => {
+                    let entry = |side: &Side<'a, V, K, S>, at| match at {
+                        Some(At::Slot { leaf, slot }) => Some(side.entry(leaf, slot)),
+                        _ => None,
+                    };
+                    return (entry(&self.old, old), entry(&self.new, new));
+                }
+            }
+        }
+    }
+
+    /// Goes past the current entry of one tree, or of both.
+    pub(crate) fn pass(&mut self, old: bool, new: bool) {
+        if old {
+            self.old.pass();
+        }
+        if new {
+            self.new.pass();
+        }
+    }
+}
