@@ -2,6 +2,7 @@
 
 pub(crate) mod append;
 pub(crate) mod changes;
+pub(crate) mod coalesce;
 pub(crate) mod collect;
 pub(crate) mod cover;
 pub(crate) mod cursor;
@@ -16,6 +17,7 @@ pub(crate) mod range_from;
 pub(crate) mod reservation;
 pub(crate) mod retain;
 pub(crate) mod revise;
+pub(crate) mod rewrite;
 #[cfg(feature = "serde")]
 pub(crate) mod serde;
 pub(crate) mod sorted;
