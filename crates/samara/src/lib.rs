@@ -133,6 +133,7 @@ mod map;
 mod node;
 #[cfg(feature = "shared")]
 pub mod reclaim;
+mod set;
 #[cfg(loom)]
 mod shadow;
 #[cfg(feature = "shared")]
@@ -160,6 +161,8 @@ pub use map::whole::{Iter, IterMut, Spans, Values, ValuesMut};
 pub use node::shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
+pub use set::RangeSet;
+pub use set::combine::Combined;
 #[cfg(feature = "shared")]
 pub use shared::SharedRangeMap;
 #[cfg(feature = "shared")]

@@ -1,0 +1,275 @@
+//! Sets of keys, kept as ranges: a [`RangeMap`] without values whose ranges never touch.
+//!
+//! Knows the map's verbs. Knows nothing of nodes.
+//!
+//! - **SET-1** No two ranges of a set overlap or touch: a set of keys has one form, so sets of the
+//!   same keys are equal.
+
+pub(crate) mod combine;
+
+use crate::map::RangeMap;
+use crate::map::gaps::Gaps;
+use crate::map::whole::Spans;
+use crate::node::shape::{Normal, Shape};
+use crate::set::combine::Combined;
+use crate::tree::check::Violation;
+use crate::types::displaced::unobserved;
+use crate::types::error::{AllocError, StoreError};
+use crate::types::gap::GapQuery;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+
+/// A set of integer keys, kept as ranges that do not touch: free lists, allocated blocks, dirty
+/// pages, parsed number lists.
+///
+/// A set of n ranges takes the memory of a [`RangeMap`] of n entries without values, and its verbs
+/// cost what the map's do, however many keys the ranges have.
+///
+/// # Examples
+/// ```
+/// use samara::{RangeSet, Span};
+/// let mut dirty: RangeSet = RangeSet::new();
+/// dirty.insert(0x1000..=0x1fff)?;
+/// dirty.insert(0x2000..=0x2fff)?; // touches: one range
+/// dirty.remove(0x1800..=0x18ff)?;
+/// assert!(dirty.iter().eq([Span::new(0x1000, 0x17ff), Span::new(0x1900, 0x2fff)]));
+/// assert!(dirty.contains(0x2000) && !dirty.contains(0x1800));
+///
+/// let clean: RangeSet = [0x1400..=0x27ff].into_iter().collect();
+/// let left: RangeSet = dirty.difference(&clean).collect();
+/// assert!(left.iter().eq([Span::new(0x1000, 0x13ff), Span::new(0x2800, 0x2fff)]));
+/// # Ok::<(), samara::StoreError>(())
+/// ```
+pub struct RangeSet<K: Key = u64, S: Shape = Normal> {
+    map: RangeMap<(), K, S>,
+}
+
+impl RangeSet {
+    /// An empty set. Allocates nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        RangeSet { map: RangeMap::new() }
+    }
+}
+
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Adds all keys of `span`. O(log n + ranges met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the set is as before.
+    pub fn insert(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
+        self.map.insert_merging(span, (), |_, _| true).map(|_| ())
+    }
+
+    /// Removes all keys of `span`. O(log n + ranges met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the set is as before.
+    pub fn remove(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
+        self.map.clear_range(span, unobserved)
+    }
+
+    /// Whether the set has `key`. O(log n).
+    #[must_use]
+    pub fn contains(&self, key: K) -> bool {
+        self.map.contains_key(key)
+    }
+
+    /// The range that holds `key`. O(log n).
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<Span<K>> {
+        self.map.get(key).map(|(span, ())| span)
+    }
+
+    /// Whether the set has every key of `span`: `true` for an empty range. O(log n).
+    #[must_use]
+    pub fn covers(&self, span: impl Into<Span<K>>) -> bool {
+        let span = span.into();
+        // SET-1: keys without a hole between them are in one range.
+        span.is_empty() || self.get(span.first).is_some_and(|range| span.last <= range.last)
+    }
+
+    /// Whether the set has a key of `span`. O(log n).
+    #[must_use]
+    pub fn overlaps(&self, span: impl Into<Span<K>>) -> bool {
+        self.map.overlaps(span)
+    }
+
+    /// The number of ranges. O(1).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.map.len()
+    }
+
+    /// Whether the set has no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// Removes all keys.
+    pub fn clear(&mut self) {
+        self.map.clear();
+    }
+
+    /// The ranges, ascending; from both ends. O(1) amortised a step.
+    pub fn iter(&self) -> Spans<'_, (), K, S> {
+        self.map.spans()
+    }
+
+    /// The ranges of keys within `window` that the set does not have, ascending.
+    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, (), K, S> {
+        self.map.gaps(window)
+    }
+
+    /// A range of keys that the set does not have: see [`RangeMap::find_gap`]. O(log n).
+    #[must_use]
+    pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        self.map.find_gap(query)
+    }
+
+    /// The ranges of keys that this set, or `other`, or both have, ascending. O(1) amortised a step
+    /// for each range of both.
+    pub fn union<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
+        Combined::new(self, other, |one, two| one || two)
+    }
+
+    /// The ranges of keys that both sets have, ascending. O(1) amortised a step for each range of
+    /// both.
+    pub fn intersection<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
+        Combined::new(self, other, |one, two| one && two)
+    }
+
+    /// The ranges of keys that this set has and `other` has not, ascending. O(1) amortised a step for
+    /// each range of both.
+    pub fn difference<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
+        Combined::new(self, other, |one, two| one && !two)
+    }
+
+    /// The ranges of keys that one set has and the other has not, ascending. O(1) amortised a step
+    /// for each range of both.
+    pub fn symmetric_difference<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
+        Combined::new(self, other, |one, two| one != two)
+    }
+
+    /// Whether the two sets have no key in common. O(ranges of both).
+    #[must_use]
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        self.intersection(other).next().is_none()
+    }
+
+    /// Whether `other` has every key of this set. O(ranges of both).
+    #[must_use]
+    pub fn is_subset(&self, other: &Self) -> bool {
+        self.difference(other).next().is_none()
+    }
+
+    /// A copy of the set. O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    pub fn try_clone(&self) -> Result<Self, AllocError> {
+        Ok(RangeSet { map: self.map.try_clone()? })
+    }
+
+    /// A set of the same keys that shares all nodes until one of the two changes: see
+    /// [`RangeMap::try_snapshot`]. O(1).
+    ///
+    /// # Errors
+    /// [`AllocError`] at more than two thousand million snapshots of one set.
+    pub fn try_snapshot(&self) -> Result<Self, AllocError> {
+        Ok(RangeSet { map: self.map.try_snapshot()? })
+    }
+
+    /// Adds all keys of these ranges, in their order.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the ranges before the one that is refused have been added.
+    pub fn try_extend<R: Into<Span<K>>>(&mut self, ranges: impl IntoIterator<Item = R>) -> Result<(), StoreError<K>> {
+        ranges.into_iter().try_for_each(|range| self.insert(range))
+    }
+
+    /// The map behind the set: its ranges, without values.
+    #[must_use]
+    pub fn as_map(&self) -> &RangeMap<(), K, S> {
+        &self.map
+    }
+
+    /// Checks the invariants of the set and of the tree below it. O(n).
+    ///
+    /// # Errors
+    /// The first [`Violation`] found: a fault of this crate, or of whatever wrote to its memory.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.map.check()?;
+        let mut ranges = self.iter();
+        let mut last = ranges.next();
+        for range in ranges {
+            if last.and_then(|last| last.last.succ()) == Some(range.first) {
+                return Err(Violation { invariant: "SET-1", what: "two ranges touch", level: 0 });
+            }
+            last = Some(range);
+        }
+        Ok(())
+    }
+}
+
+impl<K: Key, S: Shape> Default for RangeSet<K, S> {
+    fn default() -> Self {
+        RangeSet { map: RangeMap::default() }
+    }
+}
+
+impl<K: Key, S: Shape> Clone for RangeSet<K, S> {
+    /// [`RangeSet::try_clone`], where lack of memory ends the program as it does for `Box`.
+    fn clone(&self) -> Self {
+        RangeSet { map: self.map.clone() }
+    }
+}
+
+impl<K: Key, S: Shape> fmt::Debug for RangeSet<K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter()).finish()
+    }
+}
+
+/// Equal if both have the same keys.
+impl<K: Key, S: Shape> PartialEq for RangeSet<K, S> {
+    fn eq(&self, other: &Self) -> bool {
+        self.map == other.map
+    }
+}
+
+impl<K: Key, S: Shape> Eq for RangeSet<K, S> {}
+
+impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
+    /// [`RangeSet::try_extend`] of an empty set. Empty ranges add nothing.
+    ///
+    /// # Panics
+    /// Lack of memory ends the program as it does for `Box`.
+    fn from_iter<I: IntoIterator<Item = R>>(ranges: I) -> Self {
+        let mut set = Self::default();
+        set.extend(ranges);
+        set
+    }
+}
+
+impl<K: Key, S: Shape, R: Into<Span<K>>> Extend<R> for RangeSet<K, S> {
+    /// Adds all keys of these ranges. Empty ranges add nothing. Lack of memory ends the program as it
+    /// does for `Box`.
+    fn extend<I: IntoIterator<Item = R>>(&mut self, ranges: I) {
+        for range in ranges {
+            if let Err(StoreError::Alloc) = self.insert(range) {
+                crate::types::error::out_of_memory()
+            }
+        }
+    }
+}
+
+impl<'a, K: Key, S: Shape> IntoIterator for &'a RangeSet<K, S> {
+    type Item = Span<K>;
+    type IntoIter = Spans<'a, (), K, S>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
