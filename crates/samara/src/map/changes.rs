@@ -4,7 +4,7 @@
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
-use crate::tree::compare::{Compare, EntryRef};
+use crate::tree::compare::Compare;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
@@ -76,7 +76,7 @@ impl<'a, V: PartialEq, K: Key, S: Shape> Iterator for Changes<'a, V, K, S> {
 
     fn next(&mut self) -> Option<Change<'a, V, K>> {
         loop {
-            let (old, new): (Option<EntryRef<'a, V, K>>, Option<EntryRef<'a, V, K>>) = self.both.next();
+            let (old, new) = self.both.next();
             let removed = match (old, new) {
                 (Some((old, value)), Some((new, other))) if old == new && value == other => {
                     self.both.pass(true, true);

@@ -11,13 +11,8 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use alloc::vec::Vec;
 
-/// What a rewrite does to one piece of its window.
-enum Piece<V> {
-    /// Stores a value, in place of whatever is there.
-    Store(V),
-    /// Removes what is there.
-    Clear,
-}
+/// A piece of the window, and the value that it gets, or `None` to remove what is there.
+type Pieces<V, K> = Vec<(Span<K>, Option<V>)>;
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// Shows `rewrite` every piece of `window`, ascending: the part of each entry that lies within
@@ -77,16 +72,14 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         &self,
         window: Span<K>,
         rewrite: &mut impl FnMut(Span<K>, Option<&V>) -> Option<V>,
-    ) -> Result<Vec<(Span<K>, Piece<V>)>, AllocError> {
+    ) -> Result<Pieces<V, K>, AllocError> {
         let mut pieces = Vec::new();
         let mut show = |span: Span<K>, value: Option<&V>| {
-            let piece = match (rewrite(span, value), value) {
-                (Some(new), _) => Piece::Store(new),
-                (None, Some(_)) => Piece::Clear,
-                (None, None) => return Ok(()),
-            };
-            pieces.try_reserve(1).map_err(|_| AllocError)?;
-            pieces.push((span, piece));
+            let new = rewrite(span, value);
+            if new.is_some() || value.is_some() {
+                pieces.try_reserve(1).map_err(|_| AllocError)?;
+                pieces.push((span, new));
+            }
             Ok(())
         };
         let mut next = Some(window.first);
@@ -104,16 +97,16 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(pieces)
     }
 
-    fn store_pieces(&mut self, window: Span<K>, pieces: Vec<(Span<K>, Piece<V>)>) -> Result<(), StoreError<K>> {
+    fn store_pieces(&mut self, window: Span<K>, pieces: Pieces<V, K>) -> Result<(), StoreError<K>> {
         // What clones values comes first: afterwards pieces are whole entries, or gaps.
         self.split_at(window.first)?;
         if let Some(behind) = window.last.succ() {
             self.split_at(behind)?;
         }
-        for (span, piece) in pieces {
-            match piece {
-                Piece::Store(value) => self.replace(span, value, unobserved)?,
-                Piece::Clear => self.clear_range(span, unobserved)?,
+        for (span, value) in pieces {
+            match value {
+                Some(value) => self.insert(span, value)?,
+                None => self.clear_range(span, unobserved)?,
             }
         }
         Ok(())

@@ -21,6 +21,9 @@ use crate::types::span::Span;
 /// An entry, borrowed from its map.
 pub(crate) type EntryRef<'a, V, K> = (Span<K>, &'a V);
 
+/// The next entries of both trees: `None` where a tree has no more.
+type Pair<'a, V, K> = (Option<EntryRef<'a, V, K>>, Option<EntryRef<'a, V, K>>);
+
 /// A position in a walk over one of the trees.
 enum At<V, K: Key, S: Shape> {
     /// Before everything below this node, which is at `level`.
@@ -119,9 +122,8 @@ impl<'a, V, K: Key, S: Shape> Compare<'a, V, K, S> {
         Compare { old: Side::new(old), new: Side::new(new) }
     }
 
-    /// The next entries of both trees that are not in a node of both: `None` where a tree has no
-    /// more. [`Compare::pass`] goes on.
-    pub(crate) fn next(&mut self) -> (Option<EntryRef<'a, V, K>>, Option<EntryRef<'a, V, K>>) {
+    /// The next entries of both trees that are not in a node of both. [`Compare::pass`] goes on.
+    pub(crate) fn next(&mut self) -> Pair<'a, V, K> {
         loop {
             match (self.old.at, self.new.at) {
                 (Some(At::Node { node: old, .. }), Some(At::Node { node: new, .. })) if old == new => {
