@@ -82,11 +82,13 @@ impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
         while let Some(Retired { at, level, .. }) = self.nodes.pop() {
             // While a value's drop unwinds, this one goes on.
             let mut rest = Freed { nodes: mem::take(&mut self.nodes), ..Freed::new(self.returned) };
-            if level > 0 {
-                drop(Subtree::<V, K, S>::new(at, usize::from(level)));
-            } else {
-                // SAFETY: DROP-1: the node is live, and one owner's share of it is ours to give up.
-                unsafe { empty(Leaf::from_raw(at), self.returned) };
+            // SAFETY: DROP-1: the node is live, and one owner's share of it is ours to give up.
+            unsafe {
+                if level > 0 {
+                    drop(Subtree::<V, K, S>::new(at, usize::from(level)));
+                } else {
+                    empty(Leaf::from_raw(at), self.returned);
+                }
             }
             self.nodes = mem::take(&mut rest.nodes);
         }

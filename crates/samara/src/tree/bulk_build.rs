@@ -191,7 +191,8 @@ impl<V, K: Key, S: Shape> Drop for Open<'_, V, K, S> {
         for level in 0..MAX_HEIGHT {
             if let Some(at) = self.0[level].take() {
                 let rest = Open::<V, K, S>(&mut *self.0, PhantomData);
-                drop(Subtree::<V, K, S>::new(at, level));
+                // SAFETY: an open node is live and the builder's alone; it has just been taken out.
+                drop(unsafe { Subtree::<V, K, S>::new(at, level) });
                 mem::forget(rest);
             }
         }

@@ -11,7 +11,7 @@ use crate::tree::free::Subtree;
 use crate::tree::walk::AHEAD;
 use crate::types::error::AllocError;
 use crate::types::key::Key;
-use core::mem;
+use core::mem::{self, needs_drop};
 use core::ptr;
 
 impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
@@ -47,14 +47,8 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
     // length counts the items copied so far, so its guard drops exactly these.
     unsafe {
         if level == 0 {
-            let (from, to) = (Leaf::<V, K, S>::from_raw(at), copy.leaves.fresh()?);
-            to.init_as(from);
-            let partial = Subtree::<V, K, S>::new(to.raw(), 0);
-            for i in 0..from.len() {
-                to.value(i).write((*from.value(i)).clone());
-                to.set_len(i + 1);
-            }
-            mem::forget(partial);
+            let to = copy.leaves.fresh()?;
+            clone_leaf(to, Leaf::from_raw(at), V::clone);
             return Ok(to.raw());
         }
         let (from, to) = (Inner::<K, S>::from_raw(at), copy.inners.fresh()?);
@@ -77,5 +71,30 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
         }
         mem::forget(partial);
         Ok(to.raw())
+    }
+}
+
+/// Makes `to` a copy of the leaf `from`, whose values `clone` copies. Where it panics, `to` is
+/// freed.
+///
+/// # Safety
+/// `from` is a live leaf that nobody changes; `to` is memory for a leaf, live, and the caller's
+/// alone.
+#[inline]
+pub(crate) unsafe fn clone_leaf<V, K: Key, S: Shape>(to: Leaf<V, K, S>, from: Leaf<V, K, S>, clone: impl Fn(&V) -> V) {
+    // SAFETY: LEAF-2, LEAF-3: `from` is initialised up to its length. The copy's length counts the
+    // values cloned so far, if values have to be dropped, so the guard drops exactly these.
+    unsafe {
+        to.init_as(from);
+        let partial = Subtree::<V, K, S>::new(to.raw(), 0);
+        let (values, copies, len) = (from.items(), to.items(), from.len());
+        for i in 0..len {
+            copies.add(i).write(clone(&*values.add(i)));
+            if needs_drop::<V>() {
+                to.set_len(i + 1);
+            }
+        }
+        to.set_len(len);
+        mem::forget(partial);
     }
 }

@@ -40,6 +40,7 @@ use crate::node::search::{Job, Portable, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::sync::plain::AtomicPtr;
 use crate::sync::{AtomicU32, Ordering};
+use crate::tree::clone::clone_leaf;
 use crate::tree::free::Subtree;
 use crate::tree::retired::{Fate, Log};
 use crate::tree::{Path, Step, Tree};
@@ -509,20 +510,12 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         }
     }
 
+    /// # Safety
+    /// `from` is a live leaf that others own too, so nobody changes it (COW-2).
     unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
         let to = self.leaves.fresh_for(self.mends)?;
-        // SAFETY: LEAF-2, LEAF-3: the copy's length counts the values cloned so far, so the guard
-        // drops exactly these if a clone panics.
-        unsafe {
-            to.init_as(from);
-            let partial = Subtree::<V, K, S>::new(to.raw(), 0);
-            let (values, copies) = (from.items(), to.items());
-            for i in 0..from.len() {
-                copies.add(i).write((self.clone)(&*values.add(i)));
-                to.set_len(i + 1);
-            }
-            mem::forget(partial);
-        }
+        // SAFETY: `from` is as `clone_leaf` asks, as the caller promises; `to` is fresh.
+        unsafe { clone_leaf(to, from, self.clone) };
         Ok(to.raw())
     }
 

@@ -76,7 +76,9 @@ pub(crate) struct Chain<'a, V, K: Key, S: Shape> {
 }
 
 impl<'a, V, K: Key, S: Shape> Chain<'a, V, K, S> {
-    pub(crate) fn new(head: Option<Raw>, spare: &'a mut Spare<Leaf<V, K, S>>) -> Self {
+    /// # Safety
+    /// `head` is a chain that [`chain`] has made, and nobody else has it.
+    pub(crate) unsafe fn new(head: Option<Raw>, spare: &'a mut Spare<Leaf<V, K, S>>) -> Self {
         Chain { head, spare, borrow: PhantomData }
     }
 }
@@ -107,8 +109,11 @@ pub(crate) struct Subtree<V, K: Key, S: Shape> {
 }
 
 impl<V, K: Key, S: Shape> Subtree<V, K, S> {
-    /// The subtree below the live node `at`. The caller gives up its ownership of the node.
-    pub(crate) fn new(at: Raw, level: usize) -> Self {
+    /// The subtree of the node `at`. The caller gives up its ownership of the node.
+    ///
+    /// # Safety
+    /// `at` is a live node at `level`, and the caller is one of its owners (COW-1).
+    pub(crate) unsafe fn new(at: Raw, level: usize) -> Self {
         Subtree { at, level, slot: 0, kind: PhantomData }
     }
 }
@@ -150,7 +155,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.len = 0;
         self.hole.forget();
         if let Some(at) = root {
-            drop(Subtree::<V, K, S>::new(at, level));
+            // SAFETY: TREE-4: the root is a live node at level `height`; the tree has just given it up.
+            drop(unsafe { Subtree::<V, K, S>::new(at, level) });
         }
         self.leaves.forget();
         self.inners.forget();

@@ -122,10 +122,12 @@ impl Path {
         unsafe { self.steps.get_unchecked(level).assume_init() }
     }
 
+    /// # Safety
+    /// `level` is below [`MAX_HEIGHT`]: no tree is higher.
     #[inline(always)]
-    pub(crate) fn set(&mut self, level: usize, node: Raw, slot: usize) {
+    pub(crate) unsafe fn set(&mut self, level: usize, node: Raw, slot: usize) {
         debug_assert!(level < MAX_HEIGHT);
-        // SAFETY: `level <= height < MAX_HEIGHT`, because `split` refuses to grow the tree further.
+        // SAFETY: there are `MAX_HEIGHT` steps, and `level` is below that, as the caller promises.
         unsafe { self.steps.get_unchecked_mut(level).write(Step { node, slot }) };
     }
 }

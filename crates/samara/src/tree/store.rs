@@ -445,7 +445,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: `before` returns a current path to a leaf that admits the keys, and has set
         // memory aside if that leaf is full.
         unsafe {
-            let Some(mut way) = self.before(path, span)? else { return Err(StoreError::Alloc) };
+            let mut way = self.before(path, span)?.expect("the plan of this store found a place behind that entry");
             let leaf = Leaf::<V, K, S>::from_raw(way.at(0).node);
             let at = leaf.len();
             self.len += 1;
