@@ -1,4 +1,4 @@
-//! Why a call was refused, as Linux numbers it. Knows nothing of calls.
+//! Linux's error numbers. Knows nothing of calls.
 
 use core::fmt;
 
@@ -9,44 +9,44 @@ use core::fmt;
 pub enum Errno {
     /// Not permitted: an area is sealed, or a capability is missing.
     EPERM = 1,
-    /// No area is like that.
+    /// There is no such area.
     ENOENT = 2,
     /// The process has ended.
     ESRCH = 3,
-    /// A structure is longer than is understood.
+    /// A structure is too long.
     E2BIG = 7,
-    /// Not for this kind of backing.
+    /// The call does not take this kind of backing.
     EBADF = 9,
-    /// Too much memory is locked; or short of memory inside, and may be tried again.
+    /// Too much memory is locked, or the kernel is short of memory and the call may be tried again.
     EAGAIN = 11,
-    /// Not mapped, a hole, out of user space, too many areas, or out of memory.
+    /// A hole in the range, a range outside user space, too many areas, or out of memory.
     ENOMEM = 12,
     /// The backing, or the way it was opened, does not allow this.
     EACCES = 13,
-    /// No such area, or the range leaves it.
+    /// There is no area at this address, or the range leaves the area.
     EFAULT = 14,
-    /// Registered by someone else; or locked, and asked to be dropped (`msync`).
+    /// The range is registered elsewhere, or it is locked and was to be invalidated (`msync`).
     EBUSY = 16,
-    /// Something is mapped there already.
+    /// Something is mapped in the range already.
     EEXIST = 17,
-    /// What is behind the descriptor cannot be mapped.
+    /// The object behind the descriptor cannot be mapped.
     ENODEV = 19,
-    /// An argument makes no sense.
+    /// An argument is not valid.
     EINVAL = 22,
     /// The file is in use as swap space.
     ETXTBSY = 26,
-    /// A name does not fit.
+    /// The name does not fit.
     ENAMETOOLONG = 36,
     /// The segment was removed.
     EIDRM = 43,
-    /// The offset and length pass the end of what a backing can hold.
+    /// Offset and length together exceed what a backing can hold.
     EOVERFLOW = 75,
-    /// A flag that MAP_SHARED_VALIDATE does not know, or that the backing does not support.
+    /// MAP_SHARED_VALIDATE does not know a flag, or the backing does not support it.
     EOPNOTSUPP = 95,
 }
 
 impl Errno {
-    /// The number, positive.
+    /// The positive error number.
     pub fn raw(self) -> i32 {
         self as i32
     }

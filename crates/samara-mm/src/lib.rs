@@ -1,15 +1,20 @@
-//! Address spaces that do what Linux's mm layer does with its areas, by the rules of Linux 6.17 and
-//! later (of earlier ones as far as [`Features`] go), in x86-64 numbering.
+//! Address spaces that change their areas as Linux's mm layer does. The rules are those of Linux
+//! 6.17 and later, and of earlier kernels as far as [`Features`] covers them. Numbers are those of
+//! x86-64.
 //!
-//! An [`AddressSpace`] holds areas (what Linux calls VMAs) in a [`samara::RangeMap`] and changes
-//! them by Linux's rules: [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap),
+//! An [`AddressSpace`] holds areas (Linux: VMAs) in a [`samara::RangeMap`] and changes them by
+//! Linux's rules: [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap),
 //! [`protect`](AddressSpace::protect), [`remap`](AddressSpace::remap), [`brk`](AddressSpace::brk),
 //! [`advise`](AddressSpace::advise), [`lock`](AddressSpace::lock), [`seal`](AddressSpace::seal),
-//! [`fork`](AddressSpace::fork) and more. Each call gives its [`Plan`]: what was unmapped, split, merged, mapped. It happens whole or not at all, but for the partial effects that
-//! Linux itself leaves behind, which an [`Error`] tells. For any boundary between two touching
-//! areas, [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons. A space displays as
-//! `/proc/PID/maps` does, and by [`smaps`](AddressSpace::smaps) as that;
-//! [`query`](AddressSpace::query) answers as PROCMAP_QUERY does.
+//! [`fork`](AddressSpace::fork) and more.
+//!
+//! - Each call returns its [`Plan`]: which ranges it unmapped, split, merged and mapped.
+//! - A call happens whole or not at all. The exceptions are the partial effects that Linux itself
+//!   leaves behind; the [`Error`] lists them.
+//! - [`why_not_merged`](AddressSpace::why_not_merged) gives the reasons for any boundary between
+//!   two touching areas.
+//! - A space displays as `/proc/PID/maps`. [`smaps`](AddressSpace::smaps) displays it as
+//!   `/proc/PID/smaps`, and [`query`](AddressSpace::query) answers PROCMAP_QUERY.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -28,8 +33,9 @@
 //! ```
 //!
 //! # Starting
-//! An emulator keeps one space a process: it says where heap and stack are, asks for the area
-//! behind a fault, tells writes, and hands on an [`Errno`]'s number.
+//! An emulator keeps one space per process. It tells the space where heap and stack are and which
+//! memory is written, asks it for the area behind a fault, and returns the number of an [`Errno`]
+//! to the program.
 //!
 //! ```
 //! use samara_mm::{Access, AddressSpace, Config, Errno, FileId, Layout, MapFlags, MapRequest, Prot};
@@ -56,36 +62,39 @@
 //! # Ok::<(), samara_mm::Error>(())
 //! ```
 //!
-//! The example `user_mode_kernel` (in the crate's `examples`) goes the whole way: raw system calls,
+//! The example `user_mode_kernel` (in the crate's `examples`) is complete: raw system calls,
 //! faults, pages that follow the [`Plan`], a stack that grows, fork, and `/proc/self/maps`.
 //!
-//! A space that exists already (from `/proc/PID/smaps`, a snapshot) is loaded area by area with
-//! [`import`](AddressSpace::import), or with what few areas have by
-//! [`import_with`](AddressSpace::import_with).
+//! [`import`](AddressSpace::import) loads an existing space area by area (from `/proc/PID/smaps`,
+//! or a snapshot). [`import_with`](AddressSpace::import_with) also takes the [`Extras`] of an area.
 //!
 //! Shared anonymous memory is a map of a hidden file: MAP_SHARED with MAP_ANONYMOUS takes a
-//! backing, and each such map one of its own (a [`FileId`] with a new `open` or `inode`), or two of
-//! them side by side would merge.
+//! backing. Each such map needs a backing of its own (a [`FileId`] with a new `open` or `inode`);
+//! otherwise two maps side by side would merge.
 //!
 //! # Ranges
-//! System calls take a start and a length, as in Linux, and round or refuse as Linux does: `map`,
-//! `unmap`, `protect`, `remap`, `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `shmat`,
-//! `shmdt`, `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`.
-//! What is not a system call takes a start and an exclusive end: `import`, `forget`, `touch`,
-//! `areas_in`. The query and the answer of [`find_gap`](AddressSpace::find_gap) are [`samara`]'s,
-//! with inclusive ends.
+//! System calls take a start and a length, and round or refuse them as Linux does: `map`, `unmap`,
+//! `protect`, `remap`, `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `shmat`, `shmdt`,
+//! `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`.
+//!
+//! Functions that are not system calls take a start and an exclusive end: `import`, `forget`,
+//! `touch`, `areas_in`. [`find_gap`](AddressSpace::find_gap) takes and returns the types of
+//! [`samara`], with inclusive ends.
 //!
 //! # What the caller decides
-//! Places, if it likes: [`map`](AddressSpace::map) and moves go to a place that the caller gives,
-//! [`mmap`](AddressSpace::mmap) to one that a [`Placement`] chooses ([`Linux`] as Linux does).
-//! Files: whether a descriptor is open for reading, supports mmap, or allows execution. [`Limits`]
-//! and [`Caps`] are those of the process, which start as none and all; how memory is promised is in
-//! the [`Config`]. Writes: which memory was written decides later merges; tell it by
-//! [`touch`](AddressSpace::touch), or set [`Touches::Unseen`] and learn from the kernel
-//! ([`learn_cut`](AddressSpace::learn_cut)).
+//! - Places: [`map`](AddressSpace::map) and [`remap`](AddressSpace::remap) go to an address that
+//!   the caller gives. [`mmap`](AddressSpace::mmap) and [`mremap`](AddressSpace::mremap) ask a
+//!   [`Placement`]; [`Linux`] chooses as Linux does.
+//! - Files: whether a descriptor is open for reading, supports mmap, or allows execution.
+//! - The process: its [`Limits`] (none at first) and [`Caps`] (all at first). The overcommit mode
+//!   is part of the [`Config`].
+//! - Writes: which memory was written decides later merges. Report writes with
+//!   [`touch`](AddressSpace::touch), or set [`Touches::Unseen`] and learn from the kernel
+//!   ([`learn_cut`](AddressSpace::learn_cut)).
 //!
 //! # Consistency
-//! One owner, no interior mutability: what a `&AddressSpace` shows does not change.
+//! A space has one owner and no interior mutability: while a `&AddressSpace` lives, the space does
+//! not change.
 #![no_std]
 #![forbid(unsafe_code)]
 

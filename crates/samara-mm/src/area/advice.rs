@@ -1,6 +1,6 @@
-//! Advice: what madvise is told of a range, by Linux's numbers.
+//! The advice that `madvise` takes, by Linux's numbers.
 
-/// Advice, by Linux's numbers.
+/// Advice for `madvise`, by Linux's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[repr(u32)]
@@ -34,7 +34,7 @@ pub enum Advice {
 }
 
 impl Advice {
-    /// All that this crate knows.
+    /// All advice that this crate knows.
     pub const ALL: [Advice; 25] = {
         use Advice::*;
         [
@@ -66,13 +66,14 @@ impl Advice {
         ]
     };
 
-    /// The advice of this number; `None` for one that this crate does not know (`madvise` says
-    /// EINVAL to most of those).
+    /// The advice with this number; `None` if this crate does not know it. (`madvise` answers
+    /// EINVAL to most of those.)
     pub fn from_raw(raw: u32) -> Option<Advice> {
         Advice::ALL.into_iter().find(|a| *a as u32 == raw)
     }
 
-    /// Advice that throws pages away: refused on sealed memory that is not writable.
+    /// Whether the advice throws pages away. It is then refused on sealed memory that is not
+    /// writable.
     pub(crate) fn discards(self) -> bool {
         use Advice::*;
         matches!(self, DontNeed | DontNeedLocked | Free | Remove | DontFork | WipeOnFork | GuardInstall)

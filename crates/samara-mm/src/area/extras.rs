@@ -1,19 +1,20 @@
-//! Extras: what only few areas have. They stand in a table of the space, so that areas stay small;
-//! an area knows its place there, 0 being none. Knows places and who still points to them; nothing
-//! of what extras mean.
+//! Extras: attributes that only few areas have. A table of the space holds them, so that areas stay
+//! small; an area stores an index into the table, and 0 means no extras. Knows slots and whether
+//! they are in use; does not know what the attributes mean.
 //!
-//! - **EXTRAS-1** What an area of the tree or a remembered join points to is in use; all else may
-//!   be swept, once a call begins that needs places. So a call makes all places that it needs
-//!   before it changes anything, at once, and none is swept while it holds an area outside of both.
-//! - **EXTRAS-2** An edit that leaves extras as they were leaves the area its place: areas of which
-//!   nothing changes stay equal. Equal extras may have two places all the same.
+//! - **EXTRAS-1** A slot is in use while an area in the tree or a remembered join refers to it. The
+//!   table may sweep every other slot at the start of a call that needs slots. So a call makes all
+//!   the slots that it needs at once, before it changes anything, and no sweep runs while a call
+//!   holds an area that is in neither.
+//! - **EXTRAS-2** An edit that does not change an area's extras keeps the area's index, so that an
+//!   area that nothing changes stays equal. Equal extras may still occupy two slots.
 
 use crate::area::{Policy, Uffd};
 use crate::errno::Errno;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-/// What only few areas have.
+/// Attributes that only few areas have.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Extras, FileId, MapRequest, Prot};
@@ -25,23 +26,24 @@ use alloc::vec::Vec;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extras {
-    /// Memory policy; `None` is the default policy.
+    /// The memory policy; `None` is the default policy.
     pub policy: Option<Policy>,
-    /// Userfaultfd registration; its modes are in the area's flags.
+    /// The userfaultfd registration. Its modes are in the area's flags.
     pub uffd: Option<Uffd>,
-    /// Name of anonymous memory (`PR_SET_VMA_ANON_NAME`).
+    /// The name of anonymous memory (`PR_SET_VMA_ANON_NAME`).
     pub name: Option<Arc<str>>,
-    /// Open file learnt from the kernel, where the object cannot tell.
+    /// The open file learnt from the kernel, where the object does not tell it.
     pub opened: Option<u64>,
 }
 
 static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None };
 
-/// So many places are used up before any is sought to be swept.
+/// Number of slots below which the table is never swept.
 const FEW: usize = 64;
 
-/// Whether a place is used: what `Slot::state` says, or else the next free place.
+/// `Slot::state` of a slot in use. The state of a free slot is the index of the next free one.
 const USED: u32 = u32::MAX;
+/// `Slot::state` of a slot that the coming sweep keeps.
 const MARKED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Debug)]
@@ -51,34 +53,35 @@ struct Slot {
     made: Made,
 }
 
-/// What an edit has made of extras: in which edit, and their place.
+/// The result of an edit on some extras: the number of the edit and the index of the result.
 #[derive(Clone, Copy, Debug, Default)]
 struct Made {
     edit: u64,
     at: u32,
 }
 
-/// The extras of a space.
+/// The extras of a space. Indices start at 1.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     slots: Vec<Slot>,
-    /// The first free place; 0: there is none.
+    /// The index of the first free slot; 0 if none is free.
     free: u32,
-    /// So many slots there may be before a sweep.
+    /// Number of slots up to which the table grows before a sweep.
     room: usize,
-    /// The number of the last edit, and what it has made of no extras.
+    /// The number of the last edit.
     edit: u64,
+    /// The last edit's result for areas without extras.
     none: Made,
 }
 
 impl Table {
-    /// The extras at this place.
+    /// The extras at this index.
     #[inline]
     pub(crate) fn get(&self, at: u32) -> &Extras {
         if at == 0 { &NONE } else { self.slots.get(at as usize - 1).map_or(&NONE, |slot| &slot.extras) }
     }
 
-    /// The place of these extras.
+    /// Stores these extras and returns their index.
     pub(crate) fn add(&mut self, extras: Extras) -> Result<u32, Errno> {
         if extras == NONE {
             return Ok(0);
@@ -98,14 +101,14 @@ impl Table {
         Ok(at)
     }
 
-    /// The place of what `edit` makes of the extras at `at`.
+    /// The index of the extras that `edit` makes from those at `at`.
     pub(crate) fn edited(&mut self, at: u32, edit: impl Fn(&mut Extras)) -> Result<u32, Errno> {
         let mut extras = self.get(at).clone();
         edit(&mut extras);
         if extras == *self.get(at) { Ok(at) } else { self.add(extras) }
     }
 
-    /// Whether there are none.
+    /// Whether the table has no slots.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -117,18 +120,19 @@ impl Table {
         }
     }
 
-    /// Whether it is time to sweep: no place is free, and many are used.
+    /// Whether a sweep is due: no slot is free, and the table has reached its room.
     pub(crate) fn is_full(&self) -> bool {
         self.free == 0 && self.slots.len() >= self.room.max(FEW)
     }
 
-    /// Begins an edit: what the last one made is forgotten.
+    /// Begins an edit and forgets the results of the last one.
     pub(crate) fn begin_edit(&mut self) {
         self.edit += 1;
     }
 
-    /// Has `edit`, the last one that was begun, make of the extras at `at` what [`Table::derived`]
-    /// gives. What it makes, it leaves as it is.
+    /// Applies `edit`, the edit begun last, to the extras at `at`, and records the result for
+    /// [`Table::derived`]. A result is recorded as its own result, so that a second application
+    /// leaves it as it is.
     pub(crate) fn derive(&mut self, at: u32, edit: &impl Fn(&mut Extras)) -> Result<(), Errno> {
         if self.made(at).edit != self.edit {
             let made = Made { edit: self.edit, at: self.edited(at, edit)? };
@@ -138,21 +142,22 @@ impl Table {
         Ok(())
     }
 
-    /// What the last edit made of the extras at `at`.
+    /// The index of the last edit's result for the extras at `at`.
     pub(crate) fn derived(&self, at: u32) -> u32 {
         let made = self.slots.get((at as usize).wrapping_sub(1)).map_or(self.none, |slot| slot.made);
         if made.edit == self.edit { made.at } else { at }
     }
 
-    /// Keeps the extras at `at` in the next sweep.
+    /// Makes the next sweep keep the extras at `at`.
     pub(crate) fn mark(&mut self, at: u32) {
         if let Some(slot) = self.slots.get_mut((at as usize).wrapping_sub(1)) {
             slot.state = MARKED;
         }
     }
 
-    /// Frees what is not marked. Sweeps again when there is twice as much, or a part of `areas`, so
-    /// that a sweep costs O(1) for each place.
+    /// Frees every slot that is not marked. The next sweep is due when the table has twice as many
+    /// slots as are in use now, or a quarter as many as there are `areas`, whichever is more; so
+    /// sweeping costs O(1) per slot.
     pub(crate) fn sweep(&mut self, areas: usize) {
         let mut used = 0;
         self.free = 0;
@@ -168,14 +173,14 @@ impl Table {
         self.room = FEW.max(2 * used).max(areas / 4);
     }
 
-    /// The table of a forked child: without the registrations that do not follow there.
+    /// The table of a forked child: without the registrations that did not ask for fork events.
     pub(crate) fn for_child(&self) -> Result<Table, Errno> {
         let mut copy = self.copy()?;
         copy.slots.iter_mut().for_each(|slot| slot.extras.uffd = slot.extras.uffd.filter(|u| u.fork_events));
         Ok(copy)
     }
 
-    /// The same extras at the same places.
+    /// A copy with the same extras at the same indices.
     pub(crate) fn copy(&self) -> Result<Table, Errno> {
         let mut slots = Vec::new();
         slots.try_reserve_exact(self.slots.len()).map_err(|_| Errno::ENOMEM)?;

@@ -1,12 +1,13 @@
-//! Flags and protections: the numbers that Linux gives them and the letters that it shows.
+//! Flags and protections: Linux's numbers, and the letters that `/proc` shows for them.
 //!
-//! Numbers are those of x86-64; only user-visible meanings are named. Knows nothing of areas.
+//! The numbers are those of x86-64. Only meanings that user space can see have names. Knows nothing
+//! of areas.
 
 use bitflags::bitflags;
 use core::fmt;
 
 bitflags! {
-    /// The flags of an area, numbered as `VmFlags` in `/proc/PID/smaps` orders them (bit 0 first).
+    /// The flags of an area, in the bit order of `VmFlags` in `/proc/PID/smaps` (bit 0 first).
     ///
     /// ```
     /// use samara_mm::Flags;
@@ -30,7 +31,7 @@ bitflags! {
         const MAYWRITE = 0x20;
         /// `me`: may become executable.
         const MAYEXEC = 0x40;
-        /// `ms`: mapped as shared; what the `s` in a maps line shows.
+        /// `ms`: mapped as shared; shown as the `s` in a maps line.
         const MAYSHARE = 0x80;
         /// `gd`: grows down on a fault below it.
         const GROWSDOWN = 0x100;
@@ -38,7 +39,7 @@ bitflags! {
         const UFFD_MISSING = 0x200;
         /// `pf`: page frames without struct pages.
         const PFNMAP = 0x400;
-        /// `gu`: holds, or held, guard pages. Sticky: joined areas keep it.
+        /// `gu`: holds, or held, guard pages. Sticky: merged areas keep it.
         const MAYBE_GUARD = 0x800;
         /// `uw`: userfaultfd, write protection.
         const UFFD_WP = 0x1000;
@@ -46,15 +47,15 @@ bitflags! {
         const LOCKED = 0x2000;
         /// `io`: device memory.
         const IO = 0x4000;
-        /// `sr`: will be read in sequence.
+        /// `sr`: expects sequential reads.
         const SEQ_READ = 0x8000;
-        /// `rr`: will be read at random.
+        /// `rr`: expects random reads.
         const RAND_READ = 0x1_0000;
         /// `dc`: not copied by fork.
         const DONTCOPY = 0x2_0000;
         /// `de`: cannot be grown.
         const DONTEXPAND = 0x4_0000;
-        /// `lf`: locked page by page, as they are touched.
+        /// `lf`: locked page by page, on the first touch.
         const LOCKONFAULT = 0x8_0000;
         /// `ac`: its pages are charged against the commit limit.
         const ACCOUNT = 0x10_0000;
@@ -64,23 +65,23 @@ bitflags! {
         const HUGETLB = 0x40_0000;
         /// `sf`: synchronous faults (DAX).
         const SYNC = 0x80_0000;
-        /// `ar`: belongs to the architecture.
+        /// `ar`: reserved for the architecture.
         const ARCH_1 = 0x100_0000;
         /// `wf`: empty in a forked child.
         const WIPEONFORK = 0x200_0000;
         /// `dd`: left out of core dumps.
         const DONTDUMP = 0x400_0000;
-        /// `sd`: soft-dirty. Sticky, and no reason to keep areas apart.
+        /// `sd`: soft-dirty. Sticky, and does not keep areas apart.
         const SOFTDIRTY = 0x800_0000;
-        /// `mm`: both page frames and struct pages.
+        /// `mm`: page frames both with and without struct pages.
         const MIXEDMAP = 0x1000_0000;
         /// `hg`: huge pages wanted.
         const HUGEPAGE = 0x2000_0000;
         /// `nh`: huge pages not wanted.
         const NOHUGEPAGE = 0x4000_0000;
-        /// `mg`: pages may be merged with equal ones (KSM).
+        /// `mg`: KSM may merge its pages with equal ones.
         const MERGEABLE = 0x8000_0000;
-        /// The four bits of the protection key (shown apart, not as letters).
+        /// The four bits of the protection key. `/proc` shows them as a number, not as letters.
         const PKEY = 0xf << 32;
         /// `ss`: a shadow stack.
         const SHADOW_STACK = 1 << 37;
@@ -135,24 +136,24 @@ const LETTERS: [(u32, &str); 36] = [
 ];
 
 impl Flags {
-    /// READ, WRITE and EXEC: what `mprotect` changes.
+    /// READ, WRITE and EXEC: the flags that `mprotect` changes.
     pub const ACCESS: Flags = Flags::READ.union(Flags::WRITE).union(Flags::EXEC);
-    /// Any of these makes an area special: it never merges and is never locked.
+    /// Flags that make an area special: it never merges and is never locked.
     pub const SPECIAL: Flags = Flags::IO.union(Flags::DONTEXPAND).union(Flags::PFNMAP).union(Flags::MIXEDMAP);
-    /// Flags that keep no areas apart; joined areas have them if either had.
+    /// Flags that do not keep areas apart; a merged area has them if either side had.
     pub const STICKY: Flags = Flags::SOFTDIRTY.union(Flags::MAYBE_GUARD);
     /// LOCKED and LOCKONFAULT.
     pub const LOCK: Flags = Flags::LOCKED.union(Flags::LOCKONFAULT);
     /// The userfaultfd modes.
     pub const UFFD: Flags = Flags::UFFD_MISSING.union(Flags::UFFD_WP).union(Flags::UFFD_MINOR);
 
-    /// The flags as `VmFlags` prints them: two letters each, ascending by bit, a space between;
-    /// `??` for a bit without letters.
+    /// Displays the flags as `VmFlags` does: two letters each, ascending by bit, separated by
+    /// spaces; `??` for a bit without letters.
     pub fn letters(self) -> Letters {
         Letters(self)
     }
 
-    /// The flags that the two-letter words of `text` name. Words that name none are passed over.
+    /// The flags named by the two-letter words of `text`. Unknown words are ignored.
     pub fn from_letters(text: &str) -> Flags {
         let bit = |word: &str| LETTERS.iter().find(|(_, l)| *l == word).map(|(b, _)| 1u64 << b);
         Flags::from_bits_retain(text.split_ascii_whitespace().filter_map(bit).fold(0, |a, b| a | b))
@@ -163,7 +164,7 @@ impl Flags {
         Flags::from_bits_retain(LETTERS.iter().fold(0, |all, (bit, _)| all | 1 << bit))
     }
 
-    /// The protection part, as `PROT_*`.
+    /// The protection, as `PROT_*`.
     pub fn prot(self) -> Prot {
         Prot::from_bits_truncate((self & Flags::ACCESS).bits() as u32)
     }
@@ -190,7 +191,8 @@ impl fmt::Display for Letters {
 }
 
 bitflags! {
-    /// Protection as `mmap` and `mprotect` take it (`PROT_*`). Bits without a name are kept: `mmap` ignores them, `mprotect` refuses them.
+    /// Protection as `mmap` and `mprotect` take it (`PROT_*`). Bits without a name are kept: `mmap`
+    /// ignores them, `mprotect` refuses them.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Prot: u32 {
         /// Readable.
@@ -199,11 +201,11 @@ bitflags! {
         const WRITE = 2;
         /// Executable.
         const EXEC = 4;
-        /// Atomic operations (means nothing on x86).
+        /// Atomic operations (no effect on x86).
         const SEM = 8;
-        /// `mprotect`: from the start of the area, which must grow down.
+        /// `mprotect`: extends the range to the start of the area, which must grow down.
         const GROWSDOWN = 0x0100_0000;
-        /// `mprotect`: to the end of the area, which must grow up.
+        /// `mprotect`: extends the range to the end of the area, which must grow up.
         const GROWSUP = 0x0200_0000;
         const _ = !0;
     }
@@ -222,22 +224,23 @@ impl Prot {
 }
 
 bitflags! {
-    /// The flags of `mmap` (`MAP_*`, numbers of x86-64). The lowest four bits are the type.
+    /// The flags of `mmap` (`MAP_*`, x86-64 numbers). The lowest four bits are the type.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct MapFlags: u32 {
         /// Type: writes reach the backing.
         const SHARED = 1;
-        /// Type: writes stay here.
+        /// Type: writes stay in this space.
         const PRIVATE = 2;
         /// Type: private, and pages may be dropped under pressure.
         const DROPPABLE = 8;
-        /// At exactly this place. [`AddressSpace::map`](crate::AddressSpace::map) takes every map so.
+        /// At exactly this address. [`AddressSpace::map`](crate::AddressSpace::map) maps every
+        /// request this way.
         const FIXED = 0x10;
         /// No file.
         const ANONYMOUS = 0x20;
-        /// In the lower 2 GiB, if the place is open (MAP_32BIT).
+        /// In the lower 2 GiB, if the address is left open (MAP_32BIT).
         const BIT32 = 0x40;
-        /// Above 4 GiB, if the place is open.
+        /// Above 4 GiB, if the address is left open.
         const ABOVE4G = 0x80;
         /// Grows down on faults.
         const GROWSDOWN = 0x100;
@@ -245,18 +248,21 @@ bitflags! {
         const LOCKED = 0x2000;
         /// Not charged against the commit limit.
         const NORESERVE = 0x4000;
-        /// Pages are brought in at once.
+        /// Populates the pages at once.
         const POPULATE = 0x8000;
-        /// POPULATE does nothing.
+        /// Makes POPULATE do nothing.
         const NONBLOCK = 0x1_0000;
         /// For a stack: huge pages are not wanted.
         const STACK = 0x2_0000;
-        /// Huge pages of hugetlbfs: in [`linux`](crate::linux) calls, anonymous memory in them, of the size whose logarithm stands in the upper six bits (0: the default size).
-        /// [`AddressSpace::map`](crate::AddressSpace::map) goes by the backing ([`Backing::huge_page`](crate::Backing::huge_page)), and only refuses one without.
+        /// Huge pages of hugetlbfs. In [`linux`](crate::linux) calls with ANONYMOUS: anonymous
+        /// memory in huge pages; the upper six bits are the logarithm of the page size (0: the
+        /// default size). [`AddressSpace::map`](crate::AddressSpace::map) takes the page size from
+        /// the backing ([`Backing::huge_page`](crate::Backing::huge_page)), and only refuses a
+        /// request without one.
         const HUGETLB = 0x4_0000;
         /// Synchronous faults.
         const SYNC = 0x8_0000;
-        /// Refuse rather than map over anything.
+        /// Refuses to map over anything.
         const FIXED_NOREPLACE = 0x10_0000;
         const _ = !0;
     }
@@ -265,9 +271,9 @@ bitflags! {
 impl MapFlags {
     /// The type bits: SHARED, PRIVATE, SHARED_VALIDATE (3) or DROPPABLE.
     pub(crate) const TYPE: u32 = 0xf;
-    /// SHARED_VALIDATE: as SHARED, and unknown flags are refused.
+    /// SHARED_VALIDATE: as SHARED, but unknown flags are refused.
     pub const SHARED_VALIDATE: MapFlags = MapFlags::SHARED.union(MapFlags::PRIVATE);
-    /// All that SHARED_VALIDATE takes without the backing's consent: the flags of old, 32BIT,
-    /// ABOVE4G, DENYWRITE, EXECUTABLE and huge page sizes among them.
+    /// The flags that SHARED_VALIDATE accepts for every backing: the old ones, including 32BIT,
+    /// ABOVE4G, DENYWRITE, EXECUTABLE and the huge page sizes.
     pub(crate) const OLD: MapFlags = MapFlags::from_bits_retain(0x7c07_f9f3);
 }

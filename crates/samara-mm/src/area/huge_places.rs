@@ -1,5 +1,5 @@
-//! Which places suit the huge pages of what is mapped, and what Linux's settings say of shared
-//! memory. Knows neither areas nor where there is room.
+//! Which addresses suit the huge pages of a mapped object, and how Linux's settings decide that for
+//! shared memory. Knows neither areas nor free address space.
 //!
 //! The rules for shared memory are from the running kernel (6.18), setting by setting;
 //! tests/place.rs compares them with it.
@@ -7,22 +7,22 @@
 use crate::area::page_size::PageSize;
 use alloc::string::String;
 
-/// Which places an object's maps are sought at.
+/// Which addresses the search prefers for maps of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HugePlaces {
-    /// Any.
+    /// Any address.
     #[default]
     Plain,
-    /// Those that suit the machine's huge pages ([`Bases::huge`](crate::Bases::huge)), as of a file
-    /// of ext4, xfs or btrfs.
+    /// Addresses that suit the machine's huge pages ([`Bases::huge`](crate::Bases::huge)), as for a
+    /// file on ext4, xfs or btrfs.
     FileSystem,
-    /// Those that suit huge pages of this size, as of shared memory: a memfd, a System V segment,
-    /// shared anonymous memory, a file of a tmpfs. Where the place that is found first does not
-    /// suit, another one is sought.
+    /// Addresses that suit huge pages of this size, as for shared memory: a memfd, a System V
+    /// segment, shared anonymous memory, a file on a tmpfs. The search looks for another place only
+    /// if the first one that it finds does not suit.
     Shared(PageSize),
 }
 
-/// What Linux's settings say of huge pages for shared memory.
+/// What Linux's settings say about huge pages for shared memory.
 ///
 /// ```
 /// use samara_mm::{HugePlaces, PageSize, SharedHuge};
@@ -38,16 +38,17 @@ pub struct SharedHuge {
     pub files: HugePlaces,
     /// For new shared anonymous memory.
     pub anonymous: HugePlaces,
-    /// For files of a tmpfs that was mounted with huge pages.
+    /// For files on a tmpfs that was mounted with huge pages.
     with_option: HugePlaces,
-    /// For files of one that was not.
+    /// For files on a tmpfs that was mounted without.
     without_option: HugePlaces,
 }
 
 impl SharedHuge {
-    /// Reads the texts of `shmem_enabled` in `/sys/kernel/mm/transparent_hugepage` (empty where
-    /// there is none) and in its folders for one size of pages each. `huge`: the machine's huge
-    /// pages (`hpage_pmd_size`); `None`: it has none. `sizes` is asked only where it matters.
+    /// Reads the settings. `enabled` is the text of `shmem_enabled` in
+    /// `/sys/kernel/mm/transparent_hugepage`, empty if there is none. `sizes` are the texts of the
+    /// files of that name in its folders for one page size each; they are read only if they matter.
+    /// `huge` is the size of the machine's huge pages (`hpage_pmd_size`), `None` if it has none.
     pub fn new(
         enabled: &str,
         sizes: impl IntoIterator<Item = (PageSize, String)>,
@@ -61,7 +62,7 @@ impl SharedHuge {
                 SharedHuge { files: huge, anonymous: huge, with_option: huge, ..plain }
             }
             Some("never") => {
-                // What one size inherits is `never`.
+                // A size set to `inherit` inherits `never`.
                 let on = |text: &str| matches!(chosen(text), Some("always" | "within_size" | "advise"));
                 let sizes = sizes.into_iter().filter(|(_, text)| on(text)).map(|(size, _)| size);
                 let largest = sizes.max_by_key(|size| size.bytes());
@@ -72,7 +73,7 @@ impl SharedHuge {
         }
     }
 
-    /// For files of a tmpfs that was mounted with this option `huge=`.
+    /// For files on a tmpfs that was mounted with this `huge=` option.
     pub fn mounted(&self, option: Option<&str>) -> HugePlaces {
         match option {
             Some("always" | "within_size" | "advise") => self.with_option,

@@ -1,14 +1,14 @@
-//! Merge rules: when two touching areas can be one, and what that one is. Knows nothing of trees,
-//! places or calls.
+//! Merge rules: whether two touching areas can be one, and the area that they become. Knows nothing
+//! of trees, addresses or calls.
 //!
-//! - **MERGE-1** `join(l, r)` is `Ok` exactly where `reasons(l, r)` is empty.
+//! - **MERGE-1** `join(l, r)` is `Ok` exactly if `reasons(l, r)` is empty.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
 use crate::area::reasons::{Reason, Reasons};
 use crate::area::{Anon, Area, Doubt};
 
-/// Why `l` and `r`, which touch in this order, cannot be one area.
+/// The reasons why `l` and `r`, which touch in this order, cannot be one area.
 pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons {
     let (mut why, mut opened) = (Reasons::EMPTY, false);
     let differ = (l.flags ^ r.flags).difference(Flags::STICKY);
@@ -33,7 +33,7 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
         opened = matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b);
     }
     if l.object != r.object {
-        // Offsets and identities mean nothing across objects.
+        // Offsets and identities of different objects cannot be compared.
         why.add(Reason::Backing, true);
         return why;
     }
@@ -43,7 +43,7 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
     why
 }
 
-/// The one area that `l` and `r` become, or why they do not.
+/// The one area that `l` and `r` become, or the reasons why they stay two.
 pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Result<Area<B>, Reasons> {
     let why = reasons(l, r, table);
     if !why.is_empty() {
@@ -54,12 +54,12 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Re
     one.flags = l.flags.difference(Flags::ACCOUNT) | (known.flags & Flags::ACCOUNT) | (r.flags & Flags::STICKY);
     one.set_anon(common_anon(l.anon(), r.anon()).unwrap_or(l.anon()));
     if l.extra != r.extra && table.get(l.extra).opened.is_none() && table.get(r.extra).opened.is_some() {
-        // The rest of what they have is equal.
+        // The other extras of the two are equal.
         one.extra = r.extra;
     }
     one.unsure.account &= r.unsure.account;
-    // The bias that both can have. Where one side is in doubt and the other is not, the join settles
-    // it.
+    // The bias that both can have. A side with less doubt settles it; two sides that may be 0 and
+    // differ otherwise are 0.
     (one.bias, one.unsure.bias) = match (l.unsure.bias, r.unsure.bias) {
         (a, b) if a < b => (l.bias, a),
         (a, b) if a > b => (r.bias, b),
@@ -69,15 +69,16 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Re
     Ok(one)
 }
 
-/// Whether there is a bias that both can have.
+/// Whether some bias is possible for both.
 fn biases_fit<B>(l: &Area<B>, r: &Area<B>) -> bool {
     let other = |a: &Area<B>| if a.unsure.bias == Doubt::OrZero { 0 } else { a.bias };
     let any = l.unsure.bias == Doubt::Any || r.unsure.bias == Doubt::Any;
     any || [l.bias, other(l)].into_iter().any(|b| b == r.bias || b == other(r))
 }
 
-/// The anonymous identity that both can have: none has one, or the same, or only one has one and
-/// did not inherit it.
+/// The anonymous identity that both can have: both are untouched, or have the same identity, or
+/// only one has an identity and did not inherit it. `Unknown` and `UnknownInherited` stand for each
+/// of their possibilities.
 pub(crate) fn common_anon(l: Anon, r: Anon) -> Option<Anon> {
     use Anon::{Identity, Unknown, UnknownInherited, Untouched};
     Some(match (l, r) {

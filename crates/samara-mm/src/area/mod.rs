@@ -1,10 +1,11 @@
-//! Areas: what a run of pages is. Knows nothing of where it lies, of other areas, or of calls.
+//! Areas: the attributes of a run of pages. Knows nothing of addresses, of other areas, or of
+//! calls.
 //!
 //! - **AREA-1** An area's value does not depend on its bounds: cutting or trimming an area never
-//!   changes the value, because the offset is kept as a bias (page offset minus page number), which
-//!   is the same for every page of it.
-//! - **AREA-2** An area is small: it is moved about in the tree's leaves. What few areas have
-//!   stands elsewhere (`extras`).
+//!   changes the value. The offset is kept as a bias (page offset minus page number), which is the
+//!   same for every page of the area.
+//! - **AREA-2** An area is small, because the tree moves areas within its leaves. Attributes that
+//!   only few areas have are kept in a table (`extras`).
 
 pub(crate) mod advice;
 pub(crate) mod extras;
@@ -23,49 +24,49 @@ use alloc::sync::Arc;
 use core::fmt::Debug;
 use core::ops::Deref;
 
-/// The object behind an area: a file, shared memory, a device. Two areas have the same object where
+/// The object behind an area: a file, shared memory, a device. Two areas have the same object if
 /// `==` says so. Each map of shared anonymous memory has an object of its own.
 ///
-/// What Linux compares is the open file, not the inode: give each `open` its own identity where you
-/// know them apart. Where you cannot know (two descriptors seen from outside), equal objects merge,
-/// and [`learn_cut`](crate::AddressSpace::learn_cut) sets the record straight.
+/// Linux compares the open file, not the inode. Give each `open` its own identity if you can tell
+/// them apart. If you cannot (two descriptors seen from outside), equal objects merge, and
+/// [`learn_cut`](crate::AddressSpace::learn_cut) corrects the model.
 pub trait Backing: Clone + Eq + Debug {
-    /// Device, major and minor number.
+    /// Device: major and minor number.
     fn dev(&self) -> (u32, u32);
     /// Inode number.
     fn inode(&self) -> u64;
     /// The name as `/proc/PID/maps` shows it, newlines not yet escaped.
     fn name(&self) -> &str;
-    /// Which places its file system seeks for maps of it.
+    /// Which addresses the file system prefers for maps of this file.
     fn huge_places(&self) -> HugePlaces {
         HugePlaces::Plain
     }
-    /// Whether it is `/dev/zero`: a private map of it is anonymous memory that has a place in a
-    /// file. (A shared one that may be written has an object of its own, as shared anonymous
-    /// memory has: [`FileMode::ZERO`](crate::FileMode::ZERO).)
+    /// Whether it is `/dev/zero`. A private map of it is anonymous memory that has an offset in a
+    /// file. A shared map that may be written has an object of its own, as shared anonymous memory
+    /// has ([`FileMode::ZERO`](crate::FileMode::ZERO)).
     fn is_zero(&self) -> bool {
         false
     }
-    /// Whether it is a System V segment that was attached with `shmat`: its areas do not become one
-    /// again when they were cut.
+    /// Whether it is a System V segment that was attached with `shmat`. Its areas do not merge
+    /// again after a cut.
     fn is_segment(&self) -> bool {
         false
     }
-    /// Whether it was made by `memfd_secret`: it is mapped shared only (EINVAL), locked for good,
-    /// left out of core dumps, and never executed.
+    /// Whether it was made by `memfd_secret`. It can only be mapped shared (else EINVAL), is locked
+    /// for good, left out of core dumps, and never executable.
     fn is_secret(&self) -> bool {
         false
     }
-    /// The size of its pages, if they are huge pages of hugetlbfs: its areas consist of whole ones,
-    /// which are neither cut nor grown.
+    /// The size of its pages if they are huge pages of hugetlbfs. Its areas consist of whole huge
+    /// pages and do not grow; a huge page is never cut.
     fn huge_page(&self) -> Option<PageSize> {
         None
     }
 }
 
-/// A backing that is counted, and one word. Areas are moved about: of [`FileId`], which has five
-/// words, an area has 80 bytes, of `Arc<FileId>` 48, and calls take less time. Two are equal where
-/// what they point to is.
+/// A reference-counted backing of one word. The tree moves areas, so calls take less time with
+/// small ones: an area takes 80 bytes with [`FileId`], which has five words, and 48 with
+/// `Arc<FileId>`. Two are equal if the backings that they point to are.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};
@@ -105,19 +106,22 @@ impl<B: Backing> Backing for Arc<B> {
     }
 }
 
-/// A plain [`Backing`]: a device, an inode, a name (of a System V segment if it begins with
-/// `/SYSV`; of `/dev/zero` if it is that; of secret memory if it is `/secretmem (deleted)`; of
-/// memory in huge pages of 2 MiB if it begins with `/anon_hugepage`), and a number that tells two
-/// `open`s of it apart.
+/// A plain [`Backing`]: device, inode, name, and a number that tells two `open`s apart. The name
+/// decides what else it is:
+///
+/// - `/dev/zero`: that device;
+/// - `/secretmem (deleted)`: secret memory;
+/// - a name that begins with `/SYSV`: a System V segment;
+/// - a name that begins with `/anon_hugepage`: memory in huge pages of 2 MiB.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
-    /// Device, major and minor number.
+    /// Device: major and minor number.
     pub dev: (u32, u32),
     /// Inode number.
     pub inode: u64,
-    /// Which open file; 0 where that is not known.
+    /// The number of the open file; 0 if it is not known.
     pub open: u64,
-    /// The name that the maps line shows.
+    /// The name as the maps line shows it.
     pub name: Arc<str>,
 }
 
@@ -145,19 +149,19 @@ impl Backing for FileId {
     }
 }
 
-/// What lies behind an area.
+/// The object behind an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object<B> {
     /// Private anonymous memory.
     Anonymous,
     /// A file, or shared anonymous memory (the kernel's hidden file).
     File(B),
-    /// Pages of the kernel's own, by the name that they are shown with: `[vdso]`, `[vvar]`, ...
-    /// Never cut, never merged.
+    /// The kernel's own pages, by the name that `/proc` shows: `[vdso]`, `[vvar]`, ... Never cut,
+    /// never merged.
     Special(Label),
 }
 
-/// A name that takes no more room than a pointer.
+/// A name of the size of one pointer.
 ///
 /// ```
 /// let name = samara_mm::Label::from("[vdso]");
@@ -179,27 +183,28 @@ impl Deref for Label {
     }
 }
 
-/// Number of an anonymous identity within one address space.
+/// The number of an anonymous identity within one address space.
 pub type AnonId = u64;
 
-/// Which anonymous memory an area holds. Two areas with different identities never become one.
+/// Which anonymous memory an area holds (Linux: anon_vma). Areas with different identities never
+/// merge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Anon {
     /// Never written: no identity yet.
     #[default]
     Untouched,
-    /// Written: it has an identity. `inherited` (it came through a fork) means that it merges with
-    /// its own kind only.
+    /// Written: it has an identity. An `inherited` one came through a fork and merges only with the
+    /// same identity.
     Identity {
         /// The identity.
         id: AnonId,
         /// Whether it was written before the fork that made this space.
         inherited: bool,
     },
-    /// Whoever drives the model cannot see writes. Merges with whatever either answer would merge
-    /// with.
+    /// The driver cannot see writes. Merges with everything that either `Untouched` or `Identity`
+    /// would merge with.
     Unknown,
-    /// As `Unknown`, in the child of a fork: if it was written before the fork then it has this
+    /// As `Unknown`, in the child of a fork. If the memory was written before the fork, it has this
     /// inherited identity.
     UnknownInherited {
         /// The identity that it would have.
@@ -212,65 +217,65 @@ pub enum Anon {
 pub struct Policy {
     /// The mode with its mode flags, as `mbind` takes them.
     pub mode: u32,
-    /// The node mask, lowest nodes first, 64 in a word. Kept here, so that a policy asks for no
-    /// memory of its own.
+    /// The node mask, lowest nodes first, 64 to a word. Stored inline, so that a policy allocates
+    /// no memory.
     pub nodes: [u64; Policy::WORDS],
 }
 
 impl Policy {
-    /// Words of a node mask: 1024 nodes, the most that Linux on x86-64 has.
+    /// Number of words in a node mask: 1024 nodes, the most that Linux on x86-64 has.
     pub const WORDS: usize = 16;
 }
 
 /// A registration with a userfaultfd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Uffd {
-    /// Which userfaultfd.
+    /// The number of the userfaultfd.
     pub id: u64,
-    /// It asked for fork events, so that a child's areas stay registered.
+    /// Whether it asked for fork events: a child's areas then stay registered.
     pub fork_events: bool,
-    /// It asked for remap events, so that a moved area stays registered.
+    /// Whether it asked for remap events: a moved area then stays registered.
     pub remap_events: bool,
 }
 
-/// What is known of a bias (of moved anonymous memory, where writes are not seen). In the order of
-/// doubt.
+/// How certain a bias is. Doubt arises where anonymous memory moves and writes are not seen.
+/// Ordered by growing doubt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Doubt {
-    /// It is what it says.
+    /// The bias is as stored.
     #[default]
     Known,
-    /// It is what it says, or 0: moved once, perhaps never written.
+    /// The bias is as stored, or 0: moved once, perhaps never written.
     OrZero,
-    /// It may be anything: moved more than once, and perhaps written in between.
+    /// The bias may be anything: moved more than once, and perhaps written in between.
     Any,
 }
 
-/// What a driver that cannot see everything does not know about an area.
+/// What a driver that cannot see writes does not know about an area.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Unsure {
-    /// ACCOUNT may or may not be set.
+    /// Whether ACCOUNT is set is not known.
     pub(crate) account: bool,
-    /// The bias may be another one.
+    /// How certain the bias is.
     pub(crate) bias: Doubt,
 }
 
-/// The attributes of an area, but for what only few areas have: that are its
-/// [`Extras`](crate::Extras). Small, and cheap to clone: 48 bytes, if the backing is one pointer.
+/// The attributes of an area, except those that only few areas have (its
+/// [`Extras`](crate::Extras)). 48 bytes if the backing is one pointer, and cheap to clone.
 ///
-/// `==` compares all that is told here; not the extras, which belong to the space.
+/// `==` compares all attributes here. It does not compare extras, which belong to the space.
 #[derive(Clone, Debug)]
 pub struct Area<B> {
     /// Flags.
     pub flags: Flags,
-    /// What lies behind it.
+    /// The object behind it.
     pub object: Object<B>,
-    /// Page offset into the object of any page of the area, minus that page's number (address /
-    /// page size), wrapping. 0 for anonymous memory that was not moved.
+    /// Page offset into the object minus page number (address / page size), wrapping. The same for
+    /// every page of the area. 0 for anonymous memory that was not moved.
     pub bias: u64,
-    /// The identity in `anon`, which has room for the rest of it.
+    /// The number of the identity. `anon` has the rest of it.
     id: AnonId,
-    /// Its place in the space's table of extras; 0: it has none.
+    /// Its index in the space's table of extras; 0 if it has none.
     pub(crate) extra: u32,
     anon: AnonKind,
     pub(crate) unsure: Unsure,
@@ -297,15 +302,15 @@ impl<B: PartialEq> PartialEq for Area<B> {
 impl<B: Eq> Eq for Area<B> {}
 
 impl<B> Area<B> {
-    /// An area with these flags over this object, at page offset minus page number `bias`; never
-    /// written.
+    /// An area with these flags over this object, with this bias (page offset minus page number);
+    /// never written.
     ///
-    /// For a file at byte `offset` mapped at `start`: see [`Area::bias_of`].
+    /// For a file at byte `offset` mapped at `start`, [`Area::bias_of`] gives the bias.
     pub fn new(flags: Flags, object: Object<B>, bias: u64) -> Area<B> {
         Area { flags, object, bias, id: 0, extra: 0, anon: AnonKind::Untouched, unsure: Unsure::default() }
     }
 
-    /// Anonymous identity. `Untouched` for shared memory.
+    /// Its anonymous identity. `Untouched` for shared memory.
     #[inline]
     pub fn anon(&self) -> Anon {
         let id = self.id;
@@ -318,7 +323,7 @@ impl<B> Area<B> {
         }
     }
 
-    /// Gives it another anonymous identity.
+    /// Sets the anonymous identity.
     #[inline]
     pub fn set_anon(&mut self, anon: Anon) {
         (self.anon, self.id) = match anon {
@@ -330,7 +335,8 @@ impl<B> Area<B> {
         };
     }
 
-    /// The bias of byte `offset` mapped at `start`, both multiples of `page_size` (a power of two).
+    /// The bias of byte `offset` mapped at `start`; both are multiples of `page_size` (a power of
+    /// two).
     ///
     /// ```
     /// use samara_mm::{Area, FileId};
@@ -342,18 +348,18 @@ impl<B> Area<B> {
         (offset / page).wrapping_sub(start / page)
     }
 
-    /// The same area, of which is not known whether it is charged against the commit limit
-    /// ([`Flags::ACCOUNT`]): that then keeps it from no neighbour, until
-    /// [`learn_cut`](crate::AddressSpace::learn_cut) settles it.
+    /// The same area, with its charge against the commit limit ([`Flags::ACCOUNT`]) unknown. The
+    /// charge then keeps it from no neighbour, until [`learn_cut`](crate::AddressSpace::learn_cut)
+    /// settles it.
     #[must_use]
     pub fn with_unknown_account(mut self) -> Area<B> {
         self.unsure.account = true;
         self
     }
 
-    /// The same area with the flags that the kernel shows of it (`VmFlags`, by
-    /// [`Flags::from_letters`]). Its charge is certain then; all that has no letters stays as
-    /// it is: the identity, the offset, the protection key, and what is not known of them.
+    /// The same area with the flags that the kernel shows (`VmFlags`, read by
+    /// [`Flags::from_letters`]). Its charge is then certain. Everything that has no letters stays
+    /// as it is: the identity, the offset, the protection key, and the doubt about them.
     ///
     /// ```
     /// use samara_mm::{Anon, Area, FileId, Flags, Object};
@@ -369,18 +375,19 @@ impl<B> Area<B> {
         self
     }
 
-    /// Whether writes stay here (copy on write).
+    /// Whether writes stay in this space (copy-on-write).
     pub fn is_private(&self) -> bool {
         !self.flags.contains(Flags::SHARED) && !self.flags.contains(Flags::MAYSHARE)
     }
 
-    /// Whether it never merges, is never cut, or is never locked because of what lies behind it.
+    /// Whether it is special because of its object. A special area never merges and is never
+    /// locked; the kernel's own pages are never cut either.
     pub fn is_special(&self) -> bool {
         self.flags.intersects(Flags::SPECIAL) || matches!(self.object, Object::Special(_))
     }
 
-    /// Whether new anonymous memory with these flags, right behind it, becomes part of it and
-    /// changes nothing of it.
+    /// Whether new anonymous memory with these flags, mapped directly behind it, merges into it and
+    /// changes none of its attributes.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
         let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;
         let known = self.bias == 0 && self.unsure == Unsure::default();
@@ -389,17 +396,17 @@ impl<B> Area<B> {
 }
 
 impl<B: Backing> Area<B> {
-    /// Whether calls may lock and unlock it.
+    /// Whether calls may set and clear its lock flags.
     pub(crate) fn lockable(&self) -> bool {
         !self.is_special() && !self.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE) && !is_secret(self)
     }
 
-    /// Whether it may hold pages of its own, which have an identity.
+    /// Whether it may hold pages of its own. Only those have an anonymous identity.
     pub(crate) fn has_own_pages(&self) -> bool {
         !self.flags.contains(Flags::SHARED) && (self.is_private() || self.is_anonymous())
     }
 
-    /// Whether it may be cut in two at `addr`, which lies within it.
+    /// Whether it may be cut in two at `addr`, an address within it.
     pub(crate) fn can_split(&self, addr: u64) -> bool {
         match self.huge_page() {
             Some(page) => page.holds(addr),
@@ -407,7 +414,7 @@ impl<B: Backing> Area<B> {
         }
     }
 
-    /// The size of its pages, if they are those of hugetlbfs.
+    /// The size of its pages if they are huge pages of hugetlbfs.
     #[inline]
     pub(crate) fn huge_page(&self) -> Option<PageSize> {
         match &self.object {
@@ -416,7 +423,8 @@ impl<B: Backing> Area<B> {
         }
     }
 
-    /// Whether nothing but what was written is behind it: it has no file, or `/dev/zero`.
+    /// Whether it is anonymous memory: it has no file, or is a map of `/dev/zero` that is not
+    /// shared.
     pub(crate) fn is_anonymous(&self) -> bool {
         match &self.object {
             Object::Anonymous => true,
@@ -426,7 +434,7 @@ impl<B: Backing> Area<B> {
     }
 }
 
-/// `RWX` of a mapping's flags, its type and its extras as an area's flags.
+/// The area flags that the flags of a map ask for.
 #[inline]
 pub(crate) fn flags_of(map: MapFlags) -> Flags {
     let pairs = [
@@ -438,19 +446,19 @@ pub(crate) fn flags_of(map: MapFlags) -> Flags {
     pairs.iter().filter(|(m, _)| map.contains(*m)).fold(Flags::empty(), |f, (_, v)| f | *v)
 }
 
-/// Whether an area is secret memory: locked for good, unless a fork or MREMAP_DONTUNMAP took its
-/// lock away, and nobody brings its pages in.
+/// Whether an area is secret memory. It stays locked unless a fork or MREMAP_DONTUNMAP takes the
+/// lock away, and populating it fails.
 pub(crate) fn is_secret<B: Backing>(area: &Area<B>) -> bool {
     matches!(&area.object, Object::File(backing) if backing.is_secret())
 }
 
-/// Whether it shows a segment. Linux counts such areas, and so does not let one of them go up in
-/// another.
+/// Whether the area maps a System V segment. Linux counts these areas, so that no merge may remove
+/// one of them.
 pub(crate) fn is_segment<B: Backing>(area: &Area<B>) -> bool {
     matches!(&area.object, Object::File(backing) if backing.is_segment())
 }
 
-/// Whether its pages may be merged with equal ones (KSM).
+/// Whether KSM may merge its pages with equal ones.
 pub(crate) fn mergeable<B>(a: &Area<B>) -> bool {
     a.is_private() && !a.is_special() && !a.flags.intersects(Flags::HUGETLB | Flags::DROPPABLE)
 }

@@ -1,4 +1,4 @@
-//! Page sizes, and what is rounded to them.
+//! Page sizes, and rounding to them.
 
 /// A page size in bytes: a power of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,22 +17,22 @@ impl PageSize {
         if bytes.is_power_of_two() && bytes >= 256 && bytes <= 1 << 40 { Some(PageSize(bytes)) } else { None }
     }
 
-    /// In bytes.
+    /// The size in bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
-    /// Whether `x` is a multiple of it.
+    /// Whether `x` is a multiple of the page size.
     pub(crate) fn holds(self, x: u64) -> bool {
         x & (self.0 - 1) == 0
     }
 
-    /// `x` rounded down to a multiple of it.
+    /// `x` rounded down to a multiple of the page size.
     pub(crate) fn down(self, x: u64) -> u64 {
         x & !(self.0 - 1)
     }
 
-    /// `x` rounded up to a multiple of it, wrapping to 0.
+    /// `x` rounded up to a multiple of the page size, wrapping to 0.
     pub(crate) fn up(self, x: u64) -> u64 {
         x.wrapping_add(self.0 - 1) & !(self.0 - 1)
     }

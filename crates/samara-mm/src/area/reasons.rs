@@ -1,24 +1,24 @@
-//! Reasons: why two touching areas are not one. Knows names and sets; the rules are in `merge`.
+//! The reasons why two touching areas are not one. Knows their names and sets of them; the rules
+//! are in `merge`.
 
 use core::fmt;
 
-/// One thing that keeps two touching areas apart.
+/// A reason that keeps two touching areas apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Reason {
-    /// One is readable, writable or executable where the other is not, or the protection keys
-    /// differ.
+    /// Only one is readable, writable or executable, or the protection keys differ.
     Protection,
     /// Other flags differ (shared, grows down, not in core dumps, huge pages, ...).
     Flags,
-    /// Different objects lie behind them.
+    /// The objects differ.
     Backing,
-    /// The same file, opened twice.
+    /// The file is the same, but was opened twice.
     OpenFile,
     /// The offsets do not continue.
     Offset,
-    /// Both were written, apart from one another, or one was inherited through a fork.
+    /// Both were written separately, or one was inherited through a fork.
     AnonymousIdentity,
     /// Memory policies differ.
     Policy,
@@ -28,16 +28,16 @@ pub enum Reason {
     Uffd,
     /// One is special: device memory, or the kernel's own pages.
     Special,
-    /// One is locked in memory.
+    /// Only one is locked in memory, or the two are locked differently.
     Lock,
-    /// One is charged against the commit limit and the other is not.
+    /// Only one is charged against the commit limit, or only one is exempt from the charge.
     Accounting,
-    /// One is sealed.
+    /// Only one is sealed.
     Seal,
 }
 
 impl Reason {
-    /// All there are, in the order that sets list them.
+    /// All reasons, in the order in which sets list them.
     pub const ALL: [Reason; 13] = [
         Reason::Protection,
         Reason::Flags,
@@ -54,7 +54,7 @@ impl Reason {
         Reason::Seal,
     ];
 
-    /// The name, in kebab-case.
+    /// The reason's name, in kebab-case.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Protection => "protection",
@@ -80,7 +80,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A set of [`Reason`]s. Displays as their names joined by `+`; the empty set as nothing.
+/// A set of [`Reason`]s. Displays as their names joined by `+`; an empty set displays as nothing.
 ///
 /// ```
 /// use samara_mm::{Reason, Reasons};
@@ -91,15 +91,15 @@ impl fmt::Display for Reason {
 pub struct Reasons(u16);
 
 impl Reasons {
-    /// No reason at all.
+    /// The empty set.
     pub const EMPTY: Reasons = Reasons(0);
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether `reason` is among them.
+    /// Whether `reason` is in the set.
     pub fn contains(self, reason: Reason) -> bool {
         self.0 >> reason as u8 & 1 == 1
     }
@@ -113,7 +113,7 @@ impl Reasons {
         self.0 |= u16::from(when) << reason as u8;
     }
 
-    /// Those that are not in `other`.
+    /// The reasons that are not in `other`.
     pub(crate) fn without(self, other: Reasons) -> Reasons {
         Reasons(self.0 & !other.0)
     }

@@ -1,13 +1,13 @@
-//! The kernel's own pages: `[vdso]`, `[vvar]` and their like, which exec places.
+//! The kernel's own pages, which exec places: `[vdso]`, `[vvar]` and the like.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Object};
 
 impl<B> Area<B> {
-    /// `[vdso]`: code of the kernel's. Readable and executable; a debugger may write to it.
+    /// `[vdso]`: code of the kernel. Readable and executable; a debugger may write to it.
     ///
-    /// Areas like it are never cut, never merge with others and cannot grow, but are moved,
-    /// protected and unmapped whole; their names go with them.
+    /// The kernel's areas are never cut, never merge with others and cannot grow. They can be
+    /// moved, protected and unmapped, but only whole, and keep their names.
     /// [`AddressSpace::import`](crate::AddressSpace::import) places them.
     ///
     /// ```
@@ -23,7 +23,7 @@ impl<B> Area<B> {
         Area::special("[vdso]", Flags::READ | Flags::EXEC | may | Flags::DONTEXPAND)
     }
 
-    /// `[vvar]`, `[vvar_vclock]`: data of the kernel's. Readable for good.
+    /// `[vvar]`, `[vvar_vclock]`: data of the kernel, which can only ever be read.
     pub fn vvar(name: &str) -> Area<B> {
         let device = Flags::PFNMAP | Flags::IO | Flags::DONTEXPAND | Flags::DONTDUMP;
         Area::special(name, Flags::READ | Flags::MAYREAD | device)
