@@ -1,4 +1,4 @@
-//! brk: the heap's end.
+//! brk: moves the end of the heap.
 
 use crate::area::flags::{Flags, Prot};
 use crate::area::{Area, Backing, Object};
@@ -11,14 +11,19 @@ use crate::space::{AddressSpace, Touches};
 use samara::{Revision, Span};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Moves the break to `new` (bytes). After success [`Layout::brk`](crate::Layout::brk) is
-    /// `new`.
+    /// Moves the break to `new` (a byte address). After success [`Layout::brk`](crate::Layout::brk)
+    /// is `new`.
     ///
     /// # Errors
-    /// Where Linux returns the old break: below the heap's start (EINVAL), something in the way,
-    /// too many areas, or above a limit (ENOMEM; EAGAIN for locked memory), sealed (EPERM),
-    /// nothing mapped in what a shrink would free (EINVAL). Nothing is changed but for the cut that
-    /// a sealed area leaves behind.
+    /// Linux returns the old break in each of these cases:
+    ///
+    /// - EINVAL: `new` is below the heap's start, or nothing is mapped in the range that a shrink
+    ///   frees.
+    /// - ENOMEM: something is in the way, there are too many areas, or a limit is exceeded (EAGAIN
+    ///   for locked memory).
+    /// - EPERM: a sealed area is in the range that a shrink frees.
+    ///
+    /// Nothing is changed, except for the cut that a refusal by a sealed area leaves behind.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Layout, MapRequest, Prot};
@@ -36,13 +41,13 @@ impl<B: Backing> AddressSpace<B> {
         Plan::of(|plan| self.brk_at(new, plan)).map(|((), plan)| plan)
     }
 
-    /// `brk`, with its steps in `plan`, which is empty.
+    /// `brk` that appends its steps to `plan`, which is empty.
     pub(crate) fn brk_at(&mut self, new: u64, plan: &mut Plan) -> Result<(), Errno> {
         let (old_end, task) = (self.page_up(self.layout.brk), self.config.task_size);
         if new < self.layout.start_brk || self.layout.brk > task {
             return Err(Errno::EINVAL);
         }
-        // The last page of all has no end.
+        // The end of the very last page would wrap.
         if new > task || self.page_up(new) < new {
             return Err(Errno::ENOMEM);
         }
@@ -71,7 +76,7 @@ impl<B: Backing> AddressSpace<B> {
 
     fn grow_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
-        // Executable or not, PR_SET_MDWE has no say in it.
+        // PR_SET_MDWE does not apply here, even if the heap is executable.
         let flags = self.implied(Prot::RW, true).access() | may | Flags::ACCOUNT | self.def_flags;
         let mut one = Area::new(flags, Object::Anonymous, 0);
         self.born(&mut one);
@@ -86,10 +91,11 @@ impl<B: Backing> AddressSpace<B> {
             let room = next.map_or(u64::MAX, |(start, flags)| config.guarded(start, flags));
             end.saturating_add(config.page_size.bytes()) <= room && end <= config.task_size && !full
         };
-        // What ends where the heap begins is no part of it: the kernel does not look there.
+        // An area that ends where the heap starts is not part of it: the kernel does not look
+        // there.
         let begun = start > self.layout.start_brk;
         if begun && allowed.is_ok() && config.touches == Touches::Told {
-            // The usual case: the heap's area grows as it is.
+            // The common case: the heap's area grows and keeps its value.
             let revised = self.areas.revise(start - 1, |(at, area), next| {
                 grown = at.last == start - 1
                     && area.goes_on(one.flags)
@@ -97,7 +103,7 @@ impl<B: Backing> AddressSpace<B> {
                 if !grown {
                     return Revision::Keep;
                 }
-                // Now, so that their parts are in the cache when they are returned.
+                // Pushed here, so that the steps are in the cache when the plan is returned.
                 plan.push(StepKind::Mapped, start, end);
                 plan.push(StepKind::Merged, start, start);
                 Revision::Resize(Span::new(at.first, end - 1))

@@ -1,40 +1,40 @@
-//! Page faults: which area serves an access, and whether a stack grows for it. Knows areas only: a
-//! guard page, or one behind the end of a file, is whoever's who has the pages.
+//! Page faults: which area serves an access, and whether a stack grows for it. Knows areas only,
+//! not pages: guard pages and pages behind the end of a file are up to the owner of the pages.
 //!
-//! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18):
-//! tests/fault asks both.
+//! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18);
+//! tests/fault compares the two.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::space::{AddressSpace, Placed};
 
-/// What a program does to memory.
+/// An access to memory by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Reads it.
+    /// A read.
     Read,
-    /// Writes to it.
+    /// A write.
     Write,
-    /// Executes it.
+    /// An instruction fetch.
     Execute,
 }
 
-/// A fault that is served.
+/// A fault that an area serves.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fault<'a, B> {
-    /// The area that serves it, as it is now.
+    /// The area that serves it, after any growth.
     pub at: Placed<'a, B>,
-    /// Bytes by which it grew down for it.
+    /// Number of bytes by which the area grew down for it.
     pub grown: u64,
 }
 
-/// Why a fault is not served: what SIGSEGV tells, with the address.
+/// Why no area serves a fault: what SIGSEGV reports with the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Refused {
-    /// Nothing is mapped there, and no stack may grow so far (SEGV_MAPERR).
+    /// Nothing is mapped there, and no stack may grow that far (SEGV_MAPERR).
     NotMapped = 1,
-    /// The area does not allow this access (SEGV_ACCERR). One that grew for it stays so.
+    /// The area does not allow this access (SEGV_ACCERR). If it grew for the fault, it stays grown.
     NotAllowed = 2,
 }
 
@@ -46,24 +46,26 @@ impl Refused {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// A program does `access` to the byte at `addr`. A write to private memory touches it; below
+    /// The program does `access` to the byte at `addr`. A write to private memory touches it. Below
     /// an area that grows down, with nothing in between, that area grows to the page of `addr`.
+    ///
+    /// System calls that access the address on behalf of the program do the same, and so does a
+    /// debugger's access through `/proc/PID/mem` (which no protection stops). Lookups of pages
+    /// without the program (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) let no stack grow:
+    /// ask [`AddressSpace::area_at`] first.
+    ///
+    /// As on x86-64, memory that can be written or executed can be read. (Addresses that are not
+    /// canonical, with bits 47 to 63 not all equal, are for the processor to refuse.)
+    ///
     /// O(log n).
     ///
-    /// So does a system call that the program makes with the address, and a debugger's access
-    /// through `/proc/PID/mem` (which no protection stops). What looks pages up without the program
-    /// (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) lets no stack grow: ask
-    /// [`AddressSpace::area_at`] first.
-    ///
-    /// As on x86-64, all that can be written or executed can be read. (An address that is no
-    /// address, bits 47 to 63 not being equal, is for the processor itself to refuse.)
-    ///
     /// # Errors
-    /// What SIGSEGV tells. A stack does not grow below the least address of maps
-    /// ([`Bases::least`](crate::Bases::least)), nor to less than
-    /// [`Config::stack_guard_pages`](crate::Config::stack_guard_pages) from an area below it that
-    /// is accessible and does not grow down itself; nor beyond a limit, of its own size or of
-    /// the sums (it counts as written then, all the same).
+    /// What SIGSEGV reports. A stack does not grow
+    ///
+    /// - below the lowest address of maps ([`Bases::least`](crate::Bases::least));
+    /// - to less than [`Config::stack_guard_pages`](crate::Config::stack_guard_pages) from an area
+    ///   below it that is accessible and does not grow down itself;
+    /// - above a limit, of its own size or of the sums. (It counts as written then all the same.)
     ///
     /// ```
     /// use samara_mm::{Access, AddressSpace, Config, FileId, MapFlags, MapRequest, Prot, Refused};
@@ -98,7 +100,7 @@ impl<B: Backing> AddressSpace<B> {
         Ok(Fault { grown: was.saturating_sub(at.start), at })
     }
 
-    /// Lets the area at `was` grow down to `start`.
+    /// Grows the area at `was` down to `start`.
     fn grow_to(&mut self, was: u64, start: u64) -> Result<(), Refused> {
         let at = self.area_at(was).filter(|a| a.area.flags.contains(Flags::GROWSDOWN)).ok_or(Refused::NotMapped)?;
         let below = self.areas_in(0, start).next_back();
@@ -120,7 +122,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Whether a limit forbids an area with these flags to have `size` bytes, `more` of them new.
-    /// All growth is charged, also of what is not [`Flags::ACCOUNT`].
+    /// Linux charges all growth, even of areas without [`Flags::ACCOUNT`].
     fn refused_growth(&self, flags: Flags, size: u64, more: u64) -> bool {
         let allowed = self.may_expand(flags, more).and_then(|()| self.may_lock_more(flags, more));
         size > self.limits.stack.soft || allowed.and_then(|()| self.may_charge(more)).is_err()

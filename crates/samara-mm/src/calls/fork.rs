@@ -1,4 +1,4 @@
-//! fork: the child's space.
+//! fork: the address space of the child.
 
 use crate::area::advice::Advice;
 use crate::area::extras::Table;
@@ -12,15 +12,15 @@ use alloc::vec::Vec;
 use samara::{BuildError, RangeMap};
 
 impl<B: Backing> AddressSpace<B> {
-    /// The space of a forked child: the same areas but those that are not copied, none of them
-    /// locked; what was written carries an inherited identity, which merges with its own kind
-    /// only. [`AddressSpace::fork_plan`] tells what the child does not have. Exec begins with
-    /// [`AddressSpace::new`], and the same limits and capabilities.
+    /// The space of a forked child: all areas except those that are not copied (MADV_DONTFORK),
+    /// unlocked. Written memory gets an inherited identity, which merges only with the same
+    /// identity. [`AddressSpace::fork_plan`] tells what the child does not have. For exec, begin
+    /// with [`AddressSpace::new`] and set the same limits and capabilities.
     ///
     /// O(n).
     ///
     /// # Errors
-    /// ENOMEM for want of memory, or where what is written in the child is not promised.
+    /// ENOMEM: out of memory, or the overcommit mode does not promise the child's memory.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -56,9 +56,9 @@ impl<B: Backing> AddressSpace<B> {
         (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
         child.huge_pages.clone_from(&self.huge_pages);
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
-        // Each area is asked for by itself; only the strict mode looks at the sum.
+        // Linux charges area by area; only the strict mode limits the sum.
         let strict = matches!(self.config.overcommit, Overcommit::Never { .. });
-        // What strict overcommit leaves free is a part of the process's size.
+        // Strict overcommit keeps a share of the process's own size free.
         child.counters.total = counters.total;
         child.may_charge(if strict { counters.committed } else { most })?;
         child.counters = counters;
@@ -68,15 +68,17 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What [`AddressSpace::fork`] makes different in the child: which areas it does not have
-    /// ([`StepKind::Unmapped`]: MADV_DONTFORK), which it has without what they
-    /// hold ([`StepKind::Discarded`]: MADV_WIPEONFORK), and of which it has not all flags
-    /// ([`StepKind::Changed`]: locks, registrations). The parent stays as it is.
+    /// What [`AddressSpace::fork`] makes different in the child. The parent stays as it is. The
+    /// steps are:
+    ///
+    /// - [`StepKind::Unmapped`]: an area that the child does not have (MADV_DONTFORK);
+    /// - [`StepKind::Discarded`]: an area that the child has without its content (MADV_WIPEONFORK);
+    /// - [`StepKind::Changed`]: an area that lost flags in the child (locks, registrations).
     ///
     /// O(n).
     ///
     /// # Errors
-    /// ENOMEM for want of memory.
+    /// ENOMEM: out of memory.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, FileId, MapRequest, Prot};
@@ -108,13 +110,13 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// An area's flags in a child.
+/// The flags of the area in a child.
 fn child_flags<B>(a: &Area<B>, table: &Table) -> Flags {
     let deaf = table.get(a.extra).uffd.is_some_and(|u| !u.fork_events);
     a.flags - Flags::LOCK - if deaf { Flags::UFFD } else { Flags::empty() }
 }
 
-/// `a` as the child has it. `table` is the parent's.
+/// The child's copy of `a`. `table` is the parent's.
 fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> Area<B> {
     let mut new = a.clone();
     new.flags = child_flags(a, table);

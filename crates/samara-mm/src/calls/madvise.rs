@@ -1,4 +1,4 @@
-//! madvise: the advice that changes flags, and of the rest what concerns areas (errors, touches).
+//! madvise: changes flags, and models what other advice does to areas (errors, writes, discards).
 
 use crate::area::advice::Advice;
 use crate::area::flags::Flags;
@@ -12,15 +12,21 @@ use crate::space::features::Features;
 use crate::space::plan::{FlagChange, Plan, StepKind};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Advises on `[start, start + len)`. The plan tells what was thrown away
-    /// ([`StepKind::Discarded`]), also that of an error.
+    /// Advises on `[start, start + len)`. The plan, also that of an error, tells which memory was
+    /// discarded ([`StepKind::Discarded`]).
     ///
     /// # Errors
-    /// EINVAL for a bad range or an area that does not take this advice, EPERM for a discard of
-    /// sealed memory, both with the areas before it done; ENOMEM for holes, with all that is
-    /// mapped done; EAGAIN at the count limit; EFAULT where huge pages to populate are wanting
-    /// ([`AddressSpace::set_huge_pages`]). [`Advice::Collapse`] is refused here for what areas say;
-    /// the pages may refuse it too.
+    /// - EINVAL: a bad range, or an area that does not take this advice. The areas before it are
+    ///   done.
+    /// - EPERM: a discard of sealed read-only memory. The areas before it are done.
+    /// - EACCES: [`Advice::Remove`] on an area that is not shared, or that can never be written.
+    ///   The areas before it are done.
+    /// - ENOMEM: a hole. All areas in the range are done; but populating advice stops at the hole.
+    /// - EAGAIN: too many areas.
+    /// - EFAULT: no huge page is free to populate ([`AddressSpace::set_huge_pages`]).
+    ///
+    /// [`Advice::Collapse`] is refused here by the attributes of areas; the pages may refuse it
+    /// too.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
@@ -61,7 +67,7 @@ impl<B: Backing> AddressSpace<B> {
             reached = e;
             Ok(new)
         });
-        // Writing advice did what it did before it was refused.
+        // Advice that writes took effect up to the refusal.
         match advice {
             Advice::PopulateWrite => self.touch(start, reached),
             Advice::GuardInstall => self.mark_guards(start, reached, &mut plan),
@@ -71,10 +77,10 @@ impl<B: Backing> AddressSpace<B> {
         self.finish(advice_answer(went), plan)
     }
 
-    /// Whether `[start, end)`, which lies in one area, may be collapsed into huge pages as far as
-    /// its area has a say: the area has room for one, whose pages lie so in its file too, and
-    /// was written to if it is anonymous; and between the range's ends there is the bound of a huge
-    /// page. The rest, pages decide.
+    /// Whether the area around `[start, end)`, which lies in one area, allows a collapse into huge
+    /// pages. It must hold a whole huge page, aligned in its file too; be written if it is
+    /// anonymous; and take huge pages at all. A huge page boundary must lie in the range or at one
+    /// of its ends. The pages may still refuse.
     fn may_collapse(&self, start: u64, end: u64) -> bool {
         let huge = self.config.bases.huge;
         let bounds = |start: u64, end: u64| Some((start.checked_next_multiple_of(huge)?, end / huge * huge));
@@ -88,8 +94,8 @@ impl<B: Backing> AddressSpace<B> {
         takes && fits && meets && placed && written
     }
 
-    /// What only areas of huge pages refuse, from `start` on. Pages are thrown away from whole ones
-    /// on, up to whole ones.
+    /// Checks that only areas of hugetlbfs make, from `start` on. A discard must start at a whole
+    /// huge page; its end is rounded down to one.
     fn takes_in_huge_pages(&self, a: &Area<B>, advice: Advice, start: u64) -> Result<(), Errno> {
         match advice {
             Advice::DontNeed | Advice::DontNeedLocked if !a.can_split(start) => Err(Errno::EINVAL),
@@ -98,7 +104,7 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Tells what advice has thrown away from `start` on, up to `reached`. There is room for a step
+    /// Appends what advice discarded in `[start, reached)` to the plan, which has room for a step
     /// for each area.
     fn tell_discarded(&self, start: u64, reached: u64, advice: Advice, plan: &mut Plan) {
         use Advice::*;
@@ -107,7 +113,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         for a in self.met(start, reached) {
             let (first, mut end) = (a.start.max(start), a.end.min(reached));
-            // Of huge pages, whole ones.
+            // A discard takes whole huge pages only.
             if let Some(huge) = a.area.huge_page().filter(|_| end < a.end) {
                 end = huge.down(end);
             }
@@ -117,8 +123,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Guard pages mark the whole area, and count as a write to anonymous memory (not to a private
-    /// file map).
+    /// Guard pages mark the whole area. They count as a write to anonymous memory, but not to a
+    /// private file map.
     fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
         let marks = self.config.features.contains(Features::GUARD_MARK);
         let mut at = start;
@@ -139,7 +145,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// As madvise answers: ENOMEM for a hole; where the number of areas is at its limit, EAGAIN.
+/// The answer of madvise: ENOMEM for a hole, EAGAIN where there would be too many areas.
 pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
     match went {
         Ok(false) => Ok(()),
@@ -149,7 +155,7 @@ pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
     }
 }
 
-/// What the advice makes of the area; `None` where it changes no attribute.
+/// The area after the advice; `None` if the advice changes no attribute.
 fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Result<Option<Area<B>>, Errno> {
     use Advice::*;
     let has = |f: Flags| a.flags.intersects(f);

@@ -1,4 +1,4 @@
-//! mbind and PR_SET_VMA_ANON_NAME: attributes that only keep areas apart.
+//! mbind and PR_SET_VMA_ANON_NAME: policies and names, which here only keep areas apart.
 
 use crate::area::{Backing, Object, Policy};
 use crate::errno::Errno;
@@ -13,9 +13,10 @@ impl<B: Backing> AddressSpace<B> {
     /// (`MPOL_DEFAULT`).
     ///
     /// # Errors
-    /// EINVAL for a bad range; EFAULT for a hole, with nothing changed (the default policy passes
-    /// over holes, and is refused only where nothing is mapped at all); ENOMEM at the count
-    /// limit.
+    /// - EINVAL: a bad range.
+    /// - EFAULT: a hole, with nothing changed. The default policy skips holes, and is refused only
+    ///   if nothing is mapped in the range at all.
+    /// - ENOMEM: too many areas.
     pub fn set_policy(&mut self, start: u64, len: u64, policy: Option<Policy>) -> Result<Plan, Error> {
         let end = start.wrapping_add(self.page_up(len));
         if !self.aligned(start) || end < start {
@@ -37,11 +38,13 @@ impl<B: Backing> AddressSpace<B> {
         self.finish(went.map(|_| ()), plan)
     }
 
-    /// Names anonymous memory (`PR_SET_VMA_ANON_NAME`); `None` takes the name away.
+    /// Names anonymous memory (`PR_SET_VMA_ANON_NAME`); `None` removes the name.
     ///
     /// # Errors
-    /// EINVAL for a bad range; EBADF at a file's area, ENOMEM for holes: what could be named is
-    /// named.
+    /// - EINVAL: a bad range.
+    /// - EBADF: an area is not private anonymous memory. The areas before it are named.
+    /// - ENOMEM: a hole. All areas in the range are named.
+    /// - EAGAIN: too many areas.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};

@@ -1,27 +1,30 @@
-//! mincore: how much of its vector is filled. Which pages are in memory, whoever has the pages
-//! knows.
+//! mincore: how many bytes of the vector it fills. Does not know which pages are in memory.
 
 use crate::area::Backing;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 
-/// What `mincore` fills.
+/// The part of the vector that `mincore` fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Incore {
-    /// Bytes of the vector: one for each page, up to the first hole.
+    /// Number of bytes filled: one for each page before the first hole.
     pub pages: u64,
-    /// Whether a hole ended it: the call gives ENOMEM, and what comes before the hole is filled in
-    /// all the same. (A vector that cannot be written to is EFAULT only where there is a page
-    /// before the hole.)
+    /// Whether there is a hole: the call then answers ENOMEM, but fills the bytes before it. (A
+    /// vector that cannot be written is EFAULT only if there is a page before the hole.)
     pub hole: bool,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What `mincore` fills of the vector at `vec` for `[start, start + len)`. O(log n + areas in
-    /// the range).
+    /// How much `mincore` fills of the vector at `vec` for `[start, start + len)`.
+    ///
+    /// O(log n + areas in the range).
     ///
     /// # Errors
-    /// EINVAL: `start` within a page; ENOMEM: the range leaves user space; EFAULT: the vector does.
+    /// Checked in this order:
+    ///
+    /// - EINVAL: `start` is within a page.
+    /// - ENOMEM: the range leaves user space.
+    /// - EFAULT: the vector leaves user space.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Incore, MapRequest, Prot};

@@ -1,4 +1,4 @@
-//! mlock, mlock2, munlock, mlockall, munlockall.
+//! mlock, mlock2, munlock, mlockall, munlockall: lock and unlock memory.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -11,9 +11,9 @@ use crate::space::plan::Plan;
 /// How to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Pages are brought in at once.
+    /// All pages are brought in at once.
     Now,
-    /// Each page when it is touched (MLOCK_ONFAULT, MCL_ONFAULT).
+    /// Each page is locked when it is touched (MLOCK_ONFAULT, MCL_ONFAULT).
     OnFault,
 }
 
@@ -27,13 +27,15 @@ impl LockKind {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Locks the pages that `[start, start + len)` meets. Special, huge and droppable areas are
-    /// passed over.
+    /// Locks the pages that meet `[start, start + len)`. Skips special areas, secret memory,
+    /// hugetlbfs and droppable memory.
     ///
     /// # Errors
-    /// ENOMEM at a hole (what lies before it is locked), or where pages cannot be brought in
-    /// because an area allows no access or no huge page is free (all is locked then), or above
-    /// RLIMIT_MEMLOCK; EPERM where nothing may be locked; EINVAL where the range wraps.
+    /// - EPERM: nothing may be locked.
+    /// - ENOMEM: above RLIMIT_MEMLOCK; or a hole (everything before it is locked); or pages cannot
+    ///   be brought in because an area allows no access or no huge page is free (everything is
+    ///   locked then); or too many areas.
+    /// - EINVAL: the range wraps.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Caps, Config, Errno, FileId, Limit, Limits, LockKind, MapRequest, Prot};
@@ -53,7 +55,7 @@ impl<B: Backing> AddressSpace<B> {
         let (start, end) = self.lock_range(start, len);
         let bytes = end.wrapping_sub(start);
         if !self.locks_within(self.locked().saturating_add(bytes)) {
-            // What is locked already does not count twice.
+            // Memory that is locked already does not count twice.
             let again = if start < end { self.sums(start, end).locked } else { 0 };
             if !self.locks_within((self.locked() - again).saturating_add(bytes)) {
                 return Err(Errno::ENOMEM.into());
@@ -66,21 +68,24 @@ impl<B: Backing> AddressSpace<B> {
         Ok(plan)
     }
 
-    /// Unlocks.
+    /// Unlocks the pages that meet `[start, start + len)`.
     ///
     /// # Errors
-    /// ENOMEM at a hole (what lies before it is unlocked); EINVAL where the range wraps.
+    /// - ENOMEM: a hole (everything before it is unlocked), or too many areas.
+    /// - EINVAL: the range wraps.
     pub fn unlock(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let (start, end) = self.lock_range(start, len);
         self.set_lock(start, end, Flags::empty())
     }
 
-    /// `mlockall`: locks what is there (`current`), what will be mapped from now on (`future`), or
-    /// both. Without `future`, what an earlier call said of the future is taken back.
+    /// `mlockall`: locks the areas that exist (`current`), the areas mapped from now on (`future`),
+    /// or both. Without `future`, it revokes what an earlier call set for the future. Skips areas
+    /// that cannot be locked.
     ///
     /// # Errors
-    /// EINVAL where neither is asked for; EPERM where nothing may be locked; ENOMEM where all of
-    /// the space is more than RLIMIT_MEMLOCK. Areas that cannot be locked are passed over.
+    /// - EINVAL: neither `current` nor `future`.
+    /// - EPERM: nothing may be locked.
+    /// - ENOMEM: with `current`, the whole space exceeds RLIMIT_MEMLOCK.
     pub fn lock_all(&mut self, current: bool, future: bool, kind: LockKind) -> Result<Plan, Error> {
         if !current && !future {
             return Err(Errno::EINVAL.into());
@@ -99,25 +104,25 @@ impl<B: Backing> AddressSpace<B> {
         Ok(plan)
     }
 
-    /// `munlockall`: unlocks everything, and the future.
+    /// `munlockall`: unlocks all areas, and revokes the lock of future ones.
     ///
     /// # Errors
-    /// ENOMEM only for want of memory.
+    /// ENOMEM: out of memory.
     pub fn unlock_all(&mut self) -> Result<Plan, Error> {
         let plan = self.set_lock_all(Flags::empty())?;
         self.def_flags = Flags::empty();
         Ok(plan)
     }
 
-    /// How later maps are locked, by what `mlockall` said last.
+    /// How later maps are locked, as the last `mlockall` set it.
     #[must_use]
     pub fn future_locks(&self) -> Option<LockKind> {
         let is = |kind: &LockKind| self.def_flags & Flags::LOCK == kind.flags();
         [LockKind::Now, LockKind::OnFault].into_iter().find(is)
     }
 
-    /// Sets how later maps are locked: for a driver that saw calls of `mlockall` whose order it
-    /// does not know, and learns from the kernel's next map.
+    /// Sets how later maps are locked. For a driver that saw several calls of `mlockall` in an
+    /// unknown order, and learns the last one from the kernel's next map.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, LockKind, MapRequest, Prot};

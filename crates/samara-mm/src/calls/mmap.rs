@@ -1,4 +1,4 @@
-//! mmap: a new area at a place that the caller has decided, over what is there or not.
+//! mmap: maps a new area at an address that the caller has decided, over whatever is there.
 
 use crate::area::flags::{Flags, MapFlags, Prot};
 use crate::area::is_secret;
@@ -16,30 +16,32 @@ use crate::space::secret;
 use alloc::vec::Vec;
 use bitflags::bitflags;
 
-/// Where the last byte of a file lies at most; a map of its page is refused, as that ends behind
-/// it.
+/// The highest byte offset in a file. A map of the page that holds it is refused, because that page
+/// ends behind it.
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
 bitflags! {
-    /// How a file was opened, and what it and its file system allow, as far as maps ask.
+    /// How a file was opened, and what the file and its file system allow. Only what `mmap` asks.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct FileMode: u8 {
-        /// Open for reading: without it, no map at all (EACCES).
+        /// Open for reading. Without it no map is allowed (EACCES).
         const READ = 1;
-        /// Open for writing: a shared map without it can never become writable.
+        /// Open for writing. Without it a shared map can never become writable.
         const WRITE = 2;
-        /// May only be appended to: no shared map while it is open for writing (EACCES).
+        /// Append-only: no shared map if it is also open for writing (EACCES).
         const APPEND_ONLY = 4;
-        /// On a file system that nothing is executed from: no executable map (EPERM).
+        /// On a file system that forbids execution: no executable map (EPERM).
         const NOEXEC = 8;
-        /// Cannot be mapped: a directory, a pipe (ENODEV).
+        /// Cannot be mapped, like a directory or a pipe (ENODEV).
         const UNMAPPABLE = 0x10;
-        /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that is or becomes writable (EPERM).
+        /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that
+        /// is writable (EPERM) or becomes so.
         const WRITE_SEALED = 0x20;
-        /// `/dev/zero`: it has no end. A shared map that may be written needs an object of its own ([`Host::shared_memory`](crate::linux::Host::shared_memory)),
-        /// and what that holds is charged.
+        /// `/dev/zero`, which has no end. A shared map that may be written needs an object of its
+        /// own ([`Host::shared_memory`](crate::linux::Host::shared_memory)), and the memory of that
+        /// object is charged.
         const ZERO = 0x40;
-        /// In use as swap space: no shared map that may be written at once (ETXTBSY).
+        /// In use as swap space: no shared map that is writable from the start (ETXTBSY).
         const SWAP_FILE = 0x80;
     }
 }
@@ -51,25 +53,25 @@ impl FileMode {
 
 /// What to map, and where.
 ///
-/// The place is decided already: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to
-/// map over anything.
+/// The address is decided: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to map
+/// over anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapRequest<B> {
     /// First address; a multiple of the page size.
     pub start: u64,
-    /// Length in bytes; rounded up to pages of the backing.
+    /// Length in bytes; rounded up to whole pages of the backing.
     pub len: u64,
-    /// Protection. Unknown bits are ignored, as `mmap` ignores them.
+    /// Protection. Unknown bits are ignored, as in `mmap`.
     pub prot: Prot,
     /// Type and flags.
     pub flags: MapFlags,
-    /// The file, or the hidden file of shared anonymous memory (each such map has a new one).
+    /// The file, or the hidden file of shared anonymous memory (a new one for each such map).
     /// `None` for private anonymous memory.
     pub backing: Option<B>,
-    /// Offset into the backing in bytes, a multiple of the page size; otherwise ignored for
-    /// anonymous memory (but for that in huge pages, whose backing is a file like any other).
+    /// Offset into the backing in bytes, a multiple of the page size. Otherwise ignored for
+    /// anonymous memory, except for memory in huge pages, whose backing is a file like any other.
     pub offset: u64,
-    /// How the file was opened; means nothing for anonymous memory.
+    /// How the file was opened; ignored for anonymous memory.
     pub mode: FileMode,
     /// Flags that the backing's driver adds (`IO`, `PFNMAP`, `DONTEXPAND`, ...).
     pub driver_flags: Flags,
@@ -90,27 +92,39 @@ impl<B> MapRequest<B> {
         }
     }
 
-    /// A file from byte `offset` on, shared or private; open for writing.
+    /// A file from byte `offset` on, shared or private, open for reading and writing.
     pub fn file(start: u64, len: u64, prot: Prot, flags: MapFlags, backing: B, offset: u64) -> Self {
         MapRequest { flags, backing: Some(backing), offset, ..Self::anonymous(start, len, prot) }
     }
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Maps; joins with its neighbours where the rules allow. What was there is unmapped in the
-    /// same store.
+    /// Maps an area, and merges it with its neighbours where the rules allow. The same store unmaps
+    /// whatever was there.
     ///
     /// # Errors
-    /// As `mmap(2)` with MAP_FIXED: EINVAL, ENOMEM (range outside user space, too many areas),
-    /// EEXIST, EOVERFLOW (behind byte 2^63; a file system's own lower limit is the caller's to
-    /// know), EACCES, ETXTBSY, EPERM (over a sealed area: the cut at the start of the range may
-    /// stay, as in Linux; MAP_LOCKED where nothing may be locked; below `vm.mmap_min_addr` without
-    /// [`Caps::SYS_RAWIO`]), EAGAIN (too much is locked). ENOMEM above a limit leaves the cuts at
-    /// both ends of the range; where the memory of a shared object is not promised, it leaves
-    /// the range empty; so do EINVAL for a private map of secret memory ([`Backing::is_secret`]),
-    /// and EAGAIN where too much is locked for it. Memory in huge pages also: EINVAL for a start
-    /// within a huge page; and, with the range left empty, EINVAL for an offset within one,
-    /// ENOMEM for want of pages ([`AddressSpace::set_huge_pages`]).
+    /// As `mmap(2)` with MAP_FIXED:
+    ///
+    /// - EINVAL: an argument is not valid; in huge pages also a start within a huge page.
+    /// - ENOMEM: the range leaves user space, or there are too many areas.
+    /// - EEXIST: something is mapped in the range, with FIXED_NOREPLACE.
+    /// - EOVERFLOW: the map would reach byte 2^63 of the file or beyond. (A file system's own lower
+    ///   limit is for the caller to check.)
+    /// - EACCES, ENODEV, ETXTBSY: the [`FileMode`] does not allow the map.
+    /// - EOPNOTSUPP: SHARED_VALIDATE does not know a flag, or there is no MAP_DROPPABLE.
+    /// - EPERM: the [`FileMode`] does not allow the map; a sealed area is in the range (a cut at
+    ///   the start of the range may stay, as in Linux); MAP_LOCKED where nothing may be locked; an
+    ///   address below `vm.mmap_min_addr` without [`Caps::SYS_RAWIO`].
+    /// - EAGAIN: too much is locked.
+    ///
+    /// Some errors come late, as in Linux, and leave a partial effect:
+    ///
+    /// - ENOMEM above a limit leaves the cuts at both ends of the range.
+    /// - ENOMEM for a shared object whose memory is not promised leaves the range empty.
+    /// - EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too
+    ///   much is locked for it, leave the range empty.
+    /// - In huge pages, EINVAL for an offset within a huge page, and ENOMEM for lack of free ones
+    ///   ([`AddressSpace::set_huge_pages`]), leave the range empty.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -124,14 +138,15 @@ impl<B: Backing> AddressSpace<B> {
         Plan::of(|plan| self.map_at(request.start, request, plan)).map(|((), plan)| plan)
     }
 
-    /// `map` at another place than the request's own; its steps go into `plan`, which is empty.
+    /// `map` at another address than the request's. Appends its steps to `plan`, which is empty.
     pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
         let (end, flags, offset) = self.check_map(start, request)?;
         let (object, bias) = match &request.backing {
             Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
             None => (Object::Anonymous, 0),
         };
-        // Put together where it is stored from: to copy it at once would wait for its parts.
+        // Built where it is stored from: a copy right after the writes of its fields would wait for
+        // them.
         let mut store = Store::new((start, end), Area::new(flags, object, bias));
         let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
         if !late {
@@ -164,8 +179,8 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// All that can be refused before anything is touched. Gives the end, the flags, and the
-    /// offset.
+    /// Checks everything that is refused before the call changes anything. Returns the end, the
+    /// flags and the offset.
     #[inline(always)]
     fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
         let kind = r.flags.bits() & MapFlags::TYPE;
@@ -198,9 +213,9 @@ impl<B: Backing> AddressSpace<B> {
         }
         let asked = flags_of(r.flags) | self.def_flags;
         self.may_lock_more(asked, len)?;
-        // The kernel's hidden file is mapped from its start, whatever the offset says.
+        // The kernel's hidden file is mapped from its start; the offset is ignored.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
-        // What cannot be mapped has no end of its own, nor has what is empty throughout.
+        // An unmappable file has no end to check, and neither has `/dev/zero`.
         let most = if r.mode.intersects(FileMode::UNMAPPABLE | FileMode::ZERO) { u64::MAX } else { MAX_OFFSET };
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
@@ -210,7 +225,7 @@ impl<B: Backing> AddressSpace<B> {
         Ok((end, flags, offset))
     }
 
-    /// The length of a map that is to be `len` bytes: whole pages.
+    /// The length of a map of `len` bytes, rounded up to whole pages.
     #[inline]
     pub(crate) fn map_len(&self, len: u64, huge: Option<PageSize>) -> Result<u64, Errno> {
         match (self.page_up(len), huge) {
@@ -220,10 +235,10 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Looks whether limits allow the store, and joins it with its neighbours. What is refused
-    /// leaves the range cut off from what lies around it, as in Linux; shared memory that is
-    /// not promised leaves it empty, because its object is made last, and so do huge pages that
-    /// there are not.
+    /// Checks the limits, and merges the new area with its neighbours. As in Linux, a refusal has
+    /// effects. Above a limit, the range stays cut off from its surroundings. If the memory of a
+    /// shared object is not promised, or huge pages or secret memory are refused, the range stays
+    /// empty, because Linux makes the object last.
     #[inline(always)]
     fn plan_over(
         &mut self,
@@ -242,7 +257,7 @@ impl<B: Backing> AddressSpace<B> {
         let charged = if accountable(flags) { len - was.committed } else { 0 };
         if let Err(why) = self.may_expand(flags, len - was.total).and_then(|()| self.may_charge(charged)) {
             plan.truncate(0);
-            // Both, or none for want of memory.
+            // Reserves for both cuts, so that lack of memory leaves none.
             self.set_aside(start, end, 2)?;
             self.cut(start, plan)?;
             self.cut(end, plan)?;
@@ -269,7 +284,7 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// The flags of an area, of which `asked` are those that the request's own flags ask for.
+    /// The flags of the new area. `asked` are those that the request's own flags ask for.
     fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags, huge: bool) -> Result<Flags, Errno> {
         const PRIVATE: u32 = MapFlags::PRIVATE.bits();
         const SHARED: u32 = MapFlags::SHARED.bits();
@@ -351,8 +366,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(flags)
     }
 
-    /// What cannot be locked loses the lock flags, but only after it was compared with its
-    /// neighbours.
+    /// Clears the lock flags of an area that cannot be locked. This comes after the merge: the
+    /// comparison with its neighbours sees the flags.
     fn drop_lock(&mut self, start: u64) {
         let Some((span, area)) = self.areas.get_mut(start).filter(|(_, a)| !a.lockable()) else { return };
         let bytes = span.last - span.first + 1;
@@ -362,7 +377,8 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// Whether memory with these flags is charged: private, writable, and not exempt.
+/// Whether memory with these flags is charged: private, writable and not exempt (NORESERVE,
+/// hugetlbfs).
 #[inline]
 pub(crate) fn accountable(flags: Flags) -> bool {
     flags.contains(Flags::WRITE) && !flags.intersects(Flags::SHARED | Flags::NORESERVE | Flags::HUGETLB)

@@ -1,4 +1,4 @@
-//! mmap at a place that the caller leaves open.
+//! mmap where the caller leaves the address open.
 
 use crate::area::Backing;
 use crate::area::flags::MapFlags;
@@ -11,11 +11,11 @@ use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {
-    /// mmap: maps at a place that `placement` chooses, unless `request` says FIXED or
-    /// FIXED_NOREPLACE; else its `start` is a wish. Returns the address, too.
+    /// Maps at an address that `placement` chooses, with `request.start` as a hint; with FIXED or
+    /// FIXED_NOREPLACE, at `request.start`. Also returns the address.
     ///
     /// # Errors
-    /// As [`AddressSpace::map`]; ENOMEM where there is no place.
+    /// As [`AddressSpace::map`]; ENOMEM where no place is free.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot};
@@ -30,8 +30,8 @@ impl<B: Backing> AddressSpace<B> {
         Plan::of(|plan| self.mmap_at(request, Backing::huge_places, placement, plan))
     }
 
-    /// `mmap`, with its steps in `plan`, which is empty. A file goes to the `places` that it is
-    /// asked for.
+    /// `mmap` that appends its steps to `plan`, which is empty. `places` says which addresses a
+    /// file prefers.
     #[inline]
     pub(crate) fn mmap_at(
         &mut self,
@@ -46,15 +46,15 @@ impl<B: Backing> AddressSpace<B> {
         Ok(start)
     }
 
-    /// Where [`AddressSpace::mmap`] would put a map that is not fixed.
+    /// The address that [`AddressSpace::mmap`] would choose for a map that is not fixed.
     ///
     /// # Errors
-    /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a place that is taken.
+    /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a range that is not free.
     pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<u64, Errno> {
         self.choose_for(request, Backing::huge_places, placement)
     }
 
-    /// `choose`, where a file goes to the `places` that it is asked for.
+    /// `choose` where `places` says which addresses a file prefers.
     pub(crate) fn choose_for(
         &self,
         request: &MapRequest<B>,
@@ -84,7 +84,7 @@ impl<B: Backing> AddressSpace<B> {
         let (huge, shared) = self.suitable(places, offset, hint, len);
         let want = Want { hint, len, flags: request.flags, huge, shared, align };
         let at = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
-        // A policy of somebody's own may be wrong: nothing is mapped over for it.
+        // A caller's placement may be wrong: nothing is mapped over because of it.
         if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
 }

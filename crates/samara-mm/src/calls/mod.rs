@@ -1,4 +1,4 @@
-//! What a program asks of its address space, a file for each call, and what asks nothing: a fault.
+//! The system calls that change or query an address space, one file each, and the page fault.
 
 pub(crate) mod brk;
 pub(crate) mod fault;

@@ -1,4 +1,4 @@
-//! mprotect and pkey_mprotect.
+//! mprotect and pkey_mprotect: change the protection of a range.
 
 use crate::area::flags::{Flags, Prot};
 use crate::area::{Anon, Area, Backing};
@@ -10,14 +10,13 @@ use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Sets the protection of `[start, start + len)`; with `pkey`, the protection key too.
+    /// Sets the protection of `[start, start + len)`, and the protection key with `pkey`.
     ///
-    /// Whether a key is allocated is the caller's to check.
+    /// Whether a key is allocated is for the caller to check.
     ///
     /// # Errors
     /// As `mprotect(2)`; ENOMEM also where memory becomes writable above RLIMIT_DATA, or is not
-    /// promised. Areas before the one that is refused, or before a hole, stay changed: see
-    /// [`Error::done`].
+    /// promised. Areas before the refusal or the hole stay changed: see [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};
@@ -73,9 +72,9 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Whether limits allow memory to become `new`: ENOMEM where it becomes data above RLIMIT_DATA,
-    /// or a charge that is not promised. (A space that is too large as it is, is not refused
-    /// here.)
+    /// Whether limits allow the area to change to `new`. ENOMEM where it becomes data above
+    /// RLIMIT_DATA, or where its new charge is not promised. (A space that exceeds a limit already
+    /// is not refused here.)
     fn affords(&self, old: &Area<B>, new: &Area<B>, bytes: u64) -> Result<(), Errno> {
         if new.flags == old.flags || !new.flags.contains(Flags::WRITE) {
             return Ok(());
@@ -88,7 +87,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// The area with this protection.
+/// The area with its new protection. EACCES where it may not have it; EPERM where it is sealed.
 fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<Area<B>, Errno> {
     let access = prot.access();
     let may = Flags::from_bits_retain(old.flags.bits() >> 4) & Flags::ACCESS;
@@ -105,11 +104,11 @@ fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<
         return Ok(new);
     }
     if accountable(new.flags) {
-        // Charged now, whatever it was before.
+        // It is charged now, whatever it was before.
         new.flags |= Flags::ACCOUNT;
         new.unsure.account = false;
     } else if old.flags.contains(Flags::ACCOUNT) && !new.flags.contains(Flags::WRITE) {
-        // Anonymous memory that was never written gives its charge back; a private file map keeps it.
+        // Untouched anonymous memory gives its charge back; a private file map keeps it.
         match old.anon() {
             Anon::Untouched if old.is_anonymous() => new.flags -= Flags::ACCOUNT,
             Anon::Untouched | Anon::Identity { .. } => {}

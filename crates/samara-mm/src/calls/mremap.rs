@@ -1,5 +1,5 @@
-//! mremap: shrink, grow, move, duplicate. [`AddressSpace::mremap`] has a place picked where the
-//! call leaves it open; for [`AddressSpace::remap`] the caller has picked it
+//! mremap: shrinks, grows, moves and duplicates memory. [`AddressSpace::mremap`] asks a placement
+//! where the call leaves the target open; for [`AddressSpace::remap`] the caller has chosen it
 //! ([`RemapMode::MoveTo`]).
 
 use crate::area::flags::{Flags, MapFlags};
@@ -22,9 +22,9 @@ use bitflags::bitflags;
 pub enum RemapMode {
     /// Stays where it is, or is refused.
     InPlace,
-    /// To this free place, which the caller picked as the kernel would (MREMAP_MAYMOVE).
+    /// To this free address, which the caller chose as the kernel would (MREMAP_MAYMOVE).
     MoveTo(u64),
-    /// To this place, over whatever is there (MREMAP_FIXED).
+    /// To this address, over whatever is there (MREMAP_FIXED).
     Fixed(u64),
 }
 
@@ -32,40 +32,40 @@ bitflags! {
     /// The flags of `mremap` (`MREMAP_*`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct RemapFlags: u64 {
-        /// May move.
+        /// The memory may move.
         const MAYMOVE = 1;
-        /// Goes to the place that is given, over whatever is there.
+        /// The memory goes to the given address, over whatever is there.
         const FIXED = 2;
-        /// The old place stays mapped, emptied.
+        /// The old range stays mapped, emptied.
         const DONTUNMAP = 4;
         const _ = !0;
     }
 }
 
-/// What to remap.
+/// What to remap, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemapRequest {
     /// First address; a multiple of the page size.
     pub old: u64,
-    /// Bytes to remap; 0 duplicates shared memory.
+    /// Old length in bytes; 0 duplicates shared memory.
     pub old_len: u64,
-    /// Bytes that it is to have.
+    /// New length in bytes.
     pub new_len: u64,
-    /// Where it goes.
+    /// Where the memory goes.
     pub mode: RemapMode,
-    /// The old place stays mapped, emptied (MREMAP_DONTUNMAP).
+    /// The old range stays mapped, emptied (MREMAP_DONTUNMAP).
     pub dontunmap: bool,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Remaps.
+    /// Remaps memory.
     ///
-    /// `Fixed` with equal lengths moves several areas at once, and keeps the holes between them.
+    /// `Fixed` with equal lengths moves several areas at once and keeps the holes between them.
     ///
     /// # Errors
-    /// As `mremap(2)`; EINVAL for a part of a huge page, or more of them than there were; EAGAIN
-    /// and ENOMEM above a limit. A target that was emptied, and areas that were moved before one
-    /// was refused, stay so: see [`Error::done`].
+    /// As `mremap(2)`; EINVAL also for a part of a huge page and for growth in huge pages; EAGAIN
+    /// and ENOMEM above a limit. A target that was emptied stays empty, and areas that moved before
+    /// the refusal stay moved: see [`Error::done`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, RemapMode, RemapRequest};
@@ -106,16 +106,17 @@ impl<B: Backing> AddressSpace<B> {
                     r.old.saturating_add(r.old_len).saturating_add(more),
                     to.saturating_add(r.new_len).saturating_add(more),
                 );
-                // What adds an entry to the tree: each copy; each emptying of a target that an area covers on both
-                // sides; and a few cuts at the ends (the areas between them are whole, and their
-                // end adds nothing).
+                // Stores that add an entry to the tree: each copy; each emptying of a target that
+                // one area covers on both sides; and a few cuts at the ends. (Areas between the
+                // ends are whole, and removing them adds no entry.)
                 let inside = self.met(to, to_end).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(2))?;
                 self.set_aside(r.old, end, stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
                 if !self.extras.is_empty() {
-                    // What moves, and what it may join, without a registration.
+                    // Makes extras without a registration for everything that moves or that a copy
+                    // may merge with.
                     let around = (to.saturating_sub(1), to_end);
                     self.derive_extras(&[(r.old, end), around], |extras| extras.uffd = None)?;
                 }
@@ -125,13 +126,13 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// mremap with its own arguments: `to` is a place with FIXED, and a wish with DONTUNMAP; what
-    /// moves to no place that is given, moves to one that `placement` chooses. Returns the new
-    /// address, too.
+    /// `mremap` with the arguments of the system call. `to` is the target with FIXED, and a hint
+    /// with DONTUNMAP. `placement` chooses the target of every move without a given one. Also
+    /// returns the new address.
     ///
     /// # Errors
-    /// As [`AddressSpace::remap`]; EINVAL for flags that do not go together; ENOMEM where there is
-    /// no place.
+    /// As [`AddressSpace::remap`]; EINVAL for flags that cannot be combined; ENOMEM where no place
+    /// is free.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, MapRequest, Prot, RemapFlags};
@@ -153,7 +154,7 @@ impl<B: Backing> AddressSpace<B> {
         self.mremap_for((old, old_len), new_len, flags, to, Backing::huge_places, placement)
     }
 
-    /// `mremap`, where a file that moves goes to the `places` that it is asked for.
+    /// `mremap` where `places` says which addresses a moved file prefers.
     pub(crate) fn mremap_for(
         &mut self,
         (old, old_len): (u64, u64),
@@ -181,14 +182,14 @@ impl<B: Backing> AddressSpace<B> {
         if !dontunmap && (!flags.contains(RemapFlags::MAYMOVE) || self.fits_in_place(&request(RemapMode::InPlace))) {
             return Ok((old, self.remap(&request(RemapMode::InPlace))?));
         }
-        // All that is refused before a place is sought.
+        // Everything that is refused before the search for a place.
         self.check_remap(&request(if dontunmap { RemapMode::Fixed(hint) } else { RemapMode::InPlace }))?;
         let at = self.area_at(old).ok_or(Errno::EFAULT)?;
         if at.area.flags.contains(Flags::SEALED) {
             return Err(Errno::EPERM.into());
         }
         if at.area.huge_page().is_some() && !dontunmap {
-            // It stays where it is, or is refused.
+            // Huge pages stay where they are, or are refused.
             return Ok((old, self.remap(&request(RemapMode::InPlace))?));
         }
         check_source(&request(RemapMode::InPlace), &at)?;
@@ -203,13 +204,13 @@ impl<B: Backing> AddressSpace<B> {
         Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
     }
 
-    /// Whether so much can lie there at all.
+    /// Whether `[to, to + len)` lies in user space.
     fn has_room(&self, to: u64, len: u64) -> bool {
         to.checked_add(len).is_some_and(|end| end <= self.config.task_size)
     }
 
-    /// How many areas are to be moved, and how much more than was asked for, because the last one
-    /// is of huge pages.
+    /// The number of areas to move, and how many bytes more than was asked for, because the last
+    /// area is in huge pages.
     fn sources(&self, r: &RemapRequest) -> (usize, u64) {
         let end = r.old.saturating_add(r.old_len);
         self.met(r.old, end).fold((0, 0), |(n, _), a| {
@@ -218,8 +219,8 @@ impl<B: Backing> AddressSpace<B> {
         })
     }
 
-    /// Whether nothing must move: the range shrinks or stays, or there is room behind it. (What is
-    /// refused anyway is refused in place.)
+    /// Whether the memory need not move: the range shrinks or keeps its length, or the memory
+    /// behind it is free. (A request that is refused anyway is refused in place.)
     fn fits_in_place(&self, r: &RemapRequest) -> bool {
         if r.new_len <= r.old_len && r.old_len != 0 {
             return true;
@@ -230,13 +231,13 @@ impl<B: Backing> AddressSpace<B> {
         self.area_at(r.old).is_some_and(at_end) && to.is_some_and(free)
     }
 
-    /// What is refused before lengths are rounded up.
+    /// Checks the lengths before they are rounded up.
     fn check_lengths(&self, r: &RemapRequest) -> Result<(), Errno> {
         let rounds = self.config.features.contains(Features::ROUNDS_FIRST);
         if r.dontunmap && r.old_len != r.new_len && !rounds { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
-    /// What huge pages ask of a new address, even where it means nothing.
+    /// Checks the new address of huge pages, as Linux does even where it does not use the address.
     fn check_unused(&self, r: &RemapRequest, to: u64) -> Result<(), Errno> {
         self.check_remap(r)?;
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
@@ -276,8 +277,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Whether `len` bytes of an area with these flags may become `new_len` at `to`, and stay where
-    /// they are as well if `keep`: looked at when the target has been emptied.
+    /// Whether `len` bytes of an area with these flags may become `new_len` bytes at `to`, and with
+    /// `keep` also stay where they are. Called when the target has been emptied.
     fn may_arrive(&self, flags: Flags, (len, new_len): (u64, u64), to: u64, keep: bool) -> Result<(), Errno> {
         if keep {
             self.may_expand(flags, len)?;
@@ -285,7 +286,7 @@ impl<B: Backing> AddressSpace<B> {
         if to < self.config.bases.fixed_least && !self.caps.contains(Caps::SYS_RAWIO) {
             return Err(Errno::EPERM);
         }
-        // Each of several areas that stay adds one.
+        // Checked for each area again: each one that stays adds to the count.
         if self.areas.len() >= self.config.max_map_count.saturating_sub(3) {
             return Err(Errno::ENOMEM);
         }
@@ -293,7 +294,7 @@ impl<B: Backing> AddressSpace<B> {
         if charged { self.may_charge(if keep { len } else { new_len - len }) } else { Ok(()) }
     }
 
-    /// Whether limits allow the growth that is asked for.
+    /// Whether limits allow the growth that the request asks for.
     fn may_grow(&self, r: &RemapRequest, flags: Flags) -> Result<(), Errno> {
         match r.new_len.checked_sub(r.old_len) {
             None | Some(0) => Ok(()),
@@ -341,13 +342,13 @@ impl<B: Backing> AddressSpace<B> {
         Ok(plan)
     }
 
-    /// Moves, or duplicates, a range of one area.
+    /// Moves or duplicates a range of one area.
     fn move_one(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
         let source = at.area.flags;
         check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
         self.may_grow(r, source)?;
-        // Whole huge pages may be more than there is room for.
+        // Rounding up to whole huge pages may have left user space.
         if !self.has_room(to, r.new_len) {
             return Err(Errno::EINVAL);
         }
@@ -356,7 +357,8 @@ impl<B: Backing> AddressSpace<B> {
         }
         let mut len = r.old_len;
         if len > r.new_len {
-            // An old range that wraps escapes the test for overlap: then the source may be gone by now.
+            // An old range that wraps passes the check for overlap, so the source may be gone by
+            // now.
             self.area_at(r.old).ok_or(Errno::EFAULT)?;
             let (s, e) = (r.old + r.new_len, r.old.checked_add(len).ok_or(Errno::EINVAL)?);
             if e > self.config.task_size {
@@ -373,7 +375,7 @@ impl<B: Backing> AddressSpace<B> {
         self.relocate((r.old, len), (to, r.new_len), r.dontunmap, plan)
     }
 
-    /// Moves every area in the range by the same distance; holes stay holes.
+    /// Moves every area in the range by the same distance. Holes stay holes.
     fn move_many(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
         let end = r.old.checked_add(r.old_len).ok_or(Errno::EINVAL)?;
         let single = self.area_at(r.old).is_some_and(|a| a.end >= end);
@@ -413,7 +415,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// The copy at the new place, then the end of the old one; that stays, emptied, if `keep`.
+    /// Stores the copy at the new address, then removes the source; with `keep` the source stays,
+    /// emptied.
     fn relocate(
         &mut self,
         (old, len): (u64, u64),
@@ -438,11 +441,12 @@ impl<B: Backing> AddressSpace<B> {
         }
         let deaf = source.extras().uffd.is_some_and(|u| !u.remap_events);
         let (first, last) = (source.start, source.end);
-        // The copy comes first, and may join its own source for a moment: what stays of that keeps the
-        // identity.
+        // The copy comes first, and may merge with its own source for a moment. What is left of the
+        // source then keeps the identity.
         self.put(to, to + new_len, copy, plan)?;
         if deaf {
-            // Only now, and from all that the copy has joined; what is remembered of the joins follows.
+            // The registration goes only now, and from all of the area that the copy merged into.
+            // The remembered joins follow.
             let sides = self.seams.iter_mut().map(|s| if s.at == to { &mut s.right } else { &mut s.left });
             for a in sides.chain(self.areas.get_mut(to).map(|(_, a)| a)) {
                 a.extra = self.extras.derived(a.extra);
@@ -455,9 +459,9 @@ impl<B: Backing> AddressSpace<B> {
                 let locked = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
                 let charged = self.config.features.contains(Features::KEEPS_CHARGE);
-                // The source is locked no more, but Linux never takes it off the count.
+                // The source is no longer locked, but Linux never takes it off the count.
                 self.stray_locked = self.stray_locked.saturating_add(locked - self.counters.locked);
-                // What was joined to the copy is remembered as it is now.
+                // The remembered joins of the source follow.
                 for s in self.seams.iter_mut() {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {
                         side.into_iter().for_each(|a| emptied(a, whole, charged));
@@ -473,9 +477,9 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// DONTUNMAP: the area that was moved from is unlocked, all of it, and untouched if all of it
-    /// moved. An area that the copy has joined is more than what moved. Returns whether all of
-    /// it moved.
+    /// DONTUNMAP: unlocks all of the source area, and makes it untouched if all of it moved. (If
+    /// the copy merged with it, the area is larger than what moved.) Returns whether all of it
+    /// moved.
     fn empty_source(&mut self, old: u64, len: u64, plan: &mut Plan) -> Result<bool, Errno> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
@@ -490,7 +494,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// An area whose pages, or some of them, moved away; with its charge, or without.
+/// Edits an area that some of its pages left, or all (`whole`). With `charged` it keeps its charge.
 fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
     a.flags -= Flags::LOCK;
     if !charged {
@@ -503,20 +507,21 @@ fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
     }
 }
 
-/// Whether it is not moved together with others: what is registered, and what has places chosen by
-/// a rule of its own.
+/// Whether it moves only in a call of its own: a registered area, and one whose addresses the
+/// kernel chooses by a rule of its own.
 fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
     let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
     zero || a.extras().uffd.is_some() || (is_segment(a.area) && a.area.huge_page().is_none())
 }
 
-/// Whether `[start, end)` of the area may be parted from the rest of it.
+/// Whether the area may be cut at both ends of `[start, end)`.
 fn cuts_allowed<B: Backing>(a: &Placed<'_, B>, start: u64, end: u64) -> bool {
     let at = |cut: u64| cut <= a.start || cut >= a.end || a.area.can_split(cut);
     at(start) && at(end)
 }
 
-/// The request as it is for huge pages: of whole ones, none of them new.
+/// The request for huge pages, with lengths rounded up to whole ones. EINVAL for a part of a huge
+/// page, and for growth.
 fn whole(r: &RemapRequest, huge: PageSize) -> Result<RemapRequest, Errno> {
     let r = RemapRequest { old_len: huge.up(r.old_len), new_len: huge.up(r.new_len), ..*r };
     let to = match r.mode {
@@ -527,7 +532,7 @@ fn whole(r: &RemapRequest, huge: PageSize) -> Result<RemapRequest, Errno> {
     if refused { Err(Errno::EINVAL) } else { Ok(r) }
 }
 
-/// What growth and moves ask of the area that the old range starts in.
+/// Checks what growth and moves require of the area that holds the start of the old range.
 fn check_source<B>(r: &RemapRequest, at: &Placed<'_, B>) -> Result<(), Errno> {
     if r.old_len == 0 && !at.area.flags.intersects(Flags::SHARED | Flags::MAYSHARE) {
         return Err(Errno::EINVAL);

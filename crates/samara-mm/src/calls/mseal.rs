@@ -1,4 +1,4 @@
-//! mseal.
+//! mseal: seals areas against change.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -9,11 +9,12 @@ use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Seals `[start, start + len)`: no unmap, move, protection change or map over it, for good.
+    /// Seals `[start, start + len)` for good: it can no longer be unmapped, moved, protected
+    /// differently or mapped over.
     ///
     /// # Errors
-    /// EINVAL for a bad range; ENOMEM where any of it is not mapped (nothing is changed), or at the
-    /// count limit.
+    /// - EINVAL: a bad range.
+    /// - ENOMEM: a hole (nothing is changed), or too many areas.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot};

@@ -1,4 +1,4 @@
-//! msync: which ranges it takes. What is written back is whoever's who has the files.
+//! msync: which ranges it accepts. Writing back is up to the owner of the files.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -10,9 +10,9 @@ bitflags! {
     /// The flags of `msync` (`MS_*`).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct SyncFlags: u32 {
-        /// Writes back in its own time.
+        /// Writes back later.
         const ASYNC = 1;
-        /// Other maps of the file are to see what is there: refused where memory is locked.
+        /// Lets other maps of the file see the content. Refused where memory is locked.
         const INVALIDATE = 2;
         /// Writes back before the call returns.
         const SYNC = 4;
@@ -21,14 +21,16 @@ bitflags! {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Whether `msync` takes `[start, start + len)`. Changes nothing; with [`SyncFlags::SYNC`],
-    /// shared files are to be written back in all that is mapped there, or up to the locked
-    /// area that is refused. O(log n + areas in the range).
+    /// Whether `msync` accepts `[start, start + len)`. Changes nothing. With [`SyncFlags::SYNC`]
+    /// the caller writes back the shared files in everything that is mapped there, up to a locked
+    /// area that is refused.
+    ///
+    /// O(log n + areas in the range).
     ///
     /// # Errors
-    /// EINVAL: unknown flags, SYNC with ASYNC, `start` within a page; ENOMEM: the range wraps, or
-    /// has a hole (the areas are dealt with all the same); EBUSY: a locked area, with
-    /// INVALIDATE, also where a hole came before it.
+    /// - EINVAL: unknown flags, SYNC together with ASYNC, or `start` within a page.
+    /// - ENOMEM: the range wraps, or has a hole. (With a hole all areas are done.)
+    /// - EBUSY: a locked area, with INVALIDATE, even behind a hole.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, SyncFlags};

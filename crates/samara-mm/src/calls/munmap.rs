@@ -1,4 +1,4 @@
-//! munmap, and the making of room that mmap and mremap share with it.
+//! munmap, and the emptying of ranges that mmap and mremap share with it.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -11,11 +11,15 @@ use crate::space::plan::{Plan, StepKind};
 use samara::{Revision, Span};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Unmaps `[start, start + len)`. Nothing mapped there is no error.
+    /// Unmaps `[start, start + len)`. A range with nothing mapped is not an error.
     ///
     /// # Errors
-    /// As `munmap(2)`: EINVAL; EPERM for a sealed area inside (nothing is removed; a cut at the
-    /// range's start may stay); ENOMEM for a hole in the middle of an area at the count limit.
+    /// As `munmap(2)`:
+    ///
+    /// - EINVAL: a bad range, or a cut through an area that cannot be cut there.
+    /// - EPERM: a sealed area in the range. Nothing is removed; a cut at the start of the range may
+    ///   stay.
+    /// - ENOMEM: a hole in the middle of an area, where there are too many areas.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
@@ -28,7 +32,7 @@ impl<B: Backing> AddressSpace<B> {
         Plan::of(|plan| self.unmap_at(start, len, plan)).map(|((), plan)| plan)
     }
 
-    /// `unmap`, with its steps in `plan`, which is empty.
+    /// `unmap` that appends its steps to `plan`, which is empty.
     pub(crate) fn unmap_at(&mut self, start: u64, len: u64, plan: &mut Plan) -> Result<(), Errno> {
         let rounded = self.page_up(len);
         let task = self.config.task_size;
@@ -41,13 +45,12 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// Unmaps within a call that has begun. Where it is refused, the cut that Linux leaves behind
-    /// is made.
+    /// Unmaps within a call that has begun. On a refusal it makes the cut that Linux leaves behind.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         plan.reserve(1)?;
         let (before, mut gone, mut met) = (plan.len(), None, false);
-        // One area goes, or is made shorter as it is: one way down. (After a snapshot that copies, and may
-        // not find the memory.)
+        // The common case: one area is removed or trimmed, in one descent. (After a snapshot this
+        // copies nodes, and may run out of memory.)
         let revised = self.areas.revise(start, |(at, area), next| {
             met = at.first < end;
             let (head, tail) = (at.first < start, end <= at.last);
@@ -57,7 +60,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             let (from, to) = (at.first.max(start), at.last.min(end - 1) + 1);
             gone = Some(Counters::of(area.flags, to - from));
-            // Now, so that its parts are in the cache when it is returned.
+            // Pushed here, so that the step is in the cache when the plan is returned.
             plan.push(StepKind::Unmapped, from, to);
             match (head, tail) {
                 (true, _) => Revision::Resize(Span::new(at.first, start - 1)),
@@ -84,7 +87,7 @@ impl<B: Backing> AddressSpace<B> {
         self.empty(start, end, &was).inspect_err(|_| plan.truncate(before))
     }
 
-    /// What is left of emptying `[start, ...)` when it is refused.
+    /// Ends an emptying of `[start, ...)` that was refused: makes the cut at `start` if one stays.
     pub(crate) fn refuse(
         &mut self,
         start: u64,
@@ -99,7 +102,8 @@ impl<B: Backing> AddressSpace<B> {
         Err(why)
     }
 
-    /// Why `a`, the first area in `[start, end)` or a later one, does not let the range be emptied.
+    /// Why `a` keeps `[start, end)` from being emptied. `first`: `a` is the first area in the
+    /// range.
     pub(crate) fn keeps(&self, a: &Side<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
         let (head, tail) = (a.start < start, end < a.end);
         if first && head && tail && self.areas.len() >= self.config.max_map_count {
@@ -110,7 +114,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// Why an area lets no part of it go, or, where it is cut at `start` or at `end`, not only a part.
+/// Why an area cannot be unmapped: it is sealed, or it cannot be cut at `start` or `end`.
 fn sticks<B: Backing>(area: &Area<B>, (head, start): (bool, u64), (tail, end): (bool, u64)) -> Option<Errno> {
     if area.flags.contains(Flags::SEALED) {
         Some(Errno::EPERM)

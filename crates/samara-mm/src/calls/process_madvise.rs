@@ -1,5 +1,5 @@
-//! process_madvise: advice on several ranges, of one's own process or another's. What it asks of
-//! the other process is not the model's.
+//! process_madvise: advice on several ranges, for the own process or another one. The permissions
+//! that another process requires are not modelled.
 
 use crate::area::Backing;
 use crate::area::advice::Advice;
@@ -8,26 +8,26 @@ use crate::space::AddressSpace;
 use crate::space::error::Error;
 use crate::space::plan::Plan;
 
-/// Bytes that one call takes at most; what lies behind is passed over.
+/// Maximum number of bytes per call. The rest is ignored.
 pub(crate) const MOST: u64 = 0x7fff_f000;
 
 impl Advice {
-    /// Whether it may be given to another process: [`Advice::WillNeed`], [`Advice::Cold`],
-    /// [`Advice::PageOut`] and [`Advice::Collapse`].
+    /// Whether it may be given to another process: only [`Advice::WillNeed`], [`Advice::Cold`],
+    /// [`Advice::PageOut`] and [`Advice::Collapse`] may.
     pub fn for_others(self) -> bool {
         matches!(self, Advice::WillNeed | Advice::Cold | Advice::PageOut | Advice::Collapse)
     }
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Advises on each of `ranges` (starts and lengths), until one is refused. Returns the bytes of
-    /// those before it, as they were asked for; the one that was refused may have been dealt
-    /// with in part. `own`: by the process itself.
+    /// Advises on each of `ranges` (start and length) in turn, and stops at the first refusal.
+    /// Returns the sum of the lengths before it, as they were asked for. The refused range may be
+    /// done in part. `own` says that the process advises on its own memory.
     ///
     /// # Errors
-    /// EINVAL for a length of 2^63 or more anywhere, or advice that is not [for
-    /// others](Advice::for_others); as [`AddressSpace::advise`] where the very first bytes
-    /// are refused.
+    /// - EINVAL: a length of 2^63 or more in any range, or advice that is not [for
+    ///   others](Advice::for_others) without `own`.
+    /// - As [`AddressSpace::advise`], if no byte was done before the refusal.
     ///
     /// ```
     /// use samara_mm::{Advice, AddressSpace, Config, FileId, MapRequest, Prot};
@@ -45,12 +45,11 @@ impl<B: Backing> AddressSpace<B> {
         let nothing = ranges.iter().all(|r| r.1 == 0);
         for (i, &(start, len)) in ranges.iter().enumerate() {
             let len = len.min(MOST - bytes);
-            // Nothing at all is looked at where nothing is asked for; but the first range is, if there is more.
+            // Empty ranges are not checked, except for the first one if a later one is not empty.
             if len == 0 && (i > 0 || nothing) {
                 continue;
             }
-            // What the advice on this range can tell: room for that comes first, so that nothing is done and
-            // not told.
+            // Reserves all steps of this range first, so that nothing is done without being told.
             let steps = self.met(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
             let advised = match plan.reserve(steps) {
                 Ok(()) => self.advise(start, len, advice),

@@ -1,5 +1,5 @@
-//! remap_file_pages, which Linux makes a map of its own: other pages of the same file at the same
-//! place.
+//! remap_file_pages, which Linux does as a new map: other pages of the same file at the same
+//! address.
 
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::{Backing, Object};
@@ -10,16 +10,18 @@ use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing> AddressSpace<B> {
-    /// Maps the file of the shared area at `start` there again, `size` bytes from its page
-    /// `page_offset` on: with the area's protection, locked if it is locked, and with no other
-    /// of its flags. Start and size are rounded down to pages. The call's flags mean nothing; its
-    /// `prot` must be 0, which is for the caller to see.
+    /// Maps the file of the shared area at `start` there again: `size` bytes from its page
+    /// `page_offset` on. The new map has the area's protection, is locked if the area is, and has
+    /// none of its other flags. Start and size are rounded down to pages. The call's flags are
+    /// ignored; the caller checks that its `prot` is 0.
     ///
     /// # Errors
-    /// EINVAL: no page, a range or offset that wraps; not a shared area of a file open for writing;
-    /// a range that leaves it, unless areas alike, of the same file, come right behind it; a
-    /// part of a huge page. Else as [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the
-    /// limits. (A memfd that was sealed against writing after it was mapped is not known here.)
+    /// - EINVAL: less than a page; a range or offset that wraps; not a shared area of a file open
+    ///   for writing; a range that leaves the area, unless areas of the same file with equal flags
+    ///   follow directly; a part of a huge page.
+    /// - As [`AddressSpace::map`]: EOVERFLOW, EPERM (sealed), and the limits.
+    ///
+    /// (The model does not know of a memfd that was sealed against writing after it was mapped.)
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapFlags, MapRequest, Prot};
@@ -38,8 +40,8 @@ impl<B: Backing> AddressSpace<B> {
         let at = self.area_at(start).ok_or(Errno::EINVAL)?;
         let first = at.area;
         let Object::File(file) = &first.object else { return Err(Errno::EINVAL.into()) };
-        // That two areas are of different opens of one file is never more than learnt: then the kernel's
-        // refusal tells more.
+        // The learnt open file is not compared: it is only inferred, and the kernel's own refusal
+        // tells more.
         let alike = |a: &Placed<'_, B>| a.area.object == first.object && a.area.flags == first.flags;
         let to = self.areas_in(start, end).try_fold(start, |at, a| (a.start <= at && alike(&a)).then_some(a.end));
         if !first.flags.contains(Flags::SHARED) || to.is_none_or(|to| to < end) {

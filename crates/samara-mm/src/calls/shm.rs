@@ -1,5 +1,5 @@
-//! shmat and shmdt: System V segments in the address space. Which segments there are, how long they
-//! are, and who may attach them, the caller knows.
+//! shmat and shmdt: System V segments in the address space. The caller knows which segments there
+//! are, how long they are, and who may attach them.
 
 use crate::area::flags::{MapFlags, Prot};
 use crate::area::huge_places::HugePlaces;
@@ -13,23 +13,23 @@ use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
 
 bitflags! {
-    /// The flags of `shmat` (`SHM_*`). Unknown ones mean nothing.
+    /// The flags of `shmat` (`SHM_*`). Unknown flags are ignored.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct ShmFlags: u32 {
-        /// For reading only, for good.
+        /// Attaches for reading only; the areas can never become writable.
         const RDONLY = 0o1_0000;
-        /// An address within a page means that page.
+        /// Rounds the address down to a page.
         const RND = 0o2_0000;
-        /// Over whatever is there.
+        /// Attaches over whatever is there.
         const REMAP = 0o4_0000;
-        /// Executable.
+        /// Attaches executable.
         const EXEC = 0o10_0000;
         const _ = !0;
     }
 }
 
 impl ShmFlags {
-    /// The protection that is asked for.
+    /// The protection that the flags ask for.
     pub fn prot(self) -> Prot {
         let write = if self.contains(ShmFlags::RDONLY) { Prot::empty() } else { Prot::WRITE };
         let exec = if self.contains(ShmFlags::EXEC) { Prot::EXEC } else { Prot::empty() };
@@ -37,23 +37,25 @@ impl ShmFlags {
     }
 }
 
-/// A segment that is being attached.
+/// A segment to attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment<B> {
-    /// What its areas compare: a new one for each `shmat`. It says that it [is a
+    /// What its areas compare: a new object for each `shmat`, which [is a
     /// segment](Backing::is_segment).
     pub backing: B,
-    /// How long it is, as `shmget` was told.
+    /// Its length in bytes, as `shmget` was told.
     pub bytes: u64,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Attaches a segment: at `addr`, or if that is 0 where `placement` chooses. Returns the
-    /// address, too.
+    /// Attaches a segment at `addr`, or where `placement` chooses if `addr` is 0. Also returns the
+    /// address.
     ///
     /// # Errors
-    /// EINVAL: `addr` within a page without [`ShmFlags::RND`], or 0 (or rounded to it) with
-    /// [`ShmFlags::REMAP`]; without that, something is there. Else as [`AddressSpace::map`].
+    /// - EINVAL: `addr` is within a page without [`ShmFlags::RND`]; or it is 0, perhaps after
+    ///   rounding, with [`ShmFlags::REMAP`]; or something is mapped there without
+    ///   [`ShmFlags::REMAP`].
+    /// - Otherwise as [`AddressSpace::map`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Linux, Segment, ShmFlags};
@@ -76,7 +78,7 @@ impl<B: Backing> AddressSpace<B> {
         self.shmat_for(segment, addr, flags, Backing::huge_places, placement)
     }
 
-    /// `shmat`, where the segment goes to the `places` that it is asked for.
+    /// `shmat` where `places` says which addresses the segment prefers.
     pub(crate) fn shmat_for(
         &mut self,
         segment: Segment<B>,
@@ -101,12 +103,13 @@ impl<B: Backing> AddressSpace<B> {
         Plan::of(|plan| self.mmap_at(&request, places, placement, plan))
     }
 
-    /// How long a segment of so many bytes is: whole huge pages, if it has such.
+    /// The length of a segment of `bytes` bytes, rounded up to whole huge pages if it is in such.
     fn segment_len(&self, backing: &B, bytes: u64) -> u64 {
         self.huge_page(Some(backing)).map_or(bytes, |huge| huge.up(bytes))
     }
 
-    /// Where `shmat` attaches; `None`: wherever there is room. Looked at before the segment is.
+    /// The address that `shmat` attaches at; `None` if it is open. Checked before the segment is
+    /// looked up.
     pub(crate) fn attach_at(&self, addr: u64, flags: ShmFlags) -> Result<Option<u64>, Errno> {
         let start = if flags.contains(ShmFlags::RND) { self.page_down(addr) } else { addr };
         if !self.aligned(start) || (start == 0 && flags.contains(ShmFlags::REMAP)) {
@@ -116,12 +119,14 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Detaches what is left of the segment that was attached at `addr`, wherever its first pages
-    /// went: the first area that shows the page which would belong there if the segment began
-    /// at `addr`, and of the same attachment those behind it that end within `bytes` of the
-    /// segment. Sealed areas stay. O(n).
+    /// went. This is the first area that shows the page which belongs at its address if the segment
+    /// starts at `addr`, and all areas of the same attachment behind it that end within `bytes` of
+    /// the segment. Sealed areas stay.
+    ///
+    /// O(n).
     ///
     /// # Errors
-    /// EINVAL: `addr` within a page, or no such area.
+    /// EINVAL: `addr` is within a page, or there is no such area.
     pub fn shmdt(&mut self, addr: u64, bytes: impl FnOnce(&B) -> u64) -> Result<Plan, Error> {
         let bias = Area::<B>::bias_of(addr, 0, self.page());
         let found = |a: &Placed<'_, B>| a.area.bias == bias && is_segment(a.area);
@@ -133,7 +138,7 @@ impl<B: Backing> AddressSpace<B> {
         self.begin_store(0)?;
         let mut plan = Plan::new();
         plan.reserve(self.met(start, to).count().saturating_add(1).saturating_mul(2))?;
-        // What is sealed is passed over, and that is no error.
+        // Sealed areas are skipped; that is not an error.
         let _ = self.unmap_range(start, at, &mut plan);
         let same = |a: &Placed<'_, B>| found(a) && a.area.object == of.object && a.extras().opened == opened;
         loop {

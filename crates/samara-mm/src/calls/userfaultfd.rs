@@ -1,4 +1,4 @@
-//! userfaultfd: registration of ranges.
+//! userfaultfd: registers and unregisters ranges.
 
 use crate::area::flags::Flags;
 use crate::area::is_segment;
@@ -10,16 +10,19 @@ use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]), in place of
-    /// the modes that it was registered in; but an area that has all of `modes` keeps what it
-    /// has.
+    /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]). They replace
+    /// the modes of an earlier registration; but an area that already has all of `modes` keeps what
+    /// it has.
     ///
-    /// Which files can be registered is the caller's to know.
+    /// Which files can be registered is for the caller to know.
     ///
     /// # Errors
-    /// EINVAL: bad range, no mode, nothing mapped, a special area or one of a System V segment,
-    /// minor faults of memory that is not shared, or a part of a huge page; EBUSY: registered
-    /// elsewhere; EPERM: an area that may never be written. Nothing is changed then.
+    /// In these cases nothing is changed:
+    ///
+    /// - EINVAL: a bad range, no mode, nothing mapped, a special area, an area of a System V
+    ///   segment, minor faults for anonymous memory, or a part of a huge page.
+    /// - EBUSY: a part is registered with another userfaultfd.
+    /// - EPERM: an area can never become writable.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, Reason, Uffd};
@@ -52,12 +55,12 @@ impl<B: Backing> AddressSpace<B> {
         self.set_uffd(start, end, Some(uffd), modes)
     }
 
-    /// Takes the registration of `[start, start + len)` back.
+    /// Unregisters `[start, start + len)`.
     ///
     /// # Errors
-    /// EINVAL: bad range, nothing mapped, a special area or one of a System V segment, or a start
-    /// within a huge page. Nothing is changed then. EINVAL also at an end within a huge page, with
-    /// all before it done.
+    /// - EINVAL with nothing changed: a bad range, nothing mapped, a special area, an area of a
+    ///   System V segment, or a start within a huge page.
+    /// - EINVAL with everything before it done: an end within a huge page.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
         if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
@@ -66,10 +69,10 @@ impl<B: Backing> AddressSpace<B> {
         self.set_uffd(start, end, None, Flags::empty())
     }
 
-    /// Takes back every registration with userfaultfd `id`: it was closed.
+    /// Unregisters everything that is registered with userfaultfd `id`, because it was closed.
     ///
     /// # Errors
-    /// ENOMEM for want of memory.
+    /// ENOMEM: out of memory.
     pub fn close_uffd(&mut self, id: u64) -> Result<Plan, Error> {
         self.derive_extras(&[(0, u64::MAX)], |extras| extras.uffd = extras.uffd.filter(|u| u.id != id))?;
         let mut plan = self.begin_walk(0, u64::MAX)?;
@@ -86,8 +89,8 @@ impl<B: Backing> AddressSpace<B> {
         if bad { Err(Errno::EINVAL) } else { Ok(start + len) }
     }
 
-    /// Whether something is mapped there; and `start`, which may lie before it, is not within a
-    /// huge page, if such are the first.
+    /// Whether something is mapped in the range, and `start`, which may lie before it, is not
+    /// within a huge page if the first area is in huge pages.
     fn uffd_starts(&self, start: u64, end: u64) -> bool {
         let first = self.met(start, end).next();
         first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))
@@ -97,7 +100,7 @@ impl<B: Backing> AddressSpace<B> {
         self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
         let mut plan = self.begin_walk(start, end)?;
         let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
-            // What has these modes already, and maybe others, stays as it is.
+            // An area that has all of these modes stays as it is, even if it has more.
             let has = !modes.is_empty() && a.flags.contains(modes) && space.extras.get(a.extra).uffd == uffd;
             Ok((!has).then(|| with(space.with_derived(a), modes)))
         });
@@ -105,8 +108,8 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// Whether it can be registered at all, as far as areas tell: special areas have none, unless it is
-/// for being of huge ones.
+/// Whether the attributes of the area allow a registration. Special areas allow it only if they are
+/// in huge pages.
 fn registrable<B: Backing>(a: &Area<B>) -> bool {
     let huge = a.flags.contains(Flags::HUGETLB);
     !a.flags.contains(Flags::DROPPABLE) && (huge || !(a.is_special() || is_segment(a)))

@@ -1,16 +1,16 @@
-//! Display: as `/proc/PID/maps`, to the byte.
+//! Displays a space as `/proc/PID/maps`, to the byte.
 
 use crate::area::flags::Flags;
 use crate::area::{Backing, Object};
 use crate::space::{AddressSpace, Placed};
 use core::fmt::{self, Write};
 
-/// Where a name starts in its line.
+/// The column at which a name starts.
 const NAME_COLUMN: usize = 73;
 pub(crate) const VSYSCALL: &str =
     "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
 
-/// A line of `/proc/PID/maps`, without the newline at its end; made by [`AddressSpace::line`].
+/// A line of `/proc/PID/maps`, without the newline; made by [`AddressSpace::line`].
 #[derive(Debug)]
 pub struct Line<'a, B> {
     pub(crate) space: &'a AddressSpace<B>,
@@ -53,7 +53,7 @@ impl<B: Backing> fmt::Display for Line<'_, B> {
     }
 }
 
-/// Counts the bytes that pass, for the padding.
+/// Counts the bytes written, for the padding.
 struct Counted<'a, 'b> {
     to: &'a mut fmt::Formatter<'b>,
     count: usize,

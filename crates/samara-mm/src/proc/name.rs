@@ -1,15 +1,15 @@
-//! Names: what an area is called. Knows where heap and stack are; not how a view pads or escapes a
+//! The names of areas. Knows where heap and stack are; does not know how a view pads or escapes a
 //! name.
 //!
-//! A name comes from the object behind the area, or else from the place: `[heap]` is what meets the
-//! heap, `[stack]` what holds the start of the stack.
+//! A name comes from the object behind the area, or else from the address: an area that meets the
+//! heap is `[heap]`, an area that holds the start of the stack is `[stack]`.
 
 use crate::area::{Backing, Object};
 use crate::space::{AddressSpace, Placed};
 use core::fmt::{self, Write};
 
-/// What an area is called: a path, `[heap]`, `[stack]`, `[vdso]`, `[anon:NAME]`, ... Displays as it
-/// is, newlines included.
+/// The name of an area: a path, `[heap]`, `[stack]`, `[vdso]`, `[anon:NAME]`, ... Displays without
+/// escaping, newlines included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Name<'a>(Kind<'a>);
 
@@ -21,7 +21,7 @@ enum Kind<'a> {
 }
 
 impl Name<'_> {
-    /// Its length in bytes.
+    /// The length in bytes.
     #[expect(clippy::len_without_is_empty, reason = "an area without a name has none at all")]
     pub fn len(&self) -> usize {
         match self.0 {
@@ -30,8 +30,8 @@ impl Name<'_> {
         }
     }
 
-    /// As a maps line shows it: a path's newlines are `\012`, and nothing else is escaped, the
-    /// backslash neither.
+    /// Writes the name as a maps line shows it: a path's newlines become `\012`. Nothing else is
+    /// escaped, not even a backslash.
     pub(crate) fn write_escaped(&self, out: &mut impl Write) -> fmt::Result {
         let Kind::Path(path) = self.0 else { return write!(out, "{self}") };
         let mut parts = path.split('\n');
@@ -50,7 +50,7 @@ impl fmt::Display for Name<'_> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// The name of an area of this space, if it has one.
+    /// The name of an area of this space; `None` if it has none.
     pub(crate) fn name_of<'a>(&self, at: &Placed<'a, B>) -> Option<Name<'a>> {
         let Placed { start, end, area, .. } = *at;
         let layout = self.layout;

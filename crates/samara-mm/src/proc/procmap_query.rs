@@ -1,8 +1,8 @@
-//! PROCMAP_QUERY: one area, asked for by address and by what it is like. Knows what the ioctl on an
-//! open `/proc/PID/maps` takes and gives, value by value and byte by byte; nothing of descriptors,
-//! and of user memory only the bytes that it is handed.
+//! PROCMAP_QUERY: finds one area by address and properties. Knows the values and the bytes that the
+//! ioctl on an open `/proc/PID/maps` takes and returns. Knows nothing of descriptors, and of user
+//! memory only the bytes that the caller passes.
 //!
-//! The rules are from the running kernel (6.18): tests/views asks both.
+//! The rules are from the running kernel (6.18); tests/views compares the two.
 
 use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
@@ -12,12 +12,12 @@ use crate::proc::name::Name;
 use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
 
-/// Bytes that a name may have at most, with the zero byte at its end, however large the buffer is
+/// Maximum length of a name in bytes, with the zero byte at its end, whatever the buffer's size
 /// (PATH_MAX).
 const LONGEST: u64 = 4096;
 
 bitflags! {
-    /// What a query asks for, and what an answer says of its area (the first four).
+    /// What a query asks for. The first four flags also describe the area in an answer.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct QueryFlags: u64 {
         /// Is readable.
@@ -30,7 +30,7 @@ bitflags! {
         const SHARED = 8;
         /// The area that holds the address, or else the first one after it.
         const COVERING_OR_NEXT = 0x10;
-        /// Has a file behind it; the hidden file of shared anonymous memory counts.
+        /// Has a file behind it. The hidden file of shared anonymous memory counts.
         const FILE_BACKED = 0x20;
         const _ = !0;
     }
@@ -40,16 +40,16 @@ impl QueryFlags {
     const KNOWN: QueryFlags = QueryFlags::from_bits_retain(0x3f);
 }
 
-/// Which area is sought.
+/// Which area to find.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Query {
-    /// An address. Any.
+    /// Any address.
     pub addr: u64,
-    /// All that the area must be; what does not hold is passed over with
-    /// [`QueryFlags::COVERING_OR_NEXT`], and refused without.
+    /// The properties that the area must have. With [`QueryFlags::COVERING_OR_NEXT`] an area
+    /// without them is skipped; otherwise it is refused.
     pub flags: QueryFlags,
-    /// Bytes that there are for the name, with a zero byte at its end; 0: the name is not asked
-    /// for.
+    /// Size of the buffer for the name in bytes, with the zero byte at the end; 0 if the name is
+    /// not asked for.
     pub name_size: u32,
 }
 
@@ -62,7 +62,7 @@ pub struct Answer<'a> {
     pub end: u64,
     /// Readable, writable, executable, shared.
     pub flags: QueryFlags,
-    /// Bytes of a page of it.
+    /// Size of the area's pages in bytes.
     pub page_size: u64,
     /// Offset into the file in bytes; 0 without one.
     pub offset: u64,
@@ -70,11 +70,11 @@ pub struct Answer<'a> {
     pub inode: u64,
     /// Device of the file, major and minor number; 0 without one.
     pub dev: (u32, u32),
-    /// Its name, if it has one and it was asked for. Newlines are not escaped.
+    /// Its name, if it has one and the query asked for it. Newlines are not escaped.
     pub name: Option<Name<'a>>,
 }
 
-/// Where the fields of the ioctl's structure lie, in bytes.
+/// Byte offsets of the fields in the ioctl's structure.
 mod at {
     pub(super) const FLAGS: usize = 8;
     pub(super) const ADDR: usize = 16;
@@ -86,16 +86,19 @@ mod at {
 }
 
 impl Query {
-    /// Bytes of the ioctl's structure.
+    /// Size of the ioctl's structure in bytes.
     pub const BYTES: usize = 104;
 
-    /// The query in the ioctl's structure, which may be shorter or longer than this crate knows it.
-    /// `bytes` begins with its size, and has at least so many.
+    /// Reads a query from the ioctl's structure, which may be shorter or longer than the one that
+    /// this crate knows. `bytes` begins with the structure's size and holds at least that many
+    /// bytes.
     ///
     /// # Errors
-    /// EINVAL: shorter than its input; a size without a buffer, or a buffer without a size, for
-    /// name or build ID. E2BIG: longer than a page, or not zero behind what is known. EFAULT:
-    /// `bytes` is shorter than it says.
+    /// - EINVAL: the structure is shorter than its input fields, or the name or the build ID has a
+    ///   size without a buffer or a buffer without a size.
+    /// - E2BIG: the structure is longer than a page, or has bytes behind the known fields that are
+    ///   not zero.
+    /// - EFAULT: `bytes` is shorter than it says.
     pub fn from_bytes(bytes: &[u8], page: PageSize) -> Result<Query, Errno> {
         let size = bytes.first_chunk().map(|b| u64::from_le_bytes(*b)).ok_or(Errno::EFAULT)?;
         if size < at::OUT as u64 {
@@ -108,7 +111,7 @@ impl Query {
         if bytes.iter().skip(Query::BYTES).any(|b| *b != 0) {
             return Err(Errno::E2BIG);
         }
-        // What is not there is zero.
+        // Missing bytes count as zero.
         let byte = |i: usize| u64::from(bytes.get(i).copied().unwrap_or(0));
         let number = |from: usize, len: usize| (0..len).rev().fold(0, |n, i| n << 8 | byte(from + i));
         let name_size = number(at::NAME_SIZE, 4) as u32;
@@ -121,8 +124,8 @@ impl Query {
 }
 
 impl Answer<'_> {
-    /// Puts the answer into the ioctl's structure, as far as that goes: the size of the name (0:
-    /// none) too, but not the name, and no build ID.
+    /// Writes the answer into the ioctl's structure, as far as `bytes` reaches. Writes the size of
+    /// the name (0 if there is none) but not the name itself, and no build ID.
     pub fn to_bytes(&self, bytes: &mut [u8]) {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
         let name = self.name.map_or(0, |n| n.len() as u32 + 1);
@@ -142,13 +145,14 @@ impl Answer<'_> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// The area that `query` asks for. O(log n), and one step for each area that is passed over.
+    /// Finds the area that `query` asks for. `[vsyscall]` is not seen.
     ///
-    /// `[vsyscall]` is not seen.
+    /// O(log n), and one step for each area that is skipped.
     ///
     /// # Errors
-    /// EINVAL: a flag that is not known; ENOENT: there is no such area; ENAMETOOLONG: the name is
-    /// longer than asked for, or longer than 4095 bytes.
+    /// - EINVAL: an unknown flag.
+    /// - ENOENT: there is no such area.
+    /// - ENAMETOOLONG: the name does not fit into `name_size` bytes, or is longer than 4095 bytes.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, Query, QueryFlags};
@@ -183,19 +187,19 @@ impl<B: Backing> AddressSpace<B> {
         Ok(Answer { start: at.start, end: at.end, flags, page_size: self.page_size_of(&at), offset, inode, dev, name })
     }
 
-    /// Bytes of a page of this area.
+    /// Size of this area's pages in bytes.
     pub(crate) fn page_size_of(&self, at: &Placed<'_, B>) -> u64 {
         at.area.huge_page().map_or(self.page(), |huge| huge.bytes())
     }
 }
 
-/// What an answer says of these flags.
+/// These flags as an answer shows them.
 fn access(flags: Flags) -> QueryFlags {
     let shared = if flags.contains(Flags::MAYSHARE) { QueryFlags::SHARED } else { QueryFlags::empty() };
     QueryFlags::from_bits_retain((flags & Flags::ACCESS).bits()) | shared
 }
 
-/// Whether the area is all that `flags` ask.
+/// Whether the area has all the properties that `flags` ask for.
 fn holds<B>(at: &Placed<'_, B>, flags: QueryFlags) -> bool {
     let asked = flags.difference(QueryFlags::COVERING_OR_NEXT | QueryFlags::FILE_BACKED);
     let file = matches!(at.area.object, Object::File(_));

@@ -1,5 +1,5 @@
-//! `/proc/PID/smaps`, to the byte: the area part from the model, and what only page tables know
-//! from whoever has them ([`Usage`]).
+//! Displays a space as `/proc/PID/smaps`, to the byte. The model supplies the attributes of the
+//! areas; the caller supplies what only page tables tell ([`Usage`]).
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -7,8 +7,8 @@ use crate::proc::maps::{Line, VSYSCALL};
 use crate::space::{AddressSpace, Placed};
 use core::fmt;
 
-/// What only the page tables of an area know: in kB, each as the line of its name shows it. All
-/// zero: nothing was touched yet.
+/// What only an area's page tables tell, in kB, each under the name of its line. All zero means
+/// that nothing was touched yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)] // proc_pid_smaps(5) says what each is.
 pub struct Usage {
@@ -31,14 +31,14 @@ pub struct Usage {
     pub swap: u64,
     pub swap_pss: u64,
     pub locked: u64,
-    /// Whether transparent huge pages may be given to it.
+    /// Whether the area may get transparent huge pages.
     pub thp_eligible: bool,
-    /// Whether the machine has protection keys, so that the area's is shown.
+    /// Whether the machine has protection keys. The area's key is then shown.
     pub has_keys: bool,
 }
 
 impl Usage {
-    /// The lines that end in kB, in order.
+    /// The lines that end in kB, in the order of the file.
     fn lines(&self) -> [(&'static str, u64); 19] {
         [
             ("Rss:", self.rss),
@@ -64,7 +64,7 @@ impl Usage {
     }
 }
 
-/// The whole of `/proc/PID/smaps`; made by [`AddressSpace::smaps`].
+/// Displays all of `/proc/PID/smaps`; made by [`AddressSpace::smaps`].
 #[derive(Clone, Debug)]
 pub struct Smaps<'a, B, F> {
     space: &'a AddressSpace<B>,
@@ -72,7 +72,7 @@ pub struct Smaps<'a, B, F> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Displays as `/proc/PID/smaps`, where `usage` says what an area's page tables hold.
+    /// Displays the space as `/proc/PID/smaps`. `usage` returns what an area's page tables hold.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Usage};
@@ -104,7 +104,7 @@ impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, B, F
     }
 }
 
-/// All lines of an area but its first.
+/// Writes all lines of an area but the first.
 fn fields(f: &mut fmt::Formatter<'_>, size: u64, page: u64, usage: &Usage, flags: Flags) -> fmt::Result {
     let sizes = [("Size:", size >> 10), ("KernelPageSize:", page >> 10), ("MMUPageSize:", page >> 10)];
     for (name, kb) in sizes.into_iter().chain(usage.lines()) {
@@ -114,7 +114,7 @@ fn fields(f: &mut fmt::Formatter<'_>, size: u64, page: u64, usage: &Usage, flags
     if usage.has_keys {
         writeln!(f, "{:16}{:8}", "ProtectionKey:", (flags & Flags::PKEY).bits() >> 32)?;
     }
-    // Each word has a space behind it; where there is none, the first space stays alone.
+    // A space follows each word. Without words, the space after the colon stays alone.
     let end = if (flags - Flags::PKEY).is_empty() { "" } else { " " };
     writeln!(f, "VmFlags: {}{end}", flags.letters())
 }
