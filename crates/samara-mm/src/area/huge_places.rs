@@ -22,7 +22,7 @@ pub enum HugePlaces {
     Shared(PageSize),
 }
 
-/// What Linux's settings say about huge pages for shared memory.
+/// Linux's settings for huge pages of shared memory.
 ///
 /// ```
 /// use samara_mm::{HugePlaces, PageSize, SharedHuge};

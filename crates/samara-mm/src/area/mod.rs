@@ -251,7 +251,7 @@ pub(crate) enum Doubt {
     Any,
 }
 
-/// What a driver that cannot see writes does not know about an area.
+/// The doubts about an area of a driver that cannot see writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Unsure {
     /// Whether ACCOUNT is set is not known.
@@ -386,7 +386,7 @@ impl<B> Area<B> {
         self.flags.intersects(Flags::SPECIAL) || matches!(self.object, Object::Special(_))
     }
 
-    /// Whether new anonymous memory with these flags, mapped directly behind it, merges into it and
+    /// Whether new anonymous memory with these flags, mapped directly after it, merges into it and
     /// changes none of its attributes.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
         let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;

@@ -1,5 +1,5 @@
 //! Page faults: which area serves an access, and whether a stack grows for it. Knows areas only,
-//! not pages: guard pages and pages behind the end of a file are up to the owner of the pages.
+//! not pages: guard pages and pages beyond the end of a file are up to the owner of the pages.
 //!
 //! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18);
 //! tests/fault compares the two.
@@ -28,7 +28,7 @@ pub struct Fault<'a, B> {
     pub grown: u64,
 }
 
-/// Why no area serves a fault: what SIGSEGV reports with the address.
+/// Why no area serves a fault: the reason that SIGSEGV reports with the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Refused {
@@ -60,7 +60,7 @@ impl<B: Backing> AddressSpace<B> {
     /// O(log n).
     ///
     /// # Errors
-    /// What SIGSEGV reports. A stack does not grow
+    /// The reason that SIGSEGV reports. A stack does not grow
     ///
     /// - below the lowest address of maps ([`Bases::least`](crate::Bases::least));
     /// - to less than [`Config::stack_guard_pages`](crate::Config::stack_guard_pages) from an area

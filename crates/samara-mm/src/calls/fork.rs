@@ -68,8 +68,8 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What [`AddressSpace::fork`] makes different in the child. The parent stays as it is. The
-    /// steps are:
+    /// The differences that [`AddressSpace::fork`] makes in the child. The parent stays as it is.
+    /// The steps are:
     ///
     /// - [`StepKind::Unmapped`]: an area that the child does not have (MADV_DONTFORK);
     /// - [`StepKind::Discarded`]: an area that the child has without its content (MADV_WIPEONFORK);

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use bitflags::bitflags;
 
 /// The highest byte offset in a file. A map of the page that holds it is refused, because that page
-/// ends behind it.
+/// ends beyond it.
 const MAX_OFFSET: u64 = i64::MAX as u64;
 
 bitflags! {

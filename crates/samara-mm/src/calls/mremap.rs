@@ -219,8 +219,8 @@ impl<B: Backing> AddressSpace<B> {
         })
     }
 
-    /// Whether the memory need not move: the range shrinks or keeps its length, or the memory
-    /// behind it is free. (A request that is refused anyway is refused in place.)
+    /// Whether the memory need not move: the range shrinks or keeps its length, or the addresses
+    /// after it are free. (A request that is refused anyway is refused in place.)
     fn fits_in_place(&self, r: &RemapRequest) -> bool {
         if r.new_len <= r.old_len && r.old_len != 0 {
             return true;

@@ -30,7 +30,7 @@ impl<B: Backing> AddressSpace<B> {
     /// # Errors
     /// - EINVAL: unknown flags, SYNC together with ASYNC, or `start` within a page.
     /// - ENOMEM: the range wraps, or has a hole. (With a hole all areas are done.)
-    /// - EBUSY: a locked area, with INVALIDATE, even behind a hole.
+    /// - EBUSY: a locked area, with INVALIDATE, even after a hole.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, SyncFlags};

@@ -49,7 +49,8 @@ impl<B: Backing> AddressSpace<B> {
             if len == 0 && (i > 0 || nothing) {
                 continue;
             }
-            // Reserves all steps of this range first, so that nothing is done without being told.
+            // Reserves all steps of this range first, so that each step that is done is in the
+            // plan.
             let steps = self.met(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
             let advised = match plan.reserve(steps) {
                 Ok(()) => self.advise(start, len, advice),

@@ -40,7 +40,7 @@ impl ShmFlags {
 /// A segment to attach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment<B> {
-    /// What its areas compare: a new object for each `shmat`, which [is a
+    /// The object that its areas compare: a new one for each `shmat`, which [is a
     /// segment](Backing::is_segment).
     pub backing: B,
     /// Its length in bytes, as `shmget` was told.
@@ -120,7 +120,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Detaches what is left of the segment that was attached at `addr`, wherever its first pages
     /// went. This is the first area that shows the page which belongs at its address if the segment
-    /// starts at `addr`, and all areas of the same attachment behind it that end within `bytes` of
+    /// starts at `addr`, and all areas of the same attachment after it that end within `bytes` of
     /// the segment. Sealed areas stay.
     ///
     /// O(n).

@@ -17,7 +17,7 @@ use bitflags::bitflags;
 const LONGEST: u64 = 4096;
 
 bitflags! {
-    /// What a query asks for. The first four flags also describe the area in an answer.
+    /// Properties that a query asks for. The first four also describe the area in an answer.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct QueryFlags: u64 {
         /// Is readable.
@@ -96,7 +96,7 @@ impl Query {
     /// # Errors
     /// - EINVAL: the structure is shorter than its input fields, or the name or the build ID has a
     ///   size without a buffer or a buffer without a size.
-    /// - E2BIG: the structure is longer than a page, or has bytes behind the known fields that are
+    /// - E2BIG: the structure is longer than a page, or has bytes after the known fields that are
     ///   not zero.
     /// - EFAULT: `bytes` is shorter than it says.
     pub fn from_bytes(bytes: &[u8], page: PageSize) -> Result<Query, Errno> {

@@ -1,4 +1,4 @@
-//! Self-check: whether a space keeps its own promises.
+//! Self-check: verifies the invariants of a space.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -6,25 +6,25 @@ use crate::space::AddressSpace;
 use crate::space::limits::Counters;
 use core::fmt;
 
-/// A promise that a space did not keep: a bug in this crate.
+/// An invariant that a space violates: a bug in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
     /// The tree is not well formed.
     Tree(samara::Violation),
-    /// The area at this address is not page aligned.
+    /// The bounds of the area at this address are not page aligned, or are empty.
     Unaligned(u64),
     /// The area at this address overlaps the one before it.
     Overlap(u64),
-    /// Shared memory with an anonymous identity, at this address.
+    /// The shared memory at this address has an anonymous identity.
     SharedIdentity(u64),
-    /// A sum is wrong: what it says, what it should say.
+    /// A sum is wrong.
     Sum {
-        /// Which one.
+        /// Which sum.
         of: &'static str,
-        /// What is kept.
+        /// The sum that the space keeps.
         kept: u64,
-        /// What the areas add up to.
+        /// The sum over the areas.
         real: u64,
     },
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Violation {
 impl core::error::Error for Violation {}
 
 impl<B: Backing> AddressSpace<B> {
-    /// Looks at everything: alignment, order, sums, and the tree itself. O(n).
+    /// Checks everything: alignment, order, sums, and the tree itself. O(n).
     ///
     /// # Errors
     /// The first violation found.

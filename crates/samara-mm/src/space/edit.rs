@@ -1,15 +1,14 @@
-//! Storing: the few primitives that edit the tree, and with it the sums. Every verb is made of
-//! these.
+//! The primitives that edit the tree and its sums. Every call is made of these.
 //!
 //! Knows merging (through `merge`), cutting and the count limit; knows no call.
 //!
-//! - **EDIT-1** Nothing here allocates but what is whole or not at all by itself: `begin` reserves
-//!   for the whole call, so a call stops before its first store or not at all for want of memory.
-//!   Only a store that adds an entry to the tree can need memory: one that overwrites whole
-//!   entries, or joins them, or trims them, never does. What is reserved is the number of the
-//!   former.
-//! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins; and one look
-//!   at the tree before it (`around`), from which its neighbours, its limits and the sums follow.
+//! - **EDIT-1** Lack of memory stops a call before its first store or not at all: `begin` reserves
+//!   for the whole call. A call of one store needs no reservation, because the store happens whole
+//!   or not at all. Only a store that adds an entry to the tree can need memory; one that
+//!   overwrites, joins or trims whole entries never does. So a reservation counts the stores that
+//!   add an entry.
+//! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins, after one
+//!   look at the tree (`around`). Neighbours, limits and sums follow from that look.
 
 use crate::area::flags::Flags;
 use crate::area::is_segment;
@@ -25,20 +24,20 @@ use alloc::vec::Vec;
 use core::mem;
 use samara::Span;
 
-/// Steps from which on a call counts as large: for so many it may have set aside memory that is
+/// Number of steps from which a call counts as large. It may then have reserved memory that is
 /// worth giving back.
 const LARGE: usize = 200;
 
-/// What a walk does at a hole.
+/// How a walk treats a hole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holes {
-    /// Stops: what lies behind it stays as it was.
+    /// Stops: everything after the hole stays as it was.
     Stop,
-    /// Goes on behind it, and says so at the end.
+    /// Continues after the hole, and reports it at the end.
     Pass,
 }
 
-/// An area beside a range.
+/// An area next to a range.
 pub(crate) struct Side<'a, B> {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -57,26 +56,26 @@ pub(crate) fn side<B>((span, area): (Span, &Area<B>)) -> Side<'_, B> {
     Side { start: span.first, end: span.last.saturating_add(1), area }
 }
 
-/// What lies in a range and around it.
+/// The content and the neighbours of a range.
 pub(crate) struct Around<'a, B> {
     /// The area that ends where the range starts, or that lies across its start.
     pub(crate) left: Option<Side<'a, B>>,
     /// The area that starts where the range ends, or that lies across its end.
     pub(crate) right: Option<Side<'a, B>>,
-    /// The sums over what the range holds.
+    /// The sums over the content of the range.
     pub(crate) was: Counters,
-    /// Why it cannot be emptied, if so, and whether a cut at its start stays then.
+    /// Why the range cannot be emptied, if so, and whether a cut at its start stays then.
     pub(crate) refused: Option<(Errno, bool)>,
 }
 
 impl<'a, B> Around<'a, B> {
-    /// These neighbours, and nothing that refuses.
+    /// These neighbours, with nothing that refuses.
     pub(crate) fn new(left: Option<Side<'a, B>>, right: Option<Side<'a, B>>, was: Counters) -> Self {
         Around { left, right, was, refused: None }
     }
 }
 
-/// One store to be made: the place, what comes there, and the sums over what is there now.
+/// A store to make: the range, the area that goes there, and the sums over what is there now.
 pub(crate) struct Store<B> {
     from: u64,
     to: u64,
@@ -85,7 +84,7 @@ pub(crate) struct Store<B> {
 }
 
 impl<B> Store<B> {
-    /// This area there, over nothing that is known of.
+    /// A store of this area. The sums over what is there are still zero.
     #[inline]
     pub(crate) fn new((from, to): (u64, u64), one: Area<B>) -> Self {
         Store { from, to, one, was: Counters::default() }
@@ -101,14 +100,14 @@ impl<B> Store<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Begins a call that does one store, which is whole or not at all by itself; its steps are
-    /// asked for as they come.
+    /// Begins a call of one store, which happens whole or not at all. The steps of the plan are
+    /// reserved as they come.
     #[inline]
     pub(crate) fn begin_store(&mut self, joins: usize) -> Result<(), Errno> {
         self.forget_joins(joins)
     }
 
-    /// Ends it: a large one gives back what was set aside.
+    /// Ends a call of one store. A large one gives its reserved memory back.
     #[inline]
     pub(crate) fn end_store(&mut self, plan: &Plan) {
         if plan.room() > LARGE {
@@ -119,7 +118,7 @@ impl<B: Backing> AddressSpace<B> {
     #[cold]
     fn give_back(&mut self) {
         self.areas.release();
-        // In a new block: to shrink the old one could abort for want of memory.
+        // Moved to a new block: shrinking the old one could abort the program if memory is short.
         let mut few = Vec::new();
         if self.seams.capacity() > LARGE && few.try_reserve_exact(self.seams.len()).is_ok() {
             few.append(&mut self.seams);
@@ -127,8 +126,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Looks at `[start, end)` and what touches it; the steps of emptying it go into `plan`: none
-    /// of them if memory is short. O(k + log n).
+    /// Looks at `[start, end)` and at what touches it. Appends the steps of emptying it to `plan`;
+    /// none of them if memory is short. O(k + log n).
     #[inline(always)]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
@@ -149,7 +148,7 @@ impl<B: Backing> AddressSpace<B> {
                 continue;
             }
             if let Some(why) = self.keeps(&a, first, start, end) {
-                // What refuses to be cut at the end was cut at the start.
+                // An area that cannot be cut at the end was cut at the start before.
                 let cut = !first || (why == Errno::EINVAL && a.start < start && a.area.can_split(start));
                 around.refused = Some((why, cut));
                 break;
@@ -171,8 +170,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(around)
     }
 
-    /// What `act` does, with the joins of this call, to which it adds; without those that it added,
-    /// where it fails.
+    /// Runs `act` with the joins of this call, which it adds to. If `act` fails, the joins that it
+    /// added are dropped.
     #[inline]
     pub(crate) fn with_seams(
         &mut self,
@@ -184,13 +183,13 @@ impl<B: Backing> AddressSpace<B> {
         self.return_seams(seams, before, went)
     }
 
-    /// The joins of this call, to add to; none where nobody learns from them.
+    /// The joins of this call, to add to; an empty list if nobody learns from them.
     #[inline]
     pub(crate) fn lend_seams(&mut self) -> Vec<Seam<B>> {
         if self.config.touches == Touches::Unseen { mem::take(&mut self.seams) } else { Vec::new() }
     }
 
-    /// Takes them back: `before` of them, where what was done failed.
+    /// Takes the joins back; only the first `before` of them if the call failed.
     #[inline]
     pub(crate) fn return_seams(
         &mut self,
@@ -241,7 +240,7 @@ impl<B: Backing> AddressSpace<B> {
             (store.from, store.one) = (l.start, one);
             plan.push(StepKind::Merged, start, start);
         }
-        // Of what may not go up in another, there is one that grows.
+        // No merge may remove an area of a segment: the left one has grown, so the right one stays.
         let one_only = store.from < start && is_segment(&store.one);
         if let Some(r) = around.right.filter(|_| !one_only)
             && let Ok(one) = merge::join(&store.one, r.area, &self.extras)
@@ -253,8 +252,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Joins a store of a new area with its neighbours, as `joined` does. `plan` has room for three
-    /// steps.
+    /// Joins the store of a new area with its neighbours, as `joined` does. `plan` has room for
+    /// three steps.
     #[inline(always)]
     pub(crate) fn map_into(
         &self,
@@ -268,7 +267,7 @@ impl<B: Backing> AddressSpace<B> {
         self.blur(&mut store.one);
     }
 
-    /// Makes the store.
+    /// Makes the store and updates the sums.
     #[inline(always)]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
@@ -278,16 +277,16 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Empties `[start, end)`, of which the sums are known.
+    /// Empties `[start, end)`. `was` are the sums over it.
     pub(crate) fn empty(&mut self, start: u64, end: u64, was: &Counters) -> Result<(), Errno> {
         self.areas.clear_range(Span::new(start, end - 1), |_| ())?;
         self.counters.take(was);
         Ok(())
     }
 
-    /// Begins a call over `[start, end)`: reserves the plan's steps, memory for so many stores that
-    /// add an entry, and room for so many joins. Forgets the last call's seams. Ends with
-    /// `finish`.
+    /// Begins a call over `[start, end)`, which `finish` ends. Reserves the steps of the plan,
+    /// memory for `stores` stores that add an entry, and room for `joins` joins. Forgets the joins
+    /// of the last call.
     pub(crate) fn begin(&mut self, start: u64, end: u64, stores: usize, joins: usize) -> Result<Plan, Errno> {
         let (pieces, wide) = self.pieces(start, end);
         self.begin_with((start, end), pieces, stores.saturating_add(wide), joins)
@@ -301,7 +300,7 @@ impl<B: Backing> AddressSpace<B> {
         joins: usize,
     ) -> Result<Plan, Errno> {
         let mut plan = Plan::new();
-        // Each is changed, each boundary joined, and each end joined or cut.
+        // Each piece is changed, each boundary joined, and each end joined or cut.
         plan.reserve(pieces.saturating_mul(2).saturating_add(1))?;
         if stores > 0 {
             self.set_aside(start, end, stores)?;
@@ -310,8 +309,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(plan)
     }
 
-    /// How many areas meet `[start, end)`, and how many of them lie across 4 GiB: what joins there
-    /// may need a leaf of another form.
+    /// How many areas meet `[start, end)`, and how many of them lie across a multiple of 4 GiB. A
+    /// join with one of the latter may need a leaf of another form.
     fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
         self.met(start, end).fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
     }
@@ -322,13 +321,13 @@ impl<B: Backing> AddressSpace<B> {
         self.areas.range_from(start).map(side).take_while(move |a| a.start < end && start < end)
     }
 
-    /// Whether nothing meets it.
+    /// Whether no area meets `[start, end)`.
     #[inline]
     pub(crate) fn is_free(&self, start: u64, end: u64) -> bool {
         self.met(start, end).next().is_none()
     }
 
-    /// Forgets the last call's joins, and makes room for so many.
+    /// Forgets the joins of the last call, and makes room for `joins` new ones.
     #[inline]
     fn forget_joins(&mut self, joins: usize) -> Result<(), Errno> {
         if self.config.touches == Touches::Told {
@@ -338,27 +337,26 @@ impl<B: Backing> AddressSpace<B> {
         if joins > 0 { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
     }
 
-    /// Memory for so many stores in `[start, end)`; what touches may be joined.
+    /// Reserves memory for `stores` stores in `[start, end)`, joins with what touches it included.
     pub(crate) fn set_aside(&mut self, start: u64, end: u64, stores: usize) -> Result<(), Errno> {
         Ok(self.areas.reserve_within(Span::new(start.saturating_sub(1), end), stores)?)
     }
 
     /// Begins a call that may change every area in `[start, end)` by `walk`.
     ///
-    /// However many there are, two stores at most add an entry: a piece between the ends is a whole
-    /// area, which `change` overwrites, alone or with neighbours that it joins whole. Only at
-    /// `start` and at `end` may an area be cut. (Where a piece was joined to the next one, that
-    /// one is met again with its attributes changed already: `edit` then has nothing
-    /// left to do, and makes no cut.) Each boundary is joined once at most, the two at the ends
-    /// included.
+    /// At most two stores add an entry, however many areas there are. A piece between the ends is a
+    /// whole area, which `change` overwrites, alone or with neighbours that it joins whole. An area
+    /// can only be cut at `start` and at `end`. (If a piece was joined with the next one, `walk`
+    /// meets that one again with its attributes changed already; `edit` then changes nothing and
+    /// makes no cut.) Each boundary is joined at most once, the two at the ends included.
     pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
         let (pieces, wide) = self.pieces(start, end);
-        // One piece is one store, which is whole or not at all by itself.
+        // One piece is one store, which happens whole or not at all.
         self.begin_with((start, end), pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
     }
 
-    /// Ends a call: its answer, from how it went and what it did; an error carries the steps that
-    /// were done before it. A large call gives back what was set aside.
+    /// Ends a call and makes its answer. An error carries the steps that were done before it. A
+    /// large call gives its reserved memory back.
     pub(crate) fn finish(&mut self, went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
         self.end_store(&plan);
         match went {
@@ -367,7 +365,7 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Stores over whatever is there. The sums follow.
+    /// Stores `area` over whatever is there, and updates the sums.
     pub(crate) fn store(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), Errno> {
         let (was, is) = (self.sums(start, end), Counters::of(area.flags, end - start));
         self.areas.replace(Span::new(start, end - 1), area, |_| ())?;
@@ -383,14 +381,14 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// The part of the counters that lies in `[start, end)`.
+    /// The sums over `[start, end)`.
     pub(crate) fn sums(&self, start: u64, end: u64) -> Counters {
         let mut sums = Counters::default();
         self.met(start, end).for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
         sums
     }
 
-    /// Cuts the area at `at` in two, if one lies across it. Does not look at limits.
+    /// Cuts the area that lies across `at`, if there is one. Does not check limits.
     pub(crate) fn cut(&mut self, at: u64, plan: &mut Plan) -> Result<(), Errno> {
         if self.areas.split_at(at)? {
             plan.push(StepKind::Split, at, at);
@@ -398,8 +396,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// A new area at `[start, end)`, over whatever is there, joined with its neighbours where the
-    /// rules allow: one store.
+    /// Stores a new area at `[start, end)`, over whatever is there, joined with its neighbours
+    /// where the rules allow. One store.
     pub(crate) fn put(&mut self, start: u64, end: u64, area: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
         let steps = plan.len();
         let went = self.with_seams(|space, seams| {
@@ -415,18 +413,20 @@ impl<B: Backing> AddressSpace<B> {
         went
     }
 
-    /// Where writes are not seen, untouched private memory may be touched as soon as it is there.
+    /// Marks untouched private memory as unknown where writes are not seen: it may be written at
+    /// once.
     pub(crate) fn blur(&self, area: &mut Area<B>) {
         if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.has_own_pages() {
             area.set_anon(Anon::Unknown);
         }
     }
 
-    /// Gives the piece `[start, end)` of one area the attributes `new`: joins, cuts or changes in
-    /// place, as Linux does.
+    /// Gives the piece `[start, end)` of one area the attributes `new`. Joins, cuts or changes it
+    /// in place, as Linux does.
     ///
     /// # Errors
-    /// ENOMEM at the count limit; a first cut stays where the second is refused.
+    /// ENOMEM at the count limit; EINVAL where the area cannot be cut. A first cut stays if the
+    /// second is refused.
     pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
         self.with_seams(|space, seams| space.change_with(seams, (start, end), new, plan))
     }
@@ -457,7 +457,7 @@ impl<B: Backing> AddressSpace<B> {
             return Ok(());
         }
         let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);
-        // Locked memory is brought in as soon as it becomes writable.
+        // Locked memory is populated as soon as it becomes writable.
         let eager = gains(Flags::WRITE) && old.area.flags & Flags::LOCK == Flags::LOCKED;
         let cuts = [(start, start > old.start), (end, end < old.end)];
         if is_segment(old.area) && cuts.iter().all(|c| !c.1) {
@@ -469,7 +469,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut joins = Plan::new();
         let store = self.joined((start, end), new, &around, seams, &mut joins);
         let wanted = || cuts.into_iter().filter(|c| c.1);
-        // Where something joins, at most one side is cut, and the count does not grow: no limit to look at.
+        // With a join at most one side is cut and the count does not grow: no limit to check.
         let room = if joins.is_empty() { self.config.max_map_count.saturating_sub(self.areas.len()) } else { 2 };
         let refused = |(made, (at, _))| match made < room {
             true => (!old.area.can_split(at)).then_some((made, Errno::EINVAL)),
@@ -481,7 +481,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             return Err(why);
         }
-        // The store makes the cuts.
+        // The store below makes the cuts.
         let steps = plan.len();
         wanted().for_each(|(at, _)| plan.push(StepKind::Split, at, at));
         plan.push(changed, start, end);
@@ -496,11 +496,10 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Gives each area's part of `[start, end)` the attributes that `edit` makes of its own; `None`
-    /// leaves it alone.
+    /// Changes each area's part of `[start, end)` to what `edit` returns; `None` leaves it as it
+    /// is. `edit` gets the space, the area, and the bounds of the part.
     ///
-    /// Returns whether there was a hole. `edit` gets the space, the area and the bounds of the
-    /// part.
+    /// Returns whether there was a hole.
     pub(crate) fn walk(
         &mut self,
         start: u64,

@@ -1,20 +1,20 @@
-//! A refused call: why, and what it had done.
+//! Refused calls: the reason, and what the call did before.
 
 use crate::errno::Errno;
 use crate::space::plan::Plan;
 use core::fmt;
 
-/// A refused call: why, and what it did before it was refused.
+/// A refused call: the reason, and what the call did before it was refused.
 ///
-/// Linux leaves partial effects behind in a few cases (a hole in the middle of `mprotect`'s range,
-/// for one); they are reproduced, and `done` says what they are. In all other cases `done` is empty
-/// and the space is as it was, but for the anonymous identities of memory that the call wrote to
-/// before it was refused: a [`Plan`] does not tell those.
+/// Linux leaves partial effects behind in a few cases, such as a hole in the middle of `mprotect`'s
+/// range. The model reproduces them, and `done` lists them. In all other cases `done` is empty and
+/// the space is as it was, except for the anonymous identities of memory that the call wrote to
+/// before the refusal. A [`Plan`] does not tell those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Why.
+    /// The reason.
     pub errno: Errno,
-    /// What was done all the same.
+    /// What was done before the refusal.
     pub done: Plan,
 }
 

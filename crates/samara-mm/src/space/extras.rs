@@ -1,5 +1,4 @@
-//! The extras of a space: room for those that a call makes, and when what nobody has any more is
-//! swept.
+//! The extras of a space: makes them for a call, and sweeps those that no area has.
 
 use crate::area::Area;
 use crate::area::extras::Extras;
@@ -8,7 +7,7 @@ use crate::space::AddressSpace;
 use samara::Span;
 
 impl<B> AddressSpace<B> {
-    /// Begins a call that makes places: sweeps, if it is time.
+    /// Begins a call that needs slots for extras: sweeps the table if that is due.
     pub(crate) fn sweep_extras(&mut self) {
         if !self.extras.is_full() {
             return;
@@ -18,9 +17,9 @@ impl<B> AddressSpace<B> {
         self.extras.sweep(self.areas.len());
     }
 
-    /// Makes places for what `edit` makes of the extras of all areas in `ranges` (first and last
-    /// address): [`AddressSpace::with_derived`] then gives an area its own. To do it twice is
-    /// to do it once.
+    /// Makes the extras that `edit` gives each area in `ranges` (first and last address).
+    /// [`AddressSpace::with_derived`] then gives an area its own. An area in two ranges is edited
+    /// once.
     pub(crate) fn derive_extras(&mut self, ranges: &[(u64, u64)], edit: impl Fn(&mut Extras)) -> Result<(), Errno> {
         self.sweep_extras();
         self.extras.begin_edit();
@@ -29,7 +28,7 @@ impl<B> AddressSpace<B> {
         within.try_for_each(|(_, a)| table.derive(a.extra, &edit))
     }
 
-    /// The area with what the last edit made of its extras.
+    /// The area with the extras that the last edit made for it.
     pub(crate) fn with_derived(&self, a: &Area<B>) -> Area<B>
     where
         B: Clone,

@@ -1,14 +1,15 @@
-//! Where kernels differ: each difference by a name, and the sets of some releases. Knows no call.
+//! The differences between kernels, by name, and the sets of some releases. Knows no call.
 //!
-//! What the running kernel has is tested beside it; what older ones do is from their release notes
-//! and manual pages alone.
+//! Tests compare the features of the running kernel with it. The features of older kernels are
+//! known only from their release notes and manual pages.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// What an address space does that some kernels do not.
+    /// Abilities and rules that some kernels have and others do not.
     ///
-    /// Kernels carry changes back, so ask a kernel for a feature rather than for its number where you can.
+    /// Distributions backport changes, so ask a kernel for a feature rather than for its version if
+    /// you can.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, Features, FileId, MapRequest, Prot, RemapMode, RemapRequest};
@@ -21,28 +22,35 @@ bitflags! {
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Features: u32 {
-        /// MADV_GUARD_INSTALL and MADV_GUARD_REMOVE (6.13); without it they are unknown advice.
+        /// MADV_GUARD_INSTALL and MADV_GUARD_REMOVE (6.13). Without it they are unknown advice.
         const GUARD_PAGES = 1;
-        /// Anonymous memory is aligned to huge pages only where its length is a multiple of one (6.13); without it from one huge page on.
+        /// Anonymous memory is aligned to huge pages only if its length is a multiple of one
+        /// (6.13). Without it, any length from one huge page on is aligned.
         const HUGE_MULTIPLES = 2;
-        /// mremap moves several areas at once (6.17); without it EFAULT.
+        /// mremap moves several areas at once (6.17). Without it: EFAULT.
         const MOVE_MANY = 4;
-        /// Advice that throws pages away is refused on sealed read-only memory only where that is anonymous (6.18); without it private maps of files are spared too.
+        /// Sealed read-only memory refuses advice that throws pages away only if it is anonymous
+        /// (6.18). Without it, private maps of files refuse too.
         const SEALS_SPARE_FILES = 8;
-        /// Guard pages mark the area that they are in, for good (`gu`; 6.19, and some builds of 6.18).
+        /// Guard pages mark their area for good (`gu`; 6.19, and some builds of 6.18).
         const GUARD_MARK = 0x10;
-        /// mremap rounds lengths up before it looks at them (6.17); without it, what DONTUNMAP leaves and what it makes must be equal to the byte.
+        /// mremap rounds lengths up before it checks them (6.17). Without it, the old and the new
+        /// length of DONTUNMAP must be equal to the byte.
         const ROUNDS_FIRST = 0x20;
-        /// What DONTUNMAP leaves keeps its charge (`ac`; 6.18); without it the area that was moved from loses it.
+        /// The area that DONTUNMAP leaves keeps its charge (`ac`; 6.18). Without it, the area loses
+        /// the charge.
         const KEEPS_CHARGE = 0x40;
-        /// With PR_SET_MEMORY_MERGE, a new map is MERGEABLE when its neighbours are looked at (6.18); without it, it is marked afterwards, if it joined none.
+        /// With PR_SET_MEMORY_MERGE, a new map is MERGEABLE before it is compared with its
+        /// neighbours (6.18). Without it, the map is marked afterwards, if it joined none.
         const MERGEABLE_FIRST = 0x80;
-        /// mremap to a place that is given, or with DONTUNMAP, is refused where two areas more would be above the limit (7.1); without it, where they would
-        /// come within three of it.
+        /// mremap to a given address, or with DONTUNMAP, is refused where two more areas would
+        /// exceed the limit (7.1). Without it, it is refused where they would come within three of
+        /// the limit.
         const REMAP_TO_LIMIT = 0x100;
-        /// MAP_DROPPABLE (6.11, where addresses have 64 bits); without it EINVAL, as for any type that is not known.
+        /// MAP_DROPPABLE (6.11, where addresses have 64 bits). Without it: EINVAL, as for an
+        /// unknown type.
         const DROPPABLE = 0x200;
-        /// MAP_DROPPABLE where there is none: EOPNOTSUPP (7.1).
+        /// A missing MAP_DROPPABLE answers EOPNOTSUPP (7.1).
         const DROPPABLE_TOLD = 0x400;
     }
 }
@@ -66,7 +74,7 @@ impl Features {
 }
 
 impl Default for Features {
-    /// All of them: the newest kernel.
+    /// All features: the newest kernel.
     fn default() -> Self {
         Features::all()
     }

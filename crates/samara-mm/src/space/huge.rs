@@ -1,5 +1,5 @@
-//! Huge pages of hugetlbfs: what a map of them asks for beside address space. Knows how many are
-//! free, as it was told; not which are in use, nor by whom.
+//! Huge pages of hugetlbfs: what a map of them needs besides address space. Knows how many are
+//! free, as the caller told it; does not know which are in use, nor by whom.
 //!
 //! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the
 //! running kernel (6.18).
@@ -12,18 +12,20 @@ use crate::space::AddressSpace;
 use alloc::sync::Arc;
 
 impl<B: Backing> AddressSpace<B> {
-    /// Says how many huge pages are free, by size: a size that is not named has none, and at first
-    /// none has. Processes share them, and whoever touches memory takes them: so the space
-    /// takes none off this count, and a caller who has some says anew how many there are before
-    /// each call that may ask for them.
+    /// Sets how many huge pages are free, by size. A size without an entry has none, and a new
+    /// space has none at all. Processes share huge pages, and touching memory uses them, so the
+    /// space does not count them down. The caller sets the numbers again before each call that may
+    /// need huge pages.
     ///
-    /// Memory in huge pages ([`Backing::huge_page`]) asks for all of its pages when it is mapped,
-    /// and is refused with ENOMEM where there are fewer; with
-    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it asks for none, and cannot be locked
-    /// or populated while none is free. What it is mapped over gives back what private areas
-    /// there asked for. (In Linux those of a forked child have nothing to give back, as their pages
-    /// are the parent's; and pages that were brought in without having been asked for are given
-    /// back, too. Here neither is known.)
+    /// Memory in huge pages ([`Backing::huge_page`]) reserves all of its pages when it is mapped.
+    /// The map is refused with ENOMEM if there are fewer. With
+    /// [`MapFlags::NORESERVE`](crate::MapFlags::NORESERVE) it reserves none, and cannot be locked
+    /// or populated while none is free. A map over private areas in huge pages gives their
+    /// reservations back first.
+    ///
+    /// (Linux differs where the model cannot know it: the areas of a forked child have no
+    /// reservation to give back, as their pages are the parent's; and pages that were populated
+    /// without a reservation are given back too.)
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapFlags, MapRequest, PageSize, Prot};
@@ -40,7 +42,7 @@ impl<B: Backing> AddressSpace<B> {
         self.huge_pages = Some(free.into());
     }
 
-    /// The size of this object's pages, if they are huge here.
+    /// The size of this object's pages if they are larger than the space's pages.
     #[inline]
     pub(crate) fn huge_page(&self, backing: Option<&B>) -> Option<PageSize> {
         backing.and_then(Backing::huge_page).filter(|huge| *huge > self.config.page_size)
@@ -51,13 +53,13 @@ impl<B: Backing> AddressSpace<B> {
         free.iter().find(|f| f.0 == size).map_or(0, |f| f.1)
     }
 
-    /// Whether an area may be mapped at `[start, end)`, as far as its pages are concerned. Looked
-    /// at when what was there is gone, and has given back what it had: EINVAL for
-    /// an offset within a page, ENOMEM for want of pages.
+    /// Whether an area may be mapped at `[start, end)`, as far as huge pages are concerned. Called
+    /// when the range is cleared and its reservations are given back. EINVAL for an offset within a
+    /// huge page, ENOMEM for lack of pages.
     #[cold]
     pub(crate) fn may_have_pages(&self, area: &Area<B>, start: u64, end: u64) -> Result<(), Errno> {
         let Some(huge) = area.huge_page() else { return Ok(()) };
-        // As many pages on as the start is from a whole huge page.
+        // Byte offset of `start` in the object.
         let offset = area.bias.wrapping_add(start / self.page()).wrapping_mul(self.page());
         if !huge.holds(offset) {
             return Err(Errno::EINVAL);
@@ -68,16 +70,16 @@ impl<B: Backing> AddressSpace<B> {
         if area.reserves() && bytes / huge.bytes() > self.free_huge_pages(huge) { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
-    /// Whether pages of the area can be brought in: those of a huge one that has reserved none may
-    /// be wanting.
+    /// Whether pages of the area can be populated. Without a reservation, an area in huge pages
+    /// needs a free one.
     pub(crate) fn has_pages(&self, area: &Area<B>) -> bool {
         area.huge_page().is_none_or(|huge| area.reserves() || self.free_huge_pages(huge) > 0)
     }
 }
 
 impl<B: Backing> Area<B> {
-    /// Whether this area of huge pages reserved them when it was mapped. (Those of a segment were
-    /// when that was made.)
+    /// Whether this area in huge pages reserved them when it was mapped. (A segment reserved them
+    /// when it was made.)
     fn reserves(&self) -> bool {
         !self.flags.contains(Flags::NORESERVE) && !crate::area::is_segment(self)
     }

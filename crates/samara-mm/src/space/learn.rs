@@ -1,35 +1,39 @@
-//! Learning: putting the model right where the kernel knows what its driver cannot see (writes, and
+//! Learning: corrects the model by the kernel's state where the driver cannot see it (writes, and
 //! which file was opened).
 //!
 //! Where writes are unseen ([`Touches::Unseen`](crate::Touches::Unseen)) the model joins areas if
-//! any history would let it. After each call the driver compares with the kernel, and for a
-//! boundary that only one of the two has calls `learn_cut` or `learn_join`.
+//! any history allows it. After each call the driver compares with the kernel. For each boundary
+//! that only one of the two has, it calls `learn_cut` or `learn_join`.
 //!
-//! How far it goes: what is learnt is exact for the areas on both sides of that boundary, and for
-//! their parts, for as long as they live: an identity is never lost, and a new map beside either
-//! merges with it as in the kernel. Nothing is inferred of areas elsewhere: two areas that were
-//! learnt apart from a third are not known to be apart from one another, and that again shows as a
-//! boundary that can be learnt.
+//! What is learnt is exact for the areas on both sides of that boundary, and for their parts, as
+//! long as they live: an identity is never lost, and a new map next to either side merges with it
+//! as in the kernel. Nothing is inferred about other areas. Two areas that were both learnt to be
+//! apart from a third are not known to be apart from each other; that shows as another boundary,
+//! which can be learnt.
 //!
-//! What cannot be learnt: whether *locked* memory that moved away with DONTUNMAP has joined its
-//! copy (the lock decides, and is certain by then). And a new map that the kernel joined with one
-//! neighbour, where the model, by what it had assumed of that neighbour, joined the other one, is
-//! learnt in this order only: `learn_join` first. A new map alone has no identity to differ by, and
-//! `learn_cut` says [`NotLearnable::NothingUnknown`].
+//! Two things are limited:
 //!
-//! Where moved memory is now (its offset) is known after one move but for whether it was written;
-//! after another one it may be anything, joins anything, and what is learnt apart gets an offset of
-//! its own.
+//! - Whether *locked* memory that moved away with DONTUNMAP has joined its copy cannot be learnt.
+//!   (The lock decides, and is certain by then.)
+//! - Because of a wrong assumption about one neighbour, the model may join a new map with the other
+//!   one, where the kernel joined it with the first. That can be learnt only if `learn_join` comes
+//!   first: a new map alone has no identity to differ by, and `learn_cut` answers
+//!   [`NotLearnable::NothingUnknown`].
 //!
-//! Of two answers that both explain a boundary, the one that keeps more apart is taken:
-//! `learn_join` can take it back, where `learn_cut` could not.
+//! After one move, the offset of moved memory is known except for whether the memory was written.
+//! After another move it may be anything: the memory joins anything, and what is learnt apart gets
+//! an offset of its own.
+//!
+//! If two answers explain a boundary, the model takes the one that keeps more areas apart:
+//! `learn_join` can correct it later, but `learn_cut` could not correct the other.
 //!
 //! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they
-//!   were before it. Whatever else changes an area (`import`, `forget`, `grow_down`, `learn_apart`)
-//!   empties it; `edit_objects` edits it.
-//! - **LEARN-2** Only `mremap` empties a place that it may have joined before (`unmap_joined`).
-//!   What is left there can no longer show whether the kernel made those joins: each part is then
-//!   known by its own side of them, and `seams` keeps the joins that can still be seen.
+//!   were before it. Everything else that changes an area (`import`, `forget`, `grow_down`,
+//!   `learn_apart`, `merge_pages`) empties it; `edit_objects` edits it.
+//! - **LEARN-2** Only `mremap` empties a range in which it may have joined areas before
+//!   (`unmap_joined`). What is left there can no longer show whether the kernel made those joins.
+//!   So each part takes the attributes that its own side had before the join, and `seams` keeps
+//!   only the joins that can still be seen.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -41,7 +45,7 @@ use crate::space::AddressSpace;
 use crate::space::plan::Plan;
 use core::fmt;
 
-/// A join that the last call made at `at`.
+/// A join at `at` that the last call made, with both sides as they were before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seam<B> {
     pub(crate) at: u64,
@@ -49,13 +53,13 @@ pub(crate) struct Seam<B> {
     pub(crate) right: Area<B>,
 }
 
-/// Why a difference cannot be learnt. The model is as it was.
+/// Why a difference cannot be learnt. The model stays as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotLearnable {
     /// `learn_cut`: no area lies across this address. `learn_join`: no two areas touch there.
     NoSuchPlace,
-    /// `learn_cut`: nothing that is unknown about the area could keep its two sides apart.
+    /// `learn_cut`: nothing that is unknown about the area can keep its two sides apart.
     NothingUnknown,
     /// `learn_join`: these reasons are certain.
     Certain(Reasons),
@@ -83,15 +87,15 @@ impl From<Errno> for NotLearnable {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// The kernel has a boundary at `addr` where the model has one area: cuts there, and settles
-    /// what was unknown so that the two sides stay apart. Returns the reason.
+    /// The kernel has a boundary at `addr` where the model has one area. Cuts the area there, and
+    /// settles what was unknown so that the two sides stay apart. Returns the reason.
     ///
-    /// Call it right after the call that differed, when the model still knows what it joined;
-    /// several boundaries in ascending order, after what [`AddressSpace::learn_join`] has to
-    /// join.
+    /// Call it right after the call that differed, while the model still knows what that call
+    /// joined. Call [`AddressSpace::learn_join`] for every missing join first, then `learn_cut` for
+    /// the other boundaries in ascending order.
     ///
     /// # Errors
-    /// [`NotLearnable`]: a difference that the model cannot explain. The model is as it was.
+    /// [`NotLearnable`]: the model cannot explain the difference. It stays as it was.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
@@ -111,20 +115,20 @@ impl<B: Backing> AddressSpace<B> {
         if !whole.can_split(addr) || !self.aligned(addr) {
             return Err(NotLearnable::NothingUnknown);
         }
-        // Of several joins there (of areas that moved one after the other) only the last one is still in
-        // place.
+        // Of several joins at this address (areas that moved one after the other) only the last one
+        // is still in place.
         let seam = self.seams.iter().rposition(|s| s.at == addr);
         let (mut left, mut right) = match seam {
             Some(i) => (self.seams[i].left.clone(), self.seams[i].right.clone()),
             None => (whole.clone(), whole.clone()),
         };
-        // A cut further left may have settled this one too.
+        // A cut further left may have settled this boundary too.
         let reason = match merge::reasons(&left, &right, &self.extras).iter().next() {
             Some(known) => known,
             None => self.settle(&mut left, &mut right)?.ok_or(NotLearnable::NothingUnknown)?,
         };
         self.set_aside(start, end, 2).map_err(|_| NotLearnable::Memory)?;
-        // What the call joined further right is still joined, to the right side as it is known now.
+        // The joins further right still hold, with the right side as it is known now.
         for s in self.seams.iter_mut().skip(seam.map_or(usize::MAX, |i| i.saturating_add(1))) {
             if s.at > addr && s.at < end {
                 s.left = right.clone();
@@ -138,14 +142,14 @@ impl<B: Backing> AddressSpace<B> {
         Ok(reason)
     }
 
-    /// As [`AddressSpace::learn_cut`], where several calls have been made since the driver last
-    /// compared, or in an order that nobody knows: which call joined the two sides, and what
-    /// they were then, is not concluded. They are apart, and that is all. Of private anonymous
-    /// memory each side gets a place of its own in its object, which [`AddressSpace::learn_join`]
-    /// can take back; of other memory this is `learn_cut`.
+    /// As [`AddressSpace::learn_cut`], for a driver that made several calls since it last compared,
+    /// or that does not know their order. The model does not conclude which call joined the two
+    /// sides, or what they were then; it only keeps them apart. In private anonymous memory each
+    /// side gets an offset of its own, which [`AddressSpace::learn_join`] can take back. For other
+    /// memory this is `learn_cut`.
     ///
     /// # Errors
-    /// As `learn_cut`.
+    /// As [`AddressSpace::learn_cut`].
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
@@ -178,12 +182,12 @@ impl<B: Backing> AddressSpace<B> {
         Ok(Reason::Offset)
     }
 
-    /// The kernel has one area where the model has two that touch at `addr`: joins them, if what
-    /// keeps them apart is only what was assumed (an identity, an open file, a charge). Returns
-    /// the assumption that was wrong.
+    /// The kernel has one area where the model has two that touch at `addr`. Joins them if only
+    /// assumptions keep them apart (an identity, an open file, a charge, the offset of anonymous
+    /// memory). Returns the assumption that was wrong.
     ///
     /// # Errors
-    /// [`NotLearnable`]: something certain keeps them apart. The model is as it was.
+    /// [`NotLearnable`]: something certain keeps them apart. The model stays as it was.
     pub fn learn_join(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
         let (l, r) = self.pair(addr).ok_or(NotLearnable::NoSuchPlace)?;
         let why = merge::reasons(l.area, r.area, &self.extras);
@@ -198,8 +202,8 @@ impl<B: Backing> AddressSpace<B> {
         let (start, end, left, right) = (l.start, r.end, l.area.clone(), r.area.clone());
         self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;
         self.store(start, end, one)?;
-        // What this call joined to either is remembered as joined to both: of a new map that joined the
-        // wrong neighbour, the other boundary can be learnt now.
+        // Joins of this call with either side are remembered as joins with both. If a new map
+        // joined the wrong neighbour, its other boundary can be learnt now.
         for s in self.seams.iter_mut().filter(|s| start < s.at && s.at < end) {
             if s.at > addr {
                 s.left = assumed_one(&left, &s.left, &self.extras);
@@ -211,8 +215,9 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an
-    /// area that stays beside the range may no longer hold the join: it is then known as its
-    /// own side was before, because whether the kernel joined the two cannot be seen any more.
+    /// area that stays next to the range may no longer hold the join. The part then takes the
+    /// attributes that its own side had before, because whether the kernel joined the two can no
+    /// longer be seen.
     pub(crate) fn unmap_joined(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         if self.seams.is_empty() {
             return self.unmap_range(start, end, plan);
@@ -223,7 +228,7 @@ impl<B: Backing> AddressSpace<B> {
         for (whole, part) in [left.map(|a| (a, (a.0, start))), right.map(|a| (a, (end, a.1)))].into_iter().flatten() {
             if let Some(mut alone) = self.known_alone(whole, part) {
                 self.blur(&mut alone);
-                // It takes the place of one whole entry, for which no memory is needed.
+                // Replaces one whole entry, which needs no memory.
                 self.store(part.0, part.1, alone)?;
             }
         }
@@ -232,11 +237,12 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// What `[start, end)`, a part of what was one area, is without the joins outside of it; `None`
-    /// if this call joined nothing there. The sides of the joins inside follow.
+    /// The attributes of `[start, end)`, a part of what was the area `whole`, without the joins
+    /// outside of the part; `None` if this call joined nothing in `whole`. Updates the sides of the
+    /// joins inside the part.
     ///
-    /// A move goes upwards, so joins are in ascending order, and the first join of what lies
-    /// between two of them is the lower one.
+    /// A move goes upwards, so joins are in ascending order: of the two joins around a part, the
+    /// lower one came first.
     fn known_alone(&mut self, whole: (u64, u64), (start, end): (u64, u64)) -> Option<Area<B>> {
         let at = |seams: &[Seam<B>], limit| seams.partition_point(|s| s.at < limit);
         let (first, last) = (at(&self.seams, whole.0 + 1), at(&self.seams, whole.1));
@@ -255,11 +261,12 @@ impl<B: Backing> AddressSpace<B> {
         Some(one)
     }
 
-    /// Makes two sides that could be one differ in something that is not known of them.
+    /// Makes two sides that could be one differ in something that is unknown about them. Returns
+    /// the reason; `None` if nothing is unknown.
     fn settle(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Result<Option<Reason>, NotLearnable> {
         if l.unsure.account != r.unsure.account {
-            // Beside a neighbour that is charged it lost its charge, or both were written, each by itself: then
-            // nothing follows for the charge.
+            // The neighbour is charged. Either this side lost its charge, or both were written
+            // separately; then nothing follows for the charge.
             let charged = if l.unsure.account { r.flags } else { l.flags }.contains(Flags::ACCOUNT);
             let one = matches!(
                 (l.anon(), r.anon()),
@@ -291,9 +298,8 @@ impl<B: Backing> AddressSpace<B> {
         Ok((is_file && self.settle_open(l, r)?).then_some(Reason::OpenFile))
     }
 
-    /// Moved memory kept its offset if it was written, and lost it if not. What stays apart was
-    /// written, and where it has been more than one place, at a place that is not known: its
-    /// bias is then a new one.
+    /// Moved memory kept its offset if it was written, and lost it if not. So the side that stays
+    /// apart was written. If it moved more than once, its offset is not known: it gets a new bias.
     fn settle_bias(&mut self, l: &mut Area<B>, r: &mut Area<B>) -> Reason {
         let any = l.unsure.bias.max(r.unsure.bias) == Doubt::Any;
         let unsure = [&mut *l, &mut *r].map(|a| a.unsure.bias != Doubt::Known && (!any || a.unsure.bias == Doubt::Any));
@@ -330,16 +336,18 @@ impl<B: Backing> AddressSpace<B> {
         let inherit = |id| Identity { id, inherited: true };
         let mut known = (l.anon(), r.anon());
         match known {
-            // A new map, or one that never was written: only an inherited neighbour keeps off it.
+            // A new map, or one that was never written: only an inherited neighbour keeps apart
+            // from it.
             (UnknownInherited { id }, Untouched) => known.0 = inherit(id),
             (Untouched, UnknownInherited { id }) => known.1 = inherit(id),
             (Untouched, _) | (_, Untouched) => return false,
-            // One identity, and yet apart: it was only inferred, and each part was written later.
+            // The common identity was only inferred: each part was written later.
             (Identity { .. }, Identity { .. }) => known.1 = self.written(Unknown),
-            // In a child: the inherited side was written before the fork; of the other nothing follows.
+            // In a child: the inherited side was written before the fork; nothing follows for the
+            // other side.
             (UnknownInherited { id }, Unknown | Identity { inherited: false, .. }) => known.0 = inherit(id),
             (Unknown | Identity { inherited: false, .. }, UnknownInherited { id }) => known.1 = inherit(id),
-            // Two that came through the fork, or parts of one: each was written, apart.
+            // Two areas that came through the fork, or parts of one: each was written separately.
             (UnknownInherited { id: a }, UnknownInherited { id: b }) if a != b => known = (inherit(a), inherit(b)),
             (UnknownInherited { .. } | Unknown, UnknownInherited { .. } | Unknown) => {
                 known = (self.written(Unknown), self.written(Unknown));
@@ -352,7 +360,7 @@ impl<B: Backing> AddressSpace<B> {
         true
     }
 
-    /// The state of memory that is now known to be written.
+    /// The identity of memory that is now known to be written.
     fn written(&mut self, anon: Anon) -> Anon {
         match anon {
             Anon::Identity { .. } => anon,
@@ -362,7 +370,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// The one area that two are, of which only assumptions differ.
+/// The one area that two become, if they differ only in assumptions.
 fn assumed_one<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Area<B> {
     let why = merge::reasons(l, r, table);
     let mut one = l.clone();

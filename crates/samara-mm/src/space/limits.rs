@@ -1,5 +1,5 @@
-//! What a process may have: its resource limits, its capabilities, and what memory is promised.
-//! Knows sums, and which class an area is of; knows no call and no place.
+//! Limits of a process: resource limits, capabilities, and how much memory is promised. Knows sums
+//! and the class of an area; knows no call and no address.
 //!
 //! The rules are from setrlimit(2), mmap(2), mlock(2) and proc_sys_vm(5), and from the running
 //! kernel (6.18).
@@ -10,13 +10,13 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use bitflags::bitflags;
 
-/// A resource limit in bytes; `u64::MAX` is none.
+/// A resource limit in bytes; `u64::MAX` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What counts.
+    /// The limit in force.
     pub soft: u64,
-    /// How far the process may raise it. Where the soft limit of [`Limits::data`] is 0, this one
-    /// counts for all but the heap, as in Linux.
+    /// The highest soft limit that the process may set. If the soft limit of [`Limits::data`] is 0,
+    /// the hard one applies to everything except the heap, as in Linux.
     pub hard: u64,
 }
 
@@ -24,7 +24,7 @@ impl Limit {
     /// No limit.
     pub const NONE: Limit = Limit { soft: u64::MAX, hard: u64::MAX };
 
-    /// So many bytes, as soft and as hard limit.
+    /// `bytes` as soft and as hard limit.
     pub const fn bytes(bytes: u64) -> Limit {
         Limit { soft: bytes, hard: bytes }
     }
@@ -43,17 +43,17 @@ impl Limit {
 pub struct Limits {
     /// All areas together (RLIMIT_AS).
     pub address_space: Limit,
-    /// Private writable areas but stacks (RLIMIT_DATA); and, counted apart, the heap with the
-    /// program's data segment.
+    /// Private writable areas without stacks (RLIMIT_DATA). A second sum, the heap with the
+    /// program's data segment, has the same limit.
     pub data: Limit,
-    /// One area that grows down (RLIMIT_STACK).
+    /// A single area that grows down (RLIMIT_STACK).
     pub stack: Limit,
-    /// Locked areas (RLIMIT_MEMLOCK); nothing to who has [`Caps::IPC_LOCK`].
+    /// Locked areas (RLIMIT_MEMLOCK). Does not apply with [`Caps::IPC_LOCK`].
     pub locked: Limit,
 }
 
 impl Limits {
-    /// None at all.
+    /// No limits.
     pub const NONE: Limits =
         Limits { address_space: Limit::NONE, data: Limit::NONE, stack: Limit::NONE, locked: Limit::NONE };
 }
@@ -68,13 +68,13 @@ bitflags! {
     /// The capabilities that change what calls answer.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Caps: u8 {
-        /// Locks without limit (CAP_IPC_LOCK).
+        /// May lock without limit (CAP_IPC_LOCK).
         const IPC_LOCK = 1;
-        /// Maps below `vm.mmap_min_addr` (CAP_SYS_RAWIO).
+        /// May map below `vm.mmap_min_addr` (CAP_SYS_RAWIO).
         const SYS_RAWIO = 2;
-        /// Takes from what strict overcommit keeps for administrators (CAP_SYS_ADMIN).
+        /// May use what strict overcommit reserves for administrators (CAP_SYS_ADMIN).
         const SYS_ADMIN = 4;
-        /// Moves pages that others use too (CAP_SYS_NICE).
+        /// May move pages that others use too (CAP_SYS_NICE).
         const SYS_NICE = 8;
     }
 }
@@ -82,21 +82,20 @@ bitflags! {
 /// How much memory is promised (`vm.overcommit_memory`). In bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overcommit {
-    /// Mode 0: only a single call that asks for more than there is at all is refused.
+    /// Mode 0: refuses only a single call that asks for more than `total`.
     Guess {
         /// Memory and swap together.
         total: u64,
     },
-    /// Mode 1: everything.
+    /// Mode 1: promises everything.
     Always,
-    /// Mode 2: no more than there is. MAP_NORESERVE is ignored.
+    /// Mode 2: promises no more than `limit` less the reserves. MAP_NORESERVE is ignored.
     Never {
         /// `CommitLimit` of `/proc/meminfo`.
         limit: u64,
-        /// `vm.admin_reserve_kbytes`: left to who has [`Caps::SYS_ADMIN`].
+        /// `vm.admin_reserve_kbytes`: reserved for processes with [`Caps::SYS_ADMIN`].
         admin_reserve: u64,
-        /// `vm.user_reserve_kbytes`: left free, but never more than a 32nd of the process's own
-        /// size.
+        /// `vm.user_reserve_kbytes`: kept free, but at most a 32nd of the process's own size.
         user_reserve: u64,
     },
 }
@@ -106,21 +105,21 @@ pub enum Overcommit {
 pub struct Counters {
     /// All areas (`VmSize`).
     pub total: u64,
-    /// Private writable areas but stacks (`VmData`).
+    /// Private writable areas without stacks (`VmData`).
     pub data: u64,
-    /// Executable areas that are not writable, but stacks.
+    /// Executable areas that are neither writable nor stacks.
     pub exec: u64,
     /// Areas that grow down, and shadow stacks (`VmStk`).
     pub stack: u64,
-    /// Locked areas (`VmLck`). As in Linux, what mremap with DONTUNMAP has emptied counts for ever,
-    /// though it is locked no more.
+    /// Locked areas (`VmLck`). As in Linux, areas that mremap with DONTUNMAP has emptied count for
+    /// ever, though they are no longer locked.
     pub locked: u64,
     /// Areas that are charged against the commit limit.
     pub committed: u64,
 }
 
 impl Counters {
-    /// So many bytes of an area with these flags.
+    /// The sums of `bytes` bytes of an area with these flags.
     #[inline]
     pub(crate) fn of(flags: Flags, bytes: u64) -> Counters {
         let if_so = |so: bool| if so { bytes } else { 0 };
@@ -168,12 +167,12 @@ impl<B: Backing> AddressSpace<B> {
         Counters { locked: self.locked(), ..self.counters }
     }
 
-    /// The limits.
+    /// The resource limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Sets the limits, from now on: what exceeds them already stays.
+    /// Sets the limits for later calls. Areas that already exceed them stay.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
@@ -188,18 +187,18 @@ impl<B: Backing> AddressSpace<B> {
         self.caps = caps;
     }
 
-    /// Says how much memory all others together have charged, of which strict overcommit leaves the
-    /// rest. Bytes.
+    /// Sets how many bytes all other processes together have charged. Strict overcommit promises
+    /// the rest.
     pub fn set_committed_elsewhere(&mut self, bytes: u64) {
         self.elsewhere = bytes;
     }
 
-    /// Whether the space may have so many bytes more with these flags: ENOMEM above RLIMIT_AS or
+    /// Whether the space may have `bytes` more bytes with these flags. ENOMEM above RLIMIT_AS or
     /// RLIMIT_DATA.
     pub(crate) fn may_expand(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
         let above = |used: u64, limit: u64| used.saturating_add(bytes) > limit;
         let data = self.limits.data;
-        // Pages, so that a limit of half a page is one of none.
+        // Whole pages: a limit of half a page allows none.
         let pages = |limit: u64| if limit == u64::MAX { limit } else { self.page_down(limit) };
         if above(self.counters.total, pages(self.limits.address_space.soft)) {
             return Err(Errno::ENOMEM);
@@ -211,7 +210,7 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Whether so many bytes more may be charged: ENOMEM where memory is not promised.
+    /// Whether `bytes` more bytes may be charged. ENOMEM if they are not promised.
     pub(crate) fn may_charge(&self, bytes: u64) -> Result<(), Errno> {
         let refused = match self.config.overcommit {
             Overcommit::Always => false,
@@ -226,7 +225,8 @@ impl<B: Backing> AddressSpace<B> {
         if refused { Err(Errno::ENOMEM) } else { Ok(()) }
     }
 
-    /// Bytes that count as locked: the locked areas, and what MREMAP_DONTUNMAP has left counted.
+    /// Number of bytes that count as locked: the locked areas, and what MREMAP_DONTUNMAP left
+    /// counted.
     pub(crate) fn locked(&self) -> u64 {
         self.counters.locked.saturating_add(self.stray_locked)
     }
@@ -236,13 +236,13 @@ impl<B: Backing> AddressSpace<B> {
         self.caps.contains(Caps::IPC_LOCK) || self.limits.locked.soft != 0
     }
 
-    /// Whether so many bytes may be locked in all.
+    /// Whether `bytes` bytes may be locked in total.
     pub(crate) fn locks_within(&self, bytes: u64) -> bool {
         self.caps.contains(Caps::IPC_LOCK) || bytes <= self.page_down(self.limits.locked.soft)
     }
 
-    /// Whether an area with these flags may have so many bytes more: EAGAIN if it is locked, and
-    /// too much is.
+    /// Whether an area with these flags may have `bytes` more bytes. EAGAIN if it is locked and too
+    /// much would be locked.
     pub(crate) fn may_lock_more(&self, flags: Flags, bytes: u64) -> Result<(), Errno> {
         let within = !flags.contains(Flags::LOCKED) || self.locks_within(self.locked().saturating_add(bytes));
         if within { Ok(()) } else { Err(Errno::EAGAIN) }

@@ -1,23 +1,23 @@
-//! PR_SET_MDWE: memory that is written is not executed. Knows the switch and what it denies.
+//! PR_SET_MDWE: memory that can be written cannot be executed. Knows the switch and what it denies.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 
-/// Memory-deny-write-execute: no map that is writable and executable, and nothing becomes
-/// executable that was not.
+/// Memory-deny-write-execute: no map is both writable and executable, and memory that was not
+/// executable does not become so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Mdwe {
-    /// A forked child has it too.
+    /// Whether a forked child has it too.
     pub inherited: bool,
 }
 
 impl Mdwe {
-    /// What the bits of PR_SET_MDWE say (1: refuse, 2: not inherited); `None` is off.
+    /// The switch from the bits of PR_SET_MDWE (1: refuse, 2: not inherited); `None` is off.
     ///
     /// # Errors
-    /// EINVAL: an unknown bit, or the second without the first.
+    /// EINVAL: an unknown bit, or the second bit without the first.
     pub fn from_bits(bits: u64) -> Result<Option<Mdwe>, Errno> {
         match bits {
             0 => Ok(None),
@@ -27,23 +27,23 @@ impl Mdwe {
         }
     }
 
-    /// The bits, as PR_GET_MDWE gives them.
+    /// The bits as PR_GET_MDWE returns them.
     pub fn bits(self) -> u64 {
         if self.inherited { 1 } else { 3 }
     }
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Whether memory-deny-write-execute is on.
+    /// The switch; `None` if it is off.
     pub fn mdwe(&self) -> Option<Mdwe> {
         self.mdwe
     }
 
-    /// Switches it on, for good: what there is stays. A new program has it as a child of a fork
-    /// has.
+    /// Switches it on for good. Existing areas stay as they are. A new program has the switch as a
+    /// forked child does.
     ///
     /// # Errors
-    /// EPERM: it is on already, otherwise.
+    /// EPERM: it is on already with another setting.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Mdwe, Prot};
@@ -61,7 +61,7 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// Whether memory with the flags `old` (none: it is new) may have the flags `new`: EACCES if
+    /// Whether memory with the flags `old` (`None`: new memory) may have the flags `new`. EACCES if
     /// not.
     pub(crate) fn deny_execution(&self, old: Option<Flags>, new: Flags) -> Result<(), Errno> {
         let gains = old.is_some_and(|old| !old.contains(Flags::EXEC));

@@ -1,5 +1,5 @@
-//! PR_SET_MEMORY_MERGE: all memory that may be is MERGEABLE, now and from now on. Which pages are
-//! equal is not the model's.
+//! PR_SET_MEMORY_MERGE: makes all memory MERGEABLE that can be, now and later. Does not know which
+//! pages are equal.
 
 use crate::area::flags::Flags;
 use crate::area::mergeable;
@@ -12,9 +12,9 @@ impl<B: Backing> AddressSpace<B> {
         self.merges_pages
     }
 
-    /// Switches that on or off: all areas that can be are [`Flags::MERGEABLE`] then, or no longer.
-    /// Areas that come to be alike stay apart. A forked child and a new program have the switch
-    /// as it is; switching it to what it is changes nothing. O(n).
+    /// Switches this on or off: all areas that can be [`Flags::MERGEABLE`] become so, or no longer
+    /// are. Areas that become equal stay apart. A forked child and a new program inherit the
+    /// switch. Switching to the current state changes nothing. O(n).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot};
@@ -32,16 +32,16 @@ impl<B: Backing> AddressSpace<B> {
         self.areas.iter_mut().filter(|(_, a)| mergeable(a)).for_each(|(_, a)| a.flags.set(Flags::MERGEABLE, on));
     }
 
-    /// New memory as it begins.
+    /// Marks new memory if the switch is on.
     pub(crate) fn born(&self, area: &mut Area<B>) {
         if self.merges_pages && mergeable(area) {
             area.flags |= Flags::MERGEABLE;
         }
     }
 
-    /// As `born`, for what was mapped at `[start, end)` and is marked only then (`/dev/zero`; all
-    /// maps without [`Features::MERGEABLE_FIRST`](crate::Features::MERGEABLE_FIRST)): if it has
-    /// joined nothing.
+    /// As `born`, for a map that is marked after it was stored at `[start, end)`, and only if it
+    /// joined nothing. That is `/dev/zero`, and every map without
+    /// [`Features::MERGEABLE_FIRST`](crate::Features::MERGEABLE_FIRST).
     pub(crate) fn born_late(&mut self, start: u64, end: u64) {
         let marks = self.merges_pages;
         if let Some((span, area)) = self.areas.get_mut(start)

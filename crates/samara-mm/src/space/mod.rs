@@ -1,10 +1,10 @@
-//! The address space: its areas, its settings, and questions about them. Calls are in the files of
-//! their names.
+//! The address space: its areas, its settings, and queries. Each call has a file of its own in
+//! `calls`.
 //!
 //! - **SPACE-1** Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
-//! - **SPACE-2** `counters` are the sums over all areas of bytes, by class.
-//! - **SPACE-3** Between calls the tree holds exactly the areas: one entry each, keyed `[start, end
-//!   - 1]`.
+//! - **SPACE-2** `counters` are the sums of bytes over all areas, by class.
+//! - **SPACE-3** Between calls the tree holds exactly the areas: one entry each, with the span
+//!   `start..=end-1`.
 
 pub(crate) mod check;
 pub(crate) mod edit;
@@ -41,19 +41,19 @@ use alloc::vec::Vec;
 use core::fmt;
 use samara::{GapQuery, RangeMap, Span};
 
-/// Whether whoever drives the model says which pages are written.
+/// Whether the driver of the model reports which pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Touches {
-    /// Every first write to private memory is told by [`AddressSpace::touch`].
+    /// The driver reports every first write to private memory by [`AddressSpace::touch`].
     #[default]
     Told,
-    /// Writes cannot be seen: private areas are [`Anon::Unknown`](crate::Anon::Unknown), merge
-    /// optimistically, and are put right by [`AddressSpace::learn_cut`] and
-    /// [`AddressSpace::learn_join`].
+    /// The driver cannot see writes. Private areas are [`Anon::Unknown`](crate::Anon::Unknown) and
+    /// merge optimistically; [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`] correct
+    /// them.
     Unseen,
 }
 
-/// What an address space is like. Does not change during its life.
+/// The settings of an address space. They do not change during its life.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Bases, Config, Features, FileId, Overcommit};
@@ -73,20 +73,20 @@ pub struct Config {
     pub page_size: PageSize,
     /// End of user space in bytes, exclusive; whole pages.
     pub task_size: u64,
-    /// How many areas there may be (`vm.max_map_count`).
+    /// Maximum number of areas (`vm.max_map_count`).
     pub max_map_count: usize,
-    /// What the kernel does that others do not.
+    /// The features of the kernel to follow.
     pub features: Features,
-    /// Who tells of writes.
+    /// Whether writes are reported.
     pub touches: Touches,
     /// How much memory is promised.
     pub overcommit: Overcommit,
-    /// Free pages that are kept below an area that grows down (`stack_guard_gap`), and above what
-    /// it grows towards.
+    /// Number of pages kept free below an area that grows down (`stack_guard_gap`), and above the
+    /// area that it grows towards.
     pub stack_guard_pages: u64,
-    /// Where [`AddressSpace::mmap`] seeks free address space.
+    /// Where [`AddressSpace::mmap`] searches for free address space.
     pub bases: Bases,
-    /// The display ends with the `[vsyscall]` line.
+    /// Whether the display ends with the `[vsyscall]` line.
     pub vsyscall: bool,
 }
 
@@ -107,26 +107,26 @@ impl Default for Config {
     }
 }
 
-/// Where the program's heap and stack are. Bytes, not pages.
+/// Where the program's heap and stack are. In bytes, not pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Where the heap starts.
     pub start_brk: u64,
-    /// The break: where the heap ends.
+    /// The break: the end of the heap.
     pub brk: u64,
-    /// An address in the stack, as `/proc/PID/stat` calls it.
+    /// An address in the stack: `startstack` of `/proc/PID/stat`.
     pub start_stack: u64,
-    /// How long the program's data segment is: counts with the heap against RLIMIT_DATA.
+    /// Length of the program's data segment. It counts with the heap against RLIMIT_DATA.
     pub data: u64,
 }
 
-/// An area with its place. `==` compares extras, too.
+/// An area and its range. `==` compares extras too.
 pub struct Placed<'a, B> {
     /// First address.
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// What it is.
+    /// Its attributes.
     pub area: &'a Area<B>,
     pub(crate) extras: &'a Table,
 }
@@ -156,26 +156,26 @@ impl<B: PartialEq> PartialEq for Placed<'_, B> {
 impl<B: Eq> Eq for Placed<'_, B> {}
 
 impl<'a, B> Placed<'a, B> {
-    /// What only few areas have: policy, registration, name.
+    /// The attributes that only few areas have: policy, registration, name.
     #[inline]
     pub fn extras(&self) -> &'a Extras {
         self.extras.get(self.area.extra)
     }
 
-    /// Offset into the object of the first page, in bytes (for anonymous memory: the place where it
-    /// was mapped).
+    /// Offset of the first page into the object, in bytes. For anonymous memory: the address where
+    /// it was mapped.
     pub fn offset(&self, page: PageSize) -> u64 {
         self.area.bias.wrapping_add(self.start / page.bytes()).wrapping_mul(page.bytes())
     }
 }
 
-/// An area could not be imported.
+/// Why an area could not be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportError {
     /// `start` or `end` is not a multiple of the page size, or `end` does not lie after `start`.
     BadBounds,
-    /// Something is there already.
+    /// Something is mapped there already.
     Overlaps,
     /// Out of memory.
     Memory,
@@ -197,8 +197,8 @@ impl core::error::Error for ImportError {}
 
 /// An address space: its areas, and Linux's rules for changing them.
 ///
-/// Each call either happens whole or not at all if memory is short. Complexity: a call that
-/// concerns k areas out of n takes O(k + log n).
+/// Where memory is short, a call happens whole or not at all. A call that concerns k of n areas
+/// takes O(k + log n).
 #[derive(Debug)]
 pub struct AddressSpace<B> {
     pub(crate) areas: RangeMap<Area<B>>,
@@ -208,11 +208,11 @@ pub struct AddressSpace<B> {
     /// LOCKED and LOCKONFAULT as `mlockall(MCL_FUTURE)` set them.
     pub(crate) def_flags: Flags,
     pub(crate) counters: Counters,
-    /// Bytes that count as locked, though their areas are locked no more.
+    /// Number of bytes that still count as locked although their areas are not.
     pub(crate) stray_locked: u64,
     pub(crate) limits: Limits,
     pub(crate) caps: Caps,
-    /// What others have charged, in bytes.
+    /// Number of bytes that other processes have charged.
     pub(crate) elsewhere: u64,
     pub(crate) mdwe: Option<Mdwe>,
     pub(crate) personality: Personality,
@@ -226,8 +226,8 @@ pub struct AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// An empty space; without limits, and with all capabilities, until it is told otherwise
-    /// ([`AddressSpace::set_limits`], [`AddressSpace::set_caps`]).
+    /// An empty space without limits and with all capabilities ([`AddressSpace::set_limits`] and
+    /// [`AddressSpace::set_caps`] change them).
     pub fn new(config: Config) -> Self {
         AddressSpace {
             areas: RangeMap::new(),
@@ -259,17 +259,16 @@ impl<B: Backing> AddressSpace<B> {
         self.layout
     }
 
-    /// Says where heap and stack are (`PR_SET_MM`, or what exec decided). Changes no area.
+    /// Sets where heap and stack are (`PR_SET_MM`, or what exec decided). Changes no area.
     pub fn set_layout(&mut self, layout: Layout) {
         self.layout = layout;
     }
 
-    /// Puts an area at `[start, end)` as it is, without [`Extras`]: nothing is merged, no flag is
-    /// added. Loads a space that exists already. (Shared memory has no anonymous identity: one
-    /// that is given is dropped.)
+    /// Loads an existing area at `[start, end)` as it is, without [`Extras`]. Merges nothing and
+    /// adds no flag. (Shared memory has no anonymous identity: a given one is dropped.)
     ///
     /// # Errors
-    /// Bad bounds, or something is there; the space is then as it was.
+    /// Bad bounds, something mapped in the range, or out of memory. The space stays as it was.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Area, Config, FileId, Flags, Object};
@@ -285,10 +284,10 @@ impl<B: Backing> AddressSpace<B> {
         self.import_with(start, end, area, Extras::default())
     }
 
-    /// [`AddressSpace::import`] of an area that has extras.
+    /// [`AddressSpace::import`] for an area with extras.
     ///
     /// # Errors
-    /// As there.
+    /// As [`AddressSpace::import`].
     pub fn import_with(&mut self, start: u64, end: u64, mut area: Area<B>, extras: Extras) -> Result<(), ImportError> {
         if !self.aligned(start) || !self.aligned(end) || end <= start {
             return Err(ImportError::BadBounds);
@@ -306,12 +305,12 @@ impl<B: Backing> AddressSpace<B> {
         self.store(start, end, area).map_err(|_| ImportError::Memory)
     }
 
-    /// Takes away whatever `[start, end)` holds, by no rule at all: cuts what sticks out, seals and
-    /// all. For a driver that sets the model right from the kernel's view, with
+    /// Removes everything in `[start, end)` without any rules: cuts areas at both ends, and ignores
+    /// seals. For a driver that corrects the model from the kernel's state, together with
     /// [`AddressSpace::import`].
     ///
     /// # Errors
-    /// Out of memory; the space is then as it was.
+    /// EINVAL for bad bounds, ENOMEM if memory is short. The space stays as it was.
     pub fn forget(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if !self.aligned(start) || !self.aligned(end) || end <= start {
             return Err(Errno::EINVAL);
@@ -321,12 +320,13 @@ impl<B: Backing> AddressSpace<B> {
         self.erase(start, end)
     }
 
-    /// Moves the start of the area at `addr` down to `start`: a stack that grew on a fault. Never
-    /// merges. Counts as a write, even where the fault was refused after the growth.
+    /// Moves the start of the area at `addr` down to `start`, as a stack grows on a fault. Never
+    /// merges. Counts as a write, even if the fault was refused after the growth.
     ///
     /// # Errors
-    /// EFAULT where no area that grows down is at `addr`, EINVAL where `start` is not a page below
-    /// it, ENOMEM where something is in the way.
+    /// - EFAULT: the area at `addr` does not grow down, or there is none.
+    /// - EINVAL: `start` is not page aligned, or not below the area.
+    /// - ENOMEM: something is in the way, or memory is short.
     pub fn grow_down(&mut self, addr: u64, start: u64) -> Result<(), Errno> {
         let at = self.area_at(addr).filter(|a| a.area.flags.contains(Flags::GROWSDOWN)).ok_or(Errno::EFAULT)?;
         if !self.aligned(start) || start >= at.start {
@@ -343,9 +343,9 @@ impl<B: Backing> AddressSpace<B> {
         self.store(start, end, area)
     }
 
-    /// Gives `edit` each object in the space: a file was renamed or removed, and its name is shown
-    /// differently. (Also the objects of what the last call joined, which
-    /// [`AddressSpace::learn_cut`] may bring back: some come more than once.)
+    /// Passes each object in the space to `edit`, as when a file was renamed or removed and its
+    /// name shows differently. (Includes the objects of what the last call joined, which
+    /// [`AddressSpace::learn_cut`] may bring back; so some objects come more than once.)
     pub fn edit_objects(&mut self, mut edit: impl FnMut(&mut Object<B>)) {
         self.areas.iter_mut().for_each(|(_, a)| edit(&mut a.object));
         self.seams.iter_mut().for_each(|s| {
@@ -354,11 +354,10 @@ impl<B: Backing> AddressSpace<B> {
         });
     }
 
-    /// Free address space, as `query` asks for it (in bytes; the answer's last address is
-    /// inclusive). O(log n).
+    /// Free address space that `query` asks for, in bytes; the answer's last address is inclusive.
     ///
-    /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are the
-    /// query's to say.
+    /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are up
+    /// to the query. O(log n).
     ///
     /// ```
     /// use samara::{GapQuery, End};
@@ -387,14 +386,14 @@ impl<B: Backing> AddressSpace<B> {
         self.areas.at_or_after(addr).map(|at| self.placed(at))
     }
 
-    /// The areas that meet `[start, end)`, whole, ascending.
+    /// The areas that meet `[start, end)`, untrimmed, ascending.
     pub fn areas_in(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = Placed<'_, B>> + Clone {
-        // An empty window is asked as one that no entry can meet: the iterator's type must stay one.
+        // An empty range becomes no window at all, so that the iterator has one type.
         let window = (start < end).then(|| Span::new(start, end - 1));
         window.into_iter().flat_map(|w| self.areas.range(w).map(|at| self.placed(at)))
     }
 
-    /// How many areas there are.
+    /// Number of areas.
     pub fn len(&self) -> usize {
         self.areas.len()
     }
@@ -404,17 +403,17 @@ impl<B: Backing> AddressSpace<B> {
         self.areas.is_empty()
     }
 
-    /// Why the two areas that touch at `addr` are not one.
+    /// The reasons why the two areas that touch at `addr` are not one.
     ///
-    /// `None` where no two areas touch there. An empty set where nothing keeps them apart: legal
-    /// after a call that failed half way, and where a neighbour came to be equal without being
-    /// looked at.
+    /// `None` if no two areas touch there. An empty set if nothing keeps them apart: this happens
+    /// after a call that failed half way, and where a neighbour became equal without being looked
+    /// at.
     pub fn why_not_merged(&self, addr: u64) -> Option<Reasons> {
         let (l, r) = self.pair(addr)?;
         Some(merge::reasons(l.area, r.area, &self.extras))
     }
 
-    /// Where the first hole in `[start, end)` begins; `end` if there is none.
+    /// The start of the first hole in `[start, end)`; `end` if there is none.
     pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         for a in self.met(start, end) {
@@ -445,7 +444,8 @@ impl<B: Backing> AddressSpace<B> {
         x & (self.page() - 1) == 0
     }
 
-    /// End of the range that most calls mean: aligned, rounded up, not wrapping.
+    /// The end of the range as most calls compute it: start aligned, length rounded up, not
+    /// wrapping.
     pub(crate) fn end_of(&self, start: u64, len: u64) -> Result<u64, Errno> {
         let rounded = self.page_up(len);
         let end = start.wrapping_add(rounded);
@@ -453,7 +453,7 @@ impl<B: Backing> AddressSpace<B> {
         if bad { Err(Errno::EINVAL) } else { Ok(end) }
     }
 
-    /// `x` rounded up to a page, wrapping to 0 as Linux's rounding does.
+    /// `x` rounded up to a page, wrapping to 0 as in Linux.
     pub(crate) fn page_up(&self, x: u64) -> u64 {
         self.page_down(x.wrapping_add(self.page() - 1))
     }

@@ -1,5 +1,5 @@
-//! personality: whether what may be read may be executed, as old programs take for granted. Knows
-//! the switch and what it adds.
+//! personality: whether readable memory is executable, as old programs assume. Knows the switch and
+//! what it adds.
 
 use crate::area::Backing;
 use crate::area::flags::Prot;
@@ -7,24 +7,25 @@ use crate::space::AddressSpace;
 use bitflags::bitflags;
 
 bitflags! {
-    /// How a task is run (`personality(2)`). Bits without a name are kept, and change no answer here.
+    /// How a task is run (`personality(2)`). Bits without a name are kept, and change nothing here.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Personality: u32 {
-        /// PROT_READ means PROT_EXEC too, but for files that cannot be executed; and the heap is executable.
+        /// PROT_READ implies PROT_EXEC, except for files that cannot be executed. The heap becomes
+        /// executable too.
         const READ_IMPLIES_EXEC = 0x0040_0000;
         const _ = !0;
     }
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// The personality of the task that calls.
+    /// The personality of the calling task.
     pub fn personality(&self) -> Personality {
         self.personality
     }
 
-    /// Sets it, from now on: what there is stays as it is. A child of a fork has it too. In Linux
-    /// each task has its own: where those of one space differ, it is to be set before each
-    /// call.
+    /// Sets the personality for later calls. Existing areas stay as they are. A forked child
+    /// inherits it. In Linux each task has its own: if those of one space differ, set it before
+    /// each call.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Personality, Prot};
@@ -37,8 +38,8 @@ impl<B: Backing> AddressSpace<B> {
         self.personality = personality;
     }
 
-    /// The protection that memory is given where `asked` is asked for, and it may be executed or
-    /// not.
+    /// The protection that memory gets if `asked` is asked for. `may_exec`: the memory may be
+    /// executed.
     pub(crate) fn implied(&self, asked: Prot, may_exec: bool) -> Prot {
         let implies = self.personality.contains(Personality::READ_IMPLIES_EXEC) && may_exec;
         if implies && asked.contains(Prot::READ) { asked | Prot::EXEC } else { asked }

@@ -1,9 +1,9 @@
-//! Where a map goes whose place the caller leaves open: Linux's search, and others. Knows of the
-//! areas where they are, and which grow down; not what else is in them.
+//! Where a map goes if the caller leaves the address open: Linux's search, and others. Knows where
+//! areas are and which of them grow down; knows nothing else of them.
 //!
 //! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level
-//! paging, and from the running kernel (6.18): tests/place.rs foretells each address, tests/exec.rs
-//! where a new program begins.
+//! paging, and from the running kernel (6.18). tests/place.rs predicts each address, tests/exec.rs
+//! the bases of a new program.
 
 use crate::area::Backing;
 use crate::area::flags::{Flags, MapFlags};
@@ -17,34 +17,34 @@ use samara::{End, GapQuery, Span};
 /// starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bases {
-    /// Where the search downwards begins, exclusive (`mmap_base`).
+    /// Start of the downward search, exclusive (`mmap_base`).
     pub top_down: u64,
-    /// Where the search upwards begins: the one that follows a search downwards that failed, and
-    /// the only one if `legacy`.
+    /// Start of the upward search. It follows a downward search that failed, and is the only one if
+    /// `legacy`.
     pub bottom_up: u64,
-    /// The lowest address that is chosen (the larger of `vm.mmap_min_addr` and what a security
-    /// module asks for).
+    /// The lowest address that a search chooses (the larger of `vm.mmap_min_addr` and what a
+    /// security module asks for).
     pub least: u64,
     /// The lowest address of a fixed map without [`Caps::SYS_RAWIO`](crate::Caps::SYS_RAWIO)
     /// (`vm.mmap_min_addr`).
     pub fixed_least: u64,
     /// Whether all searches go upwards (`vm.legacy_va_layout`, ADDR_COMPAT_LAYOUT).
     pub legacy: bool,
-    /// Bytes of a huge page, to which maps of whole huge pages are aligned; 0 where the kernel has
-    /// none.
+    /// Size of a huge page in bytes. Maps of whole huge pages are aligned to it. 0 if the kernel
+    /// has none.
     pub huge: u64,
-    /// Where the window of MAP_32BIT begins; it ends at 2 GiB. Linux draws it anew for each call,
-    /// from 1 GiB and 32 MiB more, unless randomisation is off: then it is 1 GiB.
+    /// Start of the MAP_32BIT window, which ends at 2 GiB. Linux draws it for each call, from 1 GiB
+    /// up to 32 MiB more; with randomisation off it is 1 GiB.
     pub low: u64,
-    /// Where that part of user space ends that places are chosen in, exclusive, unless a wish for
-    /// more than this asks for all of it (Linux on five levels of page tables, where it is 2^47
-    /// - 4096; a wish that begins before and ends behind it is not granted). `u64::MAX`: there is
-    /// no such part.
+    /// End of the part of user space that searches choose from, exclusive. A hint above it makes
+    /// the search use all of user space. This is Linux with five levels of page tables, where the
+    /// part ends 4096 bytes below 2^47; a hint below that end whose range passes it is not granted.
+    /// `u64::MAX`: there is no such part.
     pub window: u64,
 }
 
 impl Default for Bases {
-    /// Linux on x86-64 with 47-bit addresses and an 8 MiB stack limit, where nothing is random.
+    /// Linux on x86-64 with 47-bit addresses and an 8 MiB stack limit, without randomisation.
     fn default() -> Self {
         Bases {
             top_down: 0x7fff_f7ff_f000,
@@ -59,21 +59,21 @@ impl Default for Bases {
     }
 }
 
-/// The end of user space of Linux on x86-64 where addresses have 47 bits; of what is chosen unasked
-/// where they have 56.
+/// The end of user space of Linux on x86-64 with 47-bit addresses; with 56-bit addresses, the end
+/// of the part that searches choose from without a hint above it.
 const TASK_47: u64 = 0x7fff_ffff_f000;
 
 impl Bases {
-    /// What exec of a 64-bit program decides on Linux on x86-64, where user space ends at
-    /// `task_size` (2^47 - 4096, or 2^56 - 4096 on five levels): the more a stack may grow
-    /// (`stack_limit`, the soft RLIMIT_STACK in bytes; `u64::MAX` is none), the lower the search
-    /// downwards begins.
+    /// The bases that exec of a 64-bit program decides on Linux on x86-64. User space ends at
+    /// `task_size`: 4096 bytes below 2^47, or below 2^56 with five levels of page tables. The more
+    /// a stack may grow (`stack_limit`, the soft RLIMIT_STACK in bytes; `u64::MAX` is no limit),
+    /// the lower the downward search begins.
     ///
-    /// `random` is by how much both bases are shifted: whole pages, fewer than 2^28 of them
-    /// (`vm.mmap_rnd_bits`). `None`: randomisation is off (ADDR_NO_RANDOMIZE), and no room is
-    /// left for a stack that begins anywhere. The rest is as in [`Bases::default`]: how low maps
-    /// may be (`least`, `fixed_least`), and whether searches go upwards (`legacy`), is the
-    /// caller's to set.
+    /// `random` is the shift of both bases in bytes: whole pages, fewer than 2^28 of them
+    /// (`vm.mmap_rnd_bits`). `None`: randomisation is off (ADDR_NO_RANDOMIZE), and no room is left
+    /// for a stack at a random address. Everything else is as in [`Bases::default`]. The caller
+    /// sets the lowest addresses (`least`, `fixed_least`) and whether searches go upwards
+    /// (`legacy`).
     ///
     /// ```
     /// use samara_mm::Bases;
@@ -100,37 +100,37 @@ impl Bases {
         }
     }
 
-    /// Where what is chosen for this wish ends: user space, or the part of it that is meant unless
-    /// the wish is for more.
+    /// The end of the search for a map with this hint: the end of the part, or of user space if the
+    /// hint is above the part.
     fn end(&self, hint: u64, task_size: u64) -> u64 {
         if hint > self.window { task_size } else { task_size.min(self.window) }
     }
 }
 
-/// Free address space that is sought. All in bytes; lengths are whole pages (huge ones, if it is to
-/// be a place for such).
+/// Free address space to search for, in bytes. Lengths are whole pages; whole huge pages for memory
+/// in huge pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Where the caller would like it; 0: no wish.
+    /// The address that the caller prefers; 0 if none.
     pub hint: u64,
-    /// How much.
+    /// Length.
     pub len: u64,
     /// The flags of the call.
     pub flags: MapFlags,
-    /// Asks for a place that is congruent to this offset modulo [`Bases::huge`], if one is found.
+    /// Prefers a place congruent to this offset modulo [`Bases::huge`].
     pub huge: Option<u64>,
-    /// With `huge`: not modulo that size but this one, and as Linux seeks for shared memory
-    /// ([`HugePlaces::Shared`]).
+    /// With `huge`: uses this size instead of [`Bases::huge`], and searches as Linux does for
+    /// shared memory ([`HugePlaces::Shared`]).
     pub shared: Option<PageSize>,
-    /// What the place must be a multiple of: more than the page size for memory in huge pages,
-    /// which goes nowhere else. The wish is one already.
+    /// The place must be a multiple of this. More than the page size for memory in huge pages,
+    /// which goes nowhere else. The hint is already a multiple.
     pub align: PageSize,
 }
 
-/// Who chooses where a map goes.
+/// Chooses where a map goes.
 ///
-/// What is chosen must be whole pages, free, within user space, and a multiple of what `want` says,
-/// or the call that asks fails with EINVAL or ENOMEM, or EEXIST.
+/// The choice must be whole pages, free, within user space, and a multiple of what `want` says.
+/// Otherwise the call that asks fails with EINVAL, ENOMEM or EEXIST.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Backing, Config, FileId, MapRequest, Placement, Prot, Want};
@@ -154,7 +154,7 @@ pub struct Want {
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
 pub trait Placement<B> {
-    /// A place for `want`; `None`: there is none (ENOMEM).
+    /// A place for `want`; `None` if there is none (ENOMEM).
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64>;
 }
 
@@ -164,20 +164,20 @@ pub trait Placement<B> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Linux;
 
-/// The hint if it is free, else the lowest place: below [`Bases::top_down`] if there is one, as the
-/// room above is the stack's. O(log n).
+/// Chooses the hint if it is free, else the lowest place; below [`Bases::top_down`] if there is one
+/// there, because the room above belongs to the stack. O(log n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstFit;
 
-/// The hint if it is free, else the lowest place in the narrowest gap that is wide enough: below
-/// [`Bases::top_down`] if there is one. O(n).
+/// Chooses the hint if it is free, else the lowest place in the narrowest gap that is wide enough;
+/// below [`Bases::top_down`] if there is one there. O(n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BestFit;
 
 impl<B: Backing> Placement<B> for Linux {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
         let bases = &space.config().bases;
-        // A wish below where the window of MAP_32BIT begins is granted.
+        // A hint below the start of the MAP_32BIT window is granted.
         let end =
             if want.flags.contains(MapFlags::BIT32) { LOW_END } else { bases.end(want.hint, space.config().task_size) };
         let hinted = |len| space.hinted(&Want { len, ..*want }, (0, end));
@@ -185,7 +185,7 @@ impl<B: Backing> Placement<B> for Linux {
             let wish = hinted(want.len);
             return wish.or_else(|| shared(space, want, offset, size));
         }
-        // Where huge pages are sought, a wish must have room for one more.
+        // If huge pages are wanted, the hint must have room for one more.
         let huge = want.huge.filter(|_| bases.huge != 0).and_then(|offset| {
             let len = want.len.checked_add(bases.huge)?;
             hinted(len).or_else(|| aligned(space, want, offset))
@@ -194,25 +194,24 @@ impl<B: Backing> Placement<B> for Linux {
     }
 }
 
-/// The end of what MAP_32BIT asks for.
+/// The end of the MAP_32BIT window.
 const LOW_END: u64 = 0x8000_0000;
-/// Where MAP_ABOVE4G begins.
+/// The lowest address with MAP_ABOVE4G.
 const ABOVE: u64 = 0x1_0000_0000;
 
-/// Whether a whole huge page of the file lies in this range, and the place with one more does not
-/// wrap.
+/// Whether this range of the file holds a whole huge page, and does not wrap with one more.
 fn holds_huge(offset: u64, len: u64, size: u64) -> bool {
     let whole = |first: u64| offset.checked_add(len)?.checked_sub(first).filter(|rest| *rest >= size);
     let room = offset.checked_add(len).and_then(|end| end.checked_add(size));
     room.is_some() && offset.checked_next_multiple_of(size).and_then(whole).is_some()
 }
 
-/// The places of a private map of `/dev/zero`, which is anonymous memory.
+/// Which addresses a private map of `/dev/zero` prefers. It is anonymous memory.
 pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool) -> Option<HugePlaces> {
     backing.filter(|file| private && file.is_zero()).map(|_| HugePlaces::FileSystem)
 }
 
-/// Linux's search without the alignment that is only wished for.
+/// Linux's search without any alignment that is only preferred.
 fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u64> {
     let bases = &space.config().bases;
     let task = bases.end(want.hint, space.config().task_size);
@@ -222,7 +221,7 @@ fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u
     }
     if !bases.legacy {
         let least = bases.least.max(space.page()).max(above);
-        // In all of user space as far below its end as else below the end of the part.
+        // A search in all of user space begins as far below its end.
         let top_down = bases.top_down.saturating_add(task.saturating_sub(bases.window));
         if let Some(at) = space.free_place(len, want.align, least, top_down, End::Highest) {
             return Some(at);
@@ -231,18 +230,18 @@ fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u
     space.free_place(len, want.align, bases.bottom_up.max(above), task, End::Lowest)
 }
 
-/// Linux's search for whole huge pages: a place with one huge page more, of which the aligned part
-/// is taken.
+/// Linux's search for whole huge pages: finds a place with room for one more, and takes the aligned
+/// part.
 fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Option<u64> {
     let bases = &space.config().bases;
     let at = plain(space, want, want.len.checked_add(bases.huge)?)?;
     let up = offset.wrapping_sub(at) & (bases.huge - 1);
-    // The upper part, also of what MAP_32BIT seeks upwards.
+    // Takes the upper part, also where MAP_32BIT searches upwards.
     Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
 }
 
-/// Linux's search for shared memory: the place that is found first, unless it does not suit and one
-/// more page less than a huge one is free elsewhere.
+/// Linux's search for shared memory: takes the first place found, unless it does not suit and a
+/// place wider by a huge page less a page is free.
 fn shared<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64, size: PageSize) -> Option<u64> {
     let first = plain(space, want, want.len)?;
     let up = |at: u64| offset.wrapping_sub(at) & (size.bytes() - 1);
@@ -254,8 +253,8 @@ fn shared<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64, size: P
 }
 
 impl Want {
-    /// Where it may go, `[start, end)`, as far as its flags (MAP_32BIT, MAP_ABOVE4G), the lowest
-    /// address and the end of user space say.
+    /// The range `[start, end)` that the place must lie in, by the flags (MAP_32BIT, MAP_ABOVE4G),
+    /// the lowest address and the end of user space.
     pub fn window(&self, config: &Config) -> (u64, u64) {
         let (least, task) = (config.bases.least, config.bases.end(self.hint, config.task_size));
         match self.flags {
@@ -275,10 +274,10 @@ impl<B: Backing> Placement<B> for FirstFit {
     }
 }
 
-/// The lowest place in the narrowest gap in this window that has room.
+/// The lowest place in the narrowest gap in this window that is wide enough.
 fn narrowest<B: Backing>(space: &AddressSpace<B>, want: &Want, (least, end): (u64, u64)) -> Option<u64> {
     let (mut from, mut best) = (least, None);
-    // The window's end ends the last gap.
+    // The end of the window ends the last gap.
     let ends = space.areas().filter(|a| a.end > least).map(|a| (space.config.guarded(a.start, a.area.flags), a.end));
     for (gap, next) in ends.chain([(end, end)]) {
         let wide = gap.min(end).saturating_sub(from);
@@ -301,9 +300,9 @@ impl<B: Backing> Placement<B> for BestFit {
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// What the place is to be congruent to, if it is to suit huge pages, and of which size if they
-    /// are shared memory's. `places`: those of the file behind it; `None`: it is private
-    /// anonymous memory, which suits them where it is whole huge pages and without a wish.
+    /// The `huge` and the `shared` of a [`Want`]. `places` are those that the file prefers. `None`
+    /// is private anonymous memory, which prefers huge pages if it consists of whole ones and has
+    /// no hint.
     pub(crate) fn suitable(
         &self,
         places: Option<HugePlaces>,
@@ -331,8 +330,8 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// The place that `want` wishes for, if it has a wish, and that is free and within `window`:
-    /// what is kept free below an area that grows down counts as taken.
+    /// The hint of `want`, if it has one that is free and within `window`. The range kept free
+    /// below an area that grows down counts as taken.
     pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {
         let (at, end) = (want.hint, want.hint.checked_add(want.len)?);
         let free = at != 0 && at >= window.0 && end <= window.1 && self.area_at(at).is_none();
@@ -340,14 +339,15 @@ impl<B: Backing> AddressSpace<B> {
         (free && next.is_none_or(|next| end <= self.config.guarded(next.start, next.area.flags))).then_some(at)
     }
 
-    /// `len` bytes of free address space in `[low, high)`, at a multiple of `align`, at the lowest
-    /// or the highest place: what is kept free below an area that grows down counts as taken.
-    /// As in Linux, a gap that has room for no more than a place that happens to be a multiple is
-    /// passed over. O(log n), and as much again for each such area that is in the way.
+    /// The lowest or highest place in `[low, high)` for `len` bytes at a multiple of `align`. The
+    /// range kept free below an area that grows down counts as taken. As in Linux, a gap is skipped
+    /// if it would fit only because it happens to be aligned.
+    ///
+    /// O(log n), and as much again for each area that grows down and is in the way.
     pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {
         let page = self.page();
         let (mut low, mut high) = (low.checked_next_multiple_of(page)?, self.page_down(high));
-        // With as much more as any place in the gap is from a multiple at most.
+        // Wide enough for the worst alignment.
         let wide = len.checked_add(align.bytes().saturating_sub(page))?;
         let rest = len.checked_sub(1)?;
         loop {
@@ -363,7 +363,7 @@ impl<B: Backing> AddressSpace<B> {
                 return Some(at);
             }
             match end {
-                // Nothing lower in this gap can end lower.
+                // The lowest place in this gap already ends too high.
                 End::Lowest => low = next?.end,
                 End::Highest => high = room,
             }
@@ -372,11 +372,11 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl Config {
-    /// Where what is kept free below an area begins.
+    /// Start of the range kept free below an area.
     pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
         let pages = match flags {
             flags if flags.contains(Flags::GROWSDOWN) => self.stack_guard_pages,
-            // A shadow stack.
+            // One page below a shadow stack.
             flags => flags.contains(Flags::SHADOW_STACK).into(),
         };
         start.saturating_sub(pages.saturating_mul(self.page_size.bytes()))

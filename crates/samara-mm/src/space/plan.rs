@@ -1,4 +1,4 @@
-//! Plans: what a call did, step by step. Knows nothing of the rules that led to it.
+//! Plans: what a call did, step by step. Knows nothing of the rules.
 
 use crate::area::advice::Advice;
 use crate::area::flags::Flags;
@@ -8,49 +8,51 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
 
-/// One thing that a call did to `[start, end)`.
+/// A step of a call, on the range `[start, end)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Step {
-    /// What was done.
+    /// The kind of step.
     pub kind: StepKind,
-    /// First address concerned.
+    /// First address of the range.
     pub start: u64,
     /// First address after it. Equal to `start` for [`StepKind::Split`] and [`StepKind::Merged`].
     pub end: u64,
 }
 
-/// Kinds of [`Step`].
+/// The kinds of [`Step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// Was mapped and is no longer: a whole area, or its head or tail.
+    /// The range was mapped and no longer is: a whole area, or its head or tail.
     Unmapped,
-    /// Was not mapped (any longer) and is now.
+    /// The range was not mapped (or no longer) and is now.
     Mapped,
     /// An area was cut at `start`, and both sides stayed.
     Split,
     /// Two areas that touched at `start` became one.
     Merged,
-    /// Attributes changed: flags, policy, registration, name. An anonymous identity that a write
-    /// gave is not told (one that a move took away is).
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity is told if a
+    /// move took it away, but not if a write gave it.
     Changed(FlagChange),
-    /// The memory moved away from here, to where the last `Mapped` before this step begins. What of
-    /// the old place goes is `Unmapped` after it.
+    /// The memory moved away from here, to the start of the last `Mapped` before this step. An
+    /// `Unmapped` after it tells which part of the old range is gone.
     Moved,
-    /// The area stays, and what its pages held goes, by advice of this kind: with
-    /// [`Advice::DontNeed`] and [`Advice::DontNeedLocked`] at once (what lies behind the area
-    /// shows again: zeros, or a file); with [`Advice::Free`] at any time, page by page, until the
-    /// page is written again; with [`Advice::Remove`] from the file itself, for all who map it;
-    /// with [`Advice::GuardInstall`] at once, and no access is allowed there; with
-    /// [`Advice::WipeOnFork`] in a child ([`AddressSpace::fork_plan`]).
+    /// The area stays, but advice of this kind discards the content of its pages:
+    ///
+    /// - [`Advice::DontNeed`], [`Advice::DontNeedLocked`]: at once. The object behind the area
+    ///   shows again: zeros, or a file.
+    /// - [`Advice::Free`]: at any time, page by page, until the page is written again.
+    /// - [`Advice::Remove`]: from the file itself, for all who map it.
+    /// - [`Advice::GuardInstall`]: at once, and no access is allowed there.
+    /// - [`Advice::WipeOnFork`]: in a child ([`AddressSpace::fork_plan`]).
     ///
     /// [`AddressSpace::fork_plan`]: crate::AddressSpace::fork_plan
     Discarded(Advice),
 }
 
-/// Which flags [`StepKind::Changed`] gave an area, of those that calls change
-/// ([`FlagChange::FLAGS`]). All others stay as they are from the area's beginning to its end. Where
-/// something else changed, a policy or a name, the two are equal.
+/// The flags of an area before and after [`StepKind::Changed`], of those that calls change
+/// ([`FlagChange::FLAGS`]). All other flags stay the same for the area's life. Before and after are
+/// equal if something else changed, such as a policy or a name.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId, Flags, MapRequest, Prot, StepKind};
@@ -61,18 +63,18 @@ pub enum StepKind {
 /// assert!((change.before() - change.after()).contains(Flags::WRITE));
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
-// Seven bytes, so that a step has three words.
+// Seven bytes, so that a step takes three words.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlagChange([u8; 7]);
 
-/// The flags that calls change stand in these runs of bits: the first one, and how many.
+/// The runs of bits that hold the flags which calls change: first bit and number of bits.
 const RUNS: [(u32, u32); 5] = [(0, 3), (9, 12), (25, 11), (41, 1), (63, 1)];
-/// How many bits that are.
+/// Number of bits in all runs.
 const PACKED: u32 = 28;
 
 impl FlagChange {
     /// The flags that calls change: protection with its key, locks, advice, registrations, seals,
-    /// the charge, and what sticks. (A few that no call changes lie among them.)
+    /// the charge, and sticky flags. (Includes a few that no call changes.)
     pub const FLAGS: Flags = {
         let (mut all, mut i) = (0, 0);
         while i < RUNS.len() {
@@ -88,12 +90,12 @@ impl FlagChange {
         FlagChange([a, b, c, d, e, f, g])
     }
 
-    /// Those of [`FlagChange::FLAGS`] that the area had before.
+    /// The flags of [`FlagChange::FLAGS`] that the area had before.
     pub fn before(self) -> Flags {
         unpack(self.bits() & ((1 << PACKED) - 1))
     }
 
-    /// Those of [`FlagChange::FLAGS`] that it has now.
+    /// The flags of [`FlagChange::FLAGS`] that the area has now.
     pub fn after(self) -> Flags {
         unpack(self.bits() >> PACKED)
     }
@@ -139,24 +141,24 @@ impl fmt::Display for Step {
 
 /// The steps of one call, in order. A slice of [`Step`].
 ///
-/// Told is what became of areas: their places and attributes; and which memory lost what it held:
-/// what is `Unmapped`, what `Moved` away, what was `Discarded`. Not told is that memory was written
-/// (`touch`, MAP_POPULATE, `mlock`, writing advice): that only gives an anonymous identity, which
-/// later calls may merge by.
+/// A plan tells what became of areas (their ranges and attributes), and which memory lost its
+/// content: what was `Unmapped`, what `Moved` away, what was `Discarded`. It does not tell which
+/// memory was written (`touch`, MAP_POPULATE, `mlock`, advice that writes). A write only gives an
+/// anonymous identity, by which later calls may merge.
 ///
-/// Each step is true at its place in the order: `Split` adds one area, `Merged` takes one away,
-/// `Mapped` adds one (before it merges), `Unmapped` takes one area or a part of one away.
+/// Each step is true at its position: `Split` adds one area, `Merged` removes one, `Mapped` adds
+/// one (before it merges), `Unmapped` removes one area or a part of one.
 #[derive(Clone)]
 pub struct Plan(Steps);
 
-/// A few steps need no memory of their own: most calls have no more.
+/// The storage of a plan. Most calls have so few steps that they need no allocation.
 #[derive(Clone, Debug)]
 enum Steps {
     Few { len: usize, steps: [Step; FEW] },
     Many(Vec<Step>),
 }
 
-/// Steps of a call that replaces an area and joins both neighbours.
+/// Number of steps of a call that replaces an area and joins both neighbours.
 const FEW: usize = 4;
 
 impl fmt::Debug for Plan {
@@ -172,7 +174,7 @@ impl Plan {
         Plan(Steps::Few { len: 0, steps: [none; FEW] })
     }
 
-    /// Room for `n` more steps, so that pushing them cannot fail.
+    /// Reserves room for `n` more steps, so that pushing them cannot fail.
     #[inline]
     pub(crate) fn reserve(&mut self, n: usize) -> Result<(), Errno> {
         match &self.0 {
@@ -195,7 +197,7 @@ impl Plan {
         }
     }
 
-    /// For how many steps there is room in memory of its own.
+    /// Number of steps that the allocation has room for; 0 without one.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         if let Steps::Many(many) = &self.0 { many.capacity() } else { 0 }
@@ -206,7 +208,8 @@ impl Plan {
         if let Steps::Few { len, steps } = &mut self.0
             && let Some(step) = steps.get_mut(*len)
         {
-            // Field by field: what is put together elsewhere is read back before its parts are in the cache.
+            // Field by field: a step built elsewhere and copied here would wait for the writes of
+            // its fields.
             (step.kind, step.start, step.end) = (kind, start, end);
             *len += 1;
             return;
@@ -222,7 +225,7 @@ impl Plan {
         }
     }
 
-    /// Takes back all but the first `len` steps.
+    /// Removes all but the first `to` steps.
     #[inline]
     pub(crate) fn truncate(&mut self, to: usize) {
         match &mut self.0 {
@@ -240,7 +243,7 @@ impl Plan {
         }
     }
 
-    /// The plan that `act` makes, or its error with it.
+    /// Runs `act` on a new plan and returns its value with the plan, or its error with the plan.
     pub(crate) fn of<T>(act: impl FnOnce(&mut Plan) -> Result<T, Errno>) -> Result<(T, Plan), Error> {
         let mut plan = Plan::new();
         match act(&mut plan) {
@@ -249,7 +252,7 @@ impl Plan {
         }
     }
 
-    /// How many steps of this kind.
+    /// Number of steps of this kind.
     pub fn count(&self, kind: StepKind) -> usize {
         self.steps().iter().filter(|s| s.kind == kind).count()
     }

@@ -1,17 +1,17 @@
-//! Secret memory (`memfd_secret`), which the kernel itself cannot read: what a map of it must be,
-//! and what cannot be done with one. Knows no call; the rules are from memfd_secret(2) and the
-//! running kernel (6.18).
+//! Secret memory (`memfd_secret`), which the kernel itself cannot read: what a map of it requires.
+//! Knows no call. The rules are from memfd_secret(2) and the running kernel (6.18).
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing, is_secret};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 
-/// What its driver adds to the flags of every area.
+/// The flags that secret memory adds to every area.
 pub(crate) const FLAGS: Flags = Flags::LOCKED.union(Flags::DONTDUMP);
 
 impl<B: Backing> AddressSpace<B> {
-    /// What its driver says to a map of so many bytes, once the place has been cleared.
+    /// Whether `len` bytes of secret memory may be mapped. Checked when the range has been cleared:
+    /// EINVAL for a private map, EAGAIN if too much would be locked.
     pub(crate) fn may_map_secret(&self, area: &Area<B>, len: u64) -> Result<(), Errno> {
         if !is_secret(area) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A copy of an address space to try calls on. Knows nothing of what is tried.
+//! Snapshots: a copy of an address space to try calls on. Knows nothing of what is tried.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -6,19 +6,19 @@ use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 
 impl<B: Backing + Send + Sync> AddressSpace<B> {
-    /// The space as it is now, under settings of its own: what would a call do, here or with
-    /// another limit? Neither changes the other.
+    /// A copy of the space with its own settings, to see what a call would do, here or with another
+    /// limit. Neither space changes the other.
     ///
-    /// O(1), and the [extras](crate::Extras) of areas that have some; what either changes
-    /// afterwards it copies first. Nothing can be learnt of the copy's last call
+    /// O(1), plus the [extras](crate::Extras) of areas that have some. Afterwards either space
+    /// copies what it changes. In the copy nothing can be learnt about the last call
     /// ([`AddressSpace::learn_cut`]).
     ///
-    /// While the two share, a call that only edits an area in place (a lock that is dropped, an
-    /// identity that is given) ends the program where no memory can be had for the copy; all
-    /// others refuse with ENOMEM.
+    /// While the two share memory, a call that only edits an area in place (it drops a lock, or
+    /// gives an identity) ends the program if there is no memory for the copy. All other calls
+    /// refuse with ENOMEM.
     ///
     /// # Errors
-    /// EINVAL: another page size. ENOMEM.
+    /// EINVAL: another page size. ENOMEM: out of memory.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, Linux, MapRequest, Prot};

@@ -1,26 +1,26 @@
-//! First writes: how private memory gets its anonymous identity.
+//! First writes: give private memory its anonymous identity.
 //!
-//! - **TOUCH-1** An area is given an identity once and keeps it (mremap with DONTUNMAP of the whole
-//!   area takes it away).
+//! - **TOUCH-1** An area gets an identity once and keeps it. (Only mremap with DONTUNMAP of the
+//!   whole area takes it away.)
 
 use crate::area::flags::Flags;
 use crate::area::is_secret;
 use crate::area::{Anon, Area, Backing};
 use crate::space::{AddressSpace, Placed};
 
-/// Pages could not be brought in: the area that ends here allows no access, is secret, or there are
-/// none of its size.
+/// Why pages could not be populated: the area that ends here allows no access, is secret, or has no
+/// free huge pages.
 pub(crate) struct NoAccess {
     pub(crate) end: u64,
 }
 
 impl<B: Backing> AddressSpace<B> {
-    /// Says that pages of every area that meets `[start, end)` were written (by the program, or
-    /// through a debugger).
+    /// Reports that pages of every area that meets `[start, end)` were written, by the program or
+    /// through a debugger.
     ///
-    /// A private area that was untouched takes the identity of a neighbour that it might later
-    /// become one with, or a new one. A read is no touch. Where writes are
-    /// [`Touches::Unseen`](crate::Touches::Unseen) this does nothing.
+    /// An untouched private area takes the identity of a neighbour that it might merge with later,
+    /// or a new one. A read is not a touch. Does nothing if writes are
+    /// [`Touches::Unseen`](crate::Touches::Unseen).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -44,9 +44,9 @@ impl<B: Backing> AddressSpace<B> {
         }
     }
 
-    /// Brings pages in, as MAP_POPULATE and mlock do: a touch of the writable private areas. Areas
-    /// that are locked on fault, and device memory, are passed over. Stops at an area that
-    /// allows no access, is secret, or that no huge pages are free for, and says so.
+    /// Brings pages in, as MAP_POPULATE and mlock do: touches the writable private areas. Skips
+    /// device memory and areas that are locked on fault. Stops with an error at an area that allows
+    /// no access, is secret, or has no free huge pages.
     pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), NoAccess> {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
@@ -65,7 +65,7 @@ impl<B: Backing> AddressSpace<B> {
         Ok(())
     }
 
-    /// As `populate`, but goes on behind what allows no access.
+    /// As `populate`, but continues after areas that refuse.
     pub(crate) fn populate_all(&mut self, mut start: u64, end: u64) {
         while let Err(NoAccess { end: next }) = self.populate(start, end) {
             start = next;
@@ -90,7 +90,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-/// The identity of the neighbour `n`, if `a` could become one with it but for protection.
+/// The identity of the neighbour `n`, if `a` could merge with it but for protection.
 fn reusable<B: Eq>(a: &Placed<'_, B>, n: &Placed<'_, B>) -> Option<Anon> {
     let (l, r): (&Area<B>, &Area<B>) = (a.area, n.area);
     let differ = (l.flags ^ r.flags).difference(Flags::ACCESS | Flags::STICKY);
