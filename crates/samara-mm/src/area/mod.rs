@@ -251,10 +251,10 @@ pub(crate) enum Doubt {
     Any,
 }
 
-/// The doubts about an area of a driver that cannot see writes.
+/// The attributes of an area that are in doubt if the driver cannot see writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Unsure {
-    /// Whether ACCOUNT is set is not known.
+    /// Whether the ACCOUNT flag is in doubt.
     pub(crate) account: bool,
     /// How certain the bias is.
     pub(crate) bias: Doubt,
@@ -380,8 +380,8 @@ impl<B> Area<B> {
         !self.flags.contains(Flags::SHARED) && !self.flags.contains(Flags::MAYSHARE)
     }
 
-    /// Whether it is special because of its object. A special area never merges and is never
-    /// locked; the kernel's own pages are never cut either.
+    /// Whether it is special: it has a [`Flags::SPECIAL`] flag, or it is the kernel's own pages. A
+    /// special area never merges and is never locked; the kernel's own pages are never cut either.
     pub fn is_special(&self) -> bool {
         self.flags.intersects(Flags::SPECIAL) || matches!(self.object, Object::Special(_))
     }

@@ -148,7 +148,7 @@ impl<B: Backing> AddressSpace<B> {
                 continue;
             }
             if let Some(why) = self.keeps(&a, first, start, end) {
-                // An area that cannot be cut at the end was cut at the start before.
+                // If the cut at the end is refused, the cut at the start has been made.
                 let cut = !first || (why == Errno::EINVAL && a.start < start && a.area.can_split(start));
                 around.refused = Some((why, cut));
                 break;

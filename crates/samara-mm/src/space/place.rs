@@ -221,7 +221,8 @@ fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u
     }
     if !bases.legacy {
         let least = bases.least.max(space.page()).max(above);
-        // A search in all of user space begins as far below its end.
+        // A search in all of user space begins as far below its end as a search in the part begins
+        // below the end of the part.
         let top_down = bases.top_down.saturating_add(task.saturating_sub(bases.window));
         if let Some(at) = space.free_place(len, want.align, least, top_down, End::Highest) {
             return Some(at);
@@ -363,7 +364,7 @@ impl<B: Backing> AddressSpace<B> {
                 return Some(at);
             }
             match end {
-                // The lowest place in this gap already ends too high.
+                // The lowest place in this gap already reaches into what is kept free.
                 End::Lowest => low = next?.end,
                 End::Highest => high = room,
             }
