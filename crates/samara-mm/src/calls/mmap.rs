@@ -108,10 +108,13 @@ impl<B: Backing> AddressSpace<B> {
     /// - EINVAL: an argument is not valid; in huge pages also a start within a huge page.
     /// - ENOMEM: the range leaves user space, or there are too many areas.
     /// - EEXIST: something is mapped in the range, with FIXED_NOREPLACE.
-    /// - EOVERFLOW: the map would reach byte 2^63 of the file or beyond. (A file system's own lower
-    ///   limit is for the caller to check.)
-    /// - EACCES, ENODEV, ETXTBSY: the [`FileMode`] does not allow the map.
-    /// - EOPNOTSUPP: SHARED_VALIDATE does not know a flag, or there is no MAP_DROPPABLE.
+    /// - EOVERFLOW: the map would end at byte 2^63 of the file or beyond. (A file system's own
+    ///   lower limit is for the caller to check.)
+    /// - EACCES: the [`FileMode`] or PR_SET_MDWE ([`AddressSpace::set_mdwe`]) does not allow the
+    ///   map.
+    /// - ENODEV, ETXTBSY: the [`FileMode`] does not allow the map.
+    /// - EOPNOTSUPP: SHARED_VALIDATE does not know a flag; or there is no MAP_DROPPABLE (from 7.1
+    ///   on, else EINVAL).
     /// - EPERM: the [`FileMode`] does not allow the map; a sealed area is in the range (a cut at
     ///   the start of the range may stay, as in Linux); MAP_LOCKED where nothing may be locked; an
     ///   address below `vm.mmap_min_addr` without [`Caps::SYS_RAWIO`].
