@@ -1,10 +1,10 @@
 //! The entries by which two maps differ. Nodes that the maps share are not looked into.
 //!
-//! Compares entries; `tree::compare` finds the nodes.
+//! Compares entries; `tree::diff` finds the nodes.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
-use crate::tree::compare::Compare;
+use crate::tree::diff::Diff;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
@@ -29,7 +29,7 @@ impl<V, K: Key> Copy for Change<'_, V, K> {}
 /// The differences between two maps, ascending: see [`RangeMap::changes_since`].
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct Changes<'a, V, K: Key = u64, S: Shape = Normal> {
-    both: Compare<'a, V, K, S>,
+    both: Diff<'a, V, K, S>,
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
@@ -67,7 +67,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     where
         V: PartialEq,
     {
-        Changes { both: Compare::new(&earlier.tree, &self.tree) }
+        Changes { both: Diff::new(&earlier.tree, &self.tree) }
     }
 }
 

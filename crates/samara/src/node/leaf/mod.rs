@@ -28,6 +28,9 @@
 //! - **LEAF-6** A wide leaf has room for half of a packed leaf and one more entry, so half a leaf
 //!   can take any entry.
 
+mod form;
+mod shift;
+
 use crate::node::search::{Job, SHIFTED, Search, dispatch};
 use crate::node::shape::{Shape, leaf_slots};
 use crate::node::{ALIGN, Raw, Unit, max, up};
@@ -72,13 +75,17 @@ struct Header {
 impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// Slots of a packed leaf.
     pub(crate) const PACKED: usize = leaf_slots::<S>(size_of::<V>());
+
     /// Minimum number of entries of a leaf that is neither the first nor the last.
     pub(crate) const MIN: usize = Self::PACKED.div_ceil(4);
 
     const HEADER: usize = if K::IS_U64 { 4 * Self::PACKED } else { 0 };
+
     /// Offset of a wide leaf's keys and of a packed leaf's first keys.
     const KEYS: usize = up(Self::HEADER + size_of::<Header>(), align_of::<K>());
+
     const PACKED_ITEMS: usize = up(2 * Self::KEYS, align_of::<V>());
+
     /// Slots of a wide leaf (LEAF-6).
     pub(crate) const WIDE: usize = {
         if K::IS_U64 {
@@ -92,9 +99,13 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             Self::PACKED
         }
     };
+
     const WIDE_FIRST: usize = Self::KEYS + Self::WIDE * size_of::<K>();
+
     const WIDE_ITEMS: usize = up(Self::WIDE_FIRST + Self::WIDE * size_of::<K>(), align_of::<V>());
+
     const ALIGN: usize = max(ALIGN, max(align_of::<K>(), align_of::<V>()));
+
     pub(crate) const BYTES: usize = {
         let wide = Self::wide_bytes(Self::WIDE);
         if K::IS_U64 {
@@ -415,298 +426,6 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
         crate::node::search::prefetch(self.at, Self::BYTES);
     }
 
-    /// Whether the leaf in its current form can store keys from `low` to `high`.
-    ///
-    /// # Safety
-    /// The leaf is live.
-    #[inline(always)]
-    pub(crate) unsafe fn admits(self, low: K, high: K) -> bool {
-        // SAFETY: LEAF-1: the leaf is live, so its header is readable.
-        unsafe { self.is_wide() || (low.high() == self.high() && high.above(self.high()) < u32::MAX) }
-    }
-
-    /// Whether keys from `low` to `high` can be packed.
-    #[inline]
-    pub(crate) fn packs(low: K, high: K) -> bool {
-        K::IS_U64 && high.above(low.high()) < u32::MAX
-    }
-
-    /// Packs the leaf if its keys and all keys up to `last` can be packed. Returns whether the leaf
-    /// is packed for them.
-    ///
-    /// # Safety
-    /// The leaf is live and not empty, `last` is not below its keys, and nothing is parked in it.
-    pub(crate) unsafe fn pack_with(self, last: K) -> bool {
-        // SAFETY: LEAF-2: the leaf is not empty, so slot 0 holds an entry; all its keys lie between
-        // `first` and `last`, which can be packed.
-        unsafe {
-            let first = self.first(0);
-            if !Self::packs(first, last) {
-                return false;
-            }
-            if self.is_wide() {
-                self.pack(first.high());
-            }
-        }
-        true
-    }
-
-    /// The number of slots of a leaf with keys from `low` to `high`.
-    pub(crate) fn slots_for(low: K, high: K) -> usize {
-        if Self::packs(low, high) { Self::PACKED } else { Self::WIDE }
-    }
-
-    /// Gives the leaf a form that stores keys from `low` to `high` and has at least `slots` slots.
-    /// Returns `false`, and leaves the leaf as it is, if there is no such form. The range from
-    /// `low` to `high` includes the leaf's own keys.
-    ///
-    /// # Safety
-    /// The leaf is live, nothing is parked in it, and `slots` is not below its length.
-    #[inline]
-    pub(crate) unsafe fn admit(self, low: K, high: K, slots: usize) -> bool {
-        // SAFETY: the leaf is live, nothing is parked in it, and `slots` is not below its length,
-        // as the caller promises.
-        unsafe { (self.admits(low, high) && slots <= self.slots()) || self.reform(low, high, slots) }
-    }
-
-    /// [`Leaf::admit`] where the current form does not fit.
-    ///
-    /// # Safety
-    /// As for [`Leaf::admit`].
-    #[cold]
-    pub(crate) unsafe fn reform(self, low: K, high: K, slots: usize) -> bool {
-        // SAFETY: LEAF-4: the new form stores all keys from `low` to `high`, which include the
-        // leaf's own, and has at least `slots >= len` slots.
-        unsafe {
-            debug_assert!(slots >= self.len());
-            if Self::packs(low, high) && slots <= Self::PACKED {
-                self.pack(low.high());
-            } else if slots <= Self::WIDE {
-                self.widen();
-            } else {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Packs the leaf, with `high` as the upper half of its keys.
-    ///
-    /// # Safety
-    /// The leaf is live, its keys can be packed with this upper half, and nothing is parked in it.
-    unsafe fn pack(self, high: u32) {
-        // SAFETY: LEAF-1: every write is within the arrays of the packed form; the keys are copied
-        // out before they are overwritten.
-        unsafe {
-            let len = self.len();
-            debug_assert!(self.unseen());
-            let mut keys = [(0u32, 0u32); 63];
-            for (i, (last, first)) in keys.iter_mut().enumerate().take(len) {
-                (*last, *first) = (self.key(i).above(high), self.first(i).above(high));
-            }
-            let items = self.items();
-            (*self.header()).wide = 0;
-            (*self.header()).high = high;
-            ptr::copy(items, self.items(), len);
-            let (lasts, firsts) = self.words();
-            for (i, (last, first)) in keys.iter().enumerate().take(Self::PACKED) {
-                lasts.add(i).write(if i < len { *last } else { u32::MAX });
-                firsts.add(i).write(*first);
-            }
-            for i in Self::PACKED..Self::KEYS / 4 {
-                firsts.add(i).write(0); // padding is initialised (LEAF-5)
-            }
-        }
-    }
-
-    /// Makes the leaf wide.
-    ///
-    /// # Safety
-    /// The leaf is live, its length is at most `WIDE`, and nothing is parked in it.
-    unsafe fn widen(self) {
-        // SAFETY: LEAF-1: every write is within the arrays of the wide form; the keys are copied
-        // out before they are overwritten.
-        unsafe {
-            if self.is_wide() {
-                return;
-            }
-            let len = self.len();
-            debug_assert!(len <= Self::WIDE);
-            debug_assert!(self.unseen());
-            let mut keys = [(K::MAX, K::ZERO); 63];
-            for (i, (last, first)) in keys.iter_mut().enumerate().take(len) {
-                (*last, *first) = (self.key(i), self.first(i));
-            }
-            let items = self.items();
-            (*self.header()).wide = 1;
-            ptr::copy(items, self.items(), len);
-            let (lasts, firsts) = self.keys();
-            for (i, (last, first)) in keys.iter().enumerate().take(Self::WIDE) {
-                lasts.add(i).write(*last);
-                firsts.add(i).write(*first);
-            }
-        }
-    }
-
-    /// Opens `n` free slots at `i` and raises `len` by `n`. The caller fills them at once.
-    ///
-    /// # Safety
-    /// The leaf is live, `i <= len`, `len + n` is at most its number of slots, and nothing is
-    /// parked.
-    #[inline(always)]
-    pub(crate) unsafe fn open(self, i: usize, n: usize) {
-        // SAFETY: LEAF-1: `i <= len` and `len + n <= slots`, as the caller promises, keep every
-        // range within the arrays.
-        unsafe {
-            let len = self.len();
-            if i < len {
-                self.move_keys(i, i + n, len - i);
-                ptr::copy(self.items().add(i), self.items().add(i + n), len - i);
-            }
-            self.set_len(len + n);
-        }
-    }
-
-    /// Moves the keys of the `n` slots at `from` to `to`.
-    ///
-    /// # Safety
-    /// The leaf is live, and both ranges are within its slots.
-    #[inline(always)]
-    unsafe fn move_keys(self, from: usize, to: usize, n: usize) {
-        // SAFETY: LEAF-2: both ranges are within the slots, as the caller promises, so they are
-        // within the key arrays.
-        unsafe {
-            if self.is_wide() {
-                let (lasts, firsts) = self.keys();
-                ptr::copy(lasts.add(from), lasts.add(to), n);
-                ptr::copy(firsts.add(from), firsts.add(to), n);
-            } else {
-                let (lasts, firsts) = self.words();
-                ptr::copy(lasts.add(from), lasts.add(to), n);
-                ptr::copy(firsts.add(from), firsts.add(to), n);
-            }
-        }
-    }
-
-    /// Inserts an entry at slot `i` of a packed leaf.
-    ///
-    /// # Safety
-    /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and
-    /// the processor supports `F`.
-    #[inline(always)]
-    pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
-        // SAFETY: LEAF-5: `i < len < PACKED`, as the caller promises, keeps every shift within the
-        // arrays, and slot `i` is free when the value is written.
-        unsafe {
-            let (lasts, firsts) = self.words();
-            let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
-            F::insert_word(lasts, Self::PACKED, i, span.last.low());
-            F::insert_word(firsts, Self::PACKED, i, span.first.low());
-            F::open_value(items, Self::PACKED, len, i);
-            items.add(i).write(value);
-            self.set_len(len + 1);
-        }
-    }
-
-    /// Fills slot `i` of a packed leaf without checking the leaf's form.
-    ///
-    /// # Safety
-    /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf
-    /// admits the keys.
-    #[inline(always)]
-    pub(crate) unsafe fn fill_words(self, i: usize, span: Span<K>, value: V) {
-        // SAFETY: LEAF-1: `i < PACKED`, as the caller promises, lies within the arrays of the
-        // packed form, and the slot holds no value that the write would lose.
-        unsafe {
-            let (lasts, firsts) = self.words();
-            lasts.add(i).write(span.last.low());
-            firsts.add(i).write(span.first.low());
-            self.byte(Self::PACKED_ITEMS).cast::<V>().add(i).write(value);
-        }
-    }
-
-    /// Removes the entry in slot `i` of a packed leaf.
-    ///
-    /// # Safety
-    /// The leaf is live and packed, `i < len`, nothing is parked, and the processor supports `F`.
-    #[inline(always)]
-    pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
-        // SAFETY: LEAF-2, LEAF-5: `i < len`, as the caller promises, keeps every shift within the
-        // arrays, and each shift of words blanks the slot that becomes free.
-        unsafe {
-            let (lasts, firsts) = self.words();
-            let (len, items) = (self.len(), self.byte(Self::PACKED_ITEMS).cast::<V>());
-            let value = ptr::read(items.add(i));
-            F::close_value(items, Self::PACKED, len, i);
-            F::remove_word(lasts, Self::PACKED, len, i);
-            F::remove_word(firsts, Self::PACKED, len, i);
-            self.set_len(len - 1);
-            value
-        }
-    }
-
-    /// The upper half of a packed leaf's keys, and its words: last keys, first keys. `None` if the
-    /// leaf is wide.
-    ///
-    /// # Safety
-    /// The leaf is live.
-    #[inline(always)]
-    pub(crate) unsafe fn packed(self) -> Option<(u32, *const u32, *const u32)> {
-        // SAFETY: the leaf is live, as the caller promises, and not wide where `high` is read.
-        unsafe {
-            if self.is_wide() {
-                return None;
-            }
-            let (lasts, firsts) = self.words();
-            Some((self.high(), lasts, firsts))
-        }
-    }
-
-    /// Fills a free slot `i`.
-    ///
-    /// # Safety
-    /// The leaf is live and admits the keys, and slot `i` is free (its value is not initialised).
-    #[inline(always)]
-    pub(crate) unsafe fn fill(self, i: usize, last: K, first: K, value: V) {
-        // SAFETY: LEAF-1: slot `i` lies within the arrays, the leaf admits the keys, and the slot
-        // holds no value that the write would lose.
-        unsafe {
-            self.set_key(i, last);
-            self.set_first(i, first);
-            self.value(i).write(value);
-        }
-    }
-
-    /// Removes the `n` slots at `i`, whose values have been moved out, and lowers `len` by `n`.
-    ///
-    /// # Safety
-    /// The leaf is live, and `i + n <= len`.
-    #[inline(always)]
-    pub(crate) unsafe fn close(self, i: usize, n: usize) {
-        // SAFETY: LEAF-3: `i + n <= len`, as the caller promises, keeps both ranges within the
-        // initialised values.
-        unsafe {
-            ptr::copy(self.items().add(i + n), self.items().add(i), self.len() - i - n);
-            self.close_keys(i, n);
-        }
-    }
-
-    /// [`Leaf::close`] for the keys only; the caller has moved the values.
-    ///
-    /// # Safety
-    /// As for [`Leaf::close`].
-    #[inline(always)]
-    pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
-        // SAFETY: LEAF-2: `i + n <= len`, as the caller promises, keeps every range within the
-        // arrays; the slots that become free are blanked.
-        unsafe {
-            let len = self.len();
-            self.move_keys(i + n, i, len - i - n);
-            self.blank(len - n, len);
-            self.set_len(len - n);
-        }
-    }
-
     /// Whether LEAF-2 holds for the slots from `len` on.
     ///
     /// # Safety
@@ -717,24 +436,6 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             (self.len()..self.slots()).all(|i| {
                 if self.is_wide() { *self.keys().0.add(i) == K::MAX } else { *self.words().0.add(i) == u32::MAX }
             })
-        }
-    }
-
-    /// Restores LEAF-2 for the slots `from..to`.
-    ///
-    /// # Safety
-    /// The leaf is live and `to` is at most its number of slots.
-    #[inline(always)]
-    pub(crate) unsafe fn blank(self, from: usize, to: usize) {
-        for i in from..to {
-            // SAFETY: LEAF-1: `i < to <= slots`, as the caller promises, lies within the key array.
-            unsafe {
-                if self.is_wide() {
-                    *self.keys().0.add(i) = K::MAX;
-                } else {
-                    *self.words().0.add(i) = u32::MAX;
-                }
-            }
         }
     }
 
@@ -761,47 +462,6 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
             self.header().write(Header { high, refs: AtomicU32::new(0), len: 0, wide, number });
         }
         sync::made(self.at, Self::BYTES, Self::HEADER + offset_of!(Header, refs), false);
-    }
-
-    /// Moves the slots `from..from + n` to slot `at` of `other`, over uninitialised slots. The
-    /// caller updates lengths and blanks.
-    ///
-    /// # Safety
-    /// Both leaves are live and different. The slots are initialised here, and free in `other`,
-    /// which admits their keys; the caller gives up their values here.
-    pub(crate) unsafe fn transfer(self, from: usize, n: usize, other: Self, at: usize) {
-        // SAFETY: LEAF-1: both ranges are within their arrays, and the leaves are different, so the
-        // ranges do not overlap.
-        unsafe {
-            debug_assert!(from + n <= self.slots() && at + n <= other.slots());
-            if !self.is_wide() && !other.is_wide() && self.high() == other.high() {
-                let (mine, theirs) = (self.words(), other.words());
-                ptr::copy_nonoverlapping(mine.0.add(from), theirs.0.add(at), n);
-                ptr::copy_nonoverlapping(mine.1.add(from), theirs.1.add(at), n);
-            } else {
-                for i in 0..n {
-                    other.set_key(at + i, self.key(from + i));
-                    other.set_first(at + i, self.first(from + i));
-                }
-            }
-            ptr::copy_nonoverlapping(self.items().add(from), other.items().add(at), n);
-        }
-    }
-
-    /// Takes over the form of `from`, but none of its keys.
-    ///
-    /// # Safety
-    /// Both leaves are live; this one is empty, as [`Unit::init`] leaves it.
-    pub(crate) unsafe fn take_form(self, from: Self) {
-        // SAFETY: both leaves are live, as the caller promises, and this one is empty, so a change
-        // of form moves nothing.
-        unsafe {
-            if from.is_wide() {
-                self.widen();
-            } else {
-                (*self.header()).high = from.high();
-            }
-        }
     }
 }
 

@@ -4,9 +4,9 @@
 //! Knows nodes by their addresses, and entries by their keys; whether two values are equal, its
 //! caller knows.
 //!
-//! - **COMPARE-1** Both trees are borrowed while a walk over them lives, so their nodes stay, and a
+//! - **DIFF-1** Both trees are borrowed while a walk over them lives, so their nodes stay, and a
 //!   node that both reach is the same node: everything below it is in both trees.
-//! - **COMPARE-2** `path` has a step for each level above the current position; the step's slot is
+//! - **DIFF-2** `path` has a step for each level above the current position; the step's slot is
 //!   the one that leads there.
 
 use crate::node::Raw;
@@ -40,7 +40,7 @@ struct Side<'a, V, K: Key, S: Shape> {
 }
 
 /// A walk over two trees.
-pub(crate) struct Compare<'a, V, K: Key, S: Shape> {
+pub(crate) struct Diff<'a, V, K: Key, S: Shape> {
     old: Side<'a, V, K, S>,
     new: Side<'a, V, K, S>,
 }
@@ -58,9 +58,9 @@ impl<V, K: Key, S: Shape> Clone for Side<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Clone for Compare<'_, V, K, S> {
+impl<V, K: Key, S: Shape> Clone for Diff<'_, V, K, S> {
     fn clone(&self) -> Self {
-        Compare { old: self.old.clone(), new: self.new.clone() }
+        Diff { old: self.old.clone(), new: self.new.clone() }
     }
 }
 
@@ -72,7 +72,7 @@ impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
 
     /// Goes to the first child of a node, or to the first entry of a leaf.
     fn open(&mut self, node: Raw, level: usize) {
-        // SAFETY: COMPARE-1: the node is live. TREE-4: it is not empty.
+        // SAFETY: DIFF-1: the node is live. TREE-4: it is not empty.
         self.at = Some(unsafe {
             if level == 0 {
                 At::Slot { leaf: Leaf::from_raw(node), slot: 0 }
@@ -88,7 +88,7 @@ impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
         let below = match self.at {
             None => return,
             Some(At::Node { level, .. }) => level,
-            // SAFETY: COMPARE-1: the leaf is live.
+            // SAFETY: DIFF-1: the leaf is live.
             Some(At::Slot { leaf, slot }) if slot + 1 < unsafe { leaf.len() } => {
                 self.at = Some(At::Slot { leaf, slot: slot + 1 });
                 return;
@@ -97,7 +97,7 @@ impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
         };
         self.at = None;
         for level in below + 1..=self.tree.height {
-            // SAFETY: COMPARE-2: there is a step for each of these levels. COMPARE-1: its node is live.
+            // SAFETY: DIFF-2: there is a step for each of these levels. DIFF-1: its node is live.
             unsafe {
                 let Step { node, slot } = self.path.at(level);
                 if let Some(next) = Inner::<K, S>::from_raw(node).get(slot + 1) {
@@ -111,18 +111,18 @@ impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
 
     /// The entry at this slot.
     fn entry(&self, leaf: Leaf<V, K, S>, slot: usize) -> EntryRef<'a, V, K> {
-        // SAFETY: COMPARE-1: the leaf is live, and nobody changes it while `'a` lasts; the slot is an
+        // SAFETY: DIFF-1: the leaf is live, and nobody changes it while `'a` lasts; the slot is an
         // entry's.
         unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }
     }
 }
 
-impl<'a, V, K: Key, S: Shape> Compare<'a, V, K, S> {
+impl<'a, V, K: Key, S: Shape> Diff<'a, V, K, S> {
     pub(crate) fn new(old: &'a Tree<V, K, S>, new: &'a Tree<V, K, S>) -> Self {
-        Compare { old: Side::new(old), new: Side::new(new) }
+        Diff { old: Side::new(old), new: Side::new(new) }
     }
 
-    /// The next entries of both trees that are not in a node of both. [`Compare::pass`] goes on.
+    /// The next entries of both trees that are not in a node of both. [`Diff::pass`] goes on.
     pub(crate) fn next(&mut self) -> Pair<'a, V, K> {
         loop {
             match (self.old.at, self.new.at) {
