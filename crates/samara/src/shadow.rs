@@ -1,33 +1,34 @@
-//! The atomics of `--cfg loom`, under which the models (`samara-models`) run this crate's own
-//! files.
+//! The atomics of `--cfg loom`, with which the models (`samara-models`) run this crate's own files.
 //!
-//! A node's atomics lie in its raw memory and are reached by pointer casts, so they must be one
-//! word long. Loom's are not. So each atomic here is the plain word, and its operations go to a
-//! loom atomic that a table keeps for the word's address. What is stored there is stored to the
-//! plain word too, so that plain reads by an owner agree with it.
+//! A node's atomics lie in its raw memory and are reached by pointer casts, so each must be one
+//! word long. Loom's atomics are longer. So each atomic here is the plain word, and its operations
+//! go to a loom atomic that a table keeps for the word's address. Each value stored there is stored
+//! to the plain word too, so plain reads by an owner agree with it.
 //!
-//! The table also watches nodes' memory. Each node has a loom cell, read where the crate reads the
-//! node and written where it makes, changes or frees it. So loom fails a model in which a node is
-//! read without an order after its making, or freed without an order after its last read. The table
-//! itself fails one that reads a freed node, takes a leaf for an inner node or the other way about,
-//! changes the length of a marked node, or makes a node that is in use.
+//! The table also watches the memory of nodes. Each node has a loom cell, which is read where the
+//! crate reads the node, and written where the crate makes, changes or frees it. So loom fails a
+//! model in which a read of a node is not ordered after its making, or in which its freeing is not
+//! ordered after its last read. The table itself fails a model that reads a freed node, takes a
+//! leaf for an inner node or an inner node for a leaf, changes the length of a marked node, or
+//! makes a node where one is in use.
 //!
-//! - **SHADOW-1** The words of a node are loom's while its count has the mark (`PUBLISHED`), for
-//!   only then other threads come to it. Before, they are plain, and cost the model no steps.
-//! - **SHADOW-2** Nothing is given back to the allocator before the end of a run: no address is
-//!   used twice, but for nodes that the crate uses again itself.
+//! - **SHADOW-1** The words of a node are loom's while the node's count has the mark (`PUBLISHED`),
+//!   because only then other threads can reach it. Before that they are plain, and cost the model
+//!   no steps.
+//! - **SHADOW-2** No memory goes back to the allocator before the end of a run. So no address is
+//!   used twice, except for nodes that the crate itself reuses.
 //! - **SHADOW-3** All loom atomics of a run are made before its threads start, holding 0. A word's
-//!   loom atomic holds how far the word has come from its value at the first access. So the first
-//!   value is one that every thread may find.
-//! - **SHADOW-4** Words of one byte are locks and flags. A store to one is made as a swap: loom
-//!   would let a thread that waits find what it swapped in itself, for ever, behind the store of
-//!   who let go.
+//!   loom atomic holds the difference between the word and its value at the first access. So every
+//!   thread may find that first value.
+//! - **SHADOW-4** Words of one byte are locks and flags. A store to one is made as a swap. With a
+//!   plain store, loom would let a waiting thread find for ever the value that it swapped in
+//!   itself, ordered behind the store that releases the lock.
 //!
-//! What it does not know: plain fields outside nodes (the writer's, a seat's), and reads of a
-//! node's keys and values that do not come by way of its length or a search. SHADOW-3 hides whether
-//! a word outside nodes is made before others can find it.
+//! The table does not know plain fields outside nodes (the writer's, a seat's), or reads of a
+//! node's keys and values that do not go through its length or a search. SHADOW-3 hides whether a
+//! word outside nodes is made before others can find it.
 //!
-//! Unless a model says that its threads run ([`model::threads`]), every word is plain.
+//! Unless a model says that its threads run ([`model::Run::threads`]), every word is plain.
 
 use crate::node::PUBLISHED;
 use crate::node::Raw;

@@ -1,8 +1,8 @@
-//! The only door to atomics, locks and shared cells: everything else in the crate imports them from
-//! here.
+//! The only module that imports atomics, locks and shared cells from outside; all others import
+//! them from here.
 //!
-//! With `--cfg loom` the atomics are those of `shadow`, and nodes' memory is watched there, so that
-//! the models run the crate's own files. Without it nothing of that is built.
+//! With `--cfg loom` the atomics are those of `shadow`, which also watches the memory of nodes, so
+//! the models run the crate's own files. Without it nothing of `shadow` is built.
 
 #[cfg(feature = "shared")]
 pub(crate) use core::cell::{Cell, UnsafeCell};

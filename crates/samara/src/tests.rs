@@ -1,4 +1,5 @@
-//! What no test from outside can see: sizes, the search paths side by side.
+//! Tests of what no test from outside can see: node sizes, and the search implementations side by
+//! side.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;

@@ -1,18 +1,18 @@
-//! Reclamation by crossbeam-epoch: a stamp is a deferred function, which crossbeam runs when all
-//! guards of that moment are gone.
+//! Reclamation by crossbeam-epoch. A stamp is a deferred function, which crossbeam-epoch runs when
+//! all guards of that moment are gone.
 //!
-//! With `std` there is one collector for the process, and a registration for each thread; without,
-//! a collector for each [`Epoch`], and stamps and questions register anew each time. It is never
-//! crossbeam-epoch's default collector, which other code shares:
+//! With `std` the process has one collector, and each thread one registration. Without `std` each
+//! [`Epoch`] has its own collector, and each call of `stamp` or `has_passed` registers anew.
+//! crossbeam-epoch's default collector is never used, because other code shares it:
 //!
-//! - **CROSSBEAM-1** The functions deferred to a collector here set a flag, and do nothing else. A
-//!   pin or a flush runs deferred functions, and both happen within stores: so no foreign code runs
-//!   there.
+//! - **CROSSBEAM-1** A function that is deferred to a collector of this module sets a flag, and
+//!   does nothing else. A pin or a flush runs deferred functions, and both happen within stores: so
+//!   no foreign code runs there.
 //!
-//! Orderings: the function stores the flag with Release, after crossbeam-epoch has seen all guards
-//! of that moment go, and `has_passed` loads it with Acquire. That the guards' drops happen before
-//! the function, and that later guards see what happened before it was deferred, is what
-//! crossbeam-epoch promises of deferred functions: its own fences pair within it.
+//! Orderings: the deferred function stores the flag with Release, after crossbeam-epoch has seen
+//! all guards of that moment go; `has_passed` loads the flag with Acquire. crossbeam-epoch promises
+//! the rest for deferred functions, by fences that pair within it: the drops of the guards happen
+//! before the function runs, and later guards see what happened before the function was deferred.
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;

@@ -1,19 +1,19 @@
-//! Epoch-based reclamation with the fence moved to the writer: a list of records, one for each
-//! registration, that say who reads and since when. Knows nothing of threads, of `std`, or of how
+//! Epoch-based reclamation with the reader's fence moved to the writer. A list of records, one for
+//! each registration, says who reads and since when. Knows nothing of threads, of `std`, or of how
 //! its two barriers are made ([`Barriers`]).
 //!
-//! - **EPOCH-1** A record says 0 while its thread has no guard, else the epoch of the outermost:
-//!   one that was current when it was made, or before.
-//! - **EPOCH-2** `pins` and `ended` are touched by the thread alone that has taken the record. It
-//!   is given back once there is neither guard nor registration.
-//! - **EPOCH-3** Records stay until the domain goes, and are used again. Their list only grows, at
-//!   its head.
-//! - **EPOCH-4** The epoch never falls and is never 0. At its highest value it stays: then stamps
-//!   pass only where nobody looks at all.
+//! - **EPOCH-1** A record is 0 (`active`) while its thread has no guard. Otherwise it is the epoch
+//!   of the outermost guard: an epoch that was current when that guard was made, or before.
+//! - **EPOCH-2** Only the thread that has taken a record touches its `pins` and `ended`. The record
+//!   is given back once it has neither guard nor registration.
+//! - **EPOCH-3** Records live as long as the domain, and are reused. Their list only grows, at its
+//!   head.
+//! - **EPOCH-4** The epoch never decreases and is never 0. At its highest value it stays; a stamp
+//!   taken then passes only while no guard exists.
 //!
-//! # Why a stamp that has passed means that nobody sees
-//! A reader and a writer, in program order; `e` is the epoch that the reader found, `s` the one of
-//! the stamp:
+//! # Why nobody sees what was unlinked before a stamp that has passed
+//! A reader and a writer, in program order. `e` is the epoch that the reader loaded, `s` the epoch
+//! of the stamp:
 //!
 //! ```text
 //!   pin    R1  load epoch, Acquire: e              unlink  W1  stores, Release
@@ -25,21 +25,21 @@
 //!
 //! A light and a heavy barrier are ordered as two SeqCst fences are: RB before WB, or WB before RB.
 //!
-//! - *WB before RB.* What comes before WB is seen behind RB: R3 loads what W1 stored, or what is
-//!   later. The reader is one that sees what happened before the stamp.
-//! - *RB before WB.* What comes before RB is seen behind WB: W3 loads R2's store or a later one of
-//!   that record, and finds the record, since it was pushed before R2. Three cases:
-//!     - *R2's store, and e ≤ s:* not passed.
-//!     - *R2's store, and e > s:* R1 loaded what W2 stored, or a later one of the additions, which
-//!       belong to W2's release sequence. So R1 (Acquire) pairs with W2 (Release), W1 happens
-//!       before R3, and R3 sees it.
-//!     - *A later store to the record:* that is R4, or what its next guard stored (R2 of that one).
-//!       Both are Release stores behind R3 in program order (or behind it by way of `taken`, where
-//!       another thread has the record now: Release in `release`, Acquire in `register`), and W3 is
-//!       an Acquire: R3 happens before W4.
+//! - *WB before RB.* What comes before WB is seen after RB: R3 loads what W1 stored, or a later
+//!   value. So this guard sees what happened before the stamp.
+//! - *RB before WB.* What comes before RB is seen after WB. So W3 finds the record, because it was
+//!   pushed before R2, and W3 loads R2's store or a later store to that record. Three cases:
+//!     - *R2's store, and e ≤ s:* the stamp has not passed.
+//!     - *R2's store, and e > s:* R1 loaded what W2 stored, or a later addition, which belongs to
+//!       W2's release sequence. So R1 (Acquire) pairs with W2 (Release), W1 happens before R3, and
+//!       R3 sees it.
+//!     - *A later store to the record:* this is R4, or the R2 of the record's next guard. Both are
+//!       Release stores that come after R3. They come after it in program order or, if another
+//!       thread has the record now, by way of `taken` (Release in `release`, Acquire in `take`). W3
+//!       is an Acquire load, so R3 happens before W4.
 //!
-//! R2 is a Release for this last case alone: a reader that is back already must not hide that it
-//! was gone.
+//! R2 is a Release store only because of this last case: a reader that already has its next guard
+//! must not hide that the earlier guard is gone.
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering};
 use alloc::boxed::Box;

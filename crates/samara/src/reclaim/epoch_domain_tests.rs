@@ -1,4 +1,4 @@
-//! What can only be seen of a domain that nobody else uses.
+//! Tests that need a domain that nobody else uses.
 
 use super::*;
 use crate::sync::fence;

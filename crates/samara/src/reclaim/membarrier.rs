@@ -1,24 +1,24 @@
-//! Reclamation whose readers execute no fence: the writer makes it for them with membarrier(2).
-//! `epoch_domain` has the protocol; this module chooses the barriers, holds the process's two
-//! domains, and finds a thread's registration.
+//! Epoch-based reclamation whose readers execute no fence: the writer makes it for them with
+//! membarrier(2). `epoch_domain` has the protocol. This module chooses the barriers, holds the
+//! process's two domains, and finds a thread's registration.
 //!
-//! *Expedited*: the light barrier keeps the compiler from reordering, the heavy one is
-//! `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`: between its entry and its return each running
-//! thread of the process passes through a state where its memory accesses match program order, and
-//! others are in one. That is the pairing that membarrier(2) gives in its table: `barrier()` with
-//! `membarrier()`, ordered as two full barriers are.
+//! *Expedited*: the light barrier keeps the compiler from reordering. The heavy barrier is
+//! `membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)`: between its entry and its return, each running
+//! thread of the process passes through a state in which its memory accesses match program order,
+//! and threads that do not run are in such a state. This is the pairing that membarrier(2) gives in
+//! its table: `barrier()` with `membarrier()` is ordered as two full barriers are.
 //!
-//! *Fenced*: both are SeqCst fences. So it is where the kernel refuses the call, on other systems,
-//! without `std`, and under Miri, which has no such call.
+//! *Fenced*: both barriers are SeqCst fences. A domain is fenced where the kernel refuses the call,
+//! on other systems, without `std`, and under Miri, which does not have the call.
 //!
-//! - **MEMBARRIER-1** Which of the two a domain has is decided before anybody can register with it,
-//!   and stays.
-//! - **MEMBARRIER-2** A registration of the domain for all is made only after the process is
-//!   registered for the expedited command, where it is expedited.
-//! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before one
-//!   has succeeded (a filter of system calls may be installed later than MEMBARRIER-1). `refused`
-//!   says how the last one ended; nothing depends on it but what [`Membarrier::is_expedited`]
-//!   tells.
+//! - **MEMBARRIER-1** Whether a domain is expedited or fenced is decided before anybody can
+//!   register with it, and never changes.
+//! - **MEMBARRIER-2** If the default domain is expedited, nobody registers with it before the
+//!   process is registered for the expedited command.
+//! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before a
+//!   heavy barrier has succeeded: a filter of system calls may be installed after MEMBARRIER-1 was
+//!   decided. `refused` says how the last heavy barrier ended; nothing depends on it but the answer
+//!   of [`Membarrier::is_expedited`].
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;

@@ -1,21 +1,22 @@
 //! Reclamation: how a shared structure learns that no reader can see what a writer has taken out.
 //!
-//! [`Reclaim`] is the whole of what a shared structure asks for; three ways are there, and any
-//! other can be written outside this crate.
+//! [`Reclaim`] is everything that a shared structure asks for. Three implementations are here, and
+//! others can be written outside this crate.
 //!
-//! | | a guard costs | a stamp costs | needs |
+//! | | cost of a guard | cost of a stamp | needs |
 //! |---|---|---|---|
-//! | [`Epoch`] | a full fence | some 2 KiB set aside, for crossbeam-epoch | `alloc` |
-//! | [`Membarrier`] | a few plain stores | a system call that interrupts the process's running threads | Linux and `std`; else fences, and `alloc` |
-//! | [`Quiescent`] | nothing | nothing | the promise that guards and stores never meet |
+//! | [`Epoch`] | a full fence | about 2 KiB, held by crossbeam-epoch | `alloc` |
+//! | [`Membarrier`] | a few plain stores | a system call | Linux and `std` |
+//! | [`Quiescent`] | nothing | nothing | no guard during a store |
 //!
-//! [`Epoch`] is the one to start with. [`Membarrier`] is for readers that pin often beside writers
-//! that store seldom: pinning is nearly free, but each stamp (a shared map asks for one in 1,024
-//! nodes, by each writer) interrupts running readers for some microseconds. [`Membarrier::fenced`]
-//! makes no system call. [`Quiescent`] is for one thread, or where something else keeps readers and
-//! writers apart.
+//! [`Epoch`] is the default. [`Membarrier`] suits readers that pin often while writers store
+//! seldom. Pinning is nearly free, but each stamp interrupts the process's running threads for some
+//! microseconds. A shared map asks for one stamp per 1,024 nodes that a writer takes out. Without
+//! Linux or `std`, [`Membarrier`] uses fences, and needs `alloc`. [`Membarrier::fenced`] makes no
+//! system call. [`Quiescent`] suits a single thread, and programs that keep readers and writers
+//! apart by other means.
 //!
-//! Knows neither trees nor nodes: who unlinks keeps what was unlinked, with the stamp, and frees
+//! Does not know trees or nodes: whoever unlinks a node keeps it together with the stamp, and frees
 //! it.
 
 pub(crate) mod crossbeam;

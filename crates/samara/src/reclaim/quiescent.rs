@@ -1,4 +1,4 @@
-//! Reclamation without waiting, for programs in which readers and stores never meet. Knows nothing
+//! Reclamation without waiting, for programs in which no guard lives during a store. Knows nothing
 //! but that promise.
 
 use crate::reclaim::{PinHere, Reclaim};

@@ -1,6 +1,6 @@
-//! What `Reclaim` promises, of each way that is there. Other tests of this process share the
-//! domains: what is awaited is asked for again until it comes, and what must not come is asked for
-//! often.
+//! Tests of what `Reclaim` promises, for each implementation. Other tests of this process share the
+//! domains. So a test asks again until an answer comes that must come, and asks many times for an
+//! answer that must not come.
 
 use crate::reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 use crate::sync::{AtomicBool, AtomicUsize, Ordering};

@@ -1,11 +1,11 @@
-//! A cursor beside writers. It keeps its entry as it was when it arrived; each step looks at the
-//! map as it is then.
+//! A cursor concurrent with writers. It keeps its entry as it was when the cursor arrived; each
+//! step looks at the map as it is then.
 //!
-//! A cursor keeps the leaf that it stands in, and by which slots it came down to it. A step within
-//! the leaf first comes down by the same slots again, from the root as it is now: if that leads to
-//! the leaf, it is in the tree at a moment of the step, by the argument for lookups (`publish`).
-//! That is a load for each level, and no search. Where it leads elsewhere, and at a leaf's end, the
-//! step comes down by the key.
+//! A cursor keeps its leaf, and the slots by which it descended to it. A step within the leaf first
+//! follows the same slots again, from the current root. If they lead to the same leaf, that leaf is
+//! in the tree at a moment of the step, by the argument for lookups (`publish`). This costs one
+//! load per level and no search. If the slots lead elsewhere, or at the end of the leaf, the step
+//! descends by key.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;

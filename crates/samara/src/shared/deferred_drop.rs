@@ -1,15 +1,17 @@
-//! Deferred drops: freed leaves whose values are still to be dropped. A value's drop is foreign
-//! code, so it runs while no lock is held that it could wait for; then the leaf's memory goes back
-//! to the writers. Knows nothing of when leaves are free (`limbo`).
+//! Deferred drops: the values of freed nodes are dropped after the store that freed them. A value's
+//! drop is foreign code, so it runs while no lock is held that it could wait for. (A handle that is
+//! kept for many stores drops in one of them what an earlier one has freed.) Then the leaf's memory
+//! goes back to the writers. Does not know when nodes are free (`limbo`).
 //!
-//! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it: what it owns
-//!   goes when it is dropped there, once.
-//! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and is linked to the
-//!   next one. Leaves are put there one by one and taken all at once, so a head that is exchanged
-//!   is the one that was linked to.
+//! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it. Dropping the
+//!   `Freed` gives up the map's share of the node, once, and drops what has no other owner.
+//! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and links to the next
+//!   leaf. Leaves are pushed one at a time and taken all at once. So when `put` exchanges the head,
+//!   that head is the leaf that the new one links to.
 //!
-//! Orderings: a leaf is put with Release and taken with Acquire: what was done to it happened
-//! before. Each put exchanges the head, so it passes on what the puts before it have released.
+//! Orderings: `put` pushes a leaf with Release, and `take` takes it with Acquire, so everything
+//! done to the leaf before happened before `take` returns it. Each push is a read-modify-write of
+//! the head, so it continues the release sequences of the pushes before it.
 
 use crate::node::leaf::Leaf;
 use crate::node::pool::Spare;

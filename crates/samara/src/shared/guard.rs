@@ -1,5 +1,5 @@
-//! Readers of a shared map: a registration, and the guard to read through. States the promises;
-//! `publish` has the argument for them.
+//! Readers of a shared map: a registration, and the guard to read through. States what readers are
+//! promised; `publish` has the argument.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

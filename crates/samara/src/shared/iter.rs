@@ -1,14 +1,15 @@
-//! Iteration beside writers: leaf by leaf, each leaf as it was at one moment of the walk.
+//! Iteration concurrent with writers: leaf by leaf, each leaf as it was at one moment of the walk.
 //!
-//! A leaf that a reader has does not change (PUBLISH-1); which comes next, its parent says, which
-//! stays the parent of the leaves in its region also where it has been taken out meanwhile
-//! (PUBLISH-3). At the parent's end the walk comes down again from the root, to the key behind.
-//! What it has shown it does not go back to: an entry that begins before the end of the last one
-//! shown, because it was stored since, is left out.
+//! A leaf that a reader has reached does not change (PUBLISH-1). The walk takes the next leaf from
+//! the leaf's parent. The parent stays the parent of the leaves in its region even after it has
+//! been taken out (PUBLISH-3). At the end of the parent the walk descends from the root again, to
+//! the key behind the last one. It never goes back: it leaves out an entry that was stored
+//! meanwhile and begins before the end of the last entry shown.
 //!
-//! - **SHARED-ITER-1** `from` is behind the last key of what has been shown from the front, or of
-//!   the entries before the window; `to` in front of what has been shown from the back. An entry
-//!   that has not been shown and was there throughout lies between them.
+//! - **SHARED-ITER-1** `from` is behind the last key shown from the front, and behind every entry
+//!   that ends before the window. `to` is in front of the first key shown from the back, and in
+//!   front of every entry that begins behind the window. An entry of the window that was there
+//!   throughout and has not been shown meets `from..=to`.
 
 use crate::fault::{Point, point};
 use crate::node::Raw;

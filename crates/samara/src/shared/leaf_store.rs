@@ -1,22 +1,25 @@
-//! Stores of several writers at once: each store changes one leaf under the lock of the leaf's
-//! parent. Knows the descent of such a store and what it may touch; `writer_gate` knows who may
+//! Concurrent stores of several writers: each store changes one leaf under the lock of the leaf's
+//! parent. Knows how such a store descends and what it may touch; `writer_gate` knows who may
 //! store, and when.
 //!
-//! - **LEAF-STORE-1** Of a node that the map shows, child pointers and gap words change under its
-//!   lock; the word for a child that is an inner node changes under that one's lock as well, so
-//!   whoever has either may read it. Locks are taken from below upwards, and held until the store
-//!   is done. A writer that is alone (GATE-1) needs none.
-//! - **LEAF-STORE-2** While a node's lock is free, its widest gap is what the word for it says
-//!   (TREE-3).
-//! - **LEAF-STORE-3** What such a store does not change: pivots, lengths, inner nodes, the root. So
-//!   the way down stays right without a lock, and a leaf that was read from its parent under the
-//!   lock stays until that is let go: nobody else takes it out.
+//! - **LEAF-STORE-1** In a node that the map shows to readers, child pointers and gap words change
+//!   only under the node's lock. The gap word of a child that is an inner node changes only under
+//!   the child's lock as well, so the holder of either lock may read the word. Locks are taken from
+//!   the lowest level upwards, and held until the store is done. An exclusive writer (GATE-1) needs
+//!   no lock.
+//! - **LEAF-STORE-2** While a node's lock is free, its widest gap equals the gap word for it in its
+//!   parent (TREE-3).
+//! - **LEAF-STORE-3** A concurrent store changes no pivot and no length, and replaces neither an
+//!   inner node nor the root. So a descent needs no lock. A leaf that was read from its parent
+//!   under the parent's lock stays in the tree until the lock is released: nobody else takes it
+//!   out.
 //!
-//! A store that does not fit in one leaf (`publish::fits`), or in which a snapshot has a part, is
-//! made alone, by the handle.
+//! A store that does not fit in one leaf (`publish::fits`), or whose path has a node that a
+//! snapshot owns, is made exclusively, through the write handle.
 //!
-//! For readers it is a store like any other: the heads of `publish` and `limbo` argue about one
-//! pointer, and what each writer takes out waits in a limbo of its own.
+//! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
+//! and `limbo` are about one pointer, and the nodes that a writer takes out wait in that writer's
+//! own limbo.
 
 use crate::fault::{Point, point};
 use crate::node::inner::Inner;

@@ -1,13 +1,14 @@
 //! Limbo: where nodes taken out of a shared map wait until no reader can see them. Knows batches
 //! and stamps; `reclaim` knows what a stamp is.
 //!
-//! - **LIMBO-1** The first `stamped` nodes of the log are those of the batches, in their order; the
-//!   others were taken out since the last stamp.
+//! - **LIMBO-1** The first `stamped` nodes of the log are the nodes of the batches, in the order of
+//!   the batches. The others were taken out since the last stamp.
 //!
-//! A node leaves when its batch's stamp has passed. One that has moved is memory and nothing else.
-//! For one that was given up the owner count is lowered by the map's share; if that was the last
-//! owner, its values are dropped and what is below it is given up in turn. The mark stays (COW-5).
-//! Values that have a drop are dropped by others (`deferred_drop`).
+//! A node leaves limbo when the stamp of its batch has passed. A node that was moved
+//! ([`Fate::Moved`]) owns nothing: only its memory is left. For a node that was given up
+//! ([`Fate::GivenUp`]) the owner count is lowered by the map's share. If that was the last owner,
+//! its values are dropped, and the nodes below it are given up in turn. The mark stays (COW-5).
+//! Nodes whose values have a drop are handed to `deferred_drop`.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;

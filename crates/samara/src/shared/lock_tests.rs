@@ -1,3 +1,5 @@
+//! Tests of the lock: one holder at a time, and a panic instead of a deadlock with oneself.
+
 use super::Lock;
 
 #[test]

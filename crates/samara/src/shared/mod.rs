@@ -1,5 +1,5 @@
-//! The shared map, [`SharedRangeMap`]: many readers beside writers. Knows who may read and who may
-//! write. `publish` makes a store atomic.
+//! The shared map, [`SharedRangeMap`]: one range map for many threads, with concurrent readers and
+//! writers. Decides who may read and who may write; `publish` makes each store atomic.
 
 pub(crate) mod cursor;
 pub(crate) mod deferred_drop;

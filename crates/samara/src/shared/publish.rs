@@ -1,56 +1,65 @@
 //! Publishing: how a store in a shared map becomes visible to readers atomically.
 //!
-//! Readers come down from the root without a lock (`guard`). What they may come to is *marked*
-//! (COW-4) and changed in two ways only, each an atomic store of one word: another child is put in
-//! the place of a child, and gap words change. So a store works in a *part* of the tree,
-//! a tree of its own: the lowest node on the way that takes the whole change in itself, so that its
-//! last key stays and it neither splits nor falls thin. For most stores that is one leaf. All verbs
-//! of the tree work in the part as they do elsewhere; there they copy what is marked before they
-//! change it. Then the copies are marked, and one pointer is put in its place: that is the instant.
-//! If the part is the whole tree, that pointer is the root.
+//! Readers descend from the root without a lock (`guard`). Every node that a reader can reach is
+//! *marked* (COW-4). A marked node changes in two ways only, and each change is an atomic store of
+//! one word: a child pointer is replaced, or a gap word changes.
 //!
-//! - **PUBLISH-1** Of a marked node, keys, length, values and form never change. An inner node's
-//!   child pointer changes to a node of the same level, with the same last key; its gap words while
-//!   a store is under way are never less than what they were before it, nor than they will be after
-//!   it.
-//! - **PUBLISH-2** Only inner nodes that the map alone owns change so; what a snapshot owns too is
-//!   copied, from the uppermost such node on.
-//! - **PUBLISH-3** What is taken out is noted (`retired`), and freed or used again when every
-//!   reader that could have come to it is gone (`limbo`). A node that was taken out is not changed
-//!   any more: its child pointers stay as they were at that moment.
-//! - **PUBLISH-4** `storing` is held while a store of the handle plans and publishes; a snapshot is
-//!   taken under it, and keeps out those who store beside others (GATE-1). So the map's nodes get
-//!   other owners by an owner of a snapshot alone that writes to it: who owns a node then comes to
-//!   own its children, before it gives the node up. Hence whoever asks whether a node is the map's
-//!   alone asks from above, first of the root.
+//! So a store works in a *part* of the tree: the lowest node on the path that can take the whole
+//! change in itself. Its last key stays, it does not split, and it does not fall below its minimum
+//! fill. For most stores the part is one leaf; if no node below the root qualifies, it is the whole
+//! tree. During the store the part is a tree of its own. All verbs of the tree work in it as they
+//! do elsewhere; there they copy a marked node before they change it. At the end the copies are
+//! marked, and one pointer to the part is stored: in its parent, or in the root word if the part is
+//! the whole tree. That store makes the change visible.
+//!
+//! - **PUBLISH-1** Keys, length, values and form of a marked node never change. A child pointer of
+//!   a marked inner node changes only to a node of the same level with the same last key. While a
+//!   store is under way, a gap word is never less than it was before the store, and never less than
+//!   it will be after it.
+//! - **PUBLISH-2** Only inner nodes that the map alone owns change in this way. A store copies its
+//!   path from the uppermost node that a snapshot also owns downwards.
+//! - **PUBLISH-3** A node that is taken out is recorded in the log (`retired`). It is freed or
+//!   reused when every reader that could have reached it is gone (`limbo`). After it was taken out
+//!   it no longer changes: its child pointers stay as they were at that moment.
+//! - **PUBLISH-4** A store of the handle holds `storing` while it plans and publishes. A snapshot
+//!   is taken under `storing` as well, and keeps concurrent writers out (GATE-1). So the nodes of
+//!   the map gain owners during a store in one way only: the owner of a snapshot writes to it. Such
+//!   a write first becomes an owner of a node's children, and then gives the node up. Hence a check
+//!   whether the map alone owns a node goes from the root downwards: it does not miss an owner that
+//!   passes from a node to its children meanwhile.
 //! - **PUBLISH-5** A store that moves the border between two regions copies the inner nodes on both
-//!   sides of it, up to where one node has both (`Tree::own`).
-//! - **PUBLISH-6** Before anything is published, [`Publish::assert_fits`] has seen that what a
-//!   store made fits where it goes: it is of the level of what it replaces, ends in the same key,
-//!   and no new node is empty. A part below the root keeps its height (`Tree::lower`). Where the
-//!   assertion fails, the map stays as it was, and what the store made is leaked.
+//!   sides of the border, up to the lowest node that has both sides below it (`Tree::own`).
+//! - **PUBLISH-6** Before a store publishes, it asserts that what it made fits where it goes
+//!   ([`Publish::assert_fits`], [`mark`]): the new node has the level and the last key of the node
+//!   that it replaces, and no new node is empty. If the part is the whole tree, the new root may
+//!   have any height up to [`SHARED_HEIGHT`]. A part below the root keeps its height
+//!   (`Tree::lower`). If the assertion fails, the map stays as it was, and what the store made is
+//!   leaked.
 //!
-//! **Why no reader comes to freed memory.** A reader pins before it loads the root. By PUBLISH-3
-//! each node that it comes to was, at some moment after that, the root or the child of such a node
-//! at such a moment: it loaded the pointer from a node that was then in the tree, or from
-//! one that was taken out after the reader had pinned and that still has what it had then. So each
-//! was taken out, if it was, after the reader had pinned, and is freed only after the reader is
+//! **Why no reader reaches freed memory.** A reader pins before it loads the root. Each node that
+//! it reaches was in the tree at some moment after the pin, by induction along its path: the reader
+//! loads the pointer from a node that is in the tree at the load, or from a node that was taken out
+//! after the pin and still has the child pointers of that moment (PUBLISH-3). So a node that the
+//! reader reaches is taken out, if at all, after the pin. It is freed only after the reader is
 //! gone.
 //!
-//! **Why a lookup is one instant.** A node is the tree's *for a key* while it is in the tree, and
-//! the key in its region. By PUBLISH-5 an inner node ceases to be that only by being taken out, and
-//! then it stays as it was. So each node that a lookup comes to was the tree's for its key at some
-//! moment since the lookup began: at the step to it, or, if the node above had been taken out by
-//! then, just before that was. A leaf does not change, so what it says of the key was so at that
-//! moment. The same goes for the gap that the key is in: its lower end may be the border of the
-//! region, which a node above knows, and by PUBLISH-5 the leaf and the border are of one moment.
+//! **Why a lookup is atomic.** A node is *the tree's node for a key* while it is in the tree and
+//! the key is in its region. By PUBLISH-5 an inner node ceases to be that only by being taken out,
+//! and from then on it does not change. So each node that a lookup reaches was the tree's node for
+//! its key at some moment since the lookup began: at the step to it, or, if the node above had been
+//! taken out before that step, just before that node was taken out. A leaf does not change, so what
+//! it says about the key was true at that moment. The same holds for the gap around the key. Its
+//! lower end may be the border of the region, which a node above stores; by PUBLISH-5 the leaf and
+//! the border are of one moment.
 //!
-//! Several writers may store at once, each in a leaf: `leaf_store` says what they may touch. What
-//! is said of a writer here holds for each of them.
+//! Several writers may store at once, each in one leaf: `leaf_store` says what they may touch. What
+//! this head says of a writer holds for each of them.
 //!
-//! Orderings: a pointer is stored with Release and loaded with Acquire (root; `Inner::publish` and
-//! `Inner::child`): who comes to a node sees all that was written to it before. Gap words are, too:
-//! who finds less room than there was comes to what took it.
+//! Orderings: pointers are stored with Release and loaded with Acquire (the root; `Inner::publish`
+//! and `Inner::child`), so a reader that reaches a node sees everything that was written to it
+//! before. Gap words are stored with Release and loaded with Acquire too (`Inner::publish_gap` and
+//! `Inner::wide_gaps_now`), so a search that finds less room than there was also finds what took
+//! the room.
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;

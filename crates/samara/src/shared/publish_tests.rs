@@ -1,5 +1,5 @@
-//! What must not be published is not (PUBLISH-6): stores whose verb leaves in its part what does
-//! not fit there. Such a store's nodes are leaked, so Miri does not run these.
+//! Tests of PUBLISH-6: what must not be published is not. The verbs here leave in the part what
+//! does not fit there. The nodes of such a store are leaked, so Miri does not run these tests.
 
 use crate::node::PUBLISHED;
 use crate::node::inner::Inner;

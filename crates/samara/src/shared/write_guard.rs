@@ -1,5 +1,5 @@
 //! The write handle: each operation is one store, and each store is atomic for readers. Knows the
-//! operations and what each looks at; `publish` makes them visible.
+//! operations and which entries each one looks at; `publish` makes them visible.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

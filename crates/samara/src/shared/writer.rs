@@ -1,6 +1,5 @@
-//! One of several writers of a shared map, [`SharedWriter`]. Knows the operations, and falls back
-//! to the write handle for a store that cannot be made beside others. `leaf_store` makes the
-//! others.
+//! One of several concurrent writers of a shared map, [`SharedWriter`]. Knows the operations. Falls
+//! back to the write handle for a store that cannot be concurrent; `leaf_store` makes all others.
 
 use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;

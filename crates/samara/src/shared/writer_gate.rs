@@ -1,18 +1,20 @@
-//! The gate of the writers: who may store beside others (each writer has a seat), and how a store
-//! that must be alone waits for them. Knows nothing of what is stored.
+//! The writer gate: who may store concurrently (each such writer has a seat), and how an exclusive
+//! store waits for the others. Knows nothing of what is stored.
 //!
-//! - **GATE-1** Who stores beside others sits *in*: it has said so (`inside`), and nobody had
-//!   closed the seats when it looked. Who must be alone closes them, and then waits until nobody is
-//!   in. Each says its own before it looks at the other's, with a SeqCst fence between: of two that
-//!   do so at the same time one at least sees the other.
-//! - **GATE-2** Seats stay until the list goes, and are used again. Their list grows at its head,
-//!   and only while whoever might close it cannot (`Seats::take`): where it is empty nobody can
-//!   come in, and who must be alone need not close it.
-//! - **GATE-3** `work` is its taker's while that one is in, and belongs to who has closed the
-//!   seats, once nobody is in.
+//! - **GATE-1** A concurrent writer is *inside* its seat: it has stored `inside`, then loaded
+//!   `closed`, and nobody had closed the seats. An exclusive writer closes the seats, and then
+//!   waits until nobody is inside. Each side stores its own word before it loads the other's, with
+//!   a SeqCst fence between. So when both do this at the same time, at least one sees the other.
+//! - **GATE-2** Seats live as long as the list, and are reused. The list grows at its head, and
+//!   only while nobody can close the seats (`Seats::take`). While the list is empty nobody can go
+//!   inside, so an exclusive writer need not close it.
+//! - **GATE-3** `work` belongs to the writer that took the seat while that writer is inside. It
+//!   belongs to whoever has closed the seats once nobody is inside.
 //!
-//! Orderings: who goes out, or opens again, stores with Release; who looks for that loads with
-//! Acquire. So what was done inside happened before what is done alone, and the other way about.
+//! Orderings: a writer that leaves its seat stores `inside` with Release, and an exclusive writer
+//! loads it with Acquire. Opening the seats is a Release on `closed`, and a writer that goes inside
+//! loads it with Acquire. So what was done inside happened before what is done exclusively, and the
+//! other way about.
 
 use crate::shared::reentry::Reentry;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, here, is_here, spin};
