@@ -18,15 +18,16 @@ use crate::types::span::Span;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// A place in a shared map, to walk from, beside a writer: see
+/// A position in a shared map, for walks while writers store: see
 /// [`SharedGuard::cursor`](crate::SharedGuard::cursor).
 ///
-/// It stands on an entry or on a gap: on what was there at one moment after it was sent there, and
-/// stays on that, whatever is stored meanwhile. A step goes to the nearest entry that lies wholly
-/// on that side and is there at a moment between the step's beginning and its end: what has been
-/// removed or replaced before is not come to. Beside a store in another thread the step may pass
-/// over an entry that is stored while it goes on; what is there throughout the step is not passed
-/// over. No two that it comes to one after the other overlap.
+/// The cursor stands on an entry or on a gap, as it was at one moment after the cursor was sent
+/// there. It stays on that, whatever is stored meanwhile.
+///
+/// A step goes to the nearest entry that lies wholly on that side and is there at a moment between
+/// the step's beginning and its end. So it does not reach an entry that was removed or replaced
+/// before. It may pass over an entry that another thread stores during the step, but not over an
+/// entry that is there throughout. Two entries that it reaches one after the other never overlap.
 ///
 /// ```
 /// use samara::{SharedRangeMap, Span};
@@ -48,18 +49,18 @@ pub struct SharedCursor<'g, V, K: Key = u64, S: Shape = Normal> {
     span: Span<K>,
     /// Whether it stands on an entry.
     entry: bool,
-    /// The leaf, and the entry's slot, or that of the entry behind the gap. `None`: the map was
+    /// The leaf, and the slot of the entry, or of the entry behind the gap. `None`: the map was
     /// empty.
     place: Option<(Leaf<V, K, S>, usize)>,
     way: Way,
     borrow: PhantomData<&'g V>,
 }
 
-/// By which slots a cursor came down: of the node at each level from 1 on.
+/// The slots by which a cursor descended: one for the node at each level from 1 on.
 #[derive(Clone, Copy)]
 struct Way {
     height: usize,
-    /// Slots are 63 at most.
+    /// A slot is at most 63.
     slots: [u8; SHARED_HEIGHT + 1],
 }
 
@@ -67,8 +68,8 @@ impl Way {
     const NONE: Way = Way { height: 0, slots: [0; SHARED_HEIGHT + 1] };
 }
 
-/// Comes down to the first entry that does not end before `key`, or behind the last one, and tells
-/// the way. `None`: the map is empty.
+/// Descends to the first entry that does not end before `key`, or behind the last entry, and
+/// returns the path as well. `None`: the map is empty.
 fn seek<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<(Spot<V, K, S>, Way)> {
     let mut way = Way::NONE;
     let spot = descend(published, key, |level, slot| {
@@ -80,7 +81,7 @@ fn seek<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<(Spot<V, K
 
 impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     /// # Safety
-    /// What is published stays pinned for `'g`.
+    /// The map is pinned for `'g`: no node that the cursor reaches is freed meanwhile.
     pub(crate) unsafe fn new(published: &'g Published, key: K) -> Self {
         let (span, borrow) = (Span::FULL, PhantomData);
         let mut cursor = SharedCursor { published, span, entry: false, place: None, way: Way::NONE, borrow };
@@ -88,23 +89,23 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         cursor
     }
 
-    /// The entry, or the gap, that the cursor stands on.
+    /// The span of the entry or gap that the cursor stands on.
     #[must_use]
     pub fn span(&self) -> Span<K> {
         self.span
     }
 
-    /// The entry that the cursor stands on; `None` where it stands on a gap.
+    /// The entry that the cursor stands on; `None` if it stands on a gap.
     #[must_use]
     #[inline]
     pub fn current(&self) -> Option<(Span<K>, &'g V)> {
         let (leaf, slot) = self.place.filter(|_| self.entry)?;
-        // SAFETY: the slot of an entry; pinned for `'g`.
+        // SAFETY: the slot is an entry's, and the leaf is pinned for `'g`.
         Some((self.span, unsafe { &*leaf.value(slot) }))
     }
 
-    /// Goes to `key` (seeks it, as others say): onto the entry that holds it, which is returned, or
-    /// onto the gap that does. O(log n).
+    /// Goes to `key` (others call this seek): onto the entry that holds it, which is returned, or
+    /// onto the gap that holds it. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         let Some((spot, way)) = seek::<V, K, S>(self.published, key) else {
             (self.span, self.entry, self.place) = (Span::FULL, false, None);
@@ -112,7 +113,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         };
         let (leaf, slot) = (spot.leaf, spot.slot);
         (self.place, self.way) = (Some((leaf, slot)), way);
-        // SAFETY: pinned; slots below the length are read.
+        // SAFETY: the map is pinned, so the leaf is live; only slots below the length are read.
         (self.span, self.entry) = unsafe {
             let there = slot < leaf.len();
             if there && leaf.first(slot) <= key {
@@ -126,7 +127,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         self.current()
     }
 
-    /// Whether the leaf that the cursor stands in is in the tree as it is now.
+    /// Whether the leaf is in the tree as it is now, at the slots by which the cursor descended.
     #[inline]
     fn is_there(&self, leaf: Leaf<V, K, S>) -> bool {
         let Some((mut at, height)) = self.published.load() else { return false };
@@ -135,7 +136,8 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         }
         for level in (1..=height).rev() {
             let (node, slot) = (Inner::<K, S>::from_raw(at), usize::from(self.way.slots[level & SHARED_HEIGHT]));
-            // SAFETY: pinned: an inner node at this level; the child's slot is below its length.
+            // SAFETY: the map is pinned, so `at` is a live inner node at this level; the child's
+            // slot is below its length.
             unsafe {
                 if slot >= node.len() {
                     return false;
@@ -143,29 +145,30 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
                 at = node.child(slot);
             }
         }
-        // A leaf that a guard may see is not freed, nor used again: the same address is the same leaf.
+        // A leaf that a guard may see is neither freed nor reused: the same address is the same
+        // leaf.
         at == leaf.raw()
     }
 
-    /// Comes onto the entry in this slot.
+    /// Goes onto the entry in this slot.
     ///
     /// # Safety
     /// The slot is below the leaf's length; the leaf is pinned for `'g`.
     #[inline]
     unsafe fn come(&mut self, leaf: Leaf<V, K, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises that the slot is below the leaf's length.
         self.span = unsafe { Span::new(leaf.first(slot), leaf.key(slot)) };
         (self.entry, self.place) = (true, Some((leaf, slot)));
         self.current()
     }
 
-    /// Goes to the next entry. Where there is none the cursor stays. A look at a node of each
-    /// level; O(log n) once in a leaf, and where the leaf has been stored in.
+    /// Goes to the next entry. If there is none, the cursor stays. Looks at one node of each level;
+    /// O(log n) once per leaf, and if the leaf has been stored in.
     #[allow(clippy::should_implement_trait)] // no iterator: the cursor can turn round
     pub fn next(&mut self) -> Option<(Span<K>, &'g V)> {
         if let Some((leaf, slot)) = self.place {
             let slot = slot + usize::from(self.entry);
-            // SAFETY: pinned; the slot is below the length.
+            // SAFETY: the map is pinned, so the leaf is live; the slot is below its length.
             unsafe {
                 if slot < leaf.len() && self.is_there(leaf) {
                     return self.come(leaf, slot);
@@ -177,16 +180,18 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         loop {
             let (spot, way) = seek::<V, K, S>(self.published, key)?;
             let leaf = spot.leaf;
-            // SAFETY: pinned; slots below the length are read, and a leaf is not empty.
+            // SAFETY: the map is pinned, so the leaf is live. Only slots below the length are read,
+            // and a leaf is not empty.
             unsafe {
-                // An entry that begins before has been stored since: it overlaps what the cursor stands on.
+                // An entry that begins before `behind` has been stored meanwhile: it overlaps what
+                // the cursor stands on.
                 let over = spot.slot < leaf.len() && leaf.first(spot.slot) < behind;
                 let slot = spot.slot + usize::from(over);
                 if slot < leaf.len() {
                     self.way = way;
                     return self.come(leaf, slot);
                 }
-                // Behind the map's last entry.
+                // The position is behind the map's last entry.
                 let end = leaf.key(leaf.len() - 1);
                 if end < key {
                     return None;
@@ -196,9 +201,10 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         }
     }
 
-    /// Goes to the entry before. Where there is none the cursor stays. As [`next`](Self::next) is.
+    /// Goes to the previous entry. If there is none, the cursor stays. Costs as much as
+    /// [`next`](Self::next).
     pub fn prev(&mut self) -> Option<(Span<K>, &'g V)> {
-        // SAFETY: pinned; the slot before is there.
+        // SAFETY: the map is pinned, so the leaf is live; the slot before `slot` is an entry's.
         unsafe {
             if let Some((leaf, slot)) = self.place
                 && slot > 0
@@ -212,7 +218,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         loop {
             let (spot, way) = seek::<V, K, S>(self.published, key)?;
             let leaf = spot.leaf;
-            // SAFETY: pinned; slots below the length are read.
+            // SAFETY: the map is pinned, so the leaf is live; only slots below the length are read.
             unsafe {
                 let whole = spot.slot < leaf.len() && leaf.key(spot.slot) <= before;
                 if let Some(slot) = (spot.slot + usize::from(whole)).checked_sub(1) {
@@ -224,18 +230,18 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         }
     }
 
-    /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current)
-    /// tell. `false`, and the cursor stays, where it has reached the last key there is. If a
-    /// store has moved the border meanwhile, what a step comes to may begin before the end
-    /// of what the cursor left. O(log n).
+    /// Goes to the next range, entry or gap: see [`span`](Self::span) and
+    /// [`current`](Self::current). Returns `false`, and the cursor stays, if it has reached the
+    /// highest key. If a store has moved the border meanwhile, the new range may begin before the
+    /// end of the one that the cursor left. O(log n).
     pub fn next_range(&mut self) -> bool {
         let Some(key) = self.span.last.succ() else { return false };
         self.walk(key);
         true
     }
 
-    /// Goes to what comes before, entry or gap, as [`next_range`](Self::next_range) does. `false`,
-    /// and the cursor stays, where it has reached the first key there is. O(log n).
+    /// Goes to the previous range, entry or gap, as [`next_range`](Self::next_range) does. Returns
+    /// `false`, and the cursor stays, if it has reached the lowest key. O(log n).
     pub fn prev_range(&mut self) -> bool {
         let Some(key) = self.span.first.pred() else { return false };
         self.walk(key);

@@ -29,7 +29,7 @@ use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
 
-/// Dropped where the values' drops may run.
+/// Freed nodes whose values are still to be dropped. Drop it where the values' drops may run.
 pub(crate) struct Freed<'m, V, K: Key, S: Shape> {
     nodes: Vec<Retired>,
     returned: &'m Returned<V, K, S>,
@@ -45,35 +45,35 @@ impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
         self.returned
     }
 
-    /// Whether a node's values have drops to be run.
+    /// Whether the values of a node with this fate have drops to run.
     #[inline(always)]
     pub(crate) fn takes(fate: Fate) -> bool {
         mem::needs_drop::<V>() && fate == Fate::GivenUp
     }
 
-    /// Room for one more.
+    /// Makes room for one more node.
     pub(crate) fn reserve(&mut self) -> Result<(), AllocError> {
         self.nodes.try_reserve(1).map_err(|_| AllocError)
     }
 
-    /// Takes over a node, for which there is room.
+    /// Takes over a node. There is room for it.
     ///
     /// # Safety
-    /// DROP-1: the map has given it up, no reader can see it, and the caller does not use it any
-    /// more.
+    /// DROP-1: the map has given the node up, no reader can see it, and the caller does not use it
+    /// any more.
     pub(crate) unsafe fn take(&mut self, node: Retired) {
         debug_assert!(self.nodes.len() < self.nodes.capacity());
         self.nodes.push(node);
     }
 
-    /// Takes over what `other` has. Where there is no memory to note it, what there is goes now.
+    /// Takes over the nodes of `other`. If there is no memory to note them, they are dropped now.
     pub(crate) fn append(&mut self, mut other: Self) {
         if self.nodes.try_reserve(other.nodes.len()).is_ok() {
             self.nodes.append(&mut other.nodes);
         }
     }
 
-    /// Drops what is there.
+    /// Drops all nodes now.
     pub(crate) fn clear(&mut self) {
         drop(mem::replace(self, Freed::new(self.returned)));
     }
@@ -82,9 +82,9 @@ impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
 impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
     fn drop(&mut self) {
         while let Some(Retired { at, level, .. }) = self.nodes.pop() {
-            // While a value's drop unwinds, this one goes on.
+            // If a value's drop unwinds, dropping `rest` goes on with the others.
             let mut rest = Freed { nodes: mem::take(&mut self.nodes), ..Freed::new(self.returned) };
-            // SAFETY: DROP-1: the node is live, and one owner's share of it is ours to give up.
+            // SAFETY: DROP-1: the node is live, and the map's share of it is given up here, once.
             unsafe {
                 if level > 0 {
                     drop(Subtree::<V, K, S>::new(at, usize::from(level)));
@@ -97,21 +97,22 @@ impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
     }
 }
 
-/// Gives up a leaf: if that was the last owner, its values are dropped, and its memory is returned.
+/// Gives up one owner's share of a leaf. If that was the last owner, drops the leaf's values and
+/// returns its memory.
 ///
 /// # Safety
 /// The leaf is live, and the caller gives up an owner's share of it.
 unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V, K, S>) {
-    /// Also where a value's drop panics.
+    /// Returns the leaf, also if a value's drop panics.
     struct Return<'r, V, K: Key, S: Shape>(Leaf<V, K, S>, &'r Returned<V, K, S>);
     impl<V, K: Key, S: Shape> Drop for Return<'_, V, K, S> {
         fn drop(&mut self) {
-            // SAFETY: the leaf is live and nobody else's, and its values are gone.
+            // SAFETY: the last owner has given the leaf up, and its values are gone.
             unsafe { self.1.put(self.0) };
         }
     }
-    // SAFETY: the caller's promise; COW-1: who was the last owner has the leaf alone. LEAF-3: its first
-    // `len` values are initialised.
+    // SAFETY: the caller gives up a share of a live leaf. COW-1: the last owner has the leaf alone.
+    // LEAF-3: its first `len` values are initialised.
     unsafe {
         if let_go(leaf.refs()) {
             let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());
@@ -121,10 +122,10 @@ unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V,
     }
 }
 
-/// Leaves whose values have been dropped, for those who store next.
+/// Leaves whose values have been dropped, for the next stores.
 pub(crate) struct Returned<V, K: Key, S: Shape> {
     head: AtomicPtr<u8>,
-    /// How many there are, or are about to be.
+    /// Number of leaves that are in the list, or about to be.
     len: AtomicUsize,
     kind: PhantomData<(V, K, S)>,
 }
@@ -137,7 +138,8 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
     /// # Safety
     /// The leaf is live and nobody else's, and holds no value.
     unsafe fn put(&self, leaf: Leaf<V, K, S>) {
-        // SAFETY: the caller's promise; DROP-2.
+        // SAFETY: DROP-2: the caller promises that nobody else has the leaf and that it holds no
+        // value, so its link may be written, or its memory freed.
         unsafe {
             if leaf.number().read() != 0 {
                 return leaf.free();
@@ -148,7 +150,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
                 return leaf.free();
             }
             freed(leaf.raw(), Leaf::<V, K, S>::BYTES);
-            // Relaxed: what is behind the head is not looked at here.
+            // Relaxed: the leaf behind the head is not looked at here.
             let mut head = self.head.load(Ordering::Relaxed);
             loop {
                 leaf.link().write_unaligned(Raw::new(head));
@@ -161,7 +163,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
         }
     }
 
-    /// Gives all of them to `to`, which keeps them or frees them.
+    /// Gives all leaves to `to`, which keeps them or frees them.
     #[inline]
     pub(crate) fn take(&self, to: &mut Spare<Leaf<V, K, S>>) {
         if self.head.load(Ordering::Relaxed).is_null() {
@@ -171,7 +173,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
         let mut at = Raw::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
         while let Some(raw) = at {
             let leaf = Leaf::from_raw(raw);
-            // SAFETY: DROP-2: linked by `put`, and ours since the swap.
+            // SAFETY: DROP-2: `put` has linked the leaves, and since the swap nobody else has them.
             unsafe {
                 at = leaf.link().read_unaligned();
                 self.len.fetch_sub(1, Ordering::Relaxed);

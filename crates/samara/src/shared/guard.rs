@@ -23,28 +23,29 @@ pub struct SharedReader<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Norm
 }
 
 impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedReader<'m, V, K, R, S> {
-    /// From here on the thread may look, until the guard is dropped.
+    /// Lets the thread read until the guard is dropped.
     #[inline]
     pub fn pin(&self) -> SharedGuard<'m, V, K, R, S> {
         SharedGuard { map: self.map, _pinned: self.map.reclaim.pin(&self.reader) }
     }
 }
 
-/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it shows
-/// lives as long as it is borrowed. For what it has not (`covers`, `gaps`, `check` and the like)
-/// take a [`snapshot`](Self::snapshot); [`len`](SharedRangeMap::len) is the map's.
+/// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it returns is
+/// valid as long as the guard is borrowed. For operations that it does not have (`covers`, `gaps`,
+/// `check` and the like) take a [`snapshot`](Self::snapshot). [`len`](SharedRangeMap::len) is a
+/// method of the map.
 pub struct SharedGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
     pub(crate) _pinned: R::Guard,
 }
 
 impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
-    /// The entry that holds `key`: its range and its value, at one instant. O(log n).
+    /// The entry that holds `key`, range and value, as one atomic lookup. O(log n).
     #[must_use]
     #[inline]
     pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
         let (root, height) = self.map.published.load()?;
-        // SAFETY: pinned; `find` gives an entry's slot.
+        // SAFETY: pinned, so the nodes are live; `find` returns the slot of an entry.
         unsafe {
             let (leaf, slot) = find::<V, K, S>(root, height, key)?;
             let first = leaf.first(slot);
@@ -52,13 +53,13 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         }
     }
 
-    /// The value at `key`, or `default` where no entry holds it: [`RangeMap::get_or`], at one
-    /// instant. O(log n).
+    /// The value at `key`, or `default` if no entry holds it: [`RangeMap::get_or`], as one atomic
+    /// lookup. O(log n).
     #[must_use]
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
         let Some((root, height)) = self.map.published.load() else { return default };
-        // SAFETY: pinned for as long as `self` is borrowed.
+        // SAFETY: pinned for as long as `self` is borrowed, so the nodes are live.
         unsafe { value_or(find::<V, K, S>(root, height, key), key, default) }
     }
 
@@ -69,13 +70,13 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         self.get(key).is_some()
     }
 
-    /// The entry that holds `key`, or the first one above it, as a walk finds it. O(log n).
+    /// The entry that holds `key`, or else the first one above it, as a walk finds it. O(log n).
     #[must_use]
     pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
         self.range(Span::new(key, K::MAX)).next()
     }
 
-    /// The entry that holds `key`, or the last one below it, as a walk finds it. O(log n).
+    /// The entry that holds `key`, or else the last one below it, as a walk finds it. O(log n).
     #[must_use]
     pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
         self.range(Span::new(K::MIN, key)).next_back()
@@ -93,13 +94,13 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         self.iter().next_back()
     }
 
-    /// All entries, ascending; from both ends. O(log n) to begin, O(1) amortised a step.
+    /// All entries, ascending; from both ends. O(log n) to begin, O(1) amortised per step.
     pub fn iter(&self) -> SharedRange<'_, V, K, S> {
         self.range(Span::FULL)
     }
 
-    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both
-    /// ends. None, where the window holds no key. O(log n) to begin, O(1) amortised a step.
+    /// The entries that meet `window`, whole (the outer ones may extend beyond it), ascending; from
+    /// both ends. None if the window holds no key. O(log n) to begin, O(1) amortised per step.
     pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, V, K, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedRange::new(&self.map.published, window.into()) }
@@ -111,19 +112,20 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         unsafe { SharedCursor::new(&self.map.published, key) }
     }
 
-    /// A run of free keys that `query` asks for: see [`GapQuery`]. It was free at one moment of the
-    /// search; another one that was free throughout, and lies nearer to the end where the
-    /// search begins, is not passed over.
+    /// A free run of keys that `query` asks for: see [`GapQuery`].
     ///
-    /// O(log n) as [`RangeMap::find_gap`] is, and one step more for each gap on the way that a
-    /// store has just taken; O(n log n) for keys that the processor does not load at once
-    /// (`u128`; `u64` on some 32-bit processors).
+    /// The run was free at one moment of the search. The search does not pass over a run that was
+    /// free throughout and lies nearer to the end where it begins.
+    ///
+    /// O(log n) like [`RangeMap::find_gap`], plus one step for each gap on the path that a store
+    /// has just taken. O(n log n) for keys that the processor does not load atomically (`u128`;
+    /// `u64` on some 32-bit processors).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if !K::ATOMIC {
             return self.find_gap_slowly(query);
         }
-        // Not dropped: the nodes are the map's.
+        // Not dropped: the map owns the nodes.
         let mut tree = ManuallyDrop::new(Tree::<V, K, S>::new());
         if let Some((root, height)) = self.map.published.load() {
             (tree.root, tree.height) = (Some(root), height);
@@ -131,7 +133,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         tree.find_gap_by::<true>(query)
     }
 
-    /// The same, by going over the gaps one by one.
+    /// [`find_gap`](Self::find_gap), by going over the gaps one by one.
     fn find_gap_slowly(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         if query.len == K::ZERO || query.window.is_empty() {
             return None;
@@ -153,7 +155,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         }
     }
 
-    /// The map as it is at one moment: [`SharedRangeMap::try_snapshot`].
+    /// The map at one moment: [`SharedRangeMap::try_snapshot`].
     ///
     /// # Errors
     /// As there.
@@ -164,7 +166,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         self.map.try_snapshot()
     }
 
-    /// The map as it is at one moment: [`SharedRangeMap::snapshot`].
+    /// The map at one moment: [`SharedRangeMap::snapshot`].
     #[must_use]
     pub fn snapshot(&self) -> RangeMap<V, K, S>
     where

@@ -29,7 +29,7 @@ pub(crate) struct Spot<V, K: Key, S: Shape> {
     pub(crate) leaf: Leaf<V, K, S>,
     pub(crate) slot: usize,
     pub(crate) parent: Option<(Inner<K, S>, usize)>,
-    /// The first key of the region of the parent, or, where there is none, of the leaf.
+    /// The first key of the parent's region, or, without a parent, of the leaf's.
     pub(crate) start: K,
 }
 
@@ -47,16 +47,17 @@ impl<V, K: Key, S: Shape> Spot<V, K, S> {
     /// The parent is live.
     pub(crate) unsafe fn region(&self) -> K {
         match self.parent {
-            // SAFETY: the caller's promise; the slot before is there.
+            // SAFETY: the caller promises that the parent is live; the slot before `slot` is below
+            // its length.
             Some((node, slot)) if slot > 0 => unsafe { node.key(slot - 1).wrapping_add(K::ONE) },
             _ => self.start,
         }
     }
 }
 
-/// Comes down from the root as it is now to the first entry that does not end before `key`, or
-/// behind the last one. `None`: the map is empty. `told` is told the slot by which the way leaves
-/// each inner node, by its level.
+/// Descends from the current root to the first entry that does not end before `key`, or behind the
+/// last entry. `None`: the map is empty. Calls `told` with the level of each inner node on the
+/// path, and the slot that the path takes there.
 pub(crate) fn descend<V, K: Key, S: Shape>(
     published: &Published,
     key: K,
@@ -66,7 +67,7 @@ pub(crate) fn descend<V, K: Key, S: Shape>(
     Some(dispatch::<K, _>(Descend { root, height, key, told, kind: PhantomData::<(V, S)> }))
 }
 
-/// Comes down to the first entry that does not end before `key`, or behind the last one.
+/// Descends to the first entry that does not end before `key`, or behind the last entry.
 struct Descend<V, K, S, T> {
     root: Raw,
     height: usize,
@@ -81,7 +82,8 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
     #[inline(always)]
     unsafe fn run<F: Search>(mut self) -> Spot<V, K, S> {
         let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
-        // SAFETY: the caller has pinned; inner nodes above level 0, none of them empty.
+        // SAFETY: the caller has pinned, so every node that is reached here is live. Above level 0
+        // there are inner nodes, none of them empty.
         unsafe {
             for level in (1..=self.height).rev() {
                 let node = Inner::<K, S>::from_raw(at);
@@ -100,24 +102,24 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
     }
 }
 
-/// The entries that meet a window, beside a writer: see
+/// The entries that meet a window, while writers store: see
 /// [`SharedGuard::range`](crate::SharedGuard::range).
 ///
-/// It goes from leaf to leaf (29 entries at most), and shows each leaf as it was at the moment when
-/// the walk came to it. So what is stored there later is not shown, also where it was stored before
-/// the step was asked for, by the same thread. A [`SharedCursor`](crate::SharedCursor)'s step shows
+/// The iterator goes from leaf to leaf (at most 29 entries each), and shows each leaf as it was
+/// when the walk reached it. What is stored there later is not shown, even if the same thread
+/// stored it before it asked for the step. A step of a [`SharedCursor`](crate::SharedCursor) shows
 /// what is there when it is asked for.
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
     published: &'g Published,
-    /// The window, less what has been shown: the entries to come meet it.
+    /// The window, less what has been shown. The entries to come meet it.
     from: K,
     to: K,
-    /// Whether an entry has been shown from the front, from the back: what is still to come lies
-    /// within `from..=to` on that side.
+    /// Whether an entry has been shown from the front, and from the back. If so, the entries to
+    /// come lie within `from..=to` on that side.
     shown: (bool, bool),
     front: Option<Spot<V, K, S>>,
-    /// The slot behind the next entry.
+    /// Its slot is the one behind the next entry.
     back: Option<Spot<V, K, S>>,
     done: bool,
     borrow: PhantomData<&'g V>,
@@ -125,7 +127,7 @@ pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
 
 impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
     /// # Safety
-    /// What is published stays pinned for `'g`.
+    /// The map is pinned for `'g`: no node that the iterator reaches is freed meanwhile.
     pub(crate) unsafe fn new(published: &'g Published, window: Span<K>) -> Self {
         SharedRange {
             published,
@@ -143,13 +145,13 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
         descend(self.published, key, |_, _| ())
     }
 
-    /// Whether an entry may be shown: it overlaps nothing that has been.
+    /// Whether an entry may be shown: it overlaps no entry that has been shown.
     fn fits(&self, entry: Span<K>) -> bool {
         (!self.shown.0 || entry.first >= self.from) && (!self.shown.1 || entry.last <= self.to)
     }
 
     fn entry(&self, spot: &Spot<V, K, S>, slot: usize) -> (Span<K>, &'g V) {
-        // SAFETY: a slot below the leaf's length; pinned for `'g`.
+        // SAFETY: the slot is below the leaf's length, and the leaf is pinned for `'g`.
         unsafe { (Span::new(spot.leaf.first(slot), spot.leaf.key(slot)), &*spot.leaf.value(slot)) }
     }
 
@@ -159,7 +161,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
             None => self.descend(self.from)?,
         };
         loop {
-            // SAFETY: pinned: leaf and parent are live.
+            // SAFETY: the map is pinned, so leaf and parent are live. Slots are compared with
+            // lengths first, and a leaf is not empty.
             unsafe {
                 while spot.slot < spot.leaf.len() {
                     let (span, value) = self.entry(&spot, spot.slot);
@@ -168,7 +171,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                     }
                     spot.slot += 1;
                     if self.fits(span) {
-                        // Behind the last key there is nothing more.
+                        // Behind the last key of the window there is nothing more.
                         self.done = span.last >= self.to;
                         self.from = span.last.succ().unwrap_or(K::MAX);
                         (self.shown.0, self.front) = (true, Some(spot));
@@ -176,7 +179,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                     }
                 }
                 point(Point::Walked);
-                // What is behind begins behind the last key here.
+                // Entries behind this leaf begin behind its last key.
                 let end = spot.leaf.key(spot.leaf.len() - 1);
                 if end >= self.to {
                     return None;
@@ -189,9 +192,10 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         let leaf = Leaf::from_raw(node.child(slot + 1));
                         Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
                     }
-                    // The entry sought ends behind `end`, which is below `to`. What ends before it is behind all
-                    // others. Where the window begins behind `end`, too, an entry before the window
-                    // may have been stored since (SHARED-ITER-1).
+                    // The next entry ends behind `end`, which is below `to`. A descent that finds
+                    // no entry's slot is behind the map's last entry. If the window begins behind
+                    // `end` as well, the descent begins at the window: an entry before it may have
+                    // been stored meanwhile (SHARED-ITER-1).
                     _ => {
                         let key = end.wrapping_add(K::ONE).max(self.from);
                         self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?
@@ -206,7 +210,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
             Some(spot) => spot,
             None => {
                 let mut spot = self.descend(self.to)?;
-                // SAFETY: pinned; the slot is read if it is an entry's.
+                // SAFETY: the map is pinned, so the leaf is live; the slot is read only if it is an
+                // entry's.
                 unsafe {
                     if spot.slot < spot.leaf.len() && spot.leaf.first(spot.slot) <= self.to {
                         spot.slot += 1;
@@ -216,7 +221,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
             }
         };
         loop {
-            // SAFETY: pinned: leaf and parent are live.
+            // SAFETY: the map is pinned, so leaf and parent are live. Slots are compared with
+            // lengths first.
             unsafe {
                 while spot.slot > 0 {
                     spot.slot -= 1;

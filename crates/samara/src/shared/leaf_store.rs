@@ -37,21 +37,22 @@ use crate::types::key::Key;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-/// What came of a store.
+/// The outcome of an attempt to store concurrently.
 pub(crate) enum Beside<T, F> {
-    /// It has been made.
+    /// The store has been made.
     Done(T),
-    /// There is no entry that it is about.
+    /// There is no entry that the change is about.
     Nothing,
-    /// It must be made alone.
+    /// The store must be made exclusively.
     Alone(F),
 }
 
-/// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also where `verb`
+/// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also if `verb`
 /// panics.
 ///
 /// # Safety
-/// The caller is in (GATE-1), and `bench` and `len` are its seat's; `tree` is what `shared` shows.
+/// The caller is inside its seat (GATE-1); `bench` and `len` belong to that seat; `tree` is the
+/// tree that `shared` shows.
 ///
 /// # Errors
 /// [`AllocError`]; `verb` has not been called, and the map is as before.
@@ -71,13 +72,14 @@ pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(
     let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
     let (leaf, slot) = dispatch::<K, _>(Descend { tree, key: change.keys().first, path: &mut path });
     let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
-    // SAFETY: LEAF-STORE-3: the path is of the tree as it is, and the leaf stays.
+    // SAFETY: LEAF-STORE-3: the path stays a path of the tree, and the leaf stays in the tree,
+    // because its parent's lock is held until `locks` is dropped.
     unsafe {
         let others = |level| {
             point(Point::Asked);
             has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
         };
-        // From above: PUBLISH-4.
+        // From the root downwards: PUBLISH-4.
         if snapshots && (1..=tree.height).rev().any(others) {
             return Ok(Beside::Alone(verb));
         }
@@ -100,13 +102,13 @@ pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(
         point(Point::Chosen);
         let swap = Swap { bench, len, height: tree.height, old: leaf, locks };
         let Bench { part, limbo } = &mut *swap.bench;
-        // Until `swap` is dropped the log is used through the part alone.
+        // Until `swap` is dropped, the log is used only through the part.
         part.log = Some(NonNull::from(&mut limbo.log));
         Ok(Beside::Done(verb(part)))
     }
 }
 
-/// Puts what a store has left in the place of its leaf, when it is dropped: also where the store's
+/// Puts what a store has left in the place of its leaf, when it is dropped: also when the store's
 /// panic unwinds.
 struct Swap<'a, V, K: Key, S: Shape, R: Reclaim> {
     bench: &'a mut Bench<V, K, S, R>,
@@ -123,11 +125,13 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
         let Bench { part, limbo } = &mut *self.bench;
         (part.log, part.cloner) = (None, Cloner::none());
         let root = part.root.take();
-        // SAFETY: `store`: the way and its lock; the old leaf stays while the lock is held, and until
-        // readers are gone.
+        // SAFETY: `store` has set the path, and the lock of the leaf's parent is held. The old leaf
+        // stays live: nobody else takes it out under the lock, and then this writer's limbo keeps
+        // it.
         unsafe {
             let last = self.old.key(self.old.len() - 1);
-            // PUBLISH-6: a leaf that is not empty and ends where the old one does. Nothing has been noted yet.
+            // PUBLISH-6: the new leaf is not empty and ends where the old one does. Nothing is in
+            // the log yet, so nothing is struck out.
             if part.height > 0 || root.and_then(|new| last_key::<V, K, S>(new, 0)) != Some(last) {
                 misfit();
             }
@@ -144,10 +148,10 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
     }
 }
 
-/// The locks of the nodes on a way, from the leaf's parent up to a level.
+/// The locks of the nodes on a path, held from the leaf's parent up to a level.
 struct Locks<'a, K: Key, S: Shape> {
     path: &'a Path,
-    /// 0: none.
+    /// Highest level whose lock is held; 0: none.
     upto: usize,
     kind: PhantomData<(K, S)>,
 }
@@ -156,7 +160,7 @@ impl<K: Key, S: Shape> Locks<'_, K, S> {
     /// Takes the locks up to this level.
     fn take(&mut self, level: usize) {
         while self.upto < level {
-            // SAFETY: LEAF-STORE-3: the nodes of the way are live.
+            // SAFETY: LEAF-STORE-3: the nodes of the path are live.
             let lock = unsafe { Inner::<K, S>::from_raw(self.path.at(self.upto + 1).node).lock() };
             acquire(lock);
             self.upto += 1;
@@ -166,7 +170,7 @@ impl<K: Key, S: Shape> Locks<'_, K, S> {
 
 fn acquire(lock: &AtomicU8) {
     let mut spins = 0;
-    // Acquire: pairs with the Release of who had it.
+    // Acquire: pairs with the Release in `Locks::drop`.
     while lock.swap(1, Ordering::Acquire) != 0 {
         while lock.load(Ordering::Relaxed) != 0 {
             spin(&mut spins);
@@ -177,14 +181,14 @@ fn acquire(lock: &AtomicU8) {
 impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
     fn drop(&mut self) {
         for level in 1..=self.upto {
-            // SAFETY: as in `take`. Release: pairs with the Acquire there.
+            // SAFETY: LEAF-STORE-3, as in `take`. Release: pairs with the Acquire in `acquire`.
             unsafe { Inner::<K, S>::from_raw(self.path.at(level).node).lock().store(0, Ordering::Release) };
         }
     }
 }
 
-/// Comes down to the first entry of the tree, which is taller than a leaf, that does not end before
-/// `key`, or behind the last one. The leaf's parent is locked then.
+/// Descends to the first entry that does not end before `key`, or behind the last entry, and locks
+/// the leaf's parent. The tree is taller than a leaf.
 struct Descend<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
     key: K,
@@ -197,8 +201,8 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<'_, V, K, S> {
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Descend { tree, key, path } = self;
-        // SAFETY: TREE-4, LEAF-STORE-3: inner nodes from the root down to level 1, none empty. The leaf is
-        // looked at once the lock is held.
+        // SAFETY: TREE-4, LEAF-STORE-3: the nodes from the root down to level 1 are live inner
+        // nodes, none of them empty. The leaf is read only once its parent's lock is held.
         unsafe {
             let mut at = tree.root.unwrap_unchecked();
             for level in (2..=tree.height).rev() {

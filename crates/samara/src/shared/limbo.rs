@@ -25,26 +25,26 @@ use core::mem::{self, needs_drop};
 
 pub(crate) struct Limbo<K, R: Reclaim> {
     pub(crate) log: Log<K>,
-    /// Stamps, and how many nodes each is for. Oldest first.
+    /// Stamps, each with the number of nodes that it covers. Oldest first.
     batches: VecDeque<(R::Stamp, usize)>,
     stamped: usize,
 }
 
 impl<K: Key, R: Reclaim> Limbo<K, R> {
-    /// For nodes of these sizes: leaf, inner node.
+    /// A limbo for nodes of these sizes in bytes: leaf, inner node.
     pub(crate) fn new(leaf: usize, inner: usize) -> Self {
         let log = Log { base: K::MIN, whole: false, retired: VecDeque::new(), owed: 0, bytes: 0, sizes: (leaf, inner) };
         Limbo { log, batches: VecDeque::new(), stamped: 0 }
     }
 
-    /// Whether much has been taken out since it was last looked at.
+    /// Whether at least [`Reclaim::BATCH`] nodes have been taken out since the last stamp.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.log.retired.len() - self.stamped >= R::BATCH
     }
 
-    /// Frees what no reader sees any more, or hands it over to `deferred_drop`. Unless `now`, only
-    /// if much has been taken out since it was last looked at.
+    /// Frees what no reader sees any more, or hands it over to `freed`. Does nothing unless `now`
+    /// or [`is_due`](Self::is_due).
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
         &mut self,
@@ -62,7 +62,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         }
     }
 
-    /// Gives back memory of notes beyond what `least` of them need, and four times what there are.
+    /// Shrinks the log and the batches if their capacity exceeds both `least` and four times their
+    /// length.
     #[cold]
     pub(crate) fn tidy(&mut self, least: usize) {
         shrink(&mut self.log.retired, least);
@@ -72,7 +73,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     #[cold]
     fn stamp(&mut self, reclaim: &R) {
         let open = self.log.retired.len() - self.stamped;
-        // Without memory for it, the next call tries again.
+        // Without memory for the batch, the next call tries again.
         if open > 0 && self.batches.try_reserve(1).is_ok() {
             self.batches.push_back((reclaim.stamp(), open));
             self.stamped += open;
@@ -92,14 +93,14 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
                 return;
             }
             while *nodes > 0 {
-                // Without memory for it, the next call tries again.
+                // Without memory for the note, the next call tries again.
                 if needs_drop::<V>() && freed.reserve().is_err() {
                     return;
                 }
                 *nodes -= 1;
                 self.stamped -= 1;
                 if let Some(node) = self.log.pop() {
-                    // SAFETY: LIMBO-1: it was taken out before the stamp, which has passed.
+                    // SAFETY: LIMBO-1: the node was taken out before the stamp, which has passed.
                     unsafe {
                         if Freed::<'_, V, K, S>::takes(node.fate) {
                             freed.take(node);
@@ -128,11 +129,11 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     }
 }
 
-/// So many notes' memory is kept in any case.
+/// Number of log entries whose memory is kept in any case.
 pub(crate) const NOTES: usize = 4096;
 
-/// Gives back memory beyond what `least` items need, and four times those that are there. Where
-/// there is no memory to move them to, they stay.
+/// Shrinks `items` if its capacity exceeds both `least` and four times its length. Does nothing if
+/// there is no memory to move the items to.
 fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
     if items.capacity() > least.max(4 * items.len()) {
         let mut fewer = VecDeque::new();
@@ -143,7 +144,7 @@ fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
     }
 }
 
-/// All that is left in limbo, freed when this is dropped: there is no reader.
+/// Everything that is left in limbo, freed when this is dropped. There is no reader.
 struct Rest<'a, V, K: Key, S: Shape> {
     log: &'a mut Log<K>,
     leaves: &'a mut Spare<Leaf<V, K, S>>,
@@ -153,9 +154,9 @@ struct Rest<'a, V, K: Key, S: Shape> {
 impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
     fn drop(&mut self) {
         while let Some(node) = self.log.pop() {
-            // While a value's drop unwinds, this one goes on.
+            // If a value's drop unwinds, dropping `rest` goes on with the others.
             let rest = Rest { log: self.log, leaves: self.leaves, inners: self.inners };
-            // SAFETY: `Limbo::clear`.
+            // SAFETY: the caller of `Limbo::clear` promises that there is no reader.
             unsafe { free(node, rest.leaves, rest.inners) };
             mem::forget(rest);
         }
@@ -165,12 +166,12 @@ impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
 /// Frees a node that was taken out.
 ///
 /// # Safety
-/// No reader sees it any more.
+/// No reader sees the node any more.
 unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
     let Retired { at, level, fate } = node;
     let level = usize::from(level);
-    // SAFETY: the caller's promise; COW-4: a node that was given up is marked, and one that has moved
-    // owns nothing.
+    // SAFETY: no reader sees the node, as the caller promises. COW-4: the map is an owner of a node
+    // that was given up, which is marked; a node that has moved owns nothing.
     unsafe {
         match fate {
             Fate::Moved => inners.give(Inner::from_raw(at)),

@@ -8,20 +8,20 @@ use crate::sync::{AtomicBool, Ordering, spin};
 #[cfg(feature = "std")]
 use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, TryLockError, here, is_here};
 
-/// A lock.
+/// The lock of the write handle.
 #[derive(Debug, Default)]
 pub(crate) struct Lock {
     #[cfg(feature = "std")]
     mutex: Mutex<()>,
-    /// Which thread holds it; 0: none. Relaxed: a thread compares it with its own word, which only
-    /// itself stores.
+    /// Word of the thread that holds the lock; 0: none. Relaxed: a thread only compares it with its
+    /// own word, which only that thread stores.
     #[cfg(feature = "std")]
     owner: AtomicUsize,
     #[cfg(not(feature = "std"))]
     held: AtomicBool,
 }
 
-/// Held until it is dropped.
+/// Holds the lock until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     #[cfg(feature = "std")]
@@ -44,7 +44,7 @@ impl Lock {
     }
 
     /// # Panics
-    /// If the calling thread holds it.
+    /// If the calling thread holds the lock.
     pub(crate) fn lock(&self) -> Held<'_> {
         if let Some(held) = self.try_lock() {
             return held;
@@ -52,7 +52,7 @@ impl Lock {
         if is_here(self.owner.load(Ordering::Relaxed)) {
             Reentry::Handle.panic();
         }
-        // A panic of a writer leaves nothing half done.
+        // Poison is ignored: a writer that panics leaves nothing half done.
         self.held(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -68,7 +68,7 @@ impl Lock {
 #[cfg(feature = "std")]
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Before the mutex is let go of, which is a field's drop, and comes after.
+        // Before the mutex is unlocked: `_guard` is a field, and fields are dropped after this.
         self.owner.store(0, Ordering::Relaxed);
     }
 }
@@ -92,8 +92,8 @@ impl Lock {
     }
 
     pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
-        // Acquire: pairs with the Release of the one who held it before.
-        // Made only where it is held, for its drop lets go.
+        // Acquire: pairs with the Release in `Held::drop`. `Held` is made only if the swap has
+        // taken the lock, because its drop releases the lock.
         (!self.held.swap(true, Ordering::Acquire)).then(|| Held { held: &self.held })
     }
 }

@@ -40,132 +40,139 @@ use crate::types::span::Span;
 use core::fmt;
 use core::mem;
 
-/// A [`RangeMap`] for many threads: readers take no lock and wait for nobody, beside writers.
+/// A [`RangeMap`] for many threads: readers take no lock and never wait, while writers store.
 ///
-/// A reader [pins](Self::pin) and looks through the guard for as long as it likes; a writer takes
-/// the [handle](Self::write), and every store of it is one instant for all readers, however many
-/// entries it replaces. Where several threads store at the same time, each has a
-/// [`SharedWriter`](Self::writer).
+/// A reader [pins](Self::pin) and reads through the guard for as long as it likes. A writer takes
+/// the write [handle](Self::write). Each store is atomic for readers, however many entries it
+/// replaces. Threads that store at the same time each have a [`SharedWriter`](Self::writer).
 ///
-/// **Let the handle go before you ask for it again.** A thread that has the handle and calls
-/// [`write`](Self::write) or [`writer`](Self::writer), or stores by a [`SharedWriter`], waits for
-/// itself. So does one that asks for the handle or for a snapshot, or stores, from within a store:
-/// in an observer, a predicate, a closure of a store, a value's `clone`. With `std` it panics and
-/// says so, and the map is as it was (but in a `SharedWriter`'s store for another one of the same
-/// thread: that is told where debug assertions are on). Without `std` threads cannot be told apart:
-/// it waits for ever. The temporary of `match map.write().get(key) { .. }`, and that of
-/// `if let`, live as long as the arms: bind the result first.
+/// **Drop the handle before you ask for it again.** A thread that holds the handle waits for itself
+/// if it calls [`write`](Self::write) or [`writer`](Self::writer), or stores through a
+/// [`SharedWriter`]. So does a thread that asks for the handle or a snapshot, or stores, from
+/// within a store: in an observer, a predicate, a closure of a store, or a value's `clone`. With
+/// `std` this panics with a message, and the map is as it was. One case is detected only with debug
+/// assertions: a store by a second [`SharedWriter`] of the same thread within a store by the first.
+/// Without `std` threads cannot be told apart, and the thread waits for ever. The temporaries of
+/// `match map.write().get(key) { .. }` and of `if let` live as long as the arms: bind the result
+/// first.
 ///
 /// # Consistency
-/// - **A lookup** ([`get`](SharedGuard::get) and what is made of it) is one instant: what it
-///   returns was in the map at some moment between its beginning and its end, bounds and value
-///   together. So beside a store that replaces entries it sees the old ones or the new one, never a
-///   hole in between, nor bounds of one with the value of another. Two lookups under one guard are
-///   two instants, in this order.
-/// - **A store** is one instant, also one that goes over many entries; so is all that one
-///   [`update`](WriteGuard::update) does. One that fails leaves the map as it was.
-/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) beside a writer shows
-///   entries in strictly ascending (from the back: descending) order that do not overlap. What is
-///   there throughout is shown; each entry that is shown was there at some moment of the walk. That
-///   need not be the moment of the step that shows it: a walk shows a leaf as it was when it came
-///   to it.
+/// - **A lookup** ([`get`](SharedGuard::get) and the methods built on it) is atomic: bounds and
+///   value together were in the map at one moment between the lookup's beginning and its end. So
+///   while a store replaces entries, a lookup sees the old ones or the new one, never a hole in
+///   between, and never the bounds of one with the value of another. Two lookups under one guard
+///   are atomic each, in this order.
+/// - **A store** is atomic, even if it covers many entries. So is everything that one
+///   [`update`](WriteGuard::update) does. A store that fails leaves the map as it was.
+/// - **A walk** ([`iter`](SharedGuard::iter), [`range`](SharedGuard::range)) that runs concurrently
+///   with a writer shows entries that do not overlap, in strictly ascending order (from the back:
+///   descending). It shows every entry that is there throughout. Each entry that it shows was there
+///   at some moment of the walk, though not necessarily at the moment of the step that shows it: a
+///   walk shows a leaf as it was when the walk reached it.
 /// - **A cursor's step** ([`cursor`](SharedGuard::cursor)) shows an entry that is there at a moment
 ///   of the step itself.
 /// - **A gap search** ([`find_gap`](SharedGuard::find_gap)) finds a run that was free at some
-///   moment of the search; one that was free throughout, and lies nearer to the end where the
-///   search begins, is not passed over.
-/// - **A snapshot** ([`snapshot`](Self::snapshot)) is one instant of all of it: a `RangeMap` of its
-///   own.
-/// - What a guard has shown (`&V`) lives as long as the guard is borrowed, whatever is stored
-///   meanwhile.
+///   moment of the search. It does not pass over a run that was free throughout and lies nearer to
+///   the end where the search begins.
+/// - **A snapshot** ([`snapshot`](Self::snapshot)) is the whole map at one moment, as a `RangeMap`
+///   of its own.
+/// - A reference (`&V`) that a guard has returned is valid as long as the guard is borrowed,
+///   whatever is stored meanwhile.
 ///
 /// # Readers and writers
-/// A reader takes no lock, never waits and never starts again. Looking writes to no memory at all;
-/// pinning writes to the thread's own. Taking a snapshot does wait, for the stores or the other
-/// snapshot that are under way. A writer waits for other writers and for snapshots being taken,
-/// never for readers: at the handle for all that store, as a [`SharedWriter`] mostly for those
-/// alone that change a leaf below the same node.
+/// A reader takes no lock, never waits and never starts again. Reading writes to no memory at all;
+/// pinning writes to memory of the thread's own. Taking a snapshot does wait, for the stores or the
+/// other snapshot that are under way. A writer waits for other writers and for snapshots that are
+/// being taken, never for readers. A writer that asks for the handle waits for all others that
+/// store. A [`SharedWriter`] mostly waits only for those that change a leaf below the same node.
 ///
-/// *Progress.* Readers go on whatever writers do, also where a thread is stopped in the midst of a
-/// store or ends there. Writers wait for one another, in no promised order: whoever is let run
-/// comes to its turn where the others let go now and then, but nobody is promised to be next. Who
-/// takes the handle keeps new stores by `SharedWriter`s out, and waits for those under way alone,
-/// so many of them do not keep it waiting; they wait for a handle that is kept.
+/// *Progress.* Readers go on whatever writers do, even if a thread is stopped in the middle of a
+/// store or ends there. Writers wait for one another in no promised order. A writer that is
+/// scheduled gets its turn if the others let go now and then, but none is promised to be next. A
+/// thread that takes the handle keeps out new stores by `SharedWriter`s and waits only for those
+/// under way, so many `SharedWriter`s do not keep it waiting. They wait as long as the handle is
+/// held.
 ///
-/// *Priorities.* No lock here lends its holder the priority of who waits. Who waits for the handle
-/// sleeps (with `std`); who waits for a `SharedWriter`'s store or for a snapshot spins, and yields
-/// to threads of its own priority alone. So where threads of real-time priorities share a processor
-/// with others, those should read, or store by [`try_write`](Self::try_write).
+/// *Priorities.* There is no priority inheritance. A thread that waits for the handle sleeps (with
+/// `std`). A thread that waits for a `SharedWriter`'s store or for a snapshot spins, and yields
+/// only to threads of its own priority. So threads of real-time priority that share a processor
+/// with other threads should only read, or store through [`try_write`](Self::try_write).
 ///
-/// *`fork`.* The child has the one thread that called it. It reads as before. Where another thread
-/// was in the midst of a store, or had the handle, that stays so in the child: `try_write` is
-/// refused, and `write`, `writer`, `snapshot` and a `SharedWriter`'s store wait for ever. Where
-/// none was, the child may do everything; what it stores is its own. Guards that other threads held
-/// are never dropped in the child: what is taken out after it is kept there.
+/// *`fork`.* The child has only the thread that called it. That thread reads as before. If another
+/// thread was in the middle of a store or held the handle, this stays so in the child: `try_write`
+/// is refused, and `write`, `writer`, `snapshot` and a `SharedWriter`'s store wait for ever.
+/// Otherwise the child may do everything; what it stores is its own. Guards that other threads held
+/// are never dropped in the child, so everything that is taken out after the fork is kept there.
 ///
-/// The map is `Send` and `Sync` where its values are both. Guards, a reader's registration and the
-/// handle stay in their thread (but guards and registrations of [`Quiescent`](crate::Quiescent)).
+/// The map is `Send` and `Sync` if its values are both. Guards, a reader's registration and the
+/// handle stay in their thread, except guards and registrations of [`Quiescent`](crate::Quiescent).
 ///
 /// # Values
-/// A store copies the leaves that it changes, one nearly always, and so clones the values there (29
-/// at most in each; 13 of values over 32 bytes, 5 over 256): they should be `Copy`, or pointers
-/// that are cheap to clone, as `Arc` is. Clones and originals are each dropped once, when no reader
-/// can see them any more: by a writer, by who drops the last snapshot that has them, or with the
-/// map. A value with interior mutability is cloned as it is at that moment: share such a value by
-/// `Arc`.
+/// A store copies the leaves that it changes, nearly always one, and clones the values in them: at
+/// most 29 per leaf, 13 if a value is larger than 32 bytes, 5 if it is larger than 256. So values
+/// should be `Copy`, or pointers that are cheap to clone, like `Arc`. Clones and originals are each
+/// dropped once, when no reader can see them any more: by a writer, by whoever drops the last
+/// snapshot that has them, or with the map. A value with interior mutability is cloned as it is at
+/// that moment: share such a value through an `Arc`.
 ///
-/// A value's `clone` runs within a store, and so does the `drop` of a clone that the store has made
-/// and that was not needed: they must not store in the same map, nor ask for the handle or a
-/// snapshot. Values that were taken out and that no reader sees any more are dropped outside of
-/// stores, when the handle has been let go, or the `SharedWriter`'s store is over: so what the last
-/// clone of an `Arc` drops may store. A handle that is kept for many stores drops in one of them
-/// what an earlier one has found free: there it may not. A reclaimer is asked within a store.
+/// A value's `clone` runs within a store, and so does the `drop` of a clone that the store made and
+/// did not need. They must not store in the same map, nor ask for the handle or a snapshot. Values
+/// that were taken out and that no reader sees any more are dropped outside of stores, when the
+/// handle has been dropped or the `SharedWriter`'s store is over. So what the last clone of an
+/// `Arc` drops may store. A handle that is kept for many stores drops in one of them what an
+/// earlier one has found free: there it may not store. The reclaimer is asked within a store.
 ///
 /// # Reclamation
-/// What a store takes out (a leaf, 512 bytes with 8-byte values, now and then inner nodes of 760)
-/// waits until the readers that may have seen it are gone, and is used again by the writer. How
-/// that is known is the [`Reclaim`]er's affair: crossbeam-epoch's by default. It is asked by
-/// stores, once in [128](Reclaim::BATCH) nodes taken out, and by [`reclaim`](WriteGuard::reclaim):
-/// so if no store follows, what was taken out last stays, values and all, until that is called or
+/// What a store takes out waits until the readers that may have seen it are gone. Then the writer
+/// reuses it. It is a leaf (512 bytes with 8-byte values) and now and then inner nodes (760 bytes).
+/// The [`Reclaim`]er decides when the readers are gone: crossbeam-epoch by default. It is asked by
+/// stores, once per [128](Reclaim::BATCH) nodes taken out, and by [`reclaim`](WriteGuard::reclaim).
+/// So if no store follows, what was taken out last stays, values included, until that is called or
 /// the map is dropped.
 ///
-/// A guard that is held for ever keeps all that is taken out after it, of every map with the same
-/// reclaimer ([`Epoch`]: with `std` all of the process, else the maps made with clones of one;
-/// [`Membarrier`](crate::Membarrier): the process, apart for `new` and `fenced`), as do guards
-/// of one thread that overlap without end. Nothing else waits: [`pending`](Self::pending) says how
-/// much is kept, but counts a whole map that was replaced by [`set`](WriteGuard::set) or
-/// [`update`](WriteGuard::update) as one node.
+/// A guard that is held for ever keeps everything that is taken out after it, in every map with the
+/// same reclaimer. So do guards of one thread that overlap without end. Maps with the same
+/// reclaimer are: for [`Epoch`] with `std` all maps of the process, without `std` those made with
+/// clones of one `Epoch`; for [`Membarrier`](crate::Membarrier) all maps of the process, those with
+/// `new` and those with `fenced` separately. Nothing else keeps memory waiting.
+/// [`pending`](Self::pending) says how much is kept, but counts a whole map that was replaced by
+/// [`set`](WriteGuard::set) or [`update`](WriteGuard::update) as one node.
 ///
 /// # Memory
-/// Beside the nodes of its entries, and what [`pending`](Self::pending) tells, a map keeps for its
+/// Besides the nodes of its entries and what [`pending`](Self::pending) counts, a map keeps for its
 /// next stores:
-/// - for the handle 1,024 leaves and 1,024 inner nodes, and a megabyte of each, at most, and some
-///   100 KiB of notes;
-/// - as much for each [`SharedWriter`] that there ever was at once;
-/// - as many leaves again, where values have a `drop`;
+/// - for the handle at most 1,024 leaves and 1,024 inner nodes, at most 1 MiB of each, and about
+///   100 KiB for its log;
+/// - as much again for each `SharedWriter`, counted by the highest number that ever existed at
+///   once;
+/// - if values have a `drop`, as many leaves again;
 /// - the slabs of bulk builds ([`from_map`](Self::from_map) and [`set`](WriteGuard::set) of a map
-///   that was copied, packed, or built from entries that ascend): a slab is 64 KiB at most, and
-///   stays as long as one of its nodes is in the map or in a snapshot.
+///   that was copied, packed, or built from ascending entries). A slab is at most 64 KiB, and stays
+///   as long as one of its nodes is in the map or in a snapshot.
 ///
-/// [`WriteGuard::release`] gives back all but the slabs, [`WriteGuard::shrink_to_fit`], which
-/// copies the map, those too. What a reservation has set aside beyond it goes when that is dropped.
-/// Neither frees what still waits for readers: to get memory back, call [`WriteGuard::reclaim`]
-/// until [`pending`](Self::pending) is 0, and then one of the two.
+/// [`WriteGuard::release`] gives back everything but the slabs. [`WriteGuard::shrink_to_fit`]
+/// copies the map and gives back the slabs too. What a reservation sets aside beyond these limits
+/// is given back when the reservation is dropped. Neither call frees what still waits for readers:
+/// to get memory back, call [`WriteGuard::reclaim`] until [`pending`](Self::pending) is 0, and then
+/// one of the two.
 ///
 /// # Complexity
-/// Lookups and steps of walks are those of [`RangeMap`], and so are gap searches, but for keys that
-/// the processor does not load at once ([`find_gap`](SharedGuard::find_gap)); a walk comes down
-/// from the root again once in 31 leaves. A cursor's step looks at a node of each level. A store
-/// within one leaf copies that leaf, and else the nodes from the lowest one on that takes all of it
-/// in itself: O(log n + entries met). [`snapshot`](Self::snapshot) is O(1). The first store after a
-/// snapshot in each part of the tree copies the way there.
+/// Lookups, steps of walks and gap searches take as long as those of [`RangeMap`], except gap
+/// searches over keys that the processor cannot load atomically
+/// ([`find_gap`](SharedGuard::find_gap)). A walk descends from the root again once per 31 leaves. A
+/// cursor's step looks at one node of each level. A store within one leaf copies that leaf; any
+/// other store copies nodes from the lowest one that can take all of it downwards: O(log n +
+/// entries met). [`snapshot`](Self::snapshot) is O(1). The first store after a snapshot in each
+/// part of the tree copies the path to it.
 ///
 /// # Which constructor
-/// [`new`](SharedRangeMap::new) for `u64` keys and [`Epoch`]; `default()` for other keys, or a
-/// reclaimer with a default; [`with_reclaim`](Self::with_reclaim) for a value of it
-/// ([`Quiescent`](crate::Quiescent) has no default); [`from_map`](Self::from_map),
-/// `from`, `collect()` for entries that are there. But for `new`, write the type down: `let map:
-/// SharedRangeMap<V, K, R> = ...`.
+/// - [`new`](SharedRangeMap::new): `u64` keys and [`Epoch`].
+/// - `default()`: other keys, or a reclaimer that has a default.
+/// - [`with_reclaim`](Self::with_reclaim): a given reclaimer ([`Quiescent`](crate::Quiescent) has
+///   no default).
+/// - [`from_map`](Self::from_map), `from` and `collect()`: from existing entries.
+///
+/// Except for `new`, write the type down: `let map: SharedRangeMap<V, K, R> = ...`.
 ///
 /// # Examples
 /// ```
@@ -190,32 +197,31 @@ use core::mem;
 /// ```
 pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) published: Published,
-    /// Which map's nodes are marked (COW-5).
+    /// The map's number. The marked nodes of a tree with this `home` belong to this map (COW-5).
     home: usize,
     pub(crate) lock: Lock,
-    /// For those who store beside others.
+    /// The seats of concurrent writers.
     pub(crate) seats: Seats<Bench<V, K, S, R>>,
-    /// For who holds `lock`, and has closed the seats.
+    /// Used by the holder of `lock`, who has closed the seats.
     pub(crate) writer: UnsafeCell<Writer<V, K, S, R>>,
     pub(crate) returned: Returned<V, K, S>,
-    /// Goes last, after its stamps.
+    /// Declared last: it is dropped after the stamps that it made.
     pub(crate) reclaim: R,
 }
 
-// SAFETY: the values, which any thread may read and drop, are `Send + Sync`; the writer is used
-// under a lock, and looked at by those who store beside others (GATE-3); what readers come to
-// is only changed as `publish` says.
+// SAFETY: the values, which any thread may read and drop, are `Send + Sync`. `writer` is changed
+// only under `lock` with the seats closed, and concurrent writers only read it (GATE-3). What
+// readers reach changes only as PUBLISH-1 says.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<V, K, R, S> where R::Stamp: Send
 {}
 // SAFETY: as above.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Send, S: Shape> Send for SharedRangeMap<V, K, R, S> where R::Stamp: Send
 {}
 
-/// A number that no other map has.
+/// A number that no other map of the process has.
 fn number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(1);
-    // Relaxed: numbers are compared, and stand for nothing else. More maps than there are numbers end
-    // the program.
+    // Relaxed: numbers are only compared, and order nothing. If they run out, the program ends.
     let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| number.checked_add(1));
     or_abort(number.map_err(|_| AllocError))
 }
@@ -236,7 +242,7 @@ impl<V, K: Key, R: Reclaim + Default, S: Shape> Default for SharedRangeMap<V, K,
 }
 
 impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
-    /// An empty map that asks `reclaim` when memory may be used again.
+    /// An empty map that asks `reclaim` when memory may be reused.
     #[must_use]
     pub fn with_reclaim(reclaim: R) -> Self {
         let home = number();
@@ -251,8 +257,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         }
     }
 
-    /// A shared map of the entries of `map`. O(nodes); where `map` shares nodes with a snapshot,
-    /// these are copied.
+    /// A shared map of the entries of `map`. O(nodes). Nodes that `map` shares with a snapshot are
+    /// copied.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -265,7 +271,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         Ok(shared)
     }
 
-    /// The map, for one owner again. O(nodes).
+    /// Turns the shared map back into a [`RangeMap`]. O(nodes).
     #[must_use]
     pub fn into_map(mut self) -> RangeMap<V, K, S>
     where
@@ -274,19 +280,20 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         let (mut map, len) = (RangeMap { tree: Tree::new() }, self.len());
         let writer = self.writer.get_mut();
         mem::swap(&mut map, &mut writer.map);
-        // Nothing is left for readers, and there are none.
+        // Readers find nothing from here on; `self` is owned, so there are none.
         self.published = Published::new();
         if let Some(root) = map.tree.root {
-            // SAFETY: TREE-4; no reader borrows the map.
+            // SAFETY: TREE-4: the root is live, at its height. `self` is owned, so no reader has
+            // the map.
             unsafe { unmark::<V, K, S>(root, map.tree.height) };
         }
         (map.tree.len, map.tree.home) = (len, 0);
-        map.tree.cloner.set(V::clone); // snapshots may be there still
-        drop(self); // now, so that nothing is lost where a value's drop panics
+        map.tree.cloner.set(V::clone); // snapshots may still share nodes
+        drop(self); // explicitly, so that `map` is dropped too if a value's drop panics
         map
     }
 
-    /// A registration for a reader, to be made in its thread, once: pinning by it does not look the
+    /// Registers a reader. Make it once, in the reader's thread: pinning by it does not look the
     /// thread up.
     ///
     /// # Examples
@@ -306,11 +313,11 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         SharedReader { map: self, reader: self.reclaim.reader() }
     }
 
-    /// From here on the calling thread may look, until the guard is dropped. Bind the guard:
+    /// Lets the calling thread read until the guard is dropped. Bind the guard:
     /// `map.pin().get(key)` borrows from a temporary.
     ///
-    /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]): with `std`
-    /// all three; without, that is [`Quiescent`](crate::Quiescent) alone, and else there is
+    /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]). With `std`
+    /// all three reclaimers do, without it only [`Quiescent`](crate::Quiescent). For the others use
     /// [`reader`](Self::reader).
     #[inline]
     pub fn pin(&self) -> SharedGuard<'_, V, K, R, S>
@@ -320,21 +327,22 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         SharedGuard { map: self, _pinned: self.reclaim.pin_here() }
     }
 
-    /// The handle to write by: waits while it is taken (without `std`: spins). Each call may come
-    /// from another thread; who waits goes in no promised order. Then waits, spinning, for
-    /// [`SharedWriter`]s in the midst of a store.
+    /// Takes the write handle. Waits while another thread holds it (without `std`: spins). Then
+    /// waits, spinning, for [`SharedWriter`]s that are in the middle of a store. Each call may come
+    /// from another thread; waiting threads get the handle in no promised order.
     ///
     /// # Panics
-    /// With `std`, where the calling thread has the handle already, or is in the midst of a store:
-    /// also in the arms of `match map.write().remove(key)? { .. }` and of `if let`, whose
-    /// temporaries live that long. Without, it waits for ever.
+    /// With `std`, if the calling thread holds the handle already, or is in the middle of a store.
+    /// This includes the arms of `match map.write().remove(key)? { .. }` and of `if let`, because
+    /// their temporaries live that long. Without `std` it waits for ever.
     pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
         let held = self.lock.lock();
-        // SAFETY: the lock is held, and nobody stores beside.
+        // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
+        // inside.
         unsafe { WriteGuard::new(self, held, self.seats.close()) }
     }
 
-    /// The handle to write by, if it is not taken, and no [`SharedWriter`] is in the midst of a
+    /// Takes the write handle, if nobody holds it and no [`SharedWriter`] is in the middle of a
     /// store.
     ///
     /// # Errors
@@ -342,69 +350,76 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     pub fn try_write(&self) -> Result<WriteGuard<'_, V, K, R, S>, Busy> {
         let held = self.lock.try_lock().ok_or(Busy)?;
         let closed = self.seats.try_close().ok_or(Busy)?;
-        // SAFETY: the lock is held, and nobody stores beside.
+        // SAFETY: GATE-1: the lock is held, and `try_close` has found no concurrent writer inside.
         Ok(unsafe { WriteGuard::new(self, held, closed) })
     }
 
-    /// One of several writers that store at the same time. Waits for who has the handle. Takes some
-    /// 500 bytes, which stay until the map goes, and are used again once it is dropped; each that
-    /// there ever was at once is looked at when the handle is taken, and by snapshots,
-    /// [`len`](Self::len) and [`pending`](Self::pending).
+    /// Makes one of several writers that store at the same time. Waits for the holder of the
+    /// handle.
+    ///
+    /// Takes about 500 bytes, which stay until the map is dropped and are reused once the writer is
+    /// dropped. Taking the handle, snapshots, [`len`](Self::len) and [`pending`](Self::pending)
+    /// take time linear in the highest number of writers that ever existed at once.
     ///
     /// # Errors
     /// [`AllocError`].
     ///
     /// # Panics
-    /// With `std`, where the calling thread has the handle. Without, it waits for ever.
+    /// With `std`, if the calling thread holds the handle. Without `std` it waits for ever.
     pub fn writer(&self) -> Result<SharedWriter<'_, V, K, R, S>, AllocError> {
         let _held = self.lock.lock();
         let _storing = self.published.enter();
-        // SAFETY: the seats are closed by who has the handle or takes a snapshot, which is nobody else now;
-        // and taken nowhere else.
+        // SAFETY: whoever closes the seats holds `lock` or `storing`. Both are held here, so nobody
+        // else closes them now, and nobody else takes a seat.
         unsafe {
             let seat = self.seats.take(Bench::new).ok_or(AllocError)?;
             Ok(SharedWriter::new(self, seat))
         }
     }
 
-    /// How many entries there are. While a store is under way: before it, or after it; for that
-    /// moment it may disagree with [`is_empty`](Self::is_empty). While several
-    /// [`SharedWriter`]s store, what each has added is looked at one after the other: the sum may
-    /// be one that never was. O(`SharedWriter`s there ever were at once).
+    /// The number of entries.
+    ///
+    /// While a store is under way, this is the number before it or after it; for that moment it may
+    /// disagree with [`is_empty`](Self::is_empty). While several [`SharedWriter`]s store, their
+    /// counts are loaded one after the other, so the sum may be one that the map never had.
+    /// O(`SharedWriter`s that ever existed at once).
     #[must_use]
     pub fn len(&self) -> usize {
         let len = self.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(self.seats.len());
-        // Looked at one after the other: what was taken out may show before it was seen to be there.
+        // The counts are loaded one after the other: a removal may count before its insertion does,
+        // and then the sum is negative.
         if len > isize::MAX as usize { 0 } else { len }
     }
 
-    /// Whether there is no entry. O(1).
+    /// Whether the map has no entry. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.published.load().is_none()
     }
 
-    /// Bytes of nodes that stores have taken out and that have not been freed: a guard may still
-    /// see them, or nobody has asked since. A whole map that [`set`](WriteGuard::set) or
-    /// [`update`](WriteGuard::update) has replaced counts as its uppermost node. O(`SharedWriter`s
-    /// there ever were at once).
+    /// Bytes of nodes that stores have taken out and that are not free yet: a guard may still see
+    /// them, or nobody has asked since.
+    ///
+    /// A whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced
+    /// counts as its root alone. O(`SharedWriter`s that ever existed at once).
     #[must_use]
     pub fn pending(&self) -> usize {
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
 
-    /// The map as it is at one moment, to be read and written on its own: the two share all nodes
-    /// until one of them is written to. O(1).
+    /// The map at one moment, to be read and written on its own. The two maps share all nodes until
+    /// one of them is written to. O(1), plus a look at each `SharedWriter` that ever existed at
+    /// once.
     ///
-    /// Waits for the store that is under way, if there is one: so it must not be called within a
-    /// store of the same map (by an observer, a predicate, a value's `clone` or `drop`). The
-    /// first store after it in each part of the tree copies the way there.
+    /// Waits for the stores that are under way, so it must not be called within a store of the same
+    /// map (by an observer, a predicate, or a value's `clone` or `drop`). The first store after it
+    /// in each part of the tree copies the path to it.
     ///
     /// # Errors
     /// As for [`RangeMap::try_snapshot`].
     ///
     /// # Panics
-    /// With `std`, where it is called within a store of the same map. Without, it waits for ever.
+    /// With `std`, if it is called within a store of the same map. Without `std` it waits for ever.
     pub fn try_snapshot(&self) -> Result<RangeMap<V, K, S>, AllocError>
     where
         V: Clone + Send + Sync,
@@ -414,8 +429,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         point(Point::Snapshot);
         let mut tree = Tree::new();
         if let Some((root, height)) = self.published.load() {
-            // SAFETY: no store is under way: the root is live, and its owner keeps it so. COW-2: the bounds
-            // above.
+            // SAFETY: `storing` is held and the seats are closed, so no store is under way: the
+            // root is live, and the map owns it. The bounds on `V` are those of COW-2.
             hold(unsafe { refs::<V, K, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
@@ -425,7 +440,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         Ok(RangeMap { tree })
     }
 
-    /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.
+    /// [`try_snapshot`](Self::try_snapshot); an error ends the program.
     #[must_use]
     pub fn snapshot(&self) -> RangeMap<V, K, S>
     where
@@ -436,7 +451,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
 }
 
 impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape> From<RangeMap<V, K, S>> for SharedRangeMap<V, K, R, S> {
-    /// [`from_map`](Self::from_map), where its error ends the program.
+    /// [`from_map`](Self::from_map); an error ends the program.
     fn from(map: RangeMap<V, K, S>) -> Self {
         or_abort(Self::from_map(map, R::default()))
     }

@@ -85,31 +85,32 @@ use crate::types::span::Span;
 use core::mem::{self, needs_drop};
 use core::ptr;
 
-/// What readers load: each in lines of its own, for the second is written to by every store.
+/// What readers load. Each field has cache lines of its own, because every store writes to the
+/// second one.
 pub(crate) struct Published {
     pub(crate) root: Padded<AtomicPtr<u8>>,
     pub(crate) tally: Padded<Tally>,
 }
 
-/// What is told of the map as a whole.
+/// Facts about the map as a whole.
 pub(crate) struct Tally {
     pub(crate) len: AtomicUsize,
-    /// Bytes that are taken out and not yet free.
+    /// Bytes of nodes that are taken out and not yet free.
     pub(crate) pending: AtomicUsize,
     /// Held by a store while it plans and publishes, and by a snapshot (PUBLISH-4): the thread's
-    /// word, or 0.
+    /// word (`here`), or 0.
     pub(crate) storing: AtomicUsize,
-    /// Whether a snapshot has been taken by a reader.
+    /// Whether a snapshot has ever been taken through the shared map (not the handle).
     pub(crate) snapshots: AtomicBool,
-    /// Whether mending has left a node thin (TREE-5).
+    /// Whether rebalancing has left a node thin (TREE-5).
     pub(crate) thinned: AtomicBool,
 }
 
-/// Apart from other lines: processors fetch them in pairs.
+/// Keeps its content apart from other cache lines: processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Padded<T>(pub(crate) T);
 
-/// The root as one word: its height stands in the bits of the address that alignment leaves free.
+/// The root as one word: its height is in the address bits that alignment leaves free.
 fn join(root: Option<Raw>, height: usize) -> *mut u8 {
     debug_assert!(height <= SHARED_HEIGHT);
     root.map_or(ptr::null_mut(), |root| root.as_ptr().map_addr(|at| at | height))
@@ -140,13 +141,13 @@ impl Published {
         part(self.root.0.load(Ordering::Acquire))
     }
 
-    /// Waits for the store or the snapshot that is under way, and keeps others out.
+    /// Waits for the store or snapshot that is under way, then keeps others out.
     ///
     /// # Panics
-    /// If it is the calling thread's.
+    /// If the calling thread itself holds `storing`.
     pub(crate) fn enter(&self) -> Storing<'_> {
         let (storing, here) = (&self.tally.0.storing, here());
-        // Acquire: pairs with the Release at the end of the last one.
+        // Acquire: pairs with the Release in `Storing::drop`.
         while let Err(who) = storing.compare_exchange(0, here, Ordering::Acquire, Ordering::Relaxed) {
             if is_here(who) {
                 Reentry::Store.panic();
@@ -160,33 +161,33 @@ impl Published {
     }
 }
 
-/// `storing` is held (PUBLISH-4).
+/// While it lives, `storing` is held (PUBLISH-4).
 pub(crate) struct Storing<'a>(&'a AtomicUsize);
 
 impl Drop for Storing<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `enter`.
+        // Release: pairs with the Acquire in `Published::enter`.
         self.0.store(0, Ordering::Release);
     }
 }
 
-/// What a store does, as far as it decides in which part of the tree it can be done.
+/// A change, as far as it decides which part of the tree can take it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change<K> {
-    /// What is in the span is replaced, by an entry or by nothing.
+    /// Everything in the span is replaced, by an entry or by nothing.
     Replace { span: Span<K>, stores: bool },
-    /// The entry that holds the key, which is there, is taken out.
+    /// The entry that holds the key is taken out. It exists.
     Remove { key: K },
-    /// The entry that holds the key, which is there, gets another value.
+    /// The entry that holds the key gets another value. It exists.
     Modify { key: K },
-    /// Two entries that touch become one.
+    /// Two touching entries become one.
     Join { lower: Span<K>, upper: Span<K> },
-    /// The entry `was` gets other bounds.
+    /// The entry `was` gets the bounds `to`.
     Move { was: Span<K>, to: Span<K> },
 }
 
 impl<K: Key> Change<K> {
-    /// The keys of the entries that are changed or looked at.
+    /// The keys of the entries that the change changes or looks at.
     pub(crate) fn keys(&self) -> Span<K> {
         match *self {
             Change::Replace { span, .. } => span,
@@ -201,22 +202,24 @@ impl<K: Key> Change<K> {
 pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
     pub(crate) map: RangeMap<V, K, S>,
-    /// How many of its entries stores beside others have added (`Seats::len`).
+    /// How many of its entries concurrent stores have added (`Seats::len`).
     pub(crate) added: usize,
     pub(crate) bench: Bench<V, K, S, R>,
 }
 
-/// What a thread that stores works with.
+/// The working state of one writer.
 pub(crate) struct Bench<V, K: Key, S: Shape, R: Reclaim> {
-    /// The part of the tree that a store is in; between stores, nodes for the next ones.
+    /// The part of the tree that the store under way works in. Between stores it keeps nodes for
+    /// the next ones.
     pub(crate) part: Tree<V, K, S>,
     pub(crate) limbo: Limbo<K, R>,
 }
 
-/// Nodes of each kind that are kept for the next stores, at most: so many, and so many bytes.
+/// Limit of the nodes of each kind that are kept for the next stores: their number, and their
+/// bytes.
 const POOL: (usize, usize) = (1024, 1 << 20);
 
-/// How many nodes of so many bytes that are.
+/// How many nodes of `bytes` bytes are kept at most.
 pub(crate) const fn most(bytes: usize) -> usize {
     let fit = POOL.1 / crate::node::max(bytes, 1);
     if fit < POOL.0 { fit } else { POOL.0 }
@@ -236,12 +239,13 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
     /// There is no reader.
     pub(crate) unsafe fn end(&mut self) {
         let Bench { part, limbo } = self;
-        // SAFETY: the caller's promise.
+        // SAFETY: `Limbo::clear` asks for what the caller promises: there is no reader.
         unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
     }
 
-    /// Frees what no reader can see any more, if it is time to ask for it, or `now`; what has
-    /// values to be dropped goes to `deferred_drop`. Tells how many bytes still wait.
+    /// Frees what no reader can see any more, if enough has been taken out since the last time, or
+    /// `now`. Nodes whose values have a drop go to `freed`. Stores in `pending` how many bytes
+    /// still wait.
     pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, V, K, S>) {
         let Bench { part, limbo } = self;
         point(Point::Collecting);
@@ -258,7 +262,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
 
 impl<V, K: Key, S: Shape, R: Reclaim> Drop for Bench<V, K, S, R> {
     fn drop(&mut self) {
-        // SAFETY: a map drops what it stores with when nobody borrows it any more.
+        // SAFETY: a map drops its benches only when nobody borrows it, so there is no reader.
         unsafe { self.end() };
     }
 }
@@ -270,7 +274,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         Writer { map, added: 0, bench: Bench::new() }
     }
 
-    /// Tells readers how many entries there are, and those who take snapshots whether TREE-5 holds.
+    /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.
     fn tell(&self, shared: &Published) {
         let Tally { thinned, .. } = &shared.tally.0;
         if thinned.load(Ordering::Relaxed) != self.map.tree.thinned {
@@ -281,8 +285,8 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
-    /// Makes a change by `verb`, which works in a part of the tree, and publishes it, also where
-    /// `verb` panics: what it left is a map.
+    /// Makes a change by `verb`, which works in a part of the tree, and publishes it. If `verb`
+    /// panics, what it left is a valid map and is published as well.
     ///
     /// # Errors
     /// [`AllocError`]; `verb` has not been called, and the map is as before.
@@ -297,16 +301,19 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         let mut path = Path::new();
         let Bench { part, limbo } = &mut self.bench;
         let tree = &self.map.tree;
-        // Room for what the publishing itself notes. What an earlier store owed, it has noted.
+        // Room for what publishing itself logs. An earlier store has logged everything that it
+        // owed.
         limbo.log.owed = 0;
         limbo.log.reserve()?;
         let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
         let old = tree.root.map(|_| {
-            // SAFETY: the path is fresh.
+            // SAFETY: `Choose` has just set the path down to `level`, and the tree has not changed
+            // since.
             unsafe { path.at(level).node }
         });
-        // SAFETY: as above. A leaf is copied here, where `V` is known, and the store is spared all that has
-        // to do with sharing.
+        // SAFETY: as above; `old` is a live node at `level`, and a published leaf never changes
+        // (PUBLISH-1). A leaf is copied here, where `V: Clone` is known, so the verb need not
+        // handle sharing.
         unsafe {
             part.root = match old {
                 Some(leaf) if level == 0 => Some(copy_leaf(part, Leaf::from_raw(leaf))?.raw()),
@@ -323,13 +330,13 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         }
         point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old, noted };
-        // Until `publish` is dropped the log is used through the part alone.
+        // Until `publish` is dropped, the log is used only through the part.
         let Bench { part, limbo } = &mut publish.writer.bench;
         part.log = Some(ptr::NonNull::from(&mut limbo.log));
         Ok(verb(part))
     }
 
-    /// Puts `map` in the place of the whole map.
+    /// Replaces the whole map by `map`.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -346,7 +353,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         log.reserve()?;
         let (tree, new) = (&mut self.map.tree, &mut map.tree);
         if tree.root == new.root {
-            return Ok(()); // `map` is one owner more, and goes
+            return Ok(()); // `map` is another owner of the same root, and is dropped
         }
         // SAFETY: TREE-4: the root is live, at its height.
         let sound = new.root.is_none_or(|root| unsafe { mark::<V, K, S>(root, new.height, false) });
@@ -363,32 +370,33 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     }
 }
 
-/// Publishes what a store has left in the part, when it is dropped: also where the store's panic
+/// Publishes what a store has left in the part, when it is dropped: also when the store's panic
 /// unwinds.
 struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
     writer: &'a mut Writer<V, K, S, R>,
     shared: &'a Published,
     path: &'a Path,
     level: usize,
-    /// The node in whose place the part stands.
+    /// The node that the part replaces.
     old: Option<Raw>,
-    /// How many nodes were noted before the store.
+    /// Number of nodes in the log before the store.
     noted: usize,
 }
 
 impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
-    /// Sees that `new`, the root of what the store has left in the part, which is `height` tall,
+    /// Asserts that `new`, the root of what the store has left in the part, with height `height`,
     /// fits in the place of the part (PUBLISH-6).
     ///
     /// # Panics
-    /// If it does not: a defect of this crate. The map is as it was before the store.
+    /// If it does not fit, which is a defect of this crate. The map is as it was before the store.
     ///
     /// # Safety
-    /// The path is of the tree as it is published; `new` is a node at `height`.
+    /// The path is of the published tree; `new` is a node at `height`.
     #[inline(always)]
     unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
         let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
-        // SAFETY: the caller's promise; a node below the root has a parent on the path.
+        // SAFETY: by the caller's promise the path's nodes are live and `new` is at `height`. A
+        // node below the root has its parent on the path.
         let fits = unsafe {
             match new {
                 None => self.level == map.tree.height && height == 0,
@@ -407,13 +415,13 @@ impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
     }
 }
 
-/// The last key of the node at `at`, if it is not empty.
+/// The last key of the node at `at`, unless it is empty.
 ///
 /// # Safety
 /// A live node at `level`.
 #[inline(always)]
 pub(crate) unsafe fn last_key<V, K: Key, S: Shape>(at: Raw, level: usize) -> Option<K> {
-    // SAFETY: the caller's promise; slots below the length are read.
+    // SAFETY: the caller promises a live node at `level`; only slots below the length are read.
     unsafe {
         if level == 0 {
             let leaf = Leaf::<V, K, S>::from_raw(at);
@@ -425,7 +433,7 @@ pub(crate) unsafe fn last_key<V, K: Key, S: Shape>(at: Raw, level: usize) -> Opt
     }
 }
 
-/// What a store has made must not be published.
+/// Panics: what a store has made must not be published.
 #[cold]
 #[inline(never)]
 pub(crate) fn misfit() -> ! {
@@ -442,8 +450,9 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
         let (len, thinned) = (mem::take(&mut part.len), part.thinned);
         (part.log, part.cloner) = (None, Cloner::none());
-        // SAFETY: the path is of the tree as it is published; what the part holds was made by this store,
-        // or is marked.
+        // SAFETY: `storing` is held, so the path is still of the published tree. What the part
+        // holds was made by this store, or is marked. PUBLISH-2: the map alone owns the nodes above
+        // the part.
         unsafe {
             self.assert_fits(new, height);
             let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
@@ -480,14 +489,15 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
     }
 }
 
-/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, for all to
-/// see. `lock` is told at which level a gap word is about to change, above the parent's
-/// (LEAF-STORE-1).
+/// Puts `new`, whose widest gap is `gap`, in the place of the node at `level` of `path`, visibly
+/// for readers. Before it changes a gap word, it calls `lock` with the level of the node that holds
+/// the word (LEAF-STORE-1).
 ///
 /// # Safety
-/// `path` is of the tree as it is, which is `height` tall; the nodes above are the map's alone
-/// (PUBLISH-2), and the caller's from the parent up to where `lock` has been called for; `new` is
-/// complete, and has the last key of what was there.
+/// - `path` is of the tree as it is, and the tree is `height` tall.
+/// - The map alone owns the nodes above `level` (PUBLISH-2). Only the caller may change them, from
+///   the parent up to the highest level that `lock` has been called with.
+/// - `new` is complete, and has the last key of the node that it replaces.
 #[inline]
 pub(crate) unsafe fn put<K: Key, S: Shape>(
     height: usize,
@@ -497,10 +507,11 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     gap: K,
     mut lock: impl FnMut(usize),
 ) {
-    // SAFETY: the caller's promise; path nodes are live.
+    // SAFETY: the caller promises the path: its nodes above `level` are live and may be changed
+    // here, and the slots on it are below their lengths.
     unsafe {
-        // What grows, before: a search that comes from above finds its way to a gap from the moment on at
-        // which that is there (PUBLISH-1).
+        // Growing gap words first: from the moment at which a gap is there, a search from above
+        // finds its way to it (PUBLISH-1).
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);
@@ -514,7 +525,7 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
         let Step { node, slot } = path.at(level + 1);
         Inner::<K, S>::from_raw(node).publish(slot, new);
         point(Point::Swapped);
-        // What shrinks, after.
+        // Shrinking gap words last.
         let mut below = gap;
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
@@ -530,18 +541,19 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     }
 }
 
-/// Marks `at` and all below it that is not marked. `alone`: nobody else has what is not; else
-/// snapshots may, and be making themselves owners of more. Whether none of these nodes is empty
-/// (PUBLISH-6).
+/// Marks `at` and every node below it that is not marked. `alone`: nobody else owns an unmarked
+/// node. Otherwise snapshots may own them, and may be adding owners at the same time. Returns
+/// whether none of the nodes that it marked is empty (PUBLISH-6).
 ///
 /// # Safety
-/// A live node at `level`; `alone` is true.
+/// A live node at `level`. If `alone`, then nobody else owns the unmarked nodes.
 #[must_use]
 pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
-    // SAFETY: the caller's promise; children are live.
+    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
         let count = refs::<V, K, S>(at, level);
-        // Below a marked node all are (COW-5). Relaxed: a mark is seen with the pointer to its node.
+        // COW-5: below a marked node all nodes are marked. Relaxed: readers get the mark with the
+        // pointer to the node, which is stored with Release.
         if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
             return true;
         }
@@ -566,12 +578,12 @@ pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: boo
     }
 }
 
-/// Takes the marks off `at` and all below it.
+/// Takes the marks off `at` and all nodes below it.
 ///
 /// # Safety
-/// A live node at `level` of a tree that is shared with no reader.
+/// A live node at `level` of a tree that no reader can reach.
 pub(crate) unsafe fn unmark<V, K: Key, S: Shape>(at: Raw, level: usize) {
-    // SAFETY: the caller's promise; children are live.
+    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
         refs::<V, K, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
         if level > 0 {
@@ -583,18 +595,19 @@ pub(crate) unsafe fn unmark<V, K: Key, S: Shape>(at: Raw, level: usize) {
     }
 }
 
-/// A copy of `from`, of memory of `part`.
+/// Copies the leaf `from` into memory of `part`.
 ///
 /// # Safety
-/// A live leaf that nobody changes.
+/// `from` is a live leaf that nobody changes.
 #[inline]
 pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
     part: &mut Tree<V, K, S>,
     from: Leaf<V, K, S>,
 ) -> Result<Leaf<V, K, S>, AllocError> {
     let to = part.leaves.fresh()?;
-    // SAFETY: LEAF-2, LEAF-3. The copy's length counts what it has got so far, if that is to be
-    // dropped, so its guard drops just that if a clone panics.
+    // SAFETY: LEAF-2, LEAF-3: the copy has the form and the keys of `from`, and values are read
+    // only below its length. If values have a drop, the copy's length counts the clones made so
+    // far, so `partial` drops exactly those if a clone panics.
     unsafe {
         to.init_as(from);
         let partial = Subtree::<V, K, S>::new(to.raw(), 0);
@@ -612,8 +625,8 @@ pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
 }
 
 impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
-    /// Stores, in the place of the entry that holds `key`, what `change` makes of a clone of its
-    /// value, if there is one.
+    /// Stores a clone of the value at `key` that `change` has changed. Does nothing if no entry
+    /// holds `key`.
     pub(crate) fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<(), AllocError> {
         let Some((span, value)) = self.range(Span::new(key, key)).next() else { return Ok(()) };
         let mut value = value.clone();
@@ -622,8 +635,8 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-/// The lowest level at which the node on the way takes the whole change in itself; `path` is the
-/// way.
+/// Finds the lowest level whose node on the path can take the whole change. `path` receives the
+/// path.
 struct Choose<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,
     shared: &'a Published,
@@ -638,10 +651,12 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
     unsafe fn run<F: Search>(self) -> usize {
         let Choose { tree, shared, change, path } = self;
         let keys = change.keys();
-        // SAFETY: the caller's promise for `F`; the path is fresh.
+        // SAFETY: the caller promises that the processor has what `F` uses. `seek_by` sets the path
+        // in the tree as it is, so its nodes are live.
         unsafe {
             let Some((leaf, slot)) = tree.seek_by::<F>(keys.first, path) else { return 0 };
-            // From the uppermost node on that a snapshot owns too, all is copied (PUBLISH-2).
+            // The path is copied from the uppermost node that a snapshot also owns downwards
+            // (PUBLISH-2), so the part is not below that node.
             let mut least = 0;
             if tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed) {
                 let others = |level: &usize| has_others(Inner::<K, S>::from_raw(path.at(*level).node).refs());
@@ -654,7 +669,8 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
                 let (len, to) = (node.len(), node.rank::<F>(keys.last));
-                // The change stays clear of its first and its last child; it splits a leaf twice at most.
+                // The change stays clear of the node's first and last child, and splits a leaf at
+                // most twice.
                 let inside = slot > 0 && to + 1 < len;
                 if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > Inner::<K, S>::MIN {
                     return level;
@@ -665,15 +681,16 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
     }
 }
 
-/// Whether a leaf takes a change in itself: nothing beyond it is looked at or changed, its last key
-/// stays, and it neither splits nor falls thin. `slot` is that of the first entry that does not end
-/// before the change.
+/// Whether a leaf can take a change in itself: nothing beyond the leaf is looked at or changed, its
+/// last key stays, and it neither splits nor falls below its minimum fill. `slot` is the slot of
+/// the first entry that does not end before the change.
 ///
 /// # Safety
 /// The leaf is live and not empty.
 #[inline(always)]
 pub(crate) unsafe fn fits<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize, change: Change<K>) -> bool {
-    // SAFETY: the caller's promise; slots below the length are read.
+    // SAFETY: the caller promises a live leaf that is not empty; only slots below the length are
+    // read.
     unsafe {
         let len = leaf.len();
         let last = leaf.key(len - 1);

@@ -22,8 +22,9 @@ fn map() -> Map {
     SharedRangeMap::from_map(plain, Membarrier::fenced()).unwrap()
 }
 
-/// A store of which `change` says where it works, and whose verb ruins the part: it panics, and
-/// readers see nothing of it. Nor if it is made beside others, where that can be.
+/// Checks that a store panics whose verb ruins the part, and that readers see nothing of it.
+/// `change` says where the store works. Checks the same for a concurrent store, where the change
+/// allows one.
 fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Small>)) {
     is_refused_by(|map| map.write().change(change, &ruin).unwrap());
     is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
@@ -39,8 +40,8 @@ fn is_refused_by(store: impl FnOnce(&Map)) {
     assert!(text.contains("PUBLISH-6"), "{text}");
     assert_eq!(map.published.root.0.load(Ordering::Relaxed), root);
     assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(before.iter().copied()));
-    // The map goes on; nothing that readers see has been noted as gone, or its memory would be used
-    // anew.
+    // The map goes on. Nothing that readers see is in the log as taken out: its memory would be
+    // reused here.
     let mut write = map.write();
     write.check().unwrap();
     write.reclaim();
@@ -55,7 +56,7 @@ fn is_refused_by(store: impl FnOnce(&Map)) {
     assert!(map.pin().iter().map(|(span, value)| (span, *value)).eq(all));
 }
 
-/// A store across leaves whose part is below the root, and its span.
+/// A store across several leaves whose part is below the root, and its span.
 fn across() -> (Change<u64>, Span) {
     let map = map();
     let spans = (0..180).map(|i| Span::new(i * 10, i * 10 + 44));
@@ -72,7 +73,7 @@ fn a_part_of_another_level() {
     is_refused(across().0, |part| {
         assert_eq!(part.height, 1, "a part below the root");
         let root = part.root.expect("a part");
-        // SAFETY: an inner node.
+        // SAFETY: the part's root is an inner node, as its height says.
         part.root = Some(unsafe { Inner::<u64, Small>::from_raw(root).child(0) });
         part.height = 0;
     });
@@ -99,7 +100,7 @@ fn a_part_that_is_gone() {
 #[test]
 fn an_empty_leaf() {
     is_refused(Change::Modify { key: 400 }, |part| {
-        // SAFETY: a leaf of `u64`s, which need no drop.
+        // SAFETY: the part's root is a leaf of `u64`s, which need no drop.
         unsafe { Leaf::<u64, u64, Small>::from_raw(part.root.expect("a leaf")).set_len(0) };
     });
 }
@@ -110,8 +111,8 @@ fn an_empty_leaf_below() {
     is_refused(change, |part| {
         part.store(span, Some(1), crate::types::displaced::unobserved).unwrap();
         let root = Inner::<u64, Small>::from_raw(part.root.expect("a part"));
-        // SAFETY: the part's root is an inner node above leaves, of `u64`s, which need no drop; what is not
-        // published is the part's own.
+        // SAFETY: the part's root is an inner node above leaves of `u64`s, which need no drop. A
+        // leaf that is not marked is the part's own.
         unsafe {
             let mut leaves = (0..root.len()).map(|i| Leaf::<u64, u64, Small>::from_raw(root.child(i)));
             let own = leaves.find(|leaf| leaf.refs().load(Ordering::Relaxed) & PUBLISHED == 0).expect("a new leaf");

@@ -3,18 +3,18 @@
 
 use core::fmt;
 
-/// What the calling thread has, and waits for.
+/// What the calling thread holds, and would wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reentry {
-    /// The handle to write by.
+    /// The write handle.
     #[cfg_attr(not(feature = "std"), expect(dead_code, reason = "a lock that spins does not know who holds it"))]
     Handle,
-    /// The end of a store that it is in the midst of.
+    /// The store that the thread is in.
     Store,
 }
 
 impl Reentry {
-    /// Says so.
+    /// Panics with the message.
     ///
     /// # Panics
     /// Always.

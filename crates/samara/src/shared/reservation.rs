@@ -19,16 +19,20 @@ use core::fmt;
 impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// Sets aside what `stores` stores may need, wherever they go.
     ///
-    /// A store copies the way to the first and to the last leaf that it meets and to the one
-    /// behind, and those leaves; mends on two ways, with a neighbour or two for each level; and
-    /// splits a leaf twice, with what is above. Nodes that are wholly within its range are
-    /// copied, if inner, and then fall free at once: so as many as there are, for all stores
-    /// together. What is taken out has to be noted, and that is all there is at most.
+    /// A store needs nodes for three things:
+    /// - It copies the paths to the first and the last leaf that it meets and to the leaf behind,
+    ///   and those leaves.
+    /// - It rebalances on two paths, with one or two neighbours per level.
+    /// - It splits a leaf at most twice, and the nodes above.
+    ///
+    /// Inner nodes wholly within its range are copied, and the copies fall free at once. So all
+    /// stores together need as many of these as the map has inner nodes. The log needs room for
+    /// everything that is taken out, which is at most all of these nodes.
     fn set_aside(&mut self, stores: usize) -> Result<(), AllocError> {
         let tree = &self.map.tree;
         let (mut inners, mut leaves) = (0, 0);
         if let Some(root) = tree.root {
-            // SAFETY: TREE-4.
+            // SAFETY: TREE-4: the root is live, at its height.
             unsafe { count::<K, S>(root, tree.height, &mut inners, &mut leaves) };
         }
         let levels = tree.height + 1;
@@ -49,7 +53,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     }
 }
 
-/// Counts the nodes below `at`, and itself.
+/// Adds the number of nodes below `at`, and `at` itself, to `inners` and `leaves`.
 ///
 /// # Safety
 /// A live node at `level` of a tree.
@@ -59,7 +63,7 @@ unsafe fn count<K: Key, S: Shape>(at: Raw, level: usize, inners: &mut usize, lea
         return;
     }
     *inners += 1;
-    // SAFETY: the caller's promise; children are live.
+    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
         let node = Inner::<K, S>::from_raw(at);
         if level == 1 {
@@ -73,14 +77,16 @@ unsafe fn count<K: Key, S: Shape>(at: Raw, level: usize, inners: &mut usize, lea
 }
 
 impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
-    /// Sets memory aside for `stores` stores, wherever they go. Through what is returned these then
-    /// neither allocate nor fail for lack of memory, whatever snapshots are taken meanwhile.
-    /// (What the value's own `clone` does is its affair.) What is not used is given back when what
-    /// is returned is dropped, but for the 1,024 nodes of each kind that serve later stores.
+    /// Sets memory aside for `stores` stores, wherever they go.
+    ///
+    /// Stores through the returned reservation neither allocate nor fail for lack of memory,
+    /// whatever snapshots are taken meanwhile. (A value's own `clone` may still allocate.) What is
+    /// not used is given back when the reservation is dropped, except the 1,024 nodes of each kind
+    /// that are kept for later stores.
     ///
     /// # Complexity
-    /// O(inner nodes), which is O(n / 600), and as many allocations at most as a dozen for each
-    /// store and level, and those nodes.
+    /// O(inner nodes), which is O(n / 600). It allocates up to about a dozen nodes per store and
+    /// level, and as many as the map has inner nodes.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.
@@ -106,16 +112,16 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
 /// Memory set aside for a number of stores, which are committed through it: see
 /// [`WriteGuard::reserve`].
 ///
-/// Every call that happens counts as one, whatever it met; one that is refused counts for nothing.
-/// What is taken out meanwhile is not freed through this: the first store after it, or
-/// [`WriteGuard::reclaim`], looks at it.
+/// Every call that is made counts as one store, whatever it met. A call that is refused does not
+/// count. What these stores take out is not freed through the reservation: the first store after
+/// it, or [`WriteGuard::reclaim`], looks at it.
 pub struct SharedReservation<'w, 'm, V: Clone, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     write: &'w mut WriteGuard<'m, V, K, R, S>,
     left: usize,
 }
 
 impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K, R, S> {
-    /// How many stores can still be made.
+    /// Number of stores that can still be made.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.left
@@ -135,7 +141,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         if self.left == 0 {
             return Err(ReservedError::UsedUp);
         }
-        // First, for an observer or a clone that panics may leave nodes used.
+        // Counted first: an observer or a clone that panics may leave nodes used.
         self.left -= 1;
         self.write.collects = false;
         let done = store(self.write);
@@ -146,7 +152,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         })
     }
 
-    /// [`WriteGuard::insert`], from what is set aside.
+    /// [`WriteGuard::insert`], from the memory set aside.
     ///
     /// # Errors
     /// [`ReservedError`]; the map is as before.
@@ -154,7 +160,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         self.commit(|write| write.insert(span, value), stored)
     }
 
-    /// [`WriteGuard::insert_merging`], from what is set aside.
+    /// [`WriteGuard::insert_merging`], from the memory set aside.
     ///
     /// # Errors
     /// [`ReservedError`]; the map is as before.
@@ -167,10 +173,10 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         self.commit(|write| write.insert_merging(span, value, joins), stored)
     }
 
-    /// [`WriteGuard::replace`], from what is set aside.
+    /// [`WriteGuard::replace`], from the memory set aside.
     ///
     /// # Errors
-    /// [`ReservedError`]; the map is as before, and nothing is told.
+    /// [`ReservedError`]; the map is as before, and `observe` is not called.
     pub fn replace(
         &mut self,
         span: impl Into<Span<K>>,
@@ -180,10 +186,10 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         self.commit(|write| write.replace(span, value, observe), stored)
     }
 
-    /// [`WriteGuard::clear_range`], from what is set aside.
+    /// [`WriteGuard::clear_range`], from the memory set aside.
     ///
     /// # Errors
-    /// [`ReservedError`]; the map is as before, and nothing is told.
+    /// [`ReservedError`]; the map is as before, and `observe` is not called.
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
@@ -192,7 +198,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         self.commit(|write| write.clear_range(span, observe), stored)
     }
 
-    /// [`WriteGuard::split_at`], from what is set aside.
+    /// [`WriteGuard::split_at`], from the memory set aside.
     ///
     /// # Errors
     /// [`ReservedError::UsedUp`]; the map is as before.
@@ -200,8 +206,8 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         self.commit(|write| write.split_at(key), stored)
     }
 
-    /// [`WriteGuard::remove`], from what is set aside: a removal from a shared map copies, and
-    /// counts.
+    /// [`WriteGuard::remove`], from the memory set aside. Unlike a removal from a
+    /// [`RangeMap`](crate::RangeMap) it copies, so it counts as a store.
     ///
     /// # Errors
     /// [`ReservedError::UsedUp`]; the map is as before.
@@ -210,7 +216,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
     }
 }
 
-/// A store through a reservation has failed.
+/// The error of a reservation for the error of a store through it.
 fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
     match error {
         StoreError::EmptyRange(span) => ReservedError::EmptyRange(span),
@@ -221,7 +227,7 @@ fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
     }
 }
 
-/// Also after a panic in a store.
+/// Also runs after a panic in a store.
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> Drop for SharedReservation<'_, '_, V, K, R, S> {
     fn drop(&mut self) {
         self.write.collects = true;

@@ -21,27 +21,31 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// The right to write: see [`SharedRangeMap::write`]. It is the map, too, for who holds it: all
-/// that [`RangeMap`] tells by `&` is there, and stays as it is told until the next store of this
-/// handle.
+/// The write handle, the right to write: see [`SharedRangeMap::write`]. It dereferences to the map:
+/// everything that [`RangeMap`] offers by `&` is there, and does not change until the next store of
+/// this handle.
 ///
 /// # Consistency
-/// Each call is one store, and one instant for readers: see [`SharedRangeMap`]. A call that fails
-/// leaves the map as it was. After a panic the store has happened as a whole or not at all. Not,
-/// where an observer or a predicate panics, or a value's `clone` while the store is prepared; as a
-/// whole, where a `clone` panics while nodes are evened out afterwards, or the `drop` of a value
-/// that the store took out. The `drop` of a value that an earlier call took out may run before the
-/// store or after it. Those closures, that of [`modify`](Self::modify), and values' `clone`, run
-/// while the store is under way: they may look at the map through guards, but must not take a
-/// snapshot of it or write to it. That panics, or waits for ever without `std`: as on the first
-/// page of [`SharedRangeMap`]. The closure of [`update`](Self::update) may take snapshots, and must
-/// not write to the map but by what it is given.
+/// Each call is one store, and atomic for readers: see [`SharedRangeMap`]. A call that fails leaves
+/// the map as it was.
 ///
-/// The drops of values that no reader sees any more run once the handle has been let go, those that
-/// one call has found free also in a later call of the same handle.
+/// After a panic the store has happened as a whole or not at all. It has not happened if an
+/// observer or a predicate panics, or a value's `clone` while the store is prepared. It has
+/// happened if a `clone` panics while nodes are rebalanced afterwards, or if the `drop` of a value
+/// that the store took out panics. The `drop` of a value that an earlier call took out may run
+/// before the store or after it.
+///
+/// Observers, predicates, the closure of [`modify`](Self::modify) and values' `clone` run while the
+/// store is under way. They may look at the map through guards, but must not take a snapshot of it
+/// or write to it. That panics, or without `std` waits for ever, as the page of [`SharedRangeMap`]
+/// says. The closure of [`update`](Self::update) may take snapshots. It must not write to the map,
+/// except to the one that it is given.
+///
+/// Values that no reader sees any more are dropped once the handle has been dropped. Those that one
+/// call has found free may also be dropped in a later call of the same handle.
 ///
 /// # Errors
-/// All calls may need memory, also those that need none on a [`RangeMap`]: what changes is copied.
+/// Every call may need memory, even those that need none on a [`RangeMap`]: what changes is copied.
 ///
 /// # Examples
 /// ```
@@ -58,32 +62,34 @@ use core::ptr::NonNull;
 pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
     published: &'m Published,
     reclaim: &'m R,
-    /// Whose lock is held. No reference: it would still be one while `_held` lets go, when another
-    /// thread may make its own.
+    /// The writer, whose lock is held. Not a reference: it would still exist while `_held` releases
+    /// the lock, when another thread may make its own.
     writer: NonNull<Writer<V, K, S, R>>,
-    /// Invariant in what the writer holds, as a reference would be.
+    /// Makes the type invariant in what the writer holds, as a reference would.
     kind: PhantomData<&'m mut Writer<V, K, S, R>>,
-    /// Whether a store may look at what was taken out, for which it may need memory.
+    /// Whether a store may collect what was taken out, which may need memory.
     pub(crate) collects: bool,
     seats: &'m Seats<Bench<V, K, S, R>>,
-    /// Nobody stores beside this handle. Opened before the lock is let go of.
+    /// Keeps concurrent writers out. Dropped before `_held`, so the seats open before the lock is
+    /// released.
     _closed: Closed<'m, Bench<V, K, S, R>>,
     _held: Held<'m>,
-    /// What the last call has found free. Dropped after the lock has been let go of: fields go in
-    /// this order, and values' drops may store.
+    /// What the last call has found free. Dropped after `_held`, because fields are dropped in this
+    /// order and values' drops may store.
     freed: Freed<'m, V, K, S>,
 }
 
 impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// # Safety
-    /// `held` is of the map's lock, and `closed` of its seats, where nobody is in.
+    /// `held` is the map's lock. `closed` has closed the map's seats, and nobody is inside.
     pub(crate) unsafe fn new(
         map: &'m SharedRangeMap<V, K, R, S>,
         held: Held<'m>,
         closed: Closed<'m, Bench<V, K, S, R>>,
     ) -> Self {
         let seats = &map.seats;
-        // SAFETY: of a cell, not null. Nobody stores now: GATE-3.
+        // SAFETY: the pointer is a cell's, so it is not null. GATE-3: the lock is held and nobody
+        // is inside, so nobody else uses the writer now.
         let writer = unsafe {
             let mut writer = NonNull::new_unchecked(map.writer.get());
             if !seats.is_empty() {
@@ -106,10 +112,10 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         }
     }
 
-    /// The map, and what a store needs of it.
+    /// The writer, and what else a store needs.
     ///
-    /// A handle for values that live long is none for values that do not, which could then be
-    /// stored:
+    /// A handle for long-lived values must not become one for short-lived values, which could then
+    /// be stored:
     /// ```compile_fail
     /// # use samara::WriteGuard;
     /// fn shorter<'m, 'a>(guard: WriteGuard<'m, &'static str>) -> WriteGuard<'m, &'a str> {
@@ -117,33 +123,34 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// }
     /// ```
     pub(crate) fn writer(&mut self) -> (&mut Writer<V, K, S, R>, &'m Published, &'m R) {
-        // SAFETY: the lock is held: nobody else has the writer.
+        // SAFETY: the lock is held and nobody is inside a seat, so nobody else uses the writer.
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
 
-    /// Asks now whether what was taken out may be used again, and frees what may. Returns
-    /// [`pending`](SharedRangeMap::pending) after it. Values that it finds free are dropped
-    /// when the handle is let go, or by the next call.
+    /// Asks the reclaimer now, and frees what no reader can see. Returns
+    /// [`pending`](SharedRangeMap::pending) after it. Values that it finds free are dropped when
+    /// the handle is dropped, or in a later call.
     ///
-    /// Reclaimers may need to be asked several times until they know ([`Epoch`](crate::Epoch) many
-    /// times, where many threads have come and gone); while a guard is held that may see it,
-    /// nothing helps.
+    /// A reclaimer may have to be asked several times before it knows ([`Epoch`](crate::Epoch) many
+    /// times, after many threads have come and gone). It does not help while a guard is held that
+    /// may see what was taken out.
     pub fn reclaim(&mut self) -> usize {
         self.collect(true);
         let reclaim = self.reclaim;
         for seat in self.seats.iter() {
             let mut freed = Freed::new(self.freed.returned());
-            // SAFETY: GATE-3: the seats are closed.
+            // SAFETY: GATE-3: the seats are closed and nobody is inside, so their `work` is this
+            // handle's.
             unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true, &mut freed) };
             self.freed.append(freed);
         }
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
 
-    /// Gives back the nodes that are kept for the next stores, by this handle and by each
-    /// [`SharedWriter`](crate::SharedWriter) that there ever was. The map is as it is: nodes
-    /// that a bulk build made stay where they are, for which there is
-    /// [`shrink_to_fit`](Self::shrink_to_fit). O(nodes given back).
+    /// Gives back the nodes that are kept for the next stores, by this handle and by every
+    /// [`SharedWriter`](crate::SharedWriter) that ever existed. The map does not change: nodes that
+    /// a bulk build made stay where they are ([`shrink_to_fit`](Self::shrink_to_fit) moves them).
+    /// O(nodes given back).
     pub fn release(&mut self) {
         let returned = self.freed.returned();
         self.freed.clear();
@@ -151,18 +158,19 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
         returned.take(&mut bench.part.leaves);
         bench.release();
         for seat in self.seats.iter() {
-            // SAFETY: GATE-3: the seats are closed.
+            // SAFETY: GATE-3: the seats are closed and nobody is inside, so their `work` is this
+            // handle's.
             unsafe { (*seat.work.get()).release() };
         }
     }
 
-    /// Looks at what was taken out, if it is time for it, or `now`.
+    /// Collects what was taken out, if that is due or `now`.
     fn collect(&mut self, now: bool) {
         let (published, reclaim) = (self.published, self.reclaim);
         // SAFETY: as in `writer`.
         let writer = unsafe { self.writer.as_mut() };
         if now || writer.bench.limbo.is_due() {
-            self.freed.clear(); // a handle that is kept for many stores does not keep what they free
+            self.freed.clear(); // a handle kept for many stores does not keep what they free
         }
         writer.bench.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
     }
@@ -176,7 +184,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
     ) -> Result<T, AllocError> {
         let collects = self.collects;
-        // After stores that have panicked.
+        // Due here only after stores that have panicked.
         if collects && self.writer().0.bench.limbo.is_due() {
             self.collect(false);
         }
@@ -188,7 +196,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(done)
     }
 
-    /// [`RangeMap::insert`], as one instant. O(log n + entries met).
+    /// [`RangeMap::insert`], as one atomic store. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before.
@@ -197,11 +205,11 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.replace(span, value, unobserved)
     }
 
-    /// [`RangeMap::replace`], as one instant. `observe` is told what goes before readers see that
-    /// it has gone. O(log n + entries met).
+    /// [`RangeMap::replace`], as one atomic store. `observe` is called with what goes before
+    /// readers see it gone. O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError`]; the map is as before. Nothing is told then.
+    /// [`StoreError`]; the map is as before, and `observe` is not called.
     #[inline]
     pub fn replace(
         &mut self,
@@ -216,7 +224,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Replace { span, stores: true }, |part| part.store(span, Some(value), observe))?
     }
 
-    /// [`RangeMap::insert_merging`], as one instant. O(log n + entries met).
+    /// [`RangeMap::insert_merging`], as one atomic store. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before.
@@ -229,10 +237,10 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.replace_merging(span, value, joins, unobserved)
     }
 
-    /// [`RangeMap::replace_merging`], as one instant. O(log n + entries met).
+    /// [`RangeMap::replace_merging`], as one atomic store. O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError`]; the map is as before. Nothing is told then.
+    /// [`StoreError`]; the map is as before, and `observe` is not called.
     pub fn replace_merging(
         &mut self,
         span: impl Into<Span<K>>,
@@ -253,10 +261,10 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(whole)
     }
 
-    /// [`RangeMap::clear_range`], as one instant. O(log n + entries met).
+    /// [`RangeMap::clear_range`], as one atomic store. O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError`]; the map is as before. Nothing is told then.
+    /// [`StoreError`]; the map is as before, and `observe` is not called.
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
@@ -272,8 +280,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
     }
 
-    /// [`RangeMap::remove`], as one instant: the entry that holds `key` is taken out. What is
-    /// returned is a clone of the value, which readers may still see. O(log n).
+    /// [`RangeMap::remove`], as one atomic store: the entry that holds `key` is taken out. Returns
+    /// a clone of the value, because readers may still see the original. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -285,7 +293,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Remove { key }, |part| part.try_remove(key))?
     }
 
-    /// [`RangeMap::split_at`], as one instant. O(log n).
+    /// [`RangeMap::split_at`], as one atomic store. O(log n).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.
@@ -298,7 +306,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(true)
     }
 
-    /// [`RangeMap::merge_at`], as one instant. O(log n).
+    /// [`RangeMap::merge_at`], as one atomic store. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -319,9 +327,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Join { lower, upper }, |part| part.try_merge(lower, upper))?
     }
 
-    /// Gives the entry that holds `key` the range `to`, as one instant:
-    /// [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span). Returns the range that it
-    /// had. O(log n).
+    /// Gives the entry that holds `key` the range `to`, as one atomic store:
+    /// [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span). Returns the range that it had.
+    /// O(log n).
     ///
     /// # Errors
     /// [`BoundError`]; the map is as before.
@@ -332,9 +340,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         self.change(Change::Move { was, to }, |part| part.resize(key, to))?
     }
 
-    /// Replaces the value of the entry that holds `key` by what `change` makes of a clone of it, as
-    /// one instant. Whether there is one. Where `change` panics, the map is as before. O(log
-    /// n).
+    /// Replaces the value of the entry that holds `key` by a clone that `change` has changed, as
+    /// one atomic store. Returns whether there is such an entry. If `change` panics, the map is as
+    /// before. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -357,17 +365,17 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(true)
     }
 
-    /// Many operations, and one instant: `change` gets the map as it is, to do with it what it
-    /// likes, and what it leaves is published if it returns `Ok`. If it does not, or panics,
-    /// nothing has changed. Every operation of [`RangeMap`] is there: cursors, entries, `retain`,
-    /// `append`, reservations.
+    /// Makes many operations one atomic store. `change` gets the map as it is and may do anything
+    /// with it. What it leaves is published if it returns `Ok`. If it returns an error or panics,
+    /// nothing has changed. Every operation of [`RangeMap`] is available: cursors, entries,
+    /// `retain`, `append`, reservations.
     ///
-    /// The map that it gets shares all nodes with the published one: each part of it is copied when
-    /// it is first written to, as after a [`snapshot`](RangeMap::snapshot). What is left is
-    /// compact, however many updates there are: nodes that grow thin are merged.
+    /// The map that `change` gets shares all nodes with the published one: each part of it is
+    /// copied when it is first written to, as after a [`snapshot`](RangeMap::snapshot). The result
+    /// stays compact however many updates there are, because nodes that grow thin are merged.
     ///
     /// # Errors
-    /// What `change` returns; [`AllocError`] made into that.
+    /// The error that `change` returns; [`AllocError`], converted to that type.
     ///
     /// # Examples
     /// ```
@@ -395,24 +403,25 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(done)
     }
 
-    /// Puts `map` in the place of all that is there, as one instant: what arc-swap calls a store.
-    /// O(nodes of `map` that are new here).
+    /// Replaces the whole map by `map`, as one atomic store (arc-swap calls this a store). O(nodes
+    /// of `map` that are new to this map).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
     pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
         let (writer, published, _) = self.writer();
         writer.set(published, map)?;
-        // What was there before may be large, and is one node here.
+        // The old map may be large, and counts as one node here.
         self.collect(true);
         Ok(())
     }
 
-    /// Packs the entries into as few nodes as they need, as one instant, and gives the rest of the
-    /// memory back: the nodes that are kept for the next stores ([`release`](Self::release)),
-    /// and slabs of bulk builds of which little is used. Needs memory for all nodes first;
-    /// clones each value once; what is replaced goes when no reader and no snapshot sees it any
-    /// more ([`reclaim`](Self::reclaim)). O(n).
+    /// Packs the entries into as few nodes as they need, as one atomic store, and gives back the
+    /// remaining memory: the nodes that are kept for the next stores ([`release`](Self::release)),
+    /// and slabs of bulk builds that are little used.
+    ///
+    /// It needs memory for all new nodes first, and clones each value once. What it replaces is
+    /// freed when no reader and no snapshot sees it any more ([`reclaim`](Self::reclaim)). O(n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -439,7 +448,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         Ok(())
     }
 
-    /// Removes every entry, as one instant. O(1), but for what is freed, now or later.
+    /// Removes every entry, as one atomic store. O(1), apart from what is freed now or later.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -452,7 +461,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> Deref for WriteGuard<'_, V, K, R, S> {
     type Target = RangeMap<V, K, S>;
 
     fn deref(&self) -> &RangeMap<V, K, S> {
-        // SAFETY: the lock is held: nobody else has the writer, and who stores has this borrowed mutably.
+        // SAFETY: the lock is held and the seats are closed, so nobody else changes the writer; a
+        // store borrows `self` mutably.
         unsafe { &self.writer.as_ref().map }
     }
 }

@@ -20,29 +20,30 @@ use core::fmt;
 
 /// One of several writers that store at the same time: see [`SharedRangeMap::writer`].
 ///
-/// Each call is one store, and one instant for readers, as with the
-/// [handle](SharedRangeMap::write). A store that changes one leaf alone, as most do, is made beside
-/// those of other `SharedWriter`s. It waits, spinning, for one that changes a leaf below the same
-/// node (31 at most), with what runs in that; and now and then for a moment for one that changes
-/// what nodes further up tell of gaps. Any other store (one that splits a leaf or leaves few
-/// entries in it, takes its last entry away, goes over several, comes first after a snapshot, or
-/// goes behind the map's last entry) takes the handle for itself, and so waits for it; so do all
-/// while the map is one leaf (29 entries at most). After a panic the store has happened as a whole
+/// Each call is one store, and atomic for readers, as with the [handle](SharedRangeMap::write).
+///
+/// A store that changes a single leaf, as most do, is concurrent with those of other
+/// `SharedWriter`s. It spins while another one changes a leaf below the same inner node (at most 31
+/// leaves), including what runs in that store. Now and then it spins for a moment while another one
+/// changes gap words further up. Any other store takes the handle, and so waits for it. It is one
+/// that splits a leaf or leaves few entries in it, takes out its last entry, covers several leaves,
+/// comes first after a snapshot, or goes behind the map's last entry. While the map is one leaf (at
+/// most 29 entries), every store takes the handle. After a panic the store has happened as a whole
 /// or not at all, as [`WriteGuard`](crate::WriteGuard) says.
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
-/// not store, nor take the handle, a snapshot or another `SharedWriter`: it would wait for itself,
-/// and panics (but a store by another `SharedWriter` of the same thread, which is told where
-/// debug assertions are on, and else may wait for ever; and all of it without `std`). Values that
-/// no reader sees any more are dropped when the store is over. For verbs that are not here, take
-/// the [handle](SharedRangeMap::write); a thread must not call a `SharedWriter` while it holds it,
-/// which panics too.
+/// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would wait for
+/// itself; instead it panics. There are two exceptions. A store by another `SharedWriter` of the same
+/// thread is detected only with debug assertions, and otherwise may wait for ever. Without `std`
+/// nothing is detected. Values that no reader sees any more are dropped when the store is over. For
+/// operations that are not here, take the [handle](SharedRangeMap::write). A thread must not call a
+/// `SharedWriter` while it holds the handle: this panics too.
 ///
 /// # Memory
-/// Each has a limbo of its own, and keeps nodes for its next stores, as many as the handle does
-/// ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). What it took out waits,
-/// once it is dropped, for the next `SharedWriter` of the map, for
-/// [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or the map's end.
+/// Each writer has its own limbo, and keeps as many nodes for its next stores as the handle does
+/// ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). Once the writer is
+/// dropped, what it took out waits for the next `SharedWriter` of the map, for
+/// [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or for the drop of the map.
 ///
 /// # Examples
 /// ```
@@ -66,8 +67,8 @@ pub struct SharedWriter<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Norm
     seat: &'m Seat<Bench<V, K, S, R>>,
 }
 
-// SAFETY: the seat is this one's alone while it lives, and may be used from any thread, one at a
-// time, as the handle's things are.
+// SAFETY: the seat belongs to this writer alone while it lives. Like the handle's state it may be
+// used from any thread, by one at a time.
 unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Send for SharedWriter<'_, V, K, R, S> where
     R::Stamp: Send
 {
@@ -80,19 +81,19 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedWriter<'m, V, K, R, S> {
         SharedWriter { map, seat }
     }
 
-    /// The map that it stores to.
+    /// The map that the writer stores to.
     #[must_use]
     pub fn map(&self) -> &'m SharedRangeMap<V, K, R, S> {
         self.map
     }
 }
 
-/// So often it is looked whether the seats are open again, before the handle is waited for.
+/// Number of attempts to go inside before the writer waits for the handle.
 const PATIENCE: u32 = 100;
 
 impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
-    /// Makes a change by `verb`, beside others if that can be done. `None`: there is no entry that
-    /// it is about.
+    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is no
+    /// entry that the change is about.
     #[inline]
     pub(crate) fn store<T>(
         &mut self,
@@ -104,18 +105,19 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
             Reentry::Store.panic();
         }
         let (mut verb, mut spins) = (verb, 0);
-        // Dropped once the thread is out again: values' drops may store.
+        // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(returned);
         while spins < PATIENCE {
             if let Some(inside) = seats.enter(self.seat) {
-                // SAFETY: GATE-1, GATE-3: nobody is alone, so nobody has the writer or its map mutably, and the
-                // seat's bench is this one's.
+                // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has
+                // the writer or its map mutably, and the seat's bench is this writer's.
                 let (tree, bench) = unsafe { (&(*writer.get()).map.tree, &mut *self.seat.work.get()) };
-                // After stores that have panicked.
+                // Due here only after stores that have panicked.
                 if bench.limbo.is_due() {
                     bench.collect(&self.seat.pending, reclaim, false, &mut freed);
                 }
-                // SAFETY: as above.
+                // SAFETY: GATE-1: this writer is inside; `bench` and `len` are its seat's, and
+                // `tree` is what `published` shows.
                 let done = unsafe { leaf_store::store(tree, published, bench, &self.seat.len, change, verb)? };
                 verb = match done {
                     Beside::Nothing => return Ok(None),
@@ -138,13 +140,14 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
             _ => true,
         };
         let done = if there { write.change(change, verb).map(Some) } else { Ok(None) };
-        // Both drop values, which may panic: then what is to be given is dropped too, as a local.
+        // Both drop values, which may panic. The result is a local, so it is dropped too.
         drop(write);
         drop(freed);
         done
     }
 
-    /// [`WriteGuard::insert`](crate::WriteGuard::insert), beside others. O(log n + entries met).
+    /// [`WriteGuard::insert`](crate::WriteGuard::insert), concurrent with other writers. O(log n +
+    /// entries met).
     ///
     /// # Errors
     /// [`StoreError`]; the map is as before.
@@ -153,11 +156,11 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.replace(span, value, unobserved)
     }
 
-    /// [`WriteGuard::replace`](crate::WriteGuard::replace), beside others. `observe` is told what
-    /// goes before readers see that it has gone. O(log n + entries met).
+    /// [`WriteGuard::replace`](crate::WriteGuard::replace), concurrent with other writers.
+    /// `observe` is called with what goes before readers see it gone. O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError`]; the map is as before. Nothing is told then.
+    /// [`StoreError`]; the map is as before, and `observe` is not called.
     #[inline]
     pub fn replace(
         &mut self,
@@ -168,11 +171,11 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.put(span.into(), Some(value), observe)
     }
 
-    /// [`WriteGuard::clear_range`](crate::WriteGuard::clear_range), beside others. O(log n +
-    /// entries met).
+    /// [`WriteGuard::clear_range`](crate::WriteGuard::clear_range), concurrent with other writers.
+    /// O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError`]; the map is as before. Nothing is told then.
+    /// [`StoreError`]; the map is as before, and `observe` is not called.
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
@@ -195,8 +198,8 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.store(change, |part| part.store(span, value, observe))?.unwrap_or(Ok(()))
     }
 
-    /// [`WriteGuard::remove`](crate::WriteGuard::remove), beside others: the entry that holds `key`
-    /// is taken out. O(log n).
+    /// [`WriteGuard::remove`](crate::WriteGuard::remove), concurrent with other writers: the entry
+    /// that holds `key` is taken out. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -205,9 +208,9 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         self.store(Change::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
     }
 
-    /// [`WriteGuard::modify`](crate::WriteGuard::modify), beside others: between the look at the
-    /// value and the store of the new one nobody else stores there. `change` is called while
-    /// the store is under way: what is said of observers holds for it. O(log n).
+    /// [`WriteGuard::modify`](crate::WriteGuard::modify), concurrent with other writers. Nobody
+    /// else stores there between the look at the value and the store of the new one. `change` runs
+    /// while the store is under way, so the rules for observers hold for it. O(log n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

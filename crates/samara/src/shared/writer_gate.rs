@@ -25,15 +25,15 @@ use core::mem;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr;
 
-/// One storing thread's, on lines of its own: processors fetch them in pairs.
+/// The seat of one writer, on cache lines of its own: processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct Seat<T> {
-    /// Which thread is in by it; 0: none.
+    /// Word of the thread that is inside; 0: none.
     inside: AtomicUsize,
     taken: AtomicBool,
     /// Written before the seat is in the list, never after.
     next: Cell<*const Seat<T>>,
-    /// What its stores have added to the number of entries, and taken away: modulo 2^bits.
+    /// Entries that its stores have added, less those that they have taken out, modulo 2^bits.
     pub(crate) len: AtomicUsize,
     /// Bytes that its stores have taken out and that are not free yet.
     pub(crate) pending: AtomicUsize,
@@ -43,18 +43,19 @@ pub(crate) struct Seat<T> {
 /// All seats of a map.
 pub(crate) struct Seats<T> {
     head: AtomicPtr<Seat<T>>,
-    /// How many have closed them.
+    /// Number of those who have closed the seats.
     closed: AtomicUsize,
     owns: PhantomData<Box<Seat<T>>>,
 }
 
-// SAFETY: the list owns its seats; of a shared one atomics alone are used, but for `work`, which is
-// one thread's at a time (GATE-3), and `next`, which nobody writes once it can be found (GATE-2).
+// SAFETY: the list owns its seats. Through a shared list only atomics are used, and two other
+// fields: `work`, which is one thread's at a time (GATE-3), and `next`, which nobody writes once
+// the seat can be found (GATE-2).
 unsafe impl<T: Send> Send for Seats<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Sync for Seats<T> {}
 
-// A store that panics is whole, or has not been: nothing half done is seen.
+// A store that panics has happened as a whole or not at all: no half-done state is seen.
 impl<T> UnwindSafe for Seats<T> {}
 impl<T> RefUnwindSafe for Seats<T> {}
 
@@ -63,16 +64,16 @@ impl<T> Seats<T> {
         Seats { head: AtomicPtr::new(ptr::null_mut()), closed: AtomicUsize::new(0), owns: PhantomData }
     }
 
-    /// Whether there are none.
+    /// Whether there is no seat.
     pub(crate) fn is_empty(&self) -> bool {
         // Acquire: as in `iter`.
         self.head.load(Ordering::Acquire).is_null()
     }
 
-    /// All there are, newest first.
+    /// All seats, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat<T>> {
-        // Acquire: pairs with the Release in `take`, of this seat and by way of its store of those behind
-        // it.
+        // Acquire: pairs with the Release in `take` for the newest seat. For the seats behind it
+        // too: who pushed it had acquired them.
         let mut at: *const Seat<T> = self.head.load(Ordering::Acquire);
         core::iter::from_fn(move || {
             // SAFETY: GATE-2: seats live as long as the list, which is borrowed.
@@ -82,10 +83,10 @@ impl<T> Seats<T> {
         })
     }
 
-    /// A seat that nobody has, or a new one. `None`: there is no memory for it.
+    /// Takes a free seat, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// While it runs nobody else calls it, nor closes the seats.
+    /// While it runs, nobody else calls it or closes the seats.
     pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&Seat<T>> {
         for seat in self.iter() {
             // Acquire: pairs with the Release in `give_back`.
@@ -103,48 +104,48 @@ impl<T> Seats<T> {
             pending: AtomicUsize::new(0),
             work: UnsafeCell::new(work()),
         });
-        // A box of one is the same memory.
+        // A boxed slice of one seat has the layout of a boxed seat.
         let seat: *mut Seat<T> = Box::into_raw(fresh.into_boxed_slice()).cast();
         // Release: pairs with the Acquire in `iter`.
         self.head.store(seat, Ordering::Release);
-        // SAFETY: GATE-2: it lives as long as the list.
+        // SAFETY: GATE-2: the seat lives as long as the list.
         Some(unsafe { &*seat })
     }
 
-    /// Goes in, unless somebody has closed the seats. The caller has taken `seat`.
+    /// Goes inside, unless somebody has closed the seats. The caller has taken `seat`.
     #[inline]
     pub(crate) fn enter<'s>(&self, seat: &'s Seat<T>) -> Option<Inside<'s, T>> {
         seat.inside.store(here(), Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst); // GATE-1: pairs with the fence in `shut`
         let inside = Inside(seat);
-        // Acquire: pairs with the Release of who opened them again.
+        // Acquire: pairs with the Release in `Closed::drop`.
         (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
     }
 
-    /// Keeps others out, until what is returned is dropped: some may still be in. Nobody takes a
-    /// seat meanwhile.
+    /// Closes the seats until the returned value is dropped. Writers may still be inside. Nobody
+    /// takes a seat meanwhile.
     fn shut(&self) -> Closed<'_, T> {
-        // GATE-2: an empty list stays so for as long as the caller may be alone.
+        // GATE-2: an empty list stays empty while the caller may be exclusive.
         if self.is_empty() {
             return Closed(None);
         }
         self.closed.fetch_add(1, Ordering::Relaxed);
         let closed = Closed(Some(self));
-        fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst); // GATE-1: pairs with the fence in `enter`
         closed
     }
 
-    /// Whether the calling thread is in.
+    /// Whether the calling thread is inside.
     pub(crate) fn is_inside(&self) -> bool {
-        // Relaxed: who is in by this thread has stored it here.
+        // Relaxed: if this thread is inside, it has stored its word here itself.
         self.iter().any(|seat| is_here(seat.inside.load(Ordering::Relaxed)))
     }
 
-    /// Keeps others out, and waits until nobody is in, until what is returned is dropped. Nobody
-    /// takes a seat meanwhile.
+    /// Closes the seats until the returned value is dropped, and waits until nobody is inside.
+    /// Nobody takes a seat meanwhile.
     ///
     /// # Panics
-    /// If the calling thread is in.
+    /// If the calling thread is inside.
     pub(crate) fn close(&self) -> Closed<'_, T> {
         let closed = self.shut();
         for seat in self.iter() {
@@ -159,18 +160,18 @@ impl<T> Seats<T> {
         closed
     }
 
-    /// [`Seats::close`], unless somebody is in.
+    /// [`Seats::close`], unless somebody is inside.
     pub(crate) fn try_close(&self) -> Option<Closed<'_, T>> {
         let closed = self.shut();
         self.iter().all(|seat| !seat.is_in()).then_some(closed)
     }
 
-    /// What all stores beside others have added to the number of entries: modulo 2^bits.
+    /// What all concurrent stores have added to the number of entries, modulo 2^bits.
     pub(crate) fn len(&self) -> usize {
         self.iter().fold(0, |sum, seat| sum.wrapping_add(seat.len.load(Ordering::Relaxed)))
     }
 
-    /// Bytes that wait for readers to go.
+    /// Bytes that wait until readers are gone.
     pub(crate) fn pending(&self) -> usize {
         self.iter().map(|seat| seat.pending.load(Ordering::Relaxed)).sum()
     }
@@ -178,11 +179,11 @@ impl<T> Seats<T> {
 
 impl<T> Seat<T> {
     fn is_in(&self) -> bool {
-        // Acquire: pairs with the Release of who goes out.
+        // Acquire: pairs with the Release in `Inside::drop`.
         self.inside.load(Ordering::Acquire) != 0
     }
 
-    /// For the next one who takes a seat.
+    /// Frees the seat for the next writer.
     pub(crate) fn give_back(&self) {
         // Release: pairs with the Acquire in `take`.
         self.taken.store(false, Ordering::Release);
@@ -197,11 +198,12 @@ impl<T> Drop for Seats<T> {
             if at.is_null() {
                 return;
             }
-            // SAFETY: GATE-2; who has taken one borrows the list, and each is in it once.
+            // SAFETY: GATE-2: the list owns its seats, and each is in it once. A writer that has
+            // taken one borrows the list, so there is none.
             let seat = unsafe { Box::from_raw(at) };
             let next = seat.next.get().cast_mut();
             self.head.store(next, Ordering::Relaxed);
-            // Where this one's work panics as it is dropped, those behind go nevertheless.
+            // If the drop of this seat's work panics, dropping `rest` frees the seats behind it.
             let rest = Seats { head: AtomicPtr::new(next), closed: AtomicUsize::new(0), owns: PhantomData };
             drop(seat);
             mem::forget(rest);
@@ -209,26 +211,26 @@ impl<T> Drop for Seats<T> {
     }
 }
 
-/// Its holder stores beside others.
+/// While it lives, its holder stores concurrently.
 pub(crate) struct Inside<'s, T>(&'s Seat<T>);
 
 impl<T> Drop for Inside<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `close`.
+        // Release: pairs with the Acquire in `Seat::is_in`.
         self.0.inside.store(0, Ordering::Release);
     }
 }
 
-/// While it lives, nobody comes in.
+/// While it lives, nobody goes inside.
 pub(crate) struct Closed<'s, T>(Option<&'s Seats<T>>);
 
 impl<T> Drop for Closed<'_, T> {
     #[inline]
     fn drop(&mut self) {
         if let Some(seats) = self.0 {
-            // Release: pairs with the Acquire in `enter`; where others have closed them too, their subtraction
-            // passes it on.
+            // Release: pairs with the Acquire in `enter`. If others have closed the seats too,
+            // their subtractions continue the release sequence.
             seats.closed.fetch_sub(1, Ordering::Release);
         }
     }
