@@ -1,29 +1,29 @@
 //! Fault points: places at which the crate's own tests delay a store or a reader, and a switch by
 //! which they make rebalancing refuse a copy. Without the feature `testing` there are none.
 
-/// A step of a store, or of a reader.
+/// A step of a store or of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "only tests are told of it"))]
 pub enum Point {
-    /// A store beside others looks whether a snapshot has a node of the way.
+    /// A concurrent store asks whether a snapshot owns a node of its path.
     Asked,
     /// The part of the tree that a store works in has been chosen.
     Chosen,
-    /// The verb has done its work there, and nobody sees it yet.
+    /// The verb has done its work in the part, and nobody sees it yet.
     Worked,
-    /// Gap words that grow have grown.
+    /// Gap words that grow have been raised.
     Raised,
-    /// The pointer has been put in its place.
+    /// The pointer to the new node has been stored.
     Swapped,
-    /// Gap words that shrink have shrunk.
+    /// Gap words that shrink have been lowered.
     Lowered,
-    /// What was taken out is about to be asked for.
+    /// The reclaimer is about to be asked for what was taken out.
     Collecting,
     /// A snapshot has kept stores out.
     Snapshot,
     /// A reader has loaded the root.
     Rooted,
-    /// A reader has come down to a node.
+    /// A reader has descended to a node.
     Descended,
     /// A walk goes on to another leaf.
     Walked,
@@ -40,7 +40,7 @@ mod on {
 
     static HOOK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-    /// Has `hook` called at every point from now on, in the whole process.
+    /// Calls `hook` at every point from now on, in the whole process.
     pub fn set_hook(hook: fn(Point)) {
         // Release: pairs with the Acquire in `point`.
         HOOK.store(hook as *mut (), Ordering::Release);
@@ -48,9 +48,9 @@ mod on {
 
     static REFUSES: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-    /// From now on, in the whole process, mending asks `refuses` before it copies a shared
-    /// neighbour, and leaves the node thin where the answer is `true`, as it does where memory
-    /// runs out.
+    /// From now on, in the whole process, rebalancing asks `refuses` before it copies a shared
+    /// neighbour. If the answer is `true`, it leaves the node thin, as it does when memory runs
+    /// out.
     pub fn set_refusal(refuses: fn() -> bool) {
         // Release: pairs with the Acquire in `refused`.
         REFUSES.store(refuses as *mut (), Ordering::Release);
@@ -59,7 +59,7 @@ mod on {
     pub(crate) fn refused() -> bool {
         // Acquire: pairs with the Release in `set_refusal`.
         let refuses = REFUSES.load(Ordering::Acquire);
-        // SAFETY: `set_refusal` has put it there.
+        // SAFETY: `set_refusal` stored it, as a `fn() -> bool`.
         !refuses.is_null() && unsafe { core::mem::transmute::<*mut (), fn() -> bool>(refuses)() }
     }
 
@@ -68,7 +68,7 @@ mod on {
         // Acquire: pairs with the Release in `set_hook`.
         let hook = HOOK.load(Ordering::Acquire);
         if !hook.is_null() {
-            // SAFETY: `set_hook` has put it there.
+            // SAFETY: `set_hook` stored it, as a `fn(Point)`.
             unsafe { core::mem::transmute::<*mut (), fn(Point)>(hook)(at) }
         }
     }

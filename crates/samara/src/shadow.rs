@@ -45,12 +45,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::vec::Vec;
 
-/// Where a run of a model is.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There is none.
+    /// There is no run.
     Off,
-    /// One thread, before others start or after they have ended. Nodes are noted.
+    /// One thread runs, before others start or after they have ended. Nodes are recorded.
     Single,
     /// Loom's threads run.
     Threads,
@@ -58,16 +58,16 @@ enum Phase {
 
 /// An atomic word, as loom knows it.
 struct Word {
-    /// The word, less `first`: SHADOW-3.
+    /// The word's value less `first`: SHADOW-3.
     moved: Rc<modelled::AtomicU64>,
     first: u64,
-    /// What the plain word holds.
+    /// The value of the plain word.
     last: Cell<u64>,
 }
 
 struct Node {
     bytes: usize,
-    /// Where its count stands.
+    /// Offset of its owner count.
     refs: usize,
     inner: bool,
     live: bool,
@@ -79,12 +79,12 @@ struct Table {
     unused: Vec<Rc<modelled::AtomicU64>>,
     words: BTreeMap<usize, Rc<Word>>,
     nodes: BTreeMap<usize, Node>,
-    /// SHADOW-2.
+    /// Memory that was given back during the run: SHADOW-2.
     kept: Vec<(*mut u8, Layout)>,
 }
 
 std::thread_local! {
-    /// Loom runs all threads of a model in one.
+    /// Loom runs all threads of a model in one thread.
     static TABLE: RefCell<Table> = const {
         RefCell::new(Table {
             phase: Phase::Off,
@@ -97,29 +97,29 @@ std::thread_local! {
 }
 
 impl Table {
-    /// Whether there is nothing to be noted. A run that fails is over: what its threads have is
+    /// Whether nothing is to be recorded. A run that has failed is over: what its threads have is
     /// dropped outside of loom.
     fn is_off(&self) -> bool {
         self.phase == Phase::Off || std::thread::panicking()
     }
 }
 
-/// The node that has this address.
+/// The node whose memory contains this address.
 fn node_at(nodes: &BTreeMap<usize, Node>, at: usize) -> Option<(usize, &Node)> {
     let (start, node) = nodes.range(..=at).next_back()?;
     (at < start + node.bytes).then_some((*start, node))
 }
 
 impl Node {
-    /// SHADOW-1.
+    /// Whether the node has the mark: SHADOW-1.
     fn is_marked(&self, start: usize) -> bool {
-        // SAFETY: the node is live, and its count is initialised since it was made.
+        // SAFETY: the node is live, and its count has been initialised since it was made.
         let refs = unsafe { &*ptr::with_exposed_provenance::<plain::AtomicU32>(start + self.refs) };
         refs.load(Ordering::Relaxed) & PUBLISHED != 0
     }
 }
 
-/// Loom's word for the atomic at `at`, which holds `now`. `None`: it is plain.
+/// Loom's word for the atomic at `at`, which holds `now`. `None`: the word is plain.
 fn word(at: usize, now: u64) -> Option<Rc<Word>> {
     TABLE.with_borrow_mut(|table| {
         if table.is_off() {
@@ -156,7 +156,7 @@ impl Word {
     }
 }
 
-/// A value of an atomic as a number.
+/// The value of an atomic, as a number.
 trait Value: Copy + PartialEq {
     fn number(self) -> u64;
     fn of(number: u64) -> Self;
@@ -196,7 +196,7 @@ impl<T> Value for *mut T {
 
 macro_rules! atomics {
     ($($(#[$given:meta])? $name:ident $(<$t:ident>)?: $value:ty;)*) => {$(
-        /// The plain word: see the module's head.
+        /// A plain word whose operations go to loom: see the head of the module.
         #[repr(transparent)]
         pub(crate) struct $name $(<$t>)? {
             plain: plain::$name $(<$t>)?,
@@ -212,14 +212,15 @@ macro_rules! atomics {
                 word(ptr::from_ref(self).addr(), self.plain.load(Ordering::Relaxed).number())
             }
 
-            /// What loom's word holds, the plain one holds, too.
+            /// Stores the value of loom's word in the plain word too.
             fn mirror(&self, word: &Rc<Word>, value: $value) {
                 self.is_there(word);
                 word.last.set(value.number());
                 self.plain.store(value, Ordering::Relaxed);
             }
 
-            /// Others may have come in before loom's step.
+            /// Asserts that the word is still in the table: other threads may have run before
+            /// loom's step.
             fn is_there(&self, word: &Rc<Word>) {
                 let at = ptr::from_ref(self).addr();
                 let same = TABLE.with_borrow(|table| table.words.get(&at).is_some_and(|now| Rc::ptr_eq(now, word)));
@@ -316,7 +317,7 @@ macro_rules! atomics {
         impl $(<$t>)? Drop for $name $(<$t>)? {
             fn drop(&mut self) {
                 let at = ptr::from_ref(self).addr();
-                // The table may be gone already, where the thread ends.
+                // The table may be gone already, if the thread is ending.
                 let _ = TABLE.try_with(|table| {
                     let mut table = table.borrow_mut();
                     if !table.is_off() {
@@ -399,17 +400,17 @@ pub(crate) fn fence(order: Ordering) {
     if threads_run() { modelled::fence(order) } else { plain::fence(order) }
 }
 
-/// Others go on first. Who waits with a limit comes to it soon.
+/// Lets other threads run first. A thread that waits with a limit reaches the limit soon.
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(100);
     assert!(threads_run(), "waits, and there is nobody to wait for");
     loom::thread::yield_now();
 }
 
-/// Gives memory back: SHADOW-2.
+/// Gives memory back at the end of the run: SHADOW-2.
 ///
 /// # Safety
-/// As for the allocator's.
+/// As for the allocator's `dealloc`.
 pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
     let kept = TABLE.try_with(|table| {
         let table = &mut *table.borrow_mut();
@@ -418,14 +419,14 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
         }
         table.phase != Phase::Off
     });
-    // SAFETY: the caller's promise: nobody uses the memory any more. What is kept is garbage for who
-    // looks at it nevertheless.
+    // SAFETY: the caller promises that nobody uses the memory any more. Kept memory is overwritten,
+    // so that a later read finds garbage.
     unsafe {
         if kept == Ok(true) { ptr::write_bytes(at, 0xa5, layout.size()) } else { alloc::alloc::dealloc(at, layout) }
     }
 }
 
-/// What is to be told of the node's body.
+/// How the crate touches a node's body.
 enum Access {
     Read,
     Write,
@@ -441,8 +442,8 @@ fn touch(body: Option<Rc<body::UnsafeCell<()>>>, access: Access) {
     }
 }
 
-/// The node at `at`, of so many bytes, whose count stands at `refs`, has been made: nobody but the
-/// caller sees it yet.
+/// Records that the node at `at` has been made, with `bytes` bytes and its count at `refs`. Nobody
+/// but the caller sees it yet.
 #[track_caller]
 pub(crate) fn made(at: Raw, bytes: usize, refs: usize, inner: bool) {
     let start = at.as_ptr().expose_provenance();
@@ -457,11 +458,11 @@ pub(crate) fn made(at: Raw, bytes: usize, refs: usize, inner: bool) {
         table.nodes.insert(start, Node { bytes, refs, inner, live: true, body });
         had.filter(|_| table.phase == Phase::Threads)
     });
-    // What readers did with the node that was here is over.
+    // Everything that readers did with the previous node at this address is over.
     touch(body, Access::Write);
 }
 
-/// The node at `at` is read.
+/// Records a read of the node at `at`.
 #[track_caller]
 pub(crate) fn read(at: Raw, inner: bool) {
     let body = TABLE.with_borrow(|table| {
@@ -473,7 +474,7 @@ pub(crate) fn read(at: Raw, inner: bool) {
     touch(body, Access::Read);
 }
 
-/// The node at `at` is changed by who made it.
+/// Records a change of the node at `at` by the thread that made it.
 #[track_caller]
 pub(crate) fn written(at: Raw) {
     let start = at.as_ptr().addr();
@@ -486,7 +487,7 @@ pub(crate) fn written(at: Raw) {
     touch(body, Access::Write);
 }
 
-/// The node at `at`, of so many bytes, is spare, or memory and nothing else.
+/// Records that the node at `at`, of `bytes` bytes, is spare, or only memory from now on.
 #[track_caller]
 pub(crate) fn freed(at: Raw, bytes: usize) {
     let start = at.as_ptr().expose_provenance();
@@ -506,8 +507,8 @@ pub(crate) fn freed(at: Raw, bytes: usize) {
     touch(body.ok().flatten(), Access::Write);
 }
 
-/// So many words from `at` on, which others store to as atomics, are read plainly: no store to them
-/// may be under way.
+/// Records a plain read of the `n` words from `at` on, which other threads store to as atomics. No
+/// store to them may be under way.
 #[track_caller]
 pub(crate) fn words_read<T>(at: *const T, n: usize) {
     let words: Vec<Rc<Word>> = TABLE.with_borrow(|table| {
@@ -515,24 +516,24 @@ pub(crate) fn words_read<T>(at: *const T, n: usize) {
         let words = table.words.range(range).filter(|_| table.phase == Phase::Threads && !table.is_off());
         words.map(|(_, word)| word.clone()).collect()
     });
-    // SAFETY: loom fails the model where the read is not ordered with a store.
+    // SAFETY: loom fails the model if a store is not ordered with this read.
     words.iter().for_each(|word| _ = unsafe { word.moved.unsync_load() });
 }
 
-/// What a model says of itself.
+/// The interface for models.
 #[allow(missing_docs, unreachable_pub, missing_debug_implementations)]
 pub mod model {
     use super::*;
 
-    /// A run of a model, in one of loom's. Dropped once all that it made is.
+    /// A run of a model, within one of loom's. Dropped after everything that it made.
     pub struct Run(());
 
     impl Run {
-        /// From here on nodes are noted. One thread builds what others will share.
+        /// Records nodes from here on. One thread builds what others will share.
         #[must_use]
         pub fn begin() -> Self {
             TABLE.with_borrow_mut(|table| {
-                // A run that failed has left things, which are not loom's any more.
+                // What is left of a run that failed is not loom's any more.
                 mem::forget(mem::take(&mut table.unused));
                 mem::forget(mem::take(&mut table.words));
                 mem::forget(mem::take(&mut table.nodes));
@@ -542,7 +543,7 @@ pub mod model {
             Run(())
         }
 
-        /// Threads are about to start. They use so many atomic words at most, in all.
+        /// Call this before other threads start. They use at most `words` atomic words in total.
         pub fn threads(&self, words: usize) {
             let unused = (0..words).map(|_| Rc::new(modelled::AtomicU64::new(0))).collect();
             TABLE.with_borrow_mut(|table| {
@@ -552,7 +553,7 @@ pub mod model {
             });
         }
 
-        /// All other threads have ended. Tells how many words were used.
+        /// Call this when all other threads have ended. Returns how many words were used.
         pub fn alone(&self) -> usize {
             TABLE.with_borrow_mut(|table| {
                 table.phase = Phase::Single;
@@ -566,7 +567,7 @@ pub mod model {
     impl Drop for Run {
         fn drop(&mut self) {
             if std::thread::panicking() {
-                return; // the next one forgets what is left
+                return; // the next run forgets what is left
             }
             let (kept, live) = TABLE.with_borrow_mut(|table| {
                 table.phase = Phase::Off;
@@ -576,7 +577,7 @@ pub mod model {
                 (mem::take(&mut table.kept), live)
             });
             for (at, layout) in kept {
-                // SAFETY: given back in this run, by this layout.
+                // SAFETY: the memory was given back in this run, with this layout.
                 unsafe { alloc::alloc::dealloc(at, layout) };
             }
             assert_eq!(live, 0, "nodes are never freed");

@@ -26,8 +26,8 @@ pub(crate) use alloc::alloc::dealloc;
 #[cfg(feature = "shared")]
 pub(crate) use here::{here, is_here};
 
-/// Which thread runs, as a word that is not 0: who takes something leaves it there, to be known if
-/// it comes again.
+/// The running thread, as a word that is not 0. A thread leaves its word in what it takes, and so
+/// recognises itself when it comes again.
 #[cfg(all(feature = "shared", feature = "std", not(loom)))]
 mod here {
     std::thread_local! {
@@ -35,7 +35,7 @@ mod here {
         static HERE: u8 = const { 0 };
     }
 
-    /// The calling thread's word, which no other thread has as long as this one lives.
+    /// The calling thread's word. No other thread has it as long as this one lives.
     #[inline]
     pub(crate) fn here() -> usize {
         HERE.with(|here| core::ptr::from_ref(here).addr())
@@ -48,8 +48,8 @@ mod here {
     }
 }
 
-/// Without `std` threads cannot be told apart: there is one word for all, and it is nobody's. Nor
-/// can loom's, which run in one.
+/// Without `std` threads cannot be told apart: they share one word, which counts as nobody's. The
+/// same holds for loom's threads, which run in one thread.
 #[cfg(all(feature = "shared", any(not(feature = "std"), loom)))]
 mod here {
     #[inline]
@@ -63,30 +63,32 @@ mod here {
     }
 }
 
-/// Overwrites the memory of a node that is given back, in the crate's own tests: a look at it
-/// afterwards is then seen, whatever the allocator leaves there. Elsewhere nothing.
+/// Overwrites the memory of a node that is given back, in the crate's own tests: so a later read of
+/// it is noticed, whatever the allocator leaves there. Elsewhere it does nothing.
 ///
 /// # Safety
-/// `at` is memory of so many bytes, a multiple of 8 and aligned to it, that nobody uses any more.
+/// Nobody uses the `bytes` bytes at `at` any more. `bytes` is a multiple of 8, and `at` is aligned
+/// to 8.
 #[inline(always)]
 pub(crate) unsafe fn spoil(at: crate::node::Raw, bytes: usize) {
     if cfg!(all(feature = "testing", debug_assertions, not(miri), not(loom))) {
         for word in 0..bytes / 8 {
-            // SAFETY: the caller's promise. Volatile: else it is left out, as nothing reads it.
+            // SAFETY: the caller promises aligned memory that nobody uses. Volatile: nothing reads
+            // the words, so plain stores would be left out.
             unsafe { at.as_ptr().cast::<u64>().add(word).write_volatile(0xa5a5_a5a5_a5a5_a5a5) };
         }
     }
 }
 
-/// Words that are part of no map's protocol. The models do not order them.
+/// Atomics that are part of no map's protocol. The models do not order them.
 pub(crate) mod plain {
     #[cfg(feature = "shared")]
     pub(crate) use core::sync::atomic::AtomicUsize;
     pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8};
 }
 
-/// One turn of waiting for another thread: short at first, then, where there is an operating
-/// system, others are let run.
+/// One turn of waiting for another thread. Short at first; later, with `std`, it lets other threads
+/// run.
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(1);
@@ -98,7 +100,7 @@ pub(crate) fn spin(spins: &mut u32) {
     core::hint::spin_loop();
 }
 
-/// What the models are told of nodes' memory (`shadow`). Without `--cfg loom` each is nothing.
+/// What `shadow` learns about the memory of nodes. Without `--cfg loom` each function does nothing.
 #[cfg(not(loom))]
 mod watch {
     use crate::node::Raw;

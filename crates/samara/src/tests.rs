@@ -22,7 +22,7 @@ fn node_sizes_are_pinned() {
     assert_eq!((leaf::<u64, u64, Tiny>(), Inner::<u64, Tiny>::SLOTS), ((128, 5, 4), 3));
 }
 
-/// A store that has reserved room for one node can note that one, and a root for each level,
+/// A store that has reserved room for one node can log that node, and a root for each level,
 /// without memory.
 #[cfg(feature = "shared")]
 #[test]
@@ -39,28 +39,29 @@ fn a_log_has_room_for_roots() {
     }
 }
 
-/// Every rank in every fill of a node, with keys at both ends of the number line, against the
-/// definition.
+/// Compares every rank in every fill of a node with the definition, with keys at both ends of the
+/// key range.
 fn ranks<F: Search>(search: F) {
     let _ = search;
     let all: &[usize] = if cfg!(miri) { &[3, 5, 7] } else { &[3, 5, 7, 13, 15, 16, 20, 29, 31, 63] };
     for &slots in all {
         for len in 0..=slots {
             for base in [0u64, 1 << 63, u64::MAX - 3 * slots as u64 + 1] {
-                // What stands behind the slots is anything.
+                // The words behind the slots may be anything.
                 let mut keys = [5; 80];
                 for (i, key) in keys.iter_mut().enumerate().take(slots) {
                     *key = if i < len { base + 3 * i as u64 + 1 } else { u64::MAX };
                 }
                 for sought in (0..=3 * len as u64 + 2).map(|i| base.saturating_add(i)).chain([0, u64::MAX]) {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
-                    // SAFETY: SEARCH-1; the callers have asked for the instructions.
+                    // SAFETY: SEARCH-1 holds for these arrays; the callers have checked for the
+                    // instructions.
                     assert_eq!(unsafe { F::rank(keys.as_ptr(), slots, sought) }, expected, "{slots} {len} {sought:#x}");
                 }
                 let (first, last) = ([7u64; 80].map(|x| x.wrapping_add(base)), keys);
                 let gap = |i: usize| first[i].wrapping_sub(last[i - 1]).wrapping_sub(1);
                 let expected = (1..len).map(gap).max().unwrap_or(0);
-                // SAFETY: 80 words in each array.
+                // SAFETY: there are 80 words in each array.
                 assert_eq!(unsafe { F::widest(first.as_ptr(), last.as_ptr(), len) }, expected);
                 // SAFETY: as above.
                 assert_eq!(unsafe { F::greatest(keys.as_ptr(), len) }, keys[..len].iter().copied().max().unwrap_or(0));
@@ -69,14 +70,14 @@ fn ranks<F: Search>(search: F) {
     }
 }
 
-/// The same for words of 32 bits, and every shift of them and of values.
+/// The same for 32-bit words, and every shift of them and of values.
 fn words<F: Search>(search: F) {
     let _ = search;
     let all: &[usize] = if cfg!(miri) { &[5] } else { &[5, 13, 29, 32] };
     for &slots in all {
         for len in 0..=slots {
             for base in [0u32, 1 << 31, u32::MAX - 3 * slots as u32 - 1] {
-                // Two readable words before them, as a node has.
+                // As a node does, it has readable words before the slots.
                 let mut all = [5u32; 80];
                 for i in 0..slots {
                     all[16 + i] = if i < len { base + 3 * i as u32 + 1 } else { u32::MAX };
@@ -84,16 +85,18 @@ fn words<F: Search>(search: F) {
                 let keys = &all[16..];
                 for sought in (0..=3 * len as u32 + 2).map(|i| base.saturating_add(i)).chain([0, u32::MAX]) {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
-                    // SAFETY: SEARCH-1; the callers have asked for the instructions.
+                    // SAFETY: SEARCH-1 holds for these arrays; the callers have checked for the
+                    // instructions.
                     let rank = unsafe { F::rank_words(keys.as_ptr(), slots, sought) };
                     assert_eq!(rank, expected, "{slots} {len} {sought:#x}");
                 }
                 let first: [u32; 64] = core::array::from_fn(|i| match i {
                     0 => base,
-                    _ => keys[i - 1].wrapping_add(1 + i as u32 % 3), // behind the last key before it, as in a leaf
+                    // Behind the last key before it, as in a leaf.
+                    _ => keys[i - 1].wrapping_add(1 + i as u32 % 3),
                 });
                 let gap = |i: usize| first[i].wrapping_sub(keys[i - 1]).wrapping_sub(1);
-                // SAFETY: 64 words in each array.
+                // SAFETY: there are 64 words in each array.
                 let widest = unsafe { F::widest_words(first.as_ptr(), keys.as_ptr(), slots, len) };
                 assert_eq!(widest, (1..len).map(gap).max().unwrap_or(0));
                 for least in 1..4 {
@@ -104,7 +107,7 @@ fn words<F: Search>(search: F) {
                 let values = all.map(u64::from);
                 for at in 0..len {
                     let (mut words, mut moved) = (all, values);
-                    // SAFETY: within the arrays.
+                    // SAFETY: all accesses are within the arrays.
                     unsafe { F::remove_word(words[16..].as_mut_ptr(), slots, len, at) };
                     let mut expected = all[16..16 + slots].to_vec();
                     expected.remove(at);
@@ -125,7 +128,7 @@ fn words<F: Search>(search: F) {
                         break;
                     }
                     let (mut words, mut moved) = (all, values);
-                    // SAFETY: within the arrays.
+                    // SAFETY: all accesses are within the arrays.
                     unsafe { F::insert_word(words[16..].as_mut_ptr(), slots, at, 0x1234) };
                     let mut expected = all[16..16 + slots].to_vec();
                     expected.insert(at, 0x1234);

@@ -2,8 +2,8 @@
 //! all guards of that moment are gone.
 //!
 //! With `std` the process has one collector, and each thread one registration. Without `std` each
-//! [`Epoch`] has its own collector, and each call of `stamp` or `has_passed` registers anew.
-//! crossbeam-epoch's default collector is never used, because other code shares it:
+//! [`Epoch`] has its own collector, shared by its clones, and each call of `stamp` or `has_passed`
+//! registers anew. crossbeam-epoch's default collector is never used, because other code shares it:
 //!
 //! - **CROSSBEAM-1** A function that is deferred to a collector of this module sets a flag, and
 //!   does nothing else. A pin or a flush runs deferred functions, and both happen within stores: so
@@ -22,7 +22,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use crossbeam_epoch::{Collector, Guard, LocalHandle};
 
-/// The collector for all (CROSSBEAM-1).
+/// The process's collector (CROSSBEAM-1).
 #[cfg(feature = "std")]
 static COLLECTOR: crate::sync::LazyLock<Collector> = crate::sync::LazyLock::new(Collector::new);
 
@@ -33,17 +33,18 @@ std::thread_local! {
 
 /// Reclaims by epochs, with crossbeam-epoch.
 ///
-/// A guard costs a full fence. A stamp takes memory, some 2 KiB until it has passed (and ends the
-/// program where there is none). A guard holds up what is taken out after it was made, and what was
-/// taken out shortly before it, too; with [`Membarrier`](crate::reclaim::Membarrier) the
-/// former alone.
+/// A guard costs a full fence. A stamp takes about 2 KiB of memory until it has passed; if there is
+/// no memory, the program ends. A guard holds up what is taken out after it was made, and also what
+/// was taken out shortly before. With [`Membarrier`](crate::reclaim::Membarrier) it holds up only
+/// the former.
 ///
 /// The collector is this crate's own. Guards that other code holds by `crossbeam_epoch::pin` hold
 /// nothing up here, and functions that other code defers there never run in a call of this crate.
 ///
-/// In a child of `fork`, what other threads looked at in that moment counts as looked at for ever.
-/// After many threads have come and gone it takes many calls of [`has_passed`](Reclaim::has_passed)
-/// until a stamp has passed: what they left to be done is done a few pieces at a time.
+/// In a child of `fork`, what other threads were reading at that moment counts as being read for
+/// ever. After many threads have come and gone, a stamp passes only after many calls of
+/// [`has_passed`](Reclaim::has_passed): the work that those threads left is done a few pieces at a
+/// time.
 #[derive(Clone)]
 pub struct Epoch {
     collector: Collector,
@@ -53,17 +54,17 @@ pub struct Epoch {
 #[derive(Debug)]
 pub struct EpochReader(LocalHandle);
 
-/// While it lives, what its thread may see through an [`Epoch`] stays.
+/// Keeps what its thread may see through an [`Epoch`], until it is dropped.
 #[derive(Debug)]
 pub struct EpochGuard(#[expect(dead_code, reason = "for its drop")] Guard);
 
-/// A moment of an [`Epoch`].
+/// A stamp of an [`Epoch`]: a moment of the writer.
 #[derive(Debug)]
 pub struct EpochStamp(Arc<AtomicBool>);
 
 impl Epoch {
-    /// With `std` every one stands for the same collector, which is this crate's; without, for one
-    /// of its own.
+    /// With `std` every `Epoch` uses the same collector, which is this crate's own. Without `std`
+    /// each call makes a collector, which the `Epoch` shares with its clones.
     pub fn new() -> Self {
         #[cfg(feature = "std")]
         return Epoch { collector: COLLECTOR.clone() };
@@ -73,10 +74,11 @@ impl Epoch {
 
     #[inline]
     fn guard(&self) -> Guard {
-        // A thread that is ending, and has no registration any more: one for this guard.
+        // A thread that is ending may have lost its registration: it registers for this guard
+        // alone.
         #[cfg(feature = "std")]
         return HERE.try_with(LocalHandle::pin).unwrap_or_else(|_| COLLECTOR.register().pin());
-        // The guard keeps its registration when the handle goes.
+        // The guard keeps its registration when the handle is dropped.
         #[cfg(not(feature = "std"))]
         return self.collector.register().pin();
     }
@@ -94,10 +96,10 @@ impl fmt::Debug for Epoch {
     }
 }
 
-// SAFETY: a deferred function runs once every guard of its collector that was pinned when it was
-// deferred has been dropped, and not before; who pins later comes behind a fence that the writer's
-// came before. All registrations and guards of an `Epoch` are of one collector: with `std` it is
-// `COLLECTOR`, which `HERE` is registered with too, else its own. Head: orderings.
+// SAFETY: a deferred function runs only after every guard of its collector that was pinned when it
+// was deferred has been dropped. A later pin has a fence that is ordered after the writer's. All
+// registrations and guards of an `Epoch` use one collector: with `std` it is `COLLECTOR`, with
+// which `HERE` is registered too; otherwise it is the `Epoch`'s own. The head has the orderings.
 unsafe impl Reclaim for Epoch {
     type Reader = EpochReader;
     type Guard = EpochGuard;
@@ -116,9 +118,9 @@ unsafe impl Reclaim for Epoch {
         let passed = Arc::new(AtomicBool::new(false));
         let guard = self.guard();
         let flag = passed.clone();
-        // CROSSBEAM-1. Release: pairs with the Acquire of `has_passed`.
+        // CROSSBEAM-1. Release: pairs with the Acquire in `has_passed`.
         guard.defer(move || flag.store(true, Ordering::Release));
-        // Out of this thread's bag, so that others can run it.
+        // Moves the function out of this thread's bag, so that other threads can run it.
         guard.flush();
         EpochStamp(passed)
     }
@@ -128,7 +130,8 @@ unsafe impl Reclaim for Epoch {
         if stamp.0.load(Ordering::Acquire) {
             return true;
         }
-        // Helps on: each flush is an epoch at most, and a few of the functions that wait.
+        // Makes progress: each flush advances the epoch at most once, and runs a few of the waiting
+        // functions.
         self.guard().flush();
         stamp.0.load(Ordering::Acquire)
     }

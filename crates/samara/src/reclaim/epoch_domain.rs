@@ -50,22 +50,22 @@ use core::ptr;
 /// SeqCst fences.
 ///
 /// # Safety
-/// They are, where `heavy` returns `true`.
+/// That order holds for every heavy barrier for which `heavy` returns `true`.
 pub(crate) unsafe trait Barriers {
-    /// The reader's, once for each outermost guard.
+    /// The reader's barrier, made once for each outermost guard.
     fn light(&self);
-    /// The writer's. `false`: it could not be made.
+    /// The writer's barrier. `false`: it could not be made.
     fn heavy(&self) -> bool;
 }
 
-/// One registration's, on a line of its own: two lines, since processors fetch them in pairs.
+/// The record of one registration, on two cache lines of its own: processors fetch lines in pairs.
 #[repr(align(128))]
 struct Record {
-    /// EPOCH-1.
+    /// 0, or the epoch of the outermost guard: EPOCH-1.
     active: AtomicUsize,
-    /// Guards that live. 64 bits, so that guards that are leaked cannot bring it round to 0.
+    /// Number of live guards. 64 bits, so that leaked guards cannot make it wrap to 0.
     pins: Cell<u64>,
-    /// Its registration is gone.
+    /// Whether its registration is gone.
     ended: Cell<bool>,
     taken: AtomicBool,
     /// Written before the record is pushed, never after.
@@ -73,10 +73,10 @@ struct Record {
 }
 
 impl Record {
-    /// Gives it back.
+    /// Gives the record back.
     fn release(&self) {
-        // Release: pairs with the Acquire in `register`, so that who takes the record next comes after all
-        // that was done with it.
+        // Release: pairs with the Acquire in `take`, so whoever takes the record next comes after
+        // everything that was done with it.
         self.taken.store(false, Ordering::Release);
     }
 }
@@ -89,29 +89,30 @@ pub(crate) struct Domain<B> {
     records: AtomicPtr<Record>,
 }
 
-/// A moment of the writer's.
+/// A moment of the writer.
 #[derive(Debug)]
 pub(crate) struct Stamp {
     epoch: usize,
-    /// Whether the heavy barrier was made then. Else it has to be before the records are looked at.
+    /// Whether the heavy barrier was made with the stamp. If not, it must be made before the
+    /// records are looked at.
     fenced: bool,
 }
 
-// SAFETY: EPOCH-2: the cells of a record are its taker's alone, but for `next`, which nobody writes
-// once it can be found (EPOCH-3). Records are owned by the domain.
+// SAFETY: EPOCH-2: the cells of a record belong to the thread that has taken it, except `next`,
+// which nobody writes once the record can be found (EPOCH-3). The domain owns its records.
 unsafe impl<B: Send> Send for Domain<B> {}
 // SAFETY: as above.
 unsafe impl<B: Sync> Sync for Domain<B> {}
 
 impl<B> Domain<B> {
-    /// Nobody is registered.
+    /// A domain with no registration.
     #[cfg(any(not(loom), feature = "shared"))]
     pub(crate) const fn new(barriers: B) -> Self {
         Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Nobody is registered. Loom's atomics, which this file has in samara-models, cannot be made
-    /// by a `const fn`.
+    /// A domain with no registration. Not `const`: samara-models builds this file with loom's
+    /// atomics, which a `const fn` cannot make.
     #[cfg(not(any(not(loom), feature = "shared")))]
     pub(crate) fn new(barriers: B) -> Self {
         Domain { epoch: AtomicUsize::new(1), barriers, records: AtomicPtr::new(ptr::null_mut()) }
@@ -123,8 +124,8 @@ impl<B> Domain<B> {
 
     /// The records, newest first.
     fn records(&self) -> impl Iterator<Item = &Record> {
-        // Acquire: pairs with the Release of the push, of this record and by its release sequence of those
-        // behind it.
+        // Acquire: pairs with the Release of the push: of this record, and by its release sequence
+        // of those after it.
         let mut at: *const Record = self.records.load(Ordering::Acquire);
         core::iter::from_fn(move || {
             // SAFETY: EPOCH-3: records live as long as the domain, which is borrowed.
@@ -134,7 +135,7 @@ impl<B> Domain<B> {
         })
     }
 
-    /// A record that nobody has, or a new one.
+    /// Takes a free record, or makes a new one.
     fn take(&self) -> &Record {
         for record in self.records() {
             // Relaxed: only a hint. Acquire: pairs with the Release in `release`.
@@ -153,10 +154,10 @@ impl<B> Domain<B> {
             taken: AtomicBool::new(true),
             next: Cell::new(head),
         }));
-        // SAFETY: EPOCH-3: it lives as long as the domain.
+        // SAFETY: EPOCH-3: the record lives as long as the domain.
         let fresh = unsafe { &*record };
-        // Release: pairs with the Acquire in `records`. Relaxed: what is behind the head is not looked at
-        // here.
+        // Release: pairs with the Acquire in `records`. Relaxed: what the head points to is not
+        // read here.
         while let Err(now) = self.records.compare_exchange_weak(head, record, Ordering::Release, Ordering::Relaxed) {
             head = now;
             fresh.next.set(head);
@@ -164,23 +165,23 @@ impl<B> Domain<B> {
         fresh
     }
 
-    /// One more reader.
+    /// Registers another reader.
     pub(crate) fn register(&self) -> Registration<'_, B> {
         Registration { domain: self, record: self.take(), here: PhantomData }
     }
 }
 
 impl<B: Barriers> Domain<B> {
-    /// A moment, after what was unlinked before the call.
+    /// A stamp for what was unlinked before the call.
     pub(crate) fn stamp(&self) -> Stamp {
-        // Release: W2, pairs with R1. Relaxed else: nothing is read by way of the epoch here. EPOCH-4: at
-        // its highest value it stays.
+        // Release: W2, pairs with R1. Otherwise Relaxed: nothing is read through the epoch here.
+        // EPOCH-4: at its highest value it stays.
         let added = self.epoch.fetch_update(Ordering::Release, Ordering::Relaxed, |epoch| epoch.checked_add(1));
         let epoch = added.unwrap_or_else(|highest| highest);
         Stamp { epoch, fenced: self.barriers.heavy() }
     }
 
-    /// Whether no guard is left that might see what was unlinked before the stamp. One look at each
+    /// Whether no guard is left that may see what was unlinked before the stamp. One look at each
     /// record.
     pub(crate) fn has_passed(&self, stamp: &Stamp) -> bool {
         if !stamp.fenced && !self.barriers.heavy() {
@@ -198,15 +199,15 @@ impl<B> Drop for Domain<B> {
     fn drop(&mut self) {
         let mut at = self.records.load(Ordering::Acquire);
         while !at.is_null() {
-            // SAFETY: EPOCH-3; registrations and pins borrow the domain, so none is left, and each record is in
-            // the list once.
+            // SAFETY: EPOCH-3: the domain owns its records, and each is in the list once.
+            // Registrations and pins borrow the domain, so there is none.
             let record = unsafe { Box::from_raw(at) };
             at = record.next.get().cast_mut();
         }
     }
 }
 
-/// A record that is taken, by one thread, which it does not leave.
+/// A record that one thread has taken. It does not leave that thread.
 pub(crate) struct Registration<'d, B> {
     domain: &'d Domain<B>,
     record: &'d Record,
@@ -214,7 +215,7 @@ pub(crate) struct Registration<'d, B> {
 }
 
 impl<'d, B: Barriers> Registration<'d, B> {
-    /// May be nested: only the outermost says so to the writer.
+    /// Pins may be nested: only the outermost one stores to the record that the writer looks at.
     #[inline]
     pub(crate) fn pin(&self) -> Pin<'d> {
         let record = self.record;
@@ -240,7 +241,7 @@ impl<B> Drop for Registration<'_, B> {
     }
 }
 
-/// While it lives its thread looks.
+/// While it lives, its thread may read.
 pub(crate) struct Pin<'d> {
     record: &'d Record,
     here: PhantomData<*mut ()>,

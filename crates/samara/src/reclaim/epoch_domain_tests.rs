@@ -4,12 +4,12 @@ use super::*;
 use crate::sync::fence;
 use std::thread;
 
-/// Fences; a heavy one can be made while `works`.
+/// Fences as barriers; a heavy one succeeds while `works`.
 struct Fences {
     works: AtomicBool,
 }
 
-// SAFETY: two SeqCst fences.
+// SAFETY: both barriers are SeqCst fences.
 unsafe impl Barriers for Fences {
     fn light(&self) {
         fence(Ordering::SeqCst);
@@ -41,7 +41,7 @@ fn later_guards_hold_nothing_up() {
     assert!(!domain.has_passed(&stamp));
     drop(earlier);
     assert!(domain.has_passed(&stamp));
-    // Nor one that comes back at once.
+    // Nor does one that comes back at once.
     let _back = a.pin();
     assert!(domain.has_passed(&stamp));
     let second = domain.stamp();
@@ -64,7 +64,7 @@ fn records_are_used_again() {
     drop((kept, a, b));
     let all = [domain.register(), domain.register(), domain.register()];
     assert_eq!(domain.records().count(), 3);
-    // A guard that comes and goes gives nothing back, also where the guard before outlived its
+    // A guard that comes and goes gives no record back, even if the guard before it outlived its
     // registration.
     all.iter().for_each(|one| drop(one.pin()));
     let _fourth = domain.register();
@@ -74,8 +74,8 @@ fn records_are_used_again() {
             scope.spawn(|| (0..if cfg!(miri) { 10 } else { 1000 }).for_each(|_| drop(domain.register().pin())));
         }
     });
-    // One more each at best; a few more where a thread does not see yet what another one has given
-    // back.
+    // One more record for each thread at best; a few more if a thread does not yet see what another
+    // one has given back.
     assert!(domain.records().count() <= 24);
     assert!(domain.has_passed(&domain.stamp()));
 }
@@ -91,7 +91,7 @@ fn without_its_heavy_barrier_a_stamp_waits() {
     assert!(domain.has_passed(&stamp));
 }
 
-/// EPOCH-4: nobody can store so often that the epoch would come round; on 32 bits it could.
+/// EPOCH-4: no program stores so often that a 64-bit epoch would wrap; on 32 bits it could.
 #[test]
 fn the_epoch_ends_at_its_highest() {
     let domain = domain();

@@ -31,22 +31,23 @@ use core::fmt;
 /// else with fences.
 ///
 /// A guard costs a load from a cache line that writers change, and a few stores to memory of its
-/// thread's own. A stamp costs a system call that interrupts the process's running threads for a
-/// moment. Asking whether one has passed reads one record for each registration that there ever was
-/// at once. A guard that lives long holds up only what was taken out while it lived, or while
-/// another one of its thread did that overlaps with it. All values made by [`new`](Self::new) share
-/// one set of registrations, those made by [`fenced`](Self::fenced) another: 128 bytes for
-/// each thread, used again when it ends.
+/// own thread. A stamp costs a system call that interrupts the process's running threads for a
+/// moment. Asking whether a stamp has passed reads one record per registration, for the highest
+/// number of registrations that ever existed at once. A guard that lives long holds up only what
+/// was taken out while it lived, or while another guard of its thread lived that overlaps with it.
 ///
-/// In a child of `fork` the guards that other threads held are never dropped: what is taken out
-/// after it is kept there.
+/// All values made by [`new`](Self::new) share one set of registrations, and those made by
+/// [`fenced`](Self::fenced) another: 128 bytes per thread, reused when the thread ends.
 ///
-/// A filter of system calls that is installed later may refuse the call to the threads that it is
-/// for, after it was granted first. Then no stamp passes that such a thread asks about: what it
-/// takes out stays (a map's [`pending`](crate::SharedRangeMap::pending) tells how much), until
-/// a thread asks that may make the call. Readers that go without a fence cannot be made to make one
-/// afterwards. [`is_expedited`](Self::is_expedited) tells `false` then. A program that installs
-/// such a filter takes [`fenced`](Self::fenced) from the start.
+/// In a child of `fork` the guards that other threads held are never dropped, so everything that is
+/// taken out after the fork is kept there.
+///
+/// A filter of system calls that is installed later may refuse the call to its threads, after it
+/// was granted first. Then no stamp passes that such a thread asks about. What it takes out stays
+/// until a thread asks that may make the call (a map's [`pending`](crate::SharedRangeMap::pending)
+/// tells how much). Readers that run without a fence cannot be made to execute one afterwards.
+/// [`is_expedited`](Self::is_expedited) returns `false` then. A program that installs such a filter
+/// should use [`fenced`](Self::fenced) from the start.
 #[derive(Clone, Copy)]
 pub struct Membarrier {
     domain: &'static Domain<Kind>,
@@ -55,14 +56,14 @@ pub struct Membarrier {
 /// A registration with a [`Membarrier`].
 pub struct MembarrierReader(Registration<'static, Kind>);
 
-/// While it lives, what its thread may see through a [`Membarrier`] stays.
+/// Keeps what its thread may see through a [`Membarrier`], until it is dropped.
 pub struct MembarrierGuard(#[expect(dead_code, reason = "for its drop")] Pin<'static>);
 
-/// A moment of a [`Membarrier`].
+/// A stamp of a [`Membarrier`]: a moment of the writer.
 #[derive(Debug)]
 pub struct MembarrierStamp(Stamp);
 
-/// Which barriers: MEMBARRIER-1.
+/// Which barriers a domain has: MEMBARRIER-1.
 struct Kind {
     expedited: bool,
     /// Whether the last heavy barrier was refused (MEMBARRIER-3).
@@ -75,8 +76,8 @@ impl Kind {
     }
 }
 
-// SAFETY: head: both forms order each light barrier with each heavy one. MEMBARRIER-2,
-// MEMBARRIER-3.
+// SAFETY: both kinds of barriers order each light one with each heavy one, as the head says:
+// MEMBARRIER-2 registers the process first, and by MEMBARRIER-3 a heavy barrier that fails says so.
 unsafe impl Barriers for Kind {
     #[inline]
     fn light(&self) {
@@ -86,8 +87,8 @@ unsafe impl Barriers for Kind {
     fn heavy(&self) -> bool {
         if self.expedited {
             let made = system::barrier();
-            // Relaxed: it says nothing of other memory. Stored to where it changes only: readers load from the
-            // same line.
+            // Relaxed: it orders no other memory. Stored only when it changes, because readers load
+            // from the same cache line.
             if self.refused.load(Ordering::Relaxed) == made {
                 self.refused.store(!made, Ordering::Relaxed);
             }
@@ -100,7 +101,7 @@ unsafe impl Barriers for Kind {
 
 static FENCED: Domain<Kind> = Domain::new(Kind::new(false));
 
-/// The domain for all.
+/// The default domain.
 #[cfg(feature = "std")]
 static DEFAULT: crate::sync::LazyLock<Domain<Kind>> =
     crate::sync::LazyLock::new(|| Domain::new(Kind::new(system::register())));
@@ -112,7 +113,7 @@ std::thread_local! {
 }
 
 impl Membarrier {
-    /// With membarrier(2), where the kernel has it and allows it; else as [`Membarrier::fenced`].
+    /// Uses membarrier(2) where the kernel has it and allows it; else like [`Membarrier::fenced`].
     pub fn new() -> Self {
         #[cfg(feature = "std")]
         return Membarrier { domain: &DEFAULT };
@@ -120,14 +121,14 @@ impl Membarrier {
         return Self::fenced();
     }
 
-    /// With fences, whatever the kernel has: for a process that stores often and looks seldom, or
+    /// Uses fences, whatever the kernel has: for a process that stores often and reads seldom, or
     /// whose threads must not be interrupted.
     pub const fn fenced() -> Self {
         Membarrier { domain: &FENCED }
     }
 
-    /// Whether its readers go without a fence, and the kernel makes the writers' barrier. `false`
-    /// from the moment on at which it has refused that to a thread, until one is granted it
+    /// Whether its readers run without a fence, and the kernel makes the writers' barrier. `false`
+    /// from the moment at which the kernel has refused that to a thread, until it grants it to one
     /// again.
     pub fn is_expedited(&self) -> bool {
         let kind = self.domain.barriers();
@@ -159,10 +160,10 @@ impl fmt::Debug for MembarrierGuard {
     }
 }
 
-// SAFETY: the argument in the head of `epoch_domain`. Guards stay in their thread, as registrations
-// do, and the domain lives for ever.
+// SAFETY: the head of `epoch_domain` has the argument. Guards and registrations stay in their
+// thread, and the domain lives for ever.
 unsafe impl Reclaim for Membarrier {
-    /// Its stamps interrupt readers: seldom, then.
+    /// Above the default, because its stamps interrupt readers.
     const BATCH: usize = 1024;
     type Reader = MembarrierReader;
     type Guard = MembarrierGuard;
@@ -191,38 +192,39 @@ impl PinHere for Membarrier {
     #[inline]
     fn pin_here(&self) -> MembarrierGuard {
         let here = if core::ptr::eq(self.domain, &FENCED) { &HERE_FENCED } else { &HERE };
-        // A thread that is ending, and has no registration any more: one for this guard.
+        // A thread that is ending may have lost its registration: it registers for this guard
+        // alone.
         MembarrierGuard(here.try_with(Registration::pin).unwrap_or_else(|_| self.domain.register().pin()))
     }
 }
 
-/// membarrier(2).
+/// The system call membarrier(2).
 #[cfg(all(feature = "std", target_os = "linux", not(miri)))]
 mod system {
-    // As in <linux/membarrier.h>; the libc crate has them for Android alone.
+    // Values as in <linux/membarrier.h>; the libc crate has them only for Android.
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
     fn call(command: libc::c_int) -> bool {
         let none: libc::c_int = 0;
-        // SAFETY: the call takes a command, flags and a processor's number, and touches no memory of the
-        // caller's.
+        // SAFETY: the call takes a command, flags and the number of a processor, and touches no
+        // memory of the caller.
         unsafe { libc::syscall(libc::SYS_membarrier, command, none, none) == 0 }
     }
 
-    /// Registers the process, and tries the command once: whether it can be used.
+    /// Registers the process, and tries the command once. Returns whether it can be used.
     pub(super) fn register() -> bool {
         call(REGISTER_PRIVATE_EXPEDITED) && call(PRIVATE_EXPEDITED)
     }
 
-    /// The heavy barrier. Registers anew where it must: whether a child of `fork` is registered is
-    /// written nowhere.
+    /// The heavy barrier. Registers again if the call fails: nothing documents whether a child of
+    /// `fork` is registered.
     pub(super) fn barrier() -> bool {
         call(PRIVATE_EXPEDITED) || register()
     }
 }
 
-/// Nothing to be had.
+/// Without membarrier(2).
 #[cfg(not(all(feature = "std", target_os = "linux", not(miri))))]
 mod system {
     #[cfg(feature = "std")]

@@ -3,7 +3,7 @@
 
 use crate::reclaim::{PinHere, Reclaim};
 
-/// Reclaims at once, on the embedder's word that no guard lives across a store.
+/// Reclaims at once, because the embedder promises that no guard lives during a store.
 ///
 /// For kernels and programs of one thread, and for those that keep readers and writers apart by
 /// other means. Guards cost nothing.
@@ -11,21 +11,21 @@ use crate::reclaim::{PinHere, Reclaim};
 pub struct Quiescent(());
 
 impl Quiescent {
-    /// For structures whose every guard is dropped before a store begins.
+    /// For structures of which every guard is dropped before a store begins.
     ///
     /// # Safety
-    /// No guard lives while something is unlinked: with a
-    /// [`SharedRangeMap`](crate::SharedRangeMap), while a call of its write handle or of a
-    /// [`SharedWriter`](crate::SharedWriter) runs, so
-    /// observers, predicates and values' `clone` and `drop` may not look through guards either.
-    /// Between stores guards may come and go. Where threads differ, the drop of every earlier
-    /// guard happens before the store, and the store before every later guard.
+    /// No guard lives while something is unlinked. With a [`SharedRangeMap`](crate::SharedRangeMap)
+    /// that is while a call of its write handle or of a [`SharedWriter`](crate::SharedWriter) runs,
+    /// so observers, predicates and values' `clone` and `drop` must not read through guards either.
+    /// Between stores guards may come and go. If they are in different threads, the drop of every
+    /// earlier guard happens before the store, and the store happens before every later guard.
     ///
     /// # Examples
     /// ```
     /// use samara::{Quiescent, SharedRangeMap};
     /// // SAFETY: one thread, and every guard is dropped before the next store.
-    /// let map: SharedRangeMap<u32, u64, Quiescent> = SharedRangeMap::with_reclaim(unsafe { Quiescent::new() });
+    /// let map: SharedRangeMap<u32, u64, Quiescent> =
+    ///     SharedRangeMap::with_reclaim(unsafe { Quiescent::new() });
     /// map.write().insert(0..=9, 1)?;
     /// assert_eq!(*map.pin().get_or(3, &0), 1);
     /// # Ok::<(), samara::StoreError>(())
@@ -35,8 +35,8 @@ impl Quiescent {
     }
 }
 
-// SAFETY: `new` was promised just this: there is no guard that could have seen what was unlinked,
-// and later ones see the store.
+// SAFETY: the caller of `new` promised this: no guard lives while something is unlinked, so none
+// can have seen it, and later guards see the store.
 unsafe impl Reclaim for Quiescent {
     type Reader = ();
     type Guard = ();

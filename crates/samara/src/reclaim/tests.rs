@@ -16,7 +16,7 @@ use std::vec::Vec;
 
 const OFTEN: usize = if cfg!(miri) { 10 } else { 1000 };
 
-/// Asks until it has passed; fails where it does not come.
+/// Asks until the stamp has passed; fails if it never does.
 fn comes<R: Reclaim>(r: &R, stamp: &R::Stamp) {
     let since = Instant::now();
     while !r.has_passed(stamp) {
@@ -60,7 +60,7 @@ fn a_guard_outlives_its_registration<R: Reclaim>(r: &R) {
     drop(reader);
     let stamp = r.stamp();
     drop(guards.0);
-    // Whoever registers meanwhile must not get what the guard still stands on.
+    // A reader that registers meanwhile must not get the record that the guard still uses.
     let other = r.reader();
     drop(r.pin(&other));
     stays_away(r, &stamp);
@@ -68,7 +68,7 @@ fn a_guard_outlives_its_registration<R: Reclaim>(r: &R) {
     comes(r, &stamp);
 }
 
-/// A guard in another thread, made by `pin`, which then ends with it or without it.
+/// A guard made by `pin` in another thread, which then ends with the guard or without it.
 fn another_thread<R: Reclaim + Sync>(r: &R, pin: impl Fn() -> R::Guard + Sync)
 where
     R::Stamp: Sync,
@@ -115,28 +115,28 @@ where
     nobody_sees_what_was_freed(r);
 }
 
-/// A guard and a store at the same moment: who holds a guard and has seen what was before the store
-/// holds the stamp up. Without their barriers a processor may put each thread's load before its own
-/// store, and then neither sees the other.
+/// A guard and a store at the same moment: a guard whose holder has seen the state before the store
+/// must hold up the stamp. Without the barriers a processor may execute each thread's load before
+/// its own store, and then neither sees the other.
 fn one_of_two_sees_the_other<R: Reclaim + Sync>(r: &R) {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
-    // A word for each round, on a line of its own.
+    // A word for each round, on cache lines of its own.
     let unlinked: Vec<[AtomicBool; 128]> = (0..ROUNDS).map(|_| [const { AtomicBool::new(false) }; 128]).collect();
-    // Lines that the writer has touched last, for the reader to store to: until they have come over,
-    // its next store waits where no other processor sees it.
+    // Cache lines that the writer has touched last, for the reader to store to. Until they have
+    // arrived, the reader's next store waits where no other processor sees it.
     let ballast = [const { [const { AtomicBool::new(false) }; 128] }; 24];
     let touch = || ballast.iter().for_each(|line| line[0].store(true, Ordering::Relaxed));
-    // How many rounds each of the two has begun, and how many the writer has asked in.
+    // How many rounds each of the two has begun, and in how many the writer has asked.
     let (reader_at, writer_at, asked) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let wait = |count: &AtomicUsize, least: usize| {
         let mut turns = 0;
         while count.load(Ordering::Acquire) < least {
             turns += 1;
-            // There may be one processor for both.
+            // Both threads may share one processor.
             if cfg!(miri) || turns > 1000 { thread::yield_now() } else { core::hint::spin_loop() }
         }
     };
-    // The two begin a round a little apart, and differently so each time.
+    // The two begin a round a little apart, by a different distance each time.
     let dawdle = |turns: usize| (0..turns).for_each(|_| core::hint::spin_loop());
     thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -173,8 +173,8 @@ fn one_of_two_sees_the_other<R: Reclaim + Sync>(r: &R) {
     });
 }
 
-/// One writer that swaps a pointer, and frees what it took out once that has passed; readers that
-/// look. Nothing is freed really: it is marked.
+/// One writer swaps a pointer, and frees what it took out once its stamp has passed; readers follow
+/// the pointer. Freeing here only marks a place as freed.
 fn nobody_sees_what_was_freed<R: Reclaim + Sync>(r: &R) {
     const ROUNDS: usize = if cfg!(miri) { 20 } else { 20_000 };
     let places: Vec<AtomicBool> = (0..ROUNDS + 1).map(|_| AtomicBool::new(true)).collect();
@@ -219,7 +219,7 @@ fn nobody_sees_what_was_freed<R: Reclaim + Sync>(r: &R) {
     assert!(looks > 0);
 }
 
-/// And the registrations that are found by thread.
+/// All tests, and those of registrations that are found by thread.
 #[cfg(feature = "std")]
 fn all<R: PinHere + Sync>(r: &R)
 where
@@ -227,7 +227,7 @@ where
 {
     by_registration(r);
     another_thread(r, || r.pin_here());
-    // That of the thread and one by hand are two.
+    // The thread's own registration and one made by hand are two.
     let (here, reader) = (r.pin_here(), r.reader());
     let stamp = r.stamp();
     drop((r.pin_here(), r.pin(&reader)));
@@ -239,8 +239,8 @@ where
 #[cfg(not(feature = "std"))]
 use by_registration as all;
 
-/// Whether crossbeam-epoch can be run: under Miri only with Tree Borrows, since it finds a whole by
-/// a reference to its first field.
+/// Whether crossbeam-epoch can run: under Miri only with Tree Borrows, because it gets from a
+/// reference to a first field to the whole object.
 fn epochs_run(test: &str) -> bool {
     let run = !cfg!(miri) || std::env::var_os("SAMARA_TREE_BORROWS").is_some();
     if !run {
@@ -282,8 +282,8 @@ fn quiescent() {
     assert!(r.has_passed(&r.stamp()));
 }
 
-/// A guard in the destructor of a thread-local, when the thread's registration is gone, or was
-/// never made.
+/// A guard is made in the destructor of a thread-local, when the thread's registration is gone or
+/// was never made.
 #[cfg(feature = "std")]
 fn at_the_end_of_a_thread(pin: fn()) {
     struct AtEnd(fn());
@@ -296,7 +296,8 @@ fn at_the_end_of_a_thread(pin: fn()) {
         static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
     }
     let late = move || AT_END.set(Some(AtEnd(pin)));
-    // What is made first is dropped first, or last: in one of the two, once the registration is gone.
+    // Thread-locals are dropped in the order in which they were made, or in the opposite order. In
+    // one of the two rounds the registration is gone by then.
     for round in 0..3 {
         let thread = thread::spawn(move || match round {
             0 => (late(), pin()),

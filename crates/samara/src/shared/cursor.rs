@@ -49,7 +49,7 @@ pub struct SharedCursor<'g, V, K: Key = u64, S: Shape = Normal> {
     span: Span<K>,
     /// Whether it stands on an entry.
     entry: bool,
-    /// The leaf, and the slot of the entry, or of the entry behind the gap. `None`: the map was
+    /// The leaf, and the slot of the entry, or of the entry after the gap. `None`: the map was
     /// empty.
     place: Option<(Leaf<V, K, S>, usize)>,
     way: Way,
@@ -68,8 +68,8 @@ impl Way {
     const NONE: Way = Way { height: 0, slots: [0; SHARED_HEIGHT + 1] };
 }
 
-/// Descends to the first entry that does not end before `key`, or behind the last entry, and
-/// returns the path as well. `None`: the map is empty.
+/// Descends to the first entry that does not end before `key`, or after the last entry, and returns
+/// the path as well. `None`: the map is empty.
 fn seek<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<(Spot<V, K, S>, Way)> {
     let mut way = Way::NONE;
     let spot = descend(published, key, |level, slot| {
@@ -191,7 +191,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
                     self.way = way;
                     return self.come(leaf, slot);
                 }
-                // The position is behind the map's last entry.
+                // The position is after the map's last entry.
                 let end = leaf.key(leaf.len() - 1);
                 if end < key {
                     return None;

@@ -150,7 +150,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
                 return leaf.free();
             }
             freed(leaf.raw(), Leaf::<V, K, S>::BYTES);
-            // Relaxed: the leaf behind the head is not looked at here.
+            // Relaxed: what the head points to is not read here.
             let mut head = self.head.load(Ordering::Relaxed);
             loop {
                 leaf.link().write_unaligned(Raw::new(head));

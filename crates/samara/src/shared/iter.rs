@@ -3,13 +3,13 @@
 //! A leaf that a reader has reached does not change (PUBLISH-1). The walk takes the next leaf from
 //! the leaf's parent. The parent stays the parent of the leaves in its region even after it has
 //! been taken out (PUBLISH-3). At the end of the parent the walk descends from the root again, to
-//! the key behind the last one. It never goes back: it leaves out an entry that was stored
-//! meanwhile and begins before the end of the last entry shown.
+//! the key after the last one. It never goes back: it leaves out an entry that was stored meanwhile
+//! and begins before the end of the last entry shown.
 //!
-//! - **SHARED-ITER-1** `from` is behind the last key shown from the front, and behind every entry
-//!   that ends before the window. `to` is in front of the first key shown from the back, and in
-//!   front of every entry that begins behind the window. An entry of the window that was there
-//!   throughout and has not been shown meets `from..=to`.
+//! - **SHARED-ITER-1** `from` is after the last key shown from the front, and after every entry
+//!   that ends before the window. `to` is before the first key shown from the back, and before
+//!   every entry that begins after the window. An entry of the window that was there throughout and
+//!   has not been shown meets `from..=to`.
 
 use crate::fault::{Point, point};
 use crate::node::Raw;
@@ -55,7 +55,7 @@ impl<V, K: Key, S: Shape> Spot<V, K, S> {
     }
 }
 
-/// Descends from the current root to the first entry that does not end before `key`, or behind the
+/// Descends from the current root to the first entry that does not end before `key`, or after the
 /// last entry. `None`: the map is empty. Calls `told` with the level of each inner node on the
 /// path, and the slot that the path takes there.
 pub(crate) fn descend<V, K: Key, S: Shape>(
@@ -67,7 +67,7 @@ pub(crate) fn descend<V, K: Key, S: Shape>(
     Some(dispatch::<K, _>(Descend { root, height, key, told, kind: PhantomData::<(V, S)> }))
 }
 
-/// Descends to the first entry that does not end before `key`, or behind the last entry.
+/// Descends to the first entry that does not end before `key`, or after the last entry.
 struct Descend<V, K, S, T> {
     root: Raw,
     height: usize,
@@ -119,7 +119,7 @@ pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
     /// come lie within `from..=to` on that side.
     shown: (bool, bool),
     front: Option<Spot<V, K, S>>,
-    /// Its slot is the one behind the next entry.
+    /// Its slot is the one after the next entry.
     back: Option<Spot<V, K, S>>,
     done: bool,
     borrow: PhantomData<&'g V>,
@@ -171,7 +171,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                     }
                     spot.slot += 1;
                     if self.fits(span) {
-                        // Behind the last key of the window there is nothing more.
+                        // Nothing more comes after the last key of the window.
                         self.done = span.last >= self.to;
                         self.from = span.last.succ().unwrap_or(K::MAX);
                         (self.shown.0, self.front) = (true, Some(spot));
@@ -179,7 +179,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                     }
                 }
                 point(Point::Walked);
-                // Entries behind this leaf begin behind its last key.
+                // Entries after this leaf begin after its last key.
                 let end = spot.leaf.key(spot.leaf.len() - 1);
                 if end >= self.to {
                     return None;
@@ -192,10 +192,10 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                         let leaf = Leaf::from_raw(node.child(slot + 1));
                         Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
                     }
-                    // The next entry ends behind `end`, which is below `to`. A descent that finds
-                    // no entry's slot is behind the map's last entry. If the window begins behind
-                    // `end` as well, the descent begins at the window: an entry before it may have
-                    // been stored meanwhile (SHARED-ITER-1).
+                    // The next entry ends after `end`, which is below `to`. A descent that finds no
+                    // entry's slot is after the map's last entry. If the window begins after `end`
+                    // as well, the descent begins at the window: an entry before it may have been
+                    // stored meanwhile (SHARED-ITER-1).
                     _ => {
                         let key = end.wrapping_add(K::ONE).max(self.from);
                         self.descend(key).filter(|spot| spot.slot < spot.leaf.len())?

@@ -187,7 +187,7 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
     }
 }
 
-/// Descends to the first entry that does not end before `key`, or behind the last entry, and locks
+/// Descends to the first entry that does not end before `key`, or after the last entry, and locks
 /// the leaf's parent. The tree is taller than a leaf.
 struct Descend<'a, V, K: Key, S: Shape> {
     tree: &'a Tree<V, K, S>,

@@ -299,7 +299,8 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// # Examples
     /// ```
     /// use samara::{Membarrier, SharedRangeMap};
-    /// let map: SharedRangeMap<&str, u64, Membarrier> = SharedRangeMap::with_reclaim(Membarrier::new());
+    /// let map: SharedRangeMap<&str, u64, Membarrier> =
+    ///     SharedRangeMap::with_reclaim(Membarrier::new());
     /// map.write().insert(0..=9, "low")?;
     /// std::thread::scope(|scope| {
     ///     scope.spawn(|| {

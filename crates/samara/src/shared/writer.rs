@@ -21,23 +21,28 @@ use core::fmt;
 /// One of several writers that store at the same time: see [`SharedRangeMap::writer`].
 ///
 /// Each call is one store, and atomic for readers, as with the [handle](SharedRangeMap::write).
+/// After a panic the store has happened as a whole or not at all, as
+/// [`WriteGuard`](crate::WriteGuard) says.
 ///
 /// A store that changes a single leaf, as most do, is concurrent with those of other
 /// `SharedWriter`s. It spins while another one changes a leaf below the same inner node (at most 31
 /// leaves), including what runs in that store. Now and then it spins for a moment while another one
-/// changes gap words further up. Any other store takes the handle, and so waits for it. It is one
-/// that splits a leaf or leaves few entries in it, takes out its last entry, covers several leaves,
-/// comes first after a snapshot, or goes behind the map's last entry. While the map is one leaf (at
-/// most 29 entries), every store takes the handle. After a panic the store has happened as a whole
-/// or not at all, as [`WriteGuard`](crate::WriteGuard) says.
+/// changes gap words further up.
+///
+/// Any other store takes the handle for itself, and so waits for it: one that splits a leaf or
+/// leaves few entries in it, takes out its last entry, covers several leaves, comes first after a
+/// snapshot, or goes beyond the map's last entry. While the map is one leaf (at most 29 entries),
+/// every store takes the handle.
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
 /// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would wait for
-/// itself; instead it panics. There are two exceptions. A store by another `SharedWriter` of the same
-/// thread is detected only with debug assertions, and otherwise may wait for ever. Without `std`
-/// nothing is detected. Values that no reader sees any more are dropped when the store is over. For
-/// operations that are not here, take the [handle](SharedRangeMap::write). A thread must not call a
-/// `SharedWriter` while it holds the handle: this panics too.
+/// itself; instead it panics. There are two exceptions. A store by another `SharedWriter` of the
+/// same thread is detected only with debug assertions, and otherwise may wait for ever. Without
+/// `std` nothing is detected.
+///
+/// Values that no reader sees any more are dropped when the store is over. For operations that are
+/// not here, take the [handle](SharedRangeMap::write). A thread must not call a `SharedWriter`
+/// while it holds the handle: this panics too.
 ///
 /// # Memory
 /// Each writer has its own limbo, and keeps as many nodes for its next stores as the handle does

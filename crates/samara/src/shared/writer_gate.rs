@@ -8,8 +8,8 @@
 //! - **GATE-2** Seats live as long as the list, and are reused. The list grows at its head, and
 //!   only while nobody can close the seats (`Seats::take`). While the list is empty nobody can go
 //!   inside, so an exclusive writer need not close it.
-//! - **GATE-3** `work` belongs to the writer that took the seat while that writer is inside. It
-//!   belongs to whoever has closed the seats once nobody is inside.
+//! - **GATE-3** `work` belongs to the writer that took the seat while that writer is inside. Once
+//!   nobody is inside, it belongs to whoever has closed the seats.
 //!
 //! Orderings: a writer that leaves its seat stores `inside` with Release, and an exclusive writer
 //! loads it with Acquire. Opening the seats is a Release on `closed`, and a writer that goes inside
@@ -72,8 +72,8 @@ impl<T> Seats<T> {
 
     /// All seats, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat<T>> {
-        // Acquire: pairs with the Release in `take` for the newest seat. For the seats behind it
-        // too: who pushed it had acquired them.
+        // Acquire: pairs with the Release in `take` for the newest seat. For the seats after it
+        // too: the thread that pushed it had acquired them.
         let mut at: *const Seat<T> = self.head.load(Ordering::Acquire);
         core::iter::from_fn(move || {
             // SAFETY: GATE-2: seats live as long as the list, which is borrowed.
@@ -203,7 +203,7 @@ impl<T> Drop for Seats<T> {
             let seat = unsafe { Box::from_raw(at) };
             let next = seat.next.get().cast_mut();
             self.head.store(next, Ordering::Relaxed);
-            // If the drop of this seat's work panics, dropping `rest` frees the seats behind it.
+            // If the drop of this seat's work panics, dropping `rest` frees the seats after it.
             let rest = Seats { head: AtomicPtr::new(next), closed: AtomicUsize::new(0), owns: PhantomData };
             drop(seat);
             mem::forget(rest);
