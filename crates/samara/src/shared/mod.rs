@@ -123,12 +123,12 @@ use core::mem;
 /// earlier one has found free: there it may not store. The reclaimer is asked within a store.
 ///
 /// # Reclamation
-/// What a store takes out waits until the readers that may have seen it are gone. Then the writer
-/// reuses it. It is a leaf (512 bytes with 8-byte values) and now and then inner nodes (760 bytes).
-/// The [`Reclaim`]er decides when the readers are gone: crossbeam-epoch by default. It is asked by
-/// stores, once per [128](Reclaim::BATCH) nodes taken out, and by [`reclaim`](WriteGuard::reclaim).
-/// So if no store follows, what was taken out last stays, values included, until that is called or
-/// the map is dropped.
+/// A store takes out a leaf (512 bytes with 8-byte values), and now and then inner nodes (760
+/// bytes). They wait until the readers that may have seen them are gone, and then the writer reuses
+/// them. The [`Reclaim`]er decides when the readers are gone: crossbeam-epoch by default. It is
+/// asked by stores, once per [128](Reclaim::BATCH) nodes taken out, and by
+/// [`reclaim`](WriteGuard::reclaim). So if no store follows, what was taken out last stays, values
+/// included, until that is called or the map is dropped.
 ///
 /// A guard that is held for ever keeps everything that is taken out after it, in every map with the
 /// same reclaimer. So do guards of one thread that overlap without end. Maps with the same
