@@ -68,17 +68,6 @@ impl Way {
     const NONE: Way = Way { height: 0, slots: [0; SHARED_HEIGHT + 1] };
 }
 
-/// Descends to the first entry that does not end before `key`, or after the last entry, and returns
-/// the path as well. `None`: the map is empty.
-fn seek<V, K: Key, S: Shape>(published: &Published, key: K) -> Option<(Spot<V, K, S>, Way)> {
-    let mut way = Way::NONE;
-    let spot = descend(published, key, |level, slot| {
-        way.height = way.height.max(level);
-        way.slots[level] = slot as u8;
-    })?;
-    Some((spot, way))
-}
-
 impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     /// # Safety
     /// The map is pinned for `'g`: no node that the cursor reaches is freed meanwhile.
@@ -87,6 +76,20 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         let mut cursor = SharedCursor { published, span, entry: false, place: None, way: Way::NONE, borrow };
         cursor.walk(key);
         cursor
+    }
+
+    /// Descends to the first entry that does not end before `key`, or after the last entry, and
+    /// returns the path as well. `None`: the map is empty.
+    fn seek(&self, key: K) -> Option<(Spot<V, K, S>, Way)> {
+        let mut way = Way::NONE;
+        let told = |level: usize, slot| {
+            way.height = way.height.max(level);
+            way.slots[level] = slot as u8;
+        };
+        // SAFETY: the map is pinned for `'g`, as the caller of `new` promised; the spot is used
+        // while the cursor lives.
+        let spot = unsafe { descend(self.published, key, told)? };
+        Some((spot, way))
     }
 
     /// The span of the entry or gap that the cursor stands on.
@@ -107,7 +110,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     /// Goes to `key` (others call this seek): onto the entry that holds it, which is returned, or
     /// onto the gap that holds it. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
-        let Some((spot, way)) = seek::<V, K, S>(self.published, key) else {
+        let Some((spot, way)) = self.seek(key) else {
             (self.span, self.entry, self.place) = (Span::FULL, false, None);
             return None;
         };
@@ -178,7 +181,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         let behind = self.span.last.succ()?;
         let mut key = behind;
         loop {
-            let (spot, way) = seek::<V, K, S>(self.published, key)?;
+            let (spot, way) = self.seek(key)?;
             let leaf = spot.leaf;
             // SAFETY: the map is pinned, so the leaf is live. Only slots below the length are read,
             // and a leaf is not empty.
@@ -216,7 +219,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
         let before = self.span.first.pred()?;
         let mut key = before;
         loop {
-            let (spot, way) = seek::<V, K, S>(self.published, key)?;
+            let (spot, way) = self.seek(key)?;
             let leaf = spot.leaf;
             // SAFETY: the map is pinned, so the leaf is live; only slots below the length are read.
             unsafe {

@@ -58,7 +58,10 @@ impl<V, K: Key, S: Shape> Spot<V, K, S> {
 /// Descends from the current root to the first entry that does not end before `key`, or after the
 /// last entry. `None`: the map is empty. Calls `told` with the level of each inner node on the
 /// path, and the slot that the path takes there.
-pub(crate) fn descend<V, K: Key, S: Shape>(
+///
+/// # Safety
+/// The map is pinned for as long as the spot is used: no node that is reached is freed meanwhile.
+pub(crate) unsafe fn descend<V, K: Key, S: Shape>(
     published: &Published,
     key: K,
     told: impl FnMut(usize, usize),
@@ -82,7 +85,7 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
     #[inline(always)]
     unsafe fn run<F: Search>(mut self) -> Spot<V, K, S> {
         let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
-        // SAFETY: the caller has pinned, so every node that is reached here is live. Above level 0
+        // SAFETY: the caller of `descend` has pinned the map, so every node that is reached is live. Above level 0
         // there are inner nodes, none of them empty.
         unsafe {
             for level in (1..=self.height).rev() {
@@ -142,7 +145,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
     }
 
     fn descend(&self, key: K) -> Option<Spot<V, K, S>> {
-        descend(self.published, key, |_, _| ())
+        // SAFETY: the map is pinned for `'g`, as the caller of `new` promised; the spot stays in here.
+        unsafe { descend(self.published, key, |_, _| ()) }
     }
 
     /// Whether an entry may be shown: it overlaps no entry that has been shown.

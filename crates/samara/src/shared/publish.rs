@@ -74,15 +74,15 @@ use crate::shared::deferred_drop::Freed;
 use crate::shared::limbo::Limbo;
 use crate::shared::reentry::Reentry;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, here, is_here, spin};
+use crate::tree::clone::clone_leaf;
 use crate::tree::cow::{Cloner, has_others, refs};
-use crate::tree::free::Subtree;
 use crate::tree::retired::Fate;
 use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};
 use crate::types::displaced::unobserved;
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
-use core::mem::{self, needs_drop};
+use core::mem;
 use core::ptr;
 
 /// What readers load. Each field has cache lines of its own, because every store writes to the
@@ -605,22 +605,8 @@ pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
     from: Leaf<V, K, S>,
 ) -> Result<Leaf<V, K, S>, AllocError> {
     let to = part.leaves.fresh()?;
-    // SAFETY: LEAF-2, LEAF-3: the copy has the form and the keys of `from`, and values are read
-    // only below its length. If values have a drop, the copy's length counts the clones made so
-    // far, so `partial` drops exactly those if a clone panics.
-    unsafe {
-        to.init_as(from);
-        let partial = Subtree::<V, K, S>::new(to.raw(), 0);
-        let (values, copies, len) = (from.items(), to.items(), from.len());
-        for i in 0..len {
-            copies.add(i).write((*values.add(i)).clone());
-            if needs_drop::<V>() {
-                to.set_len(i + 1);
-            }
-        }
-        to.set_len(len);
-        mem::forget(partial);
-    }
+    // SAFETY: `from` is as `clone_leaf` asks, as the caller promises; `to` is fresh.
+    unsafe { clone_leaf(to, from, V::clone) };
     Ok(to)
 }
 
