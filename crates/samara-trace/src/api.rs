@@ -1,5 +1,5 @@
-//! What a caller of the recorder gives and gets: [`Options`], [`Sink`], [`Outcome`],
-//! [`RecordError`]. No behaviour.
+//! The recorder's interface types: [`Options`], [`Sink`], [`Outcome`], [`RecordError`]. They have
+//! no behaviour.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,24 +15,24 @@ use crate::event::Event;
 pub struct Options {
     /// The program: a path, or a name that is looked up in `PATH` as `execvp` does.
     pub program: OsString,
-    /// Its arguments, without the program's own name.
+    /// Arguments of the program, without its own name.
     pub args: Vec<OsString>,
-    /// Let a seccomp filter choose the calls that stop (default). Without it every call stops:
-    /// works everywhere, slower.
+    /// Whether a seccomp filter chooses the calls that stop (default). Without it every call stops,
+    /// which works everywhere and is slower.
     pub seccomp: bool,
-    /// Ask the kernel for single areas by the `PROCMAP_QUERY` ioctl (default). Without it the maps
+    /// Whether single areas are read by the `PROCMAP_QUERY` ioctl (default). Without it the maps
     /// file is read.
     pub procmap_query: bool,
-    /// Put the engine in charge: it decides what the program's memory calls get.
+    /// Puts the engine in charge: it decides what the program's memory calls get.
     pub engine: Option<Engine>,
-    /// For tests: the model forgets what calls of this number do, so that each must be found to be
-    /// a difference.
+    /// For tests: the model ignores calls with this number, so that each of them must be reported
+    /// as a difference.
     #[doc(hidden)]
     pub forgets: Option<u32>,
 }
 
 impl Options {
-    /// Records `program` with no arguments.
+    /// Options to record `program` without arguments.
     pub fn new(program: impl Into<OsString>) -> Self {
         Options {
             program: program.into(),
@@ -52,15 +52,14 @@ impl Options {
     }
 }
 
-/// Takes the events, in the order of [`Event::seq`].
+/// Receives the events in the order of [`Event::seq`].
 ///
-/// It is called between the stops of the traced program, which waits meanwhile: hand slow work to a
-/// thread.
+/// The recorder calls it while the traced program is stopped: hand slow work to a thread.
 pub trait Sink {
     /// Takes one event.
     ///
     /// # Errors
-    /// After an error no further event is offered; the program goes on unharmed and
+    /// After an error the sink gets no further event. The program goes on unharmed, and
     /// [`Counters::notes`] says why the recording ends early.
     fn event(&mut self, event: Event) -> Result<(), SinkError>;
 }
@@ -73,14 +72,14 @@ impl Sink for Vec<Event> {
     }
 }
 
-/// Keeps nothing: the totals of [`Counters`] are all that is wanted.
+/// Drops every event, for callers that want only the totals of [`Counters`].
 impl Sink for () {
     fn event(&mut self, _: Event) -> Result<(), SinkError> {
         Ok(())
     }
 }
 
-/// Why a sink takes no more events.
+/// The reason why a sink takes no more events.
 #[derive(Debug)]
 pub struct SinkError(String);
 
@@ -105,14 +104,14 @@ impl From<std::io::Error> for SinkError {
     }
 }
 
-/// How a recording went.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
     /// How the program (its first process) ended: an exit code or a signal.
     pub status: ExitStatus,
-    /// From the start to the end of the program (its first process), in nanoseconds; processes that
-    /// it left may have gone on: [`Counters::wall_ns`].
+    /// Time from the start to the end of the program (its first process), in nanoseconds. Processes
+    /// that it left behind may have run longer: see [`Counters::wall_ns`].
     pub program_ns: u64,
     /// Totals over all processes.
     pub counters: Counters,
@@ -122,71 +121,73 @@ pub struct Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
-    /// Events made (also those that a failed sink did not take).
+    /// Events made, including those that a failed sink did not take.
     pub events: u64,
-    /// Processes seen, the first one included. Threads are not processes.
+    /// Processes, including the first. Threads do not count.
     pub processes: u64,
     /// Programs loaded.
     pub execs: u64,
     /// Comparisons of a model with the kernel.
     pub checks: u64,
-    /// Those of them that found a difference which nothing explains.
+    /// Comparisons that found a difference which nothing explains.
     pub differences: u64,
-    /// Calls and forks beside others in the kernel of which nobody can know what they did, or
-    /// whether they were answered rightly: see [`UNSURE`](crate::event::UNSURE).
+    /// Calls and forks that were in the kernel at the same time as others, so that their effect, or
+    /// the right answer, cannot be known: see [`UNSURE`](crate::event::UNSURE).
     pub unsure: u64,
-    /// Greatest number of areas at one moment, over all live spaces together.
+    /// Most areas at one moment, in all live spaces together.
     pub areas_peak: u64,
-    /// Greatest number of areas that one process had.
+    /// Most areas that one process had.
     pub process_areas_peak: u64,
-    /// The process that had them.
+    /// The process that had [`process_areas_peak`](Counters::process_areas_peak) areas.
     pub process_areas_peak_pid: u32,
-    /// Areas of the first program's space when it ended.
+    /// Areas of the first process's space when it ended.
     pub areas_final: u64,
-    /// Greatest number of mapped bytes at one moment, over all live spaces together.
+    /// Most mapped bytes at one moment, in all live spaces together.
     pub mapped_bytes_peak: u64,
-    /// Areas cut in two.
+    /// Areas that were split in two.
     pub splits: u64,
-    /// Pairs of areas that became one.
+    /// Pairs of areas that merged into one.
     pub merges: u64,
-    /// Wall time from the start to the last process's end, in nanoseconds.
+    /// Wall time from the start to the end of the last process, in nanoseconds.
     pub wall_ns: u64,
-    /// What a reader should know: slower paths that were taken, a sink that failed, areas that
-    /// could not be read.
+    /// Remarks for the user: slower paths that were taken, a sink that failed, areas that could not
+    /// be read.
     pub notes: Vec<String>,
-    /// What the engine in charge did ([`Options::engine`]).
+    /// What the engine decided, if one was in charge ([`Options::engine`]).
     pub decisions: Option<Decisions>,
-    /// The sink failed: the recording holds only the events before that.
+    /// Whether the sink failed: the recording holds only the events before that.
     pub ended_early: bool,
 }
 
-/// Why nothing could be recorded. The program has not run, except where
-/// [`System`](RecordError::System) says that waiting for it failed.
+/// Why nothing could be recorded.
+///
+/// The program has not run, unless [`System`](RecordError::System) says that waiting for it failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// There is no such program (a shell's exit code for it is 127).
+    /// The program does not exist. A shell's exit code for this is 127.
     NotFound(PathBuf),
-    /// The program is there and cannot be run (126): the path and the errno of `execve`.
+    /// The program exists and cannot be run: its path and the errno of `execve`. A shell's exit
+    /// code for this is 126.
     NotExecutable(PathBuf, i32),
-    /// The kernel does not let us trace.
+    /// The kernel refuses tracing.
     PtraceRefused {
-        /// Which setting refuses, as far as can be told, and how to allow it.
+        /// The setting that refuses, as far as it can be told, and how to allow tracing.
         why: String,
         /// The errno of `ptrace`.
         errno: i32,
     },
-    /// The kernel does not tell what system call a stopped program is in (before Linux 5.3): its
+    /// The kernel does not tell which system call a stopped program is in (before Linux 5.3): its
     /// error.
     KernelTooOld(std::io::Error),
-    /// More areas were to be allowed than the kernel allows: what was asked, and
+    /// The engine was asked for more areas than the kernel allows: the number asked for, and
     /// `vm.max_map_count`.
     MapCount(usize, usize),
-    /// `/proc` does not show this process: it is not mounted, or is that of another PID namespace.
+    /// `/proc` does not show this process: it is not mounted, or belongs to another PID namespace.
     NoProc,
-    /// The program's name or an argument holds a zero byte.
+    /// The program's name or an argument contains a zero byte.
     ZeroByte(OsString),
-    /// Something else that recording needs failed: what, and its errno.
+    /// Another step of the recording failed: its name and its error.
     System(&'static str, std::io::Error),
 }
 
@@ -200,7 +201,7 @@ impl fmt::Display for RecordError {
             RecordError::NotExecutable(path, errno) => {
                 write!(f, "{}: cannot be run: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
-            // What EPERM says, "refused" says already.
+            // "refused" already says what the text of EPERM would say.
             RecordError::PtraceRefused { why, errno: libc::EPERM } => write!(f, "tracing is refused: {why}"),
             RecordError::PtraceRefused { why, errno } => {
                 write!(f, "tracing is refused ({}): {why}", nix::errno::Errno::from_raw(*errno).desc())

@@ -1,44 +1,46 @@
-//! What a trace is made of: events, as plain data. Knows nothing of ptrace, of models or of files.
+//! Events: the content of a trace, as plain data. Knows nothing of ptrace, of models or of files.
 //!
 //! An event says what happened (a call, a new program, a child, an end, an area that changed
-//! without a call, a difference) and carries its effect in full: the areas that stand in `window`
-//! after it. Whoever lays the effects over one another in order has the address space at any
-//! moment, without knowing Linux's rules.
+//! without a call, a difference) and carries its whole effect: the areas in `window` after it. A
+//! reader that applies the effects in order has the address space at any moment, without knowing
+//! Linux's rules.
 
-/// The [`Event::text`] of a call, or of a fork, that was beside others in the kernel, and of which
-/// nobody can know what it did, as their order is not known: what the kernel has was taken over.
+/// The [`Event::text`] of a call or a fork whose effect cannot be known.
+///
+/// Other calls were in the kernel at the same time and their order is not known. The model took
+/// over what the kernel has.
 pub const UNSURE: &str = "unsure";
 
-/// What an event tells of.
+/// Kinds of [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
     /// A system call that can change an address space returned.
     Call,
-    /// A new program was loaded (the first one too): `areas` is the whole space, `text` the
-    /// program's path.
+    /// A program was loaded (the first one too). `areas` is the whole space, `text` the program's
+    /// path.
     Exec,
-    /// A process was created with a copy of its parent's space: `areas` is the whole space,
+    /// A process was created with a copy of its parent's space. `areas` is the whole space,
     /// `args[0]` the parent's space.
     Fork,
     /// A process was created that shares its parent's space (`vfork`, `CLONE_VM` without
     /// `CLONE_THREAD`).
     Share,
-    /// A process ended: `result` is its wait status as `waitpid` gives it. The space goes with its
+    /// A process ended. `result` is its wait status as `waitpid` gives it. The space ends with its
     /// last user.
     Exit,
-    /// Areas were found changed though no call explains it and none is needed: a stack grew on a
-    /// fault, for one. `text` says what.
+    /// Areas changed, no call explains it and none is needed: a stack grew on a fault, for example.
+    /// `text` says what.
     Learnt,
-    /// Model and kernel differ and nothing explains it: `text` says how; `areas` is what the kernel
-    /// says.
+    /// Model and kernel differ and nothing explains it. `text` says how; `areas` is what the kernel
+    /// has.
     Difference,
-    /// The model at a process's end was compared with the whole of `/proc/PID/maps`: `result` 0
-    /// means equal to the byte.
+    /// The model was compared with the whole of `/proc/PID/maps` at a process's end. `result` 0
+    /// means that they are equal to the byte.
     Checked,
 }
 
-/// One event.
+/// One event of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Position in the order in which the recorder applied the events, from 0.
@@ -47,42 +49,43 @@ pub struct Event {
     pub kind: EventKind,
     /// When the call was entered, in nanoseconds since the recording began (CLOCK_MONOTONIC).
     pub entry_ns: u64,
-    /// When it had returned. Equal to `entry_ns` where nothing was entered.
+    /// When the call had returned. Equal to `entry_ns` if no call was entered.
     pub exit_ns: u64,
-    /// The address space: a number that is never used again within a trace.
+    /// The address space: a number that is not reused within a trace.
     pub space: u64,
     /// The process (thread group).
     pub pid: u32,
     /// The thread.
     pub tid: u32,
-    /// The system call's number on the traced architecture, where it was one.
+    /// Number of the system call on the traced architecture, if there was one.
     pub nr: Option<u32>,
-    /// Its raw arguments.
+    /// Raw arguments of the call.
     pub args: [u64; 6],
-    /// Its raw result: a value, or a negative errno.
+    /// Raw result of the call: a value, or a negative errno.
     pub result: i64,
     /// Whether another call of the same space was in flight at the same time.
     pub overlapped: bool,
-    /// What the call really did, in order.
+    /// What the call did to areas, in order.
     pub plan: Vec<Step>,
-    /// The part of the space, `[start, end)`, that `areas` describes; `None` where nothing changed.
+    /// The part of the space, `[start, end)`, that `areas` describes; `None` if nothing changed.
     pub window: Option<(u64, u64)>,
-    /// The areas that meet `window` once the event is over, whole (they may stick out), ascending.
+    /// The areas that meet `window` after the event, ascending. They are whole, so they may reach
+    /// out of the window.
     pub areas: Vec<AreaRecord>,
-    /// A path, or what a difference is about; of a call that the engine in charge refused of its
-    /// own, [why](crate::Cause::word); of one whose effect is not known, [`UNSURE`]; empty
-    /// otherwise.
+    /// A path; what a difference is about; for a call that the engine in charge refused on its own,
+    /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
+    /// otherwise empty.
     pub text: String,
 }
 
-/// One thing that a call did.
+/// One step of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What was done.
+    /// What the step did.
     pub kind: StepKind,
-    /// First address concerned.
+    /// First address of the step.
     pub start: u64,
-    /// First address after it.
+    /// End address, exclusive.
     pub end: u64,
 }
 
@@ -90,40 +93,40 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StepKind {
-    /// Was mapped and is no longer.
+    /// The range was mapped and is no longer.
     Unmapped,
-    /// Was not mapped, or was something else, and is now.
+    /// The range is mapped now; before, it was not, or was something else.
     Mapped,
     /// An area was cut at `start` (`end` equals `start`).
     Split,
     /// Two areas became one at `start` (`end` equals `start`).
     Merged,
-    /// Attributes changed.
+    /// Attributes of the range changed.
     Changed,
-    /// Moved away from here (the target is `Mapped`).
+    /// The range moved away from here; the target is `Mapped`.
     Moved,
 }
 
-/// An area as a trace keeps it: a line of `/proc/PID/maps`, and why it is not one with the area
-/// before it.
+/// An area as a trace keeps it: a line of `/proc/PID/maps`, and why the area was not merged with
+/// the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AreaRecord {
-    /// First address.
+    /// First address of the area.
     pub start: u64,
-    /// First address after it.
+    /// End address, exclusive.
     pub end: u64,
-    /// Bit 0 readable, 1 writable, 2 executable, 3 shared (the `s` of the maps line).
+    /// Bit 0: readable, 1: writable, 2: executable, 3: shared (`s` in the maps line).
     pub perms: u8,
     /// Offset into the backing, in bytes, as the maps line shows it (0 for anonymous memory).
     pub offset: u64,
-    /// Device, major and minor number.
+    /// Major and minor number of the device.
     pub dev: (u32, u32),
     /// Inode.
     pub inode: u64,
     /// The name as the maps line shows it (`/usr/lib/x.so`, `[heap]`, or nothing).
     pub name: String,
-    /// Why this area is not one with the area that ends where it starts: names of
-    /// `samara_mm::Reason`s joined by `+`; empty where no area touches it, or where nothing
-    /// keeps the two apart.
+    /// Why this area was not merged with the area that ends where it starts: names of
+    /// `samara_mm::Reason`s joined by `+`. Empty if no area ends there, or if nothing keeps the two
+    /// apart.
     pub apart: String,
 }

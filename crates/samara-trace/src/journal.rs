@@ -1,15 +1,15 @@
-//! From what was found to events: numbers them, counts, and hands them to the sink. Knows no ptrace
-//! and no model.
+//! The journal: numbers the events, counts them, and hands them to the sink. Knows nothing of
+//! ptrace or of models.
 //!
-//! - **JOURNAL-1** `seq` counts from 0 without a hole, in the order of `write`.
-//! - **JOURNAL-2** after the sink's first error it is not called again; counting goes on.
+//! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`.
+//! - **JOURNAL-2** the sink is not called again after its first error; counting goes on.
 
 use std::collections::BTreeMap;
 
 use crate::api::{Counters, Sink};
 use crate::event::{Event, EventKind, StepKind, UNSURE};
 
-/// Who did it, and when.
+/// The task that caused an event, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Who {
     pub(crate) pid: i32,
@@ -18,26 +18,26 @@ pub(crate) struct Who {
     pub(crate) exit_ns: u64,
 }
 
-/// How big a space is; kept by each space, summed here.
+/// Size of a space. Each space keeps its own; the journal sums them up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) areas: u64,
     pub(crate) bytes: u64,
 }
 
-/// So many programs are named where a note is about several.
+/// Number of programs that a note about several programs names.
 const NAMED: usize = 3;
 
-/// What a program lacks under a recorder.
+/// What a program lacks under the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lack {
-    /// The recorder may not read its memory.
+    /// The recorder may not read the program's memory.
     Unreadable,
-    /// The user or group that its file gives it.
+    /// The user or group that the set-user-ID or set-group-ID bit of its file would give.
     SetId,
-    /// The capabilities that its file gives it.
+    /// The capabilities that its file would give.
     FileCaps,
-    /// Leave to trace one of the recorded processes, which have a tracer.
+    /// The right to trace a recorded process, which already has a tracer.
     Tracing,
 }
 
@@ -77,12 +77,12 @@ pub(crate) struct Journal<'a> {
     failed: bool,
     start_ns: u64,
     live: Size,
-    /// Spaces that could not be compared, by the reason.
+    /// Number of spaces that could not be compared, by the reason.
     unchecked: BTreeMap<String, u64>,
-    /// What several programs share: how many there were, and the first of their names.
+    /// For each lack: how many programs have it, and the first of their names.
     shared: BTreeMap<Lack, (u64, Vec<String>)>,
     pub(crate) counters: Counters,
-    /// For tests: what models forget.
+    /// For tests: the number of the call whose effects the models ignore.
     pub(crate) forgets: Option<u32>,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// An event of this kind with nothing in it yet.
+    /// An event of this kind without content.
     pub(crate) fn blank(&self, kind: EventKind, space: u64, who: Who) -> Event {
         Event {
             seq: 0,
@@ -148,15 +148,14 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Something that a reader should know. Said once.
+    /// Adds a note for the user. The same note is kept only once.
     pub(crate) fn note(&mut self, text: String) {
         if !self.counters.notes.contains(&text) {
             self.counters.notes.push(text);
         }
     }
 
-    /// A program runs otherwise than without a recorder, or is recorded otherwise. Told once for
-    /// all of them.
+    /// Counts a program that lacks something under the recorder. One note tells of all of them.
     pub(crate) fn lacks(&mut self, lack: Lack, program: String) {
         let (count, names) = self.shared.entry(lack).or_default();
         *count += 1;
@@ -165,12 +164,12 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// A space could not be compared with the kernel's maps.
+    /// Counts a space that could not be compared with the kernel's maps.
     pub(crate) fn unchecked(&mut self, why: impl ToString) {
         *self.unchecked.entry(why.to_string()).or_default() += 1;
     }
 
-    /// The totals, when all is over.
+    /// Adds the remaining notes and returns the totals.
     pub(crate) fn finish(mut self) -> Counters {
         for (lack, (count, names)) in std::mem::take(&mut self.shared) {
             self.note(lack.text(count, &names));
@@ -182,14 +181,14 @@ impl<'a> Journal<'a> {
         self.counters
     }
 
-    /// A process has so many areas.
+    /// Reports the number of areas of a process.
     pub(crate) fn crowded(&mut self, pid: u32, areas: u64) {
         if areas > self.counters.process_areas_peak {
             (self.counters.process_areas_peak, self.counters.process_areas_peak_pid) = (areas, pid);
         }
     }
 
-    /// A space is now of size `new`; it was last said to be of size `old`.
+    /// Reports that a space has the size `new`; the last reported size was `old`.
     pub(crate) fn resized(&mut self, old: &mut Size, new: Size) {
         self.live.areas = (self.live.areas + new.areas).saturating_sub(old.areas);
         self.live.bytes = (self.live.bytes + new.bytes).saturating_sub(old.bytes);

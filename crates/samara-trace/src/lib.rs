@@ -1,7 +1,9 @@
-//! Recording what programs on x86-64 Linux do to their address spaces.
+//! Records what programs on x86-64 Linux do to their address spaces.
 //!
-//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`].
-//! [`mod@file`] has a sink that writes a trace file, and what reads such a file again:
+//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`]. A model
+//! of each address space (`samara_mm`) follows every call and is compared with the kernel. With
+//! [`Options::engine`] the model decides what the program's memory calls get. [`mod@file`] has a
+//! sink that writes a trace file, a reader for that file, and a replay of its address spaces:
 //!
 //! ```no_run
 //! use samara_trace::file::{FileSink, Header, Replay, TraceReader};
@@ -46,26 +48,34 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
 ///
-/// The program's standard streams, signals, job control and exit status are its own: see
-/// [`Outcome::status`]. Recording lasts until the last process that came of it has ended. While it
-/// lasts, SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and SIGTTOU are ignored in the calling process (the
-/// terminal sends them to the program too), and SIGTERM, SIGHUP and SIGCONT are passed on to
-/// the program; their former dispositions come back. Where the calling process is a shell's job and
-/// the program stops, it stops too. Call it from one thread at a time; children that other threads
-/// made are left alone, and those of the calling thread are reaped and not waited for.
+/// The program keeps its standard streams, signals, job control and exit status: see
+/// [`Outcome::status`]. The recording lasts until the last process that descends from the program
+/// has ended.
 ///
-/// What a traced program may notice: nobody else can trace it or its children (a debugger in it is
-/// refused); set-user-ID programs and those with file capabilities run without their privileges
-/// unless the recorder is root (notes say so). While a single task, or threads that wait for one
-/// another's calls, do little but make calls in quick succession, they and the calling thread are
-/// bound to one processor, which saves waking the other one at every stop; the binding ends before
-/// the program could ask for it, and when it pauses.
+/// Signals: during the recording the calling process ignores SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and
+/// SIGTTOU, which the terminal sends to the program too. It passes SIGTERM, SIGHUP and SIGCONT on
+/// to the program. The former dispositions are restored at the end. If the calling process is a job
+/// of a shell and the program stops, the calling process stops too.
 ///
-/// If the recorder is killed, the program is killed with it: its filtered calls could not be
-/// answered any more.
+/// Threads: call this from one thread at a time. Children of other threads are left alone. Children
+/// of the calling thread are reaped, but the recording does not wait for them.
+///
+/// A traced program may notice that:
+///
+/// - nobody else can trace it or its children: a debugger in it is refused;
+/// - set-user-ID programs, and programs with file capabilities, run without their privileges unless
+///   the recorder is root. Notes say so.
+///
+/// A single task that does little but make calls in quick succession is bound to one processor with
+/// the calling thread, which saves the wakeup of another processor at every stop. So are threads that
+/// do the same and wait for one another's calls. The binding ends before the program could ask for
+/// it, and when the program pauses.
+///
+/// If the recorder is killed, the kernel kills the program: nobody could answer its filtered calls
+/// any more.
 ///
 /// # Errors
-/// See [`RecordError`]: except for errors of waiting, the program has not run.
+/// See [`RecordError`]. The program has not run, except after an error of waiting.
 pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     tracer::run(options, sink)
 }

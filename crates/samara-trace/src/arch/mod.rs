@@ -1,7 +1,7 @@
-//! The one door to what depends on the processor: system call numbers, argument order, the result
-//! register.
+//! Everything that depends on the processor: system call numbers, argument order, the result
+//! register. All other modules get it from here.
 //!
-//! Another architecture is one more file with the same items.
+//! To add an architecture, add a file with the same items.
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -1,9 +1,9 @@
-//! x86-64 Linux: call numbers of its three call tables (x86-64, x32, i386), and where a result
-//! stands.
+//! x86-64 Linux: the numbers of its three call tables (x86-64, x32, i386), and the registers of
+//! arguments and results.
 //!
 //! An i386 call (a 32-bit program, or `int 0x80`) is translated to the x86-64 call of the same
-//! meaning, so that the rest of the crate and the trace know one table only. x32 numbers are x86-64
-//! numbers with one bit more.
+//! meaning. So the rest of the crate and the trace know one table only. x32 numbers are x86-64
+//! numbers with one more bit set.
 
 use crate::calls::{Call, Row, When};
 
@@ -14,19 +14,19 @@ pub(crate) const AUDIT_NATIVE: u32 = 0xc000_003e;
 pub(crate) const AUDIT_COMPAT: u32 = 0x4000_0003;
 /// The bit that marks an x32 number.
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
-/// Where the ptrace user area keeps a call's result.
+/// Offset of a call's result in the ptrace user area.
 pub(crate) const RESULT_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rax);
 
-/// Where it keeps the number of the call; -1 there makes the kernel skip it.
+/// Offset of the call's number. A -1 there makes the kernel skip the call.
 pub(crate) const NUMBER_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, orig_rax);
 
-/// Where it keeps where the program goes on.
+/// Offset of the instruction pointer.
 pub(crate) const PLACE_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 
-/// How long the instruction is that makes an x86-64 call.
+/// Length of the instruction that makes an x86-64 call.
 pub(crate) const CALL_LEN: u64 = 2;
 
-/// Where it keeps argument `i` of an x86-64 call.
+/// Offset of argument `i` of an x86-64 call.
 pub(crate) fn argument(i: usize) -> usize {
     use std::mem::offset_of;
     let all = [
@@ -40,7 +40,7 @@ pub(crate) fn argument(i: usize) -> usize {
     all[i.min(5)]
 }
 
-/// Where it keeps a call's first argument.
+/// Offset of a call's first argument.
 pub(crate) fn first_argument(arch: u32) -> usize {
     match arch {
         AUDIT_COMPAT => std::mem::offset_of!(libc::user_regs_struct, rbx),
@@ -48,7 +48,7 @@ pub(crate) fn first_argument(arch: u32) -> usize {
     }
 }
 
-/// Whether this number, by whichever table, may be that of `exit`, which ends one thread.
+/// Whether this number may be `exit`, which ends one thread, in any of the tables.
 pub(crate) fn is_thread_exit(nr: u32) -> bool {
     const COMPAT_EXIT: u32 = 1;
     nr & !X32_BIT == libc::SYS_exit as u32 || nr == COMPAT_EXIT
@@ -115,7 +115,7 @@ pub(crate) const NATIVE: &[Row] = &[
     row(libc::SYS_execveat, Call::Execveat),
 ];
 
-/// Memory calls of which a program expects that they fail: it can be made to see how it takes that.
+/// Memory calls that a program expects to fail sometimes: faults may be injected into these.
 pub(crate) const FAILING: &[u32] = &[
     libc::SYS_mmap as u32,
     libc::SYS_munmap as u32,
@@ -137,7 +137,7 @@ pub(crate) const FAILING: &[u32] = &[
     libc::SYS_mbind as u32,
 ];
 
-/// Calls whose x32 number is not the x86-64 number with the bit set.
+/// Calls whose x32 number is not their x86-64 number with the bit set.
 pub(crate) const X32: &[Row] = &[
     row_if(514, Call::UffdRegister, 1, &[UFFDIO_REGISTER]),
     row_if(514, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
@@ -148,7 +148,7 @@ pub(crate) const X32: &[Row] = &[
 
 /// The i386 table.
 pub(crate) const COMPAT: &[Row] = &[
-    row(90, Call::Mmap), // the old form: one pointer to six words
+    row(90, Call::Mmap), // old form: one pointer to six words
     row(192, Call::Mmap),
     row(91, Call::Munmap),
     row(125, Call::Mprotect),
@@ -189,18 +189,19 @@ pub(crate) const COMPAT: &[Row] = &[
     row(358, Call::Execveat),
 ];
 
-/// A call as the rest of the crate knows it: the x86-64 number and arguments.
+/// A call as the rest of the crate sees it: the x86-64 number and arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decoded {
     pub(crate) call: Call,
     pub(crate) nr: u32,
     pub(crate) args: [u64; 6],
-    /// Results are 32 bits wide, and negative errnos must be widened.
+    /// The call came by the i386 table: its result has 32 bits, and a negative errno must be
+    /// widened.
     pub(crate) compat: bool,
 }
 
-/// What call this is, if it is one of ours. `read` fetches a word of the program's memory (for
-/// arguments by pointer).
+/// Decodes a call, if the recorder stops for it. `read` reads the program's memory, for arguments
+/// that are passed by pointer.
 pub(crate) fn decode(arch: u32, nr: u64, args: [u64; 6], read: impl Fn(u64, &mut [u8]) -> bool) -> Option<Decoded> {
     let compat = arch == AUDIT_COMPAT;
     let nr = nr as u32;
@@ -256,7 +257,7 @@ impl Decoded {
         self.call.stays_out()
     }
 
-    /// The result as a value or a negative errno.
+    /// Widens a result to a value or a negative errno of 64 bits.
     pub(crate) fn widen(&self, result: i64) -> i64 {
         if !self.compat {
             return result;

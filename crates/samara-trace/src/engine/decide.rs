@@ -1,10 +1,11 @@
-//! What a call gets, before it is made: asked of the engine, on a copy of the model. Changes
+//! Decides what a call gets before it is made: asks the engine, on a copy of the model. Changes
 //! neither model nor program.
 //!
-//! - **DECIDE-1** nothing is decided that the model does not know all about; such calls are
-//!   counted, and left to the kernel.
-//! - **DECIDE-2** a call that is refused for a limit or a fault of the engine's own is answered;
-//!   one that Linux's rules refuse is made, and the kernel must refuse it too.
+//! - **DECIDE-1** nothing is decided unless the model knows all that the answer depends on. Other
+//!   calls are counted and left to the kernel.
+//! - **DECIDE-2** a call that the engine's `max_map_count` or a fault refuses gets its answer from
+//!   the engine. A call that Linux's rules refuse (RLIMIT_AS and RLIMIT_DATA included) is made, and
+//!   the kernel must refuse it too.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -31,73 +32,73 @@ use crate::space::reach::Range;
 /// `personality(2)`.
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
-/// By more than this Linux shifts no base: 2^32 pages, the largest `vm.mmap_rnd_bits`.
+/// Upper bound of the shift of a base on Linux: 2^32 pages, the largest `vm.mmap_rnd_bits`.
 const MOST_RANDOM: u64 = 1 << 44;
 /// `madvise(2)`.
 const GUARD_INSTALL: i32 = 102;
 const GUARD_REMOVE: i32 = 103;
 
-/// An argument that is to be another one while the call is made: which, and what.
+/// A replaced argument of a call: its index and the new value.
 pub(crate) type Change = (usize, u64);
 
-/// Which calls the kernel may refuse for reasons that are not the address space's.
+/// Which refusals are accepted that have reasons outside the address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Excuse {
     #[default]
     None,
-    /// One that the engine grants; or it does less of it.
+    /// The kernel may refuse a call that the engine grants, or do less of it.
     Granted,
-    /// One that the engine refuses too: with another error.
+    /// The kernel may also refuse with another error than the engine.
     Any,
 }
 
 /// What a call gets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Decision {
-    /// It is not made, and gets this.
+    /// The program gets this result and the call is not made.
     pub(crate) answer: Option<i64>,
-    /// What it is made with instead.
+    /// Arguments that are replaced while the call is made.
     pub(crate) changes: [Option<Change>; 2],
-    /// The place that was chosen for it, `[start, end)`.
+    /// The place that the engine chose, `[start, end)`.
     pub(crate) place: Option<(u64, u64)>,
-    /// What the kernel must say.
+    /// The result that the kernel must give.
     pub(crate) expect: Option<i64>,
-    /// Whether it may refuse for reasons that are not the address space's.
+    /// Which refusals are accepted that have reasons outside the address space.
     pub(crate) excused: Excuse,
-    /// Why it is refused, if the engine refuses it of its own.
+    /// Why the engine refuses the call, if it does so on its own.
     pub(crate) cause: Option<Cause>,
-    /// Other calls were in the kernel at the same time.
+    /// Whether other calls were in the kernel at the same time.
     pub(crate) unsure: bool,
 }
 
 impl Decision {
-    /// Whether the kernel may refuse where the engine says this.
+    /// Whether the kernel may refuse a call for which the engine says `expect`.
     fn excuses(&self, expect: i64) -> bool {
         self.excused == Excuse::Any || (self.excused == Excuse::Granted && expect >= 0)
     }
 }
 
-/// Who asks.
+/// The task that makes a call.
 pub(crate) struct Asker {
     pub(crate) pid: Tid,
     pub(crate) tid: Tid,
-    /// `None`: they cannot be read.
+    /// `None` if they cannot be read.
     pub(crate) limits: Option<Limits>,
     pub(crate) personality: u32,
-    /// By the table of x32, where addresses are 32 bits.
+    /// The call came by the x32 table, where addresses have 32 bits.
     pub(crate) x32: bool,
-    /// A filter of the program's own looks at its calls' arguments.
+    /// A seccomp filter of the program looks at its calls' arguments.
     pub(crate) filtered: bool,
-    /// And answers them after they were decided: every call stops before it is filtered.
+    /// Every call stops before that filter sees it, so the filter may refuse what was decided.
     pub(crate) hidden: bool,
-    /// The call was counted already: it is made anew.
+    /// The call is repeated, so it was counted already.
     pub(crate) again: bool,
-    /// The process whose memory the call is about, and whether that is not the caller's.
+    /// The process whose memory the call is about, and whether its space is not the caller's.
     pub(crate) of: Tid,
     pub(crate) foreign: bool,
 }
 
-/// What a call is tried on.
+/// The state on which a call is tried.
 #[derive(Clone, Copy)]
 struct Trial<'a> {
     model: &'a Model,
@@ -105,28 +106,28 @@ struct Trial<'a> {
     limits: Limits,
     caps: Caps,
     personality: Personality,
-    /// Places of calls that have not returned.
+    /// Places claimed by calls that have not returned.
     taken: &'a [(u64, u64)],
 }
 
-/// The engine in charge.
+/// The engine while it is in charge.
 pub(crate) struct Charge {
     engine: Engine,
     rng: fastrand::Rng,
-    /// How many calls of each number there were.
+    /// Number of calls made, by call number.
     made: HashMap<u32, u64>,
     /// `vm.max_map_count`.
     kernel_most: usize,
     config: Config,
-    /// Of huge pages.
+    /// The machine's settings of huge pages.
     settings: Rc<Settings>,
     /// `vm.legacy_va_layout`.
     legacy: bool,
     /// `kernel.randomize_va_space`.
     random: bool,
-    /// The kernel has memory nodes.
+    /// Whether the kernel has memory nodes.
     nodes: bool,
-    /// What is promised is the kernel's to say (strict overcommit).
+    /// Whether strict overcommit is set: then only the kernel knows what is promised.
     strict: bool,
     pub(crate) done: Decisions,
 }
@@ -146,7 +147,7 @@ impl Charge {
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
-                // What all others have been promised changes all the time: the kernel's to say.
+                // What other processes have been promised changes all the time: left to the kernel.
                 _ => Overcommit::Always,
             },
             bases,
@@ -168,12 +169,12 @@ impl Charge {
         }
     }
 
-    /// Where places are sought in a space that a task has just been given by `execve`: where the
-    /// kernel would.
+    /// The bases of the search for places in a space that `execve` has just made: those of the
+    /// kernel.
     ///
-    /// Without randomisation the stack's limit says where that is. With it, the kernel's own maps
-    /// do: what it placed first (the loader, a program that is position-independent and needs
-    /// none, `[vdso]`) ends at the base. Where it placed none, one is drawn.
+    /// Without randomisation they follow from the stack's limit. With it, the kernel's own maps
+    /// show them: what it placed first (the loader, a position-independent program without one,
+    /// `[vdso]`) ends at the base. If it placed none, the base is drawn at random.
     pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
         let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();
@@ -190,7 +191,7 @@ impl Charge {
             } else {
                 model.areas().map(|a| a.end).rfind(|end| *end <= highest.top_down).map(|end| highest.top_down - end)
             };
-            // As many bits as Linux takes.
+            // 28 random bits, as Linux takes.
             shift.filter(|shift| *shift < MOST_RANDOM).unwrap_or_else(|| self.rng.u64(..1 << 28) * page)
         });
         let found = Bases::at_exec(task, stack_limit, shift);
@@ -204,7 +205,7 @@ impl Charge {
         Bases { top_down, bottom_up, legacy, ..self.config.bases }
     }
 
-    /// What this call gets. `taken`: places that were chosen for calls that have not returned.
+    /// Decides what a call gets. `taken` are the places claimed by calls that have not returned.
     pub(crate) fn decide(
         &mut self,
         model: &Model,
@@ -233,7 +234,7 @@ impl Charge {
         let personality = Personality::from_bits_retain(asker.personality);
         let trial = Trial { model, bases, limits, caps: sys::capabilities(asker.tid), personality, taken };
         let Some(result) = self.ask(&trial, &mut host, d, self.config.max_map_count) else {
-            // Another process's memory; or no memory for a copy: as without us.
+            // Another process's memory, or no memory for a copy of the model.
             return self.left(d);
         };
         if host.unknown {
@@ -241,7 +242,7 @@ impl Charge {
         }
         self.done.decided += u64::from(!asker.again);
         let failed = result < 0 || (d.call == Call::Brk && result as u64 != d.args[0]);
-        // brk tells no error.
+        // `brk` returns no error.
         let errno = if d.call == Call::Brk { libc::ENOMEM } else { -result as i32 };
         if failed && self.engine.max_map_count.is_some() {
             let without = self.ask(&trial, &mut host, d, self.kernel_most);
@@ -255,15 +256,16 @@ impl Charge {
             self.done.refuse(refusal(errno, cause));
         }
         let expect = match d.call {
-            // Where within its page the break stands is not known before the program asks.
+            // The position of the break within its page is not known before the program asks for
+            // it.
             Call::Brk if failed => None,
             _ => Some(result),
         };
         let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
         let executable = (libc::PROT_EXEC | implied) as u64;
         let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
-        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module;
-        // what is promised to others; a seal that came later.
+        // A driver may refuse, a page that cannot be read in or moved, a kernel without huge pages,
+        // a security module; strict overcommit, and a seal that was set later, may too.
         let pages = match d.call {
             Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise | Call::ProcessMadvise => true,
             Call::Mbind => d.args[5] != 0,
@@ -271,18 +273,19 @@ impl Charge {
             _ => false,
         };
         let excused = match advice(d) {
-            // Pages of one area may refuse before a hole behind it does.
+            // Pages of one area may refuse before a hole behind the area does.
             Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
-            // The kernel seeks a place before it looks at the rest, and the one that was chosen by another rule it may
-            // not find.
+            // The kernel looks for a place before it checks the rest. It may find none where
+            // another policy found one.
             _ if failed && self.engine.policy != Policy::Linux && leaves_place_open(d) => Excuse::Any,
             _ if host.file || pages || executable || self.strict => Excuse::Granted,
             _ => Excuse::None,
         };
         let (place, changes) = self.place(d, &host, result as u64, failed);
         self.done.placed += u64::from(place.is_some() && !asker.again);
-        // The program's own filter looks at what a call is made with, and may know no other flags than the
-        // program's: a wish, and it is seen what becomes of it.
+        // The program's own filter checks the arguments, and MAP_SHARED_VALIDATE refuses flags that
+        // it does not know: neither may accept the changed ones. So the place of a map is passed as
+        // a hint, mremap is not redirected, and no result is expected.
         let validates = d.call == Call::Mmap && d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
         if place.is_some() && (asker.filtered || validates) {
             let wish = changes[0].filter(|_| d.call != Call::Mremap);
@@ -291,10 +294,10 @@ impl Charge {
         Decision { expect, excused, place, changes, cause, ..Decision::default() }
     }
 
-    /// Which limit of the engine's own it is that has a call refused, if it is one.
+    /// The limit of the engine that refuses the call, if it is one.
     fn over_limit(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, result: i64) -> Option<Cause> {
         let (space, data) = (self.engine.limit_as, self.engine.limit_data);
-        // The program may have set others since.
+        // The program may have set other limits since.
         let space = space.filter(|bytes| trial.limits.address_space.soft == *bytes);
         let data = data.filter(|bytes| trial.limits.data.soft == *bytes);
         let most = self.config.max_map_count;
@@ -316,13 +319,14 @@ impl Charge {
                 let known = [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE];
                 known.contains(&(d.args[3] as i32 & 0xf))
             }
-            // Which keys are allocated nobody tells.
+            // Which protection keys are allocated cannot be read.
             Call::PkeyMprotect => d.args[3] as i32 == -1,
             // Poisoning depends on hardware, and other advice is newer than the model.
             Call::Madvise | Call::ProcessMadvise if !asker.foreign => {
                 matches!(advice(d), Some(libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE))
             }
-            // What others take is a matter of areas alone; whether they take it from this process, the kernel says.
+            // For another process the areas decide which advice is taken; whether this caller may
+            // give it, the kernel says.
             Call::ProcessMadvise => {
                 matches!(advice(d).and_then(|a| Advice::from_raw(a as u32)), Some(advice) if advice.for_others())
             }
@@ -344,25 +348,25 @@ impl Charge {
         }
     }
 
-    /// The kernel decides this one.
+    /// Leaves the call to the kernel, and counts it.
     fn left(&mut self, d: &Decoded) -> Decision {
         *self.done.left.entry(call_name(d.nr).unwrap_or("others")).or_default() += 1;
         Decision::default()
     }
 
-    /// What the engine says to the call, on a copy of the model with at most `most` areas.
+    /// The engine's answer to the call, on a copy of the model with at most `most` areas.
     fn ask(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, most: usize) -> Option<i64> {
         let config = Config { max_map_count: most, bases: trial.bases, ..self.config.clone() };
         let mut space = trial.model.snapshot(config).ok()?;
         for (start, end) in trial.taken {
             let request = samara_mm::MapRequest::anonymous(*start, end - start, samara_mm::Prot::empty());
-            let _ = space.map(&request); // there already: it is taken
+            let _ = space.map(&request); // fails where the place is already taken
         }
         space.set_limits(trial.limits);
         space.set_caps(trial.caps);
         space.set_personality(trial.personality);
-        // What a file has promised already, and what a call gives back that it asks for, is the kernel's to
-        // know.
+        // For maps of files and at fixed places only the kernel knows the free huge pages: what a
+        // file has been promised already, and what the call itself gives back.
         let asks =
             MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
         if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
@@ -378,7 +382,7 @@ impl Charge {
         called.map(|c| c.result)
     }
 
-    /// What a reader should know of the run as a whole.
+    /// Remarks on the run as a whole.
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for fault in &self.engine.faults {
@@ -396,7 +400,8 @@ impl Charge {
         notes
     }
 
-    /// Counts how a call ended; where the kernel answered otherwise than the engine had said: how.
+    /// Counts how a call ended. Returns a description if the kernel answered otherwise than the
+    /// engine said.
     pub(crate) fn compare(&mut self, decision: &Decision, call: &Returned) -> Option<String> {
         let expect = decision.expect?;
         let errno = |result: i64| nix::errno::Errno::from_raw(-result as i32);
@@ -431,7 +436,7 @@ impl Charge {
         }
     }
 
-    /// The place that the engine chose, and what makes the kernel use it.
+    /// The place that the engine chose, and the arguments that make the kernel use it.
     fn place(&self, d: &Decoded, host: &Program, at: u64, failed: bool) -> (Option<(u64, u64)>, [Option<Change>; 2]) {
         let page = host.huge.unwrap_or(self.config.page_size).bytes();
         let whole = |len: u64| Some((at, at.saturating_add(len.max(1)).checked_next_multiple_of(page)?));
@@ -452,7 +457,7 @@ impl Charge {
         }
     }
 
-    /// The error that this call is to fail with, if it is to fail.
+    /// The error that this call is made to fail with, if any.
     fn fault(&mut self, nr: u32, count: u64) -> Option<i32> {
         let rate = self.engine.fail_rate;
         let random = |f: &Fault| f.when == When::Rate;
@@ -473,10 +478,10 @@ impl Charge {
     }
 }
 
-/// A call that is not made.
+/// The decision for a call that is refused.
 fn refuse(call: Call, errno: i32, cause: Cause) -> Decision {
     let (answer, changes) = match call {
-        // It answers with where the break is: a question instead.
+        // `brk` answers with the current break, so it is made as a query.
         Call::Brk => (None, [Some((0, 0)), None]),
         _ => (Some(-i64::from(errno)), [None; 2]),
     };
@@ -492,7 +497,7 @@ fn advice(d: &Decoded) -> Option<i32> {
     }
 }
 
-/// Where a call is about to act on what is there.
+/// The ranges in which a call acts on what is there.
 fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
     match d.call {
         Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall => Vec::new(),
@@ -500,8 +505,8 @@ fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
     }
 }
 
-/// Whether a program of 32 bits was loaded: its calls of 64 bits find places elsewhere than
-/// others'.
+/// Whether a 32-bit program was loaded. Its 64-bit calls search for places elsewhere than those of
+/// other programs.
 fn is_32_bit(model: &Model) -> bool {
     (1..1 << 32).contains(&model.layout().start_stack)
 }
@@ -512,7 +517,7 @@ pub(crate) fn kernel_map_count() -> usize {
     text.trim().parse().unwrap_or(65530)
 }
 
-/// Whether the kernel seeks a place for a call as the program makes it.
+/// Whether the kernel searches for a place, if the call is made as the program made it.
 fn leaves_place_open(d: &Decoded) -> bool {
     let fixed = u64::from((MapFlags::FIXED | MapFlags::FIXED_NOREPLACE).bits());
     match d.call {
@@ -523,7 +528,7 @@ fn leaves_place_open(d: &Decoded) -> bool {
     }
 }
 
-/// What the running kernel does, by its release.
+/// Features of the running kernel, by its release number.
 fn features() -> Features {
     let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = text.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
@@ -558,7 +563,7 @@ mod tests {
 
     #[test]
     fn bases_are_in_reach() {
-        // As a program of 32 bits has it, whose maps tell nothing of where others' begin.
+        // As in a 32-bit program, whose maps do not show where other programs' bases are.
         let mut model = crate::space::model::empty();
         let stack = Area::new(Flags::READ | Flags::WRITE | Flags::GROWSDOWN, Object::Anonymous, 0);
         model.import(0xfffd_d000, 0xffff_e000, stack).unwrap();

@@ -1,5 +1,6 @@
-//! What a caller asks of the engine that is put in charge of a program, and what it did:
-//! [`Engine`], [`Fault`], [`Decisions`]. No behaviour but reading a fault from text, and counting.
+//! The engine's interface types: what a caller asks of the engine in charge of a program, and what
+//! it did ([`Engine`], [`Fault`], [`Decisions`]). Parses faults and counts refusals; no other
+//! behaviour.
 
 pub(crate) mod decide;
 pub(crate) mod random_place;
@@ -13,42 +14,44 @@ use crate::file::call_name;
 
 /// The engine in charge: the model decides what memory calls get, and the kernel carries that out.
 ///
-/// A place that a call leaves open is the engine's choice; the call is made at exactly that place.
-/// A call that a limit or a fault of this structure refuses is not made at all. A call that Linux's
-/// rules refuse is made, so that the kernel confirms it. What the kernel answers otherwise than the
-/// engine said is a [`Difference`](crate::event::EventKind::Difference).
+/// The engine chooses the place that a call leaves open, and the call is made at exactly that
+/// place. A call that a limit or a fault of this structure refuses is not made, except for
+/// [`limit_as`](Engine::limit_as) and [`limit_data`](Engine::limit_data), which the kernel
+/// enforces. A call that Linux's rules refuse is made, so that the kernel confirms it. If the
+/// kernel answers otherwise than the engine said, that is a
+/// [`Difference`](crate::event::EventKind::Difference).
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Engine {
-    /// Areas that one space may have, as `vm.max_map_count`; `None`: as many as the kernel's own
-    /// setting. More than that is not possible.
+    /// Most areas of one space, like `vm.max_map_count`. `None`: the kernel's own setting, which is
+    /// also the upper bound.
     pub max_map_count: Option<usize>,
     /// RLIMIT_AS of the program, soft and hard, in bytes.
     pub limit_as: Option<u64>,
     /// RLIMIT_DATA of the program, soft and hard, in bytes.
     pub limit_data: Option<u64>,
-    /// Who chooses places.
+    /// How places are chosen.
     pub policy: Policy,
-    /// The program is loaded where nothing is random, and what is chosen, and which calls fail by
-    /// [`fail_rate`](Engine::fail_rate), follows from this number.
+    /// Seed. With it the program is loaded without address randomisation, and chosen places and the
+    /// calls that fail by [`fail_rate`](Engine::fail_rate) follow from this number.
     pub seed: Option<u64>,
-    /// What the running kernel does that others do not; `None`: what its release number says.
+    /// Features of the running kernel; `None`: those of its release number.
     pub features: Option<samara_mm::Features>,
-    /// Calls that fail; where several fit a call, the first.
+    /// Calls that fail. If several fit a call, the first counts.
     pub faults: Vec<Fault>,
-    /// How likely a fault is whose [`When`] is `Rate`, from 0 to 1 (`None`: 1). Where no such fault
-    /// is given: mmap, mremap and brk with ENOMEM.
+    /// Probability of the faults whose [`When`] is `Rate`, from 0 to 1 (`None`: 1). If there is no
+    /// such fault, it applies to mmap, mremap and brk, with ENOMEM.
     pub fail_rate: Option<f64>,
 }
 
-/// Who chooses a place that a call leaves open.
+/// How a place is chosen that a call leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As Linux does: from the top down.
+    /// Like Linux: from the top down.
     #[default]
     Linux,
-    /// As Linux does for programs in the old layout (ADDR_COMPAT_LAYOUT, `vm.legacy_va_layout`):
-    /// from the bottom up.
+    /// Like Linux for programs in the old layout (ADDR_COMPAT_LAYOUT, `vm.legacy_va_layout`): from
+    /// the bottom up.
     BottomUp,
     /// The lowest place.
     FirstFit,
@@ -59,7 +62,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All, with the names that [`FromStr`] reads.
+    /// All policies, with the names that [`FromStr`] parses.
     pub const ALL: [(&'static str, Policy); 5] = [
         ("linux", Policy::Linux),
         ("bottom-up", Policy::BottomUp),
@@ -79,19 +82,21 @@ impl FromStr for Policy {
     }
 }
 
-/// Which of the calls of one kind fail. They are counted from 1, over all processes of the program.
+/// Selects the calls of one kind that fail. Calls are counted from 1, over all processes of the
+/// program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Each, as likely as [`Engine::fail_rate`] says.
+    /// Each call, with the probability [`Engine::fail_rate`].
     Rate,
-    /// This one.
+    /// This call.
     At(u64),
-    /// This one and all after it.
+    /// This call and all after it.
     From(u64),
 }
 
-/// A call that fails: as text `CALL:ERRNO`, `CALL:ERRNO@N` (the N-th) or `CALL:ERRNO@N+` (from the
-/// N-th on).
+/// A call that is made to fail.
+///
+/// As text: `CALL:ERRNO`, `CALL:ERRNO@N` (the N-th call) or `CALL:ERRNO@N+` (from the N-th on).
 ///
 /// ```
 /// use samara_trace::{Fault, When};
@@ -103,15 +108,15 @@ pub enum When {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Fault {
-    /// The call's number on x86-64.
+    /// Number of the call on x86-64.
     pub nr: u32,
-    /// What it fails with; `brk`, which knows no errors, stays where it is.
+    /// Errno of the failure. A failed `brk`, which returns no errors, leaves the break where it is.
     pub errno: i32,
-    /// Which of them.
+    /// Which of these calls fail.
     pub when: When,
 }
 
-/// A text is no [`Fault`]: what is wrong with it.
+/// The text is no [`Fault`]; says what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadFault(String);
 
@@ -137,7 +142,7 @@ impl FromStr for Fault {
             let names = names.join(", ");
             return wrong(format!("{call:?} is no call that can be made to fail: one of {names}"));
         };
-        // The names of all errors that Linux has.
+        // Aliases. All other names are those of nix's `Errno`.
         let errno = match errno {
             "EWOULDBLOCK" => "EAGAIN",
             "ENOTSUP" => "EOPNOTSUPP",
@@ -165,7 +170,7 @@ impl FromStr for Fault {
     }
 }
 
-/// Why the engine refused a call that Linux's rules would have let the program have.
+/// Why the engine refused a call that Linux's rules alone would have granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -173,15 +178,15 @@ pub enum Cause {
     Fault,
     /// [`Engine::max_map_count`]. The call was not made.
     MapCount,
-    /// [`Engine::limit_as`]; the kernel refused it too.
+    /// [`Engine::limit_as`]. The kernel refused the call too.
     LimitAs,
-    /// [`Engine::limit_data`]; the kernel refused it too.
+    /// [`Engine::limit_data`]. The kernel refused the call too.
     LimitData,
 }
 
 impl Cause {
-    /// The word that an event's [`text`](crate::event::Event::text) has for it: `fault`,
-    /// `max-map-count`, `limit-as`, `limit-data`.
+    /// The word for it in an event's [`text`](crate::event::Event::text): `fault`, `max-map-count`,
+    /// `limit-as`, `limit-data`.
     pub fn word(self) -> &'static str {
         match self {
             Cause::Fault => "fault",
@@ -192,52 +197,54 @@ impl Cause {
     }
 }
 
-/// A call that the engine refused for a limit or a fault of its own.
+/// A call that the engine refused because of one of its own limits or faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refusal {
-    /// The process whose call it was.
+    /// The process that made the call.
     pub pid: u32,
-    /// The call's number on x86-64.
+    /// Number of the call on x86-64.
     pub nr: u32,
-    /// Which of these calls it was, counted from 1 over all processes, as [`When::At`] counts.
+    /// Position among the calls of this number, counted from 1 over all processes, as [`When::At`]
+    /// counts.
     pub count: u64,
-    /// What it failed with; of `brk`, which knows no errors, what it would be.
+    /// Errno of the refusal; for `brk`, which returns no errors, the errno that it stands for.
     pub errno: i32,
-    /// Why.
+    /// Why it was refused.
     pub cause: Cause,
 }
 
-/// So many refusals are kept one by one.
+/// Number of refusals that are kept individually.
 const KEPT: usize = 100;
 
-/// What the engine did while it was in charge, over all processes.
+/// What the engine in charge did, over all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decisions {
-    /// Calls that it decided: each was answered by the kernel as it said, or counts below.
+    /// Calls that the engine decided. The kernel answered each as the engine said, or the call
+    /// counts below.
     pub decided: u64,
-    /// Places that it chose.
+    /// Places that the engine chose.
     pub placed: u64,
-    /// Calls that Linux's rules refuse, by the errno's name; the kernel refused them too.
+    /// Calls that Linux's rules refuse, by the errno's name. The kernel refused them too.
     pub refused: BTreeMap<String, u64>,
-    /// Calls that [`Engine::max_map_count`] refused: they were not made.
+    /// Calls that [`Engine::max_map_count`] refused. They were not made.
     pub limited: u64,
-    /// Calls that a [`Fault`] refused: they were not made.
+    /// Calls that a [`Fault`] refused. They were not made.
     pub failed: u64,
-    /// Calls that [`Engine::limit_as`] or [`Engine::limit_data`] refused; the kernel refused them
-    /// too, so that they count in `refused` as well.
+    /// Calls that [`Engine::limit_as`] or [`Engine::limit_data`] refused. The kernel refused them
+    /// too, so they also count in `refused`.
     pub over_limit: u64,
-    /// The first hundred of `limited`, `failed` and `over_limit`, in the order in which they came.
+    /// The first hundred calls of `limited`, `failed` and `over_limit`, in order.
     pub refusals: Vec<Refusal>,
-    /// Calls that the engine granted and that something it does not know of refused, or did in
-    /// part: the driver of a file that was to be mapped, pages that could not be read in to be
-    /// locked, filled or collapsed, a security module.
+    /// Calls that the engine granted and that something outside the model refused, or did only in
+    /// part: the driver of a mapped file, pages that could not be read in to be locked, filled or
+    /// collapsed, a security module.
     pub beyond: u64,
-    /// Calls that were in the kernel beside others, or were about another process, and got another
-    /// answer: which came first nobody can say.
+    /// Calls that were in the kernel at the same time as others, or acted on another process, and
+    /// got another answer than the engine said. Their order is not known.
     pub unsure: u64,
-    /// Calls that the engine does not decide, by their names: the kernel did, as without it.
+    /// Calls that the engine does not decide, by name. The kernel decided them.
     pub left: BTreeMap<&'static str, u64>,
 }
 

@@ -1,10 +1,10 @@
-//! A policy of places that no program expects. Knows nothing of calls.
+//! The placement policy `random`. Knows nothing of calls.
 
 use samara::End;
 use samara_mm::{AddressSpace, Backing, Placement, Want};
 
-/// Anywhere between the lowest address and the room that is the stack's, wishes not heeded. Every
-/// page is as likely to be where the search begins, upwards.
+/// Places anywhere between the lowest address and the stack's room; ignores address hints. The
+/// search goes upwards from a random page, each as likely as any other.
 pub(crate) struct Anywhere<'a>(pub(crate) &'a mut fastrand::Rng);
 
 impl<B: Backing> Placement<B> for Anywhere<'_> {

@@ -1,5 +1,5 @@
-//! The machine's settings of huge pages, as they are at each call: those of shared memory may
-//! change at any time. Knows no files but its own.
+//! The machine's settings of huge pages, read at each call: those of shared memory may change at
+//! any time. Reads no other files.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -8,14 +8,14 @@ use samara_mm::{PageSize, SharedHuge};
 
 const DIR: &str = "/sys/kernel/mm/transparent_hugepage";
 
-/// The settings' files, kept open.
+/// The files of the settings, kept open.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The machine's huge pages.
+    /// Size of the machine's huge pages.
     huge: Option<PageSize>,
-    /// `shmem_enabled`; `None`: this kernel has none.
+    /// `shmem_enabled`; `None` if this kernel does not have it.
     shared: Option<File>,
-    /// The same for pages of one size.
+    /// `shmem_enabled` of each page size.
     sizes: Vec<(PageSize, File)>,
 }
 
@@ -33,19 +33,19 @@ impl Settings {
         Settings { huge, shared: File::open(format!("{DIR}/shmem_enabled")).ok(), sizes: sizes.collect() }
     }
 
-    /// The size of the machine's huge pages in bytes; 0 where it has none.
+    /// The size of the machine's huge pages in bytes; 0 if it has none.
     pub(crate) fn huge(&self) -> u64 {
         self.huge.map_or(0, PageSize::bytes)
     }
 
-    /// What they say of shared memory now.
+    /// The current settings of shared memory.
     pub(crate) fn shared(&self) -> SharedHuge {
         let enabled = self.shared.as_ref().map(text).unwrap_or_default();
         SharedHuge::new(&enabled, self.sizes.iter().map(|(size, file)| (*size, text(file))), self.huge)
     }
 }
 
-/// The file's text, which is short.
+/// The text of a file of at most 128 bytes.
 fn text(file: &File) -> String {
     let mut bytes = [0; 128];
     let len = file.read_at(&mut bytes, 0).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What a task may have: its resource limits and capabilities.
+//! Resource limits and capabilities of a task.
 
 #![allow(unsafe_code)]
 
@@ -10,15 +10,16 @@ use samara_mm::{Caps, Limit, Limits};
 
 use crate::os::sys::Tid;
 
-/// The limits of a task. `None` where they cannot be read.
+/// The limits of a task; `None` if they cannot be read.
 pub(crate) fn limits(tid: Tid) -> Option<Limits> {
     let of = |resource, name: &str| {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: it writes `limit`, which is live.
+        // SAFETY: the kernel writes one rlimit to `limit`, which is live.
         if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
             return Some(Limit { soft: limit.rlim_cur, hard: limit.rlim_max });
         }
-        // A program with another user's rights does not let us ask, but shows them.
+        // `prlimit` is refused for a program with another user's privileges; `/proc` still shows
+        // them.
         let text = std::fs::read_to_string(format!("/proc/{tid}/limits")).ok()?;
         let mut fields = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
         let mut value = || match fields.next()? {
@@ -35,10 +36,10 @@ pub(crate) fn limits(tid: Tid) -> Option<Limits> {
     })
 }
 
-/// Sets a limit of a task, soft and hard.
+/// Sets the soft and the hard limit of a task.
 pub(crate) fn set_limit(tid: Tid, resource: libc::__rlimit_resource_t, bytes: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
-    // SAFETY: it reads `limit`, which is live.
+    // SAFETY: the kernel reads one rlimit from `limit`, which is live.
     if unsafe { libc::prlimit(tid, resource, &limit, ptr::null_mut()) } == 0 {
         Ok(())
     } else {
@@ -48,7 +49,7 @@ pub(crate) fn set_limit(tid: Tid, resource: libc::__rlimit_resource_t, bytes: u6
 
 /// Memory and swap space of this machine, in bytes.
 pub(crate) fn memory() -> u64 {
-    // SAFETY: plain numbers, for which zeros are values; it writes `info`, which is live.
+    // SAFETY: all zeros are a valid `sysinfo`, and the kernel writes one to `info`, which is live.
     let (done, info) = unsafe {
         let mut info: libc::sysinfo = std::mem::zeroed();
         (libc::sysinfo(&mut info) == 0, info)
@@ -57,24 +58,24 @@ pub(crate) fn memory() -> u64 {
     if done { pages.saturating_mul(u64::from(info.mem_unit)) } else { u64::MAX }
 }
 
-/// This process's own PR_GET_MDWE, which the program inherits; 0 where the kernel has none.
+/// PR_GET_MDWE of this process, which the program inherits; 0 if the kernel has none.
 pub(crate) fn mdwe() -> u64 {
     const GET_MDWE: libc::c_int = 66;
-    // SAFETY: it takes numbers only.
+    // SAFETY: all arguments are numbers.
     u64::try_from(unsafe { libc::prctl(GET_MDWE, 0, 0, 0, 0) }).unwrap_or(0)
 }
 
-/// This process's own PR_GET_MEMORY_MERGE, which the program inherits.
+/// PR_GET_MEMORY_MERGE of this process, which the program inherits.
 pub(crate) fn merges_pages() -> bool {
     const GET_MEMORY_MERGE: libc::c_int = 68;
-    // SAFETY: it takes numbers only.
+    // SAFETY: all arguments are numbers.
     unsafe { libc::prctl(GET_MEMORY_MERGE, 0, 0, 0, 0) == 1 }
 }
 
-/// The effective capabilities of a task, those that matter here; none where they cannot be read, or
-/// hold in a user namespace of its own only.
+/// The effective capabilities of a task, as far as the model knows them. None if they cannot be
+/// read, or if the task is in a user namespace other than the initial one.
 pub(crate) fn capabilities(tid: Tid) -> Caps {
-    // The inode of the first one is fixed.
+    // The initial user namespace has a fixed inode.
     const FIRST: &str = "user:[4026531837]";
     if std::fs::read_link(format!("/proc/{tid}/ns/user")).is_ok_and(|ns| ns.as_os_str() != FIRST) {
         return Caps::empty();
@@ -84,11 +85,12 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     const IPC_LOCK: u32 = 14;
     const ADMIN: u32 = 21;
     const NICE: u32 = 23;
-    // struct __user_cap_header_struct {version, pid}, then twice {effective, permitted, inheritable}.
+    // struct __user_cap_header_struct {version, pid}, then twice {effective, permitted,
+    // inheritable}.
     let header = [VERSION_3, tid as u32];
     let mut data = [0u32; 6];
-    // SAFETY: it reads `header` and writes `data`, which are live and of the sizes that this version
-    // has.
+    // SAFETY: the kernel reads `header` and writes `data`, which are live and have the sizes of
+    // version 3.
     let done = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) } == 0;
     let has = |bit: u32| done && data[0] & 1 << bit != 0;
     let mut caps = Caps::empty();
@@ -99,11 +101,12 @@ pub(crate) fn capabilities(tid: Tid) -> Caps {
     caps
 }
 
-/// An extended attribute of a file, through links; `None` where it has none, or a longer one than
-/// the recorder knows.
+/// An extended attribute of a file, following links. `None` if the file has none, or one that is
+/// longer than 64 bytes.
 pub(crate) fn attribute(path: &CStr, name: &CStr) -> Option<Vec<u8>> {
     let mut value = [0; 64];
-    // SAFETY: both are strings that end; it writes no more than `value`, which is live, has room for.
+    // SAFETY: both strings end in a zero byte, and the kernel writes at most `value.len()` bytes to
+    // `value`, which is live.
     let len = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), value.as_mut_ptr().cast(), value.len()) };
     Some(value.get(..usize::try_from(len).ok()?)?.to_vec())
 }

@@ -1,4 +1,4 @@
-//! What the kernel is asked for: system calls, `/proc`, limits, signals.
+//! Services of the kernel: system calls, `/proc`, limits, signals.
 
 pub(crate) mod huge_pages;
 mod limits;

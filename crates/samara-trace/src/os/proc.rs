@@ -1,8 +1,8 @@
 //! The kernel's view of a space: `/proc/PID/maps` and `smaps` as text, single areas by
-//! PROCMAP_QUERY. Knows no model.
+//! PROCMAP_QUERY. Knows nothing of models.
 //!
-//! - **PROC-1** an open maps file is bound to the space that it was opened on, not to the process:
-//!   it stays right while the process execs, and as long as any task uses the space.
+//! - **PROC-1** an open maps file is bound to the space that it was opened on, not to the process.
+//!   It stays right when the process execs, and as long as any task uses the space.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -18,7 +18,7 @@ pub(crate) const WRITE: u8 = 2;
 pub(crate) const EXEC: u8 = 4;
 pub(crate) const SHARED: u8 = 8;
 
-/// One area as the kernel shows it.
+/// An area as the kernel shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KernelArea {
     pub(crate) start: u64,
@@ -27,23 +27,23 @@ pub(crate) struct KernelArea {
     pub(crate) offset: u64,
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
-    /// As the maps file shows it, in the form of [`name_text`]. Only where the text was read or a
-    /// name was asked for.
+    /// The name as the maps file shows it, in the form of [`name_text`]. Present if the text was
+    /// read or a name was asked for.
     pub(crate) name: Option<String>,
-    /// `VmFlags` of smaps, where that was read.
+    /// `VmFlags` of smaps, if that was read.
     pub(crate) flags: Option<String>,
-    /// Bytes of a page of it; 0 where only the text of maps was read, which does not say.
+    /// Bytes of a page of the area; 0 if only the text of maps was read, which does not say.
     pub(crate) page: u64,
 }
 
 impl KernelArea {
-    /// The size of its pages, if they are huge ones of hugetlbfs, and that is known.
+    /// The size of the area's pages, if they are huge pages of hugetlbfs and that is known.
     pub(crate) fn huge(&self) -> Option<PageSize> {
         PageSize::new(self.page).filter(|page| page.bytes() > sys::page_size())
     }
 }
 
-/// Where the kernel's pseudo-areas begin: `[vsyscall]` is not part of a space.
+/// Start of the kernel's pseudo-areas: `[vsyscall]` is not part of a space.
 pub(crate) const USER_END: u64 = 1 << 63;
 
 fn parse_line(line: &str) -> Option<KernelArea> {
@@ -81,14 +81,14 @@ fn parse_line(line: &str) -> Option<KernelArea> {
     })
 }
 
-/// A name that PROCMAP_QUERY gave, as the maps file shows it: a newline is `\012` there, and
-/// nothing else is escaped.
+/// A name from PROCMAP_QUERY as the maps file shows it: a newline is `\012`, and nothing else is
+/// escaped.
 fn as_shown(name: &[u8]) -> String {
     name_text(name).replace('\n', "\\012")
 }
 
-/// Whether a line of a maps file shows an area of the kernel's own. A file may have any name: only
-/// the place tells.
+/// Whether a line of a maps file shows a pseudo-area of the kernel. Only the address tells: a file
+/// may have any name.
 pub(crate) fn is_pseudo(line: &str) -> bool {
     line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).is_some_and(|start| start >= USER_END)
 }
@@ -96,8 +96,7 @@ pub(crate) fn is_pseudo(line: &str) -> bool {
 /// The areas in the text of a maps or smaps file, without the kernel's own (`[vsyscall]`).
 pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     let mut areas: Vec<KernelArea> = Vec::new();
-    // Not `lines()`, which takes a carriage return for a part of the line's end: here it is one of a
-    // name.
+    // `lines()` would cut a carriage return, which may be part of a name.
     for line in text.split('\n') {
         if let Some(flags) = line.strip_prefix("VmFlags: ") {
             if let Some(last) = areas.last_mut() {
@@ -116,7 +115,8 @@ pub(crate) fn parse(text: &str) -> Vec<KernelArea> {
     areas
 }
 
-/// A file of `/proc`. Such files tell no size, and are not asked for it; most are read at once.
+/// Reads a file of `/proc`. Such files report no size, so it is not asked for; most are read in one
+/// call.
 pub(crate) fn contents(path: &str) -> io::Result<Vec<u8>> {
     read_all(&File::open(path)?)
 }
@@ -127,18 +127,18 @@ fn read_all(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The areas of a task's space with their `VmFlags`.
+/// The areas of a task's space, with their `VmFlags`.
 pub(crate) fn smaps(tid: Tid) -> io::Result<Vec<KernelArea>> {
     let bytes = contents(&format!("/proc/{tid}/smaps"))?;
     Ok(parse(&name_text(&bytes)))
 }
 
-/// Fields of `/proc/TID/stat` that place `[heap]` and `[stack]`.
+/// Positions of `[heap]` and `[stack]`, from `/proc/TID/stat`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Layout {
     pub(crate) start_brk: u64,
     pub(crate) start_stack: u64,
-    /// How long the program's data segment is.
+    /// Length of the program's data segment.
     pub(crate) data: u64,
 }
 
@@ -146,27 +146,27 @@ pub(crate) struct Layout {
 pub(crate) fn layout(tid: Tid) -> Layout {
     let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    // The program's name stands in brackets and may hold anything: count from the last bracket, after
-    // which field 3 comes.
+    // The program's name stands in brackets and may contain anything: count from the last bracket,
+    // which field 3 follows.
     let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
     let field = |n: usize| tail.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).unwrap_or(0);
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
-/// The name of a task, as its program or the task itself has given it.
+/// The name of a task, which its program or the task itself has set.
 pub(crate) fn name(tid: Tid) -> String {
     let bytes = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&bytes).trim_end().to_owned()
 }
 
-/// The personality of a task; 0 where it cannot be read.
+/// The personality of a task; 0 if it cannot be read.
 pub(crate) fn personality(tid: Tid) -> u32 {
     let text = contents(&format!("/proc/{tid}/personality")).unwrap_or_default();
     u32::from_str_radix(String::from_utf8_lossy(&text).trim(), 16).unwrap_or(0)
 }
 
-/// The status with which a process that ends will be reported to its parent (field 52 of
-/// `/proc/PID/stat`), once its last thread stands at its exit event. `None` where it is not shown.
+/// The status that a process will report to its parent (field 52 of `/proc/PID/stat`), once its
+/// last thread stands at its exit event. `None` if it is not shown.
 pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
     let text = contents(&format!("/proc/{pid}/stat")).ok()?;
     exit_status_in(&String::from_utf8_lossy(&text))
@@ -175,38 +175,38 @@ pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
 fn exit_status_in(stat: &str) -> Option<i32> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let status = fields.get(52 - 3)?.parse().ok()?;
-    // Who may not see it is shown 0, as is where the stack starts (field 28).
+    // A reader without the right to see it is shown 0, also for the start of the stack (field 28).
     (status != 0 || fields.get(28 - 3) != Some(&"0")).then_some(status)
 }
 
-/// What `/proc/TID/fdinfo` tells of a descriptor.
+/// A descriptor, as `/proc/TID/fdinfo` describes it.
 pub(crate) struct Descriptor {
-    /// As `open` was told.
+    /// Flags of the open file.
     pub(crate) flags: i32,
-    /// The number of the mount that it is on.
+    /// Number of its mount.
     pub(crate) mount: String,
 }
 
-/// A task's descriptor; it may be closed by now.
+/// Describes a task's descriptor, which may be closed by now.
 pub(crate) fn descriptor(tid: Tid, fd: i32) -> io::Result<Descriptor> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
     let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
     Ok(Descriptor { flags: i32::from_str_radix(field("flags:"), 8).unwrap_or(0), mount: field("mnt_id:").to_owned() })
 }
 
-/// The number of the userfaultfd behind a descriptor, which no other one has at the same time, and
-/// the features that the program asked for.
+/// The number of the userfaultfd behind a descriptor, unique among those that exist, and the
+/// features that the program asked for.
 pub(crate) fn userfaultfd(tid: Tid, fd: i32) -> Option<(u64, u64)> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     let field = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
-    // The interface's version, the features that are in use (with a bit of the kernel's own), all that
-    // there are.
+    // `API:` shows the interface's version, the features in use (with a bit of the kernel's own),
+    // and all features there are.
     let features = field("API:").and_then(|api| api.split(':').nth(1)).and_then(|f| u64::from_str_radix(f, 16).ok());
     Some((field("ino:")?.parse().ok()?, features.unwrap_or(0)))
 }
 
-/// The process that a task's descriptor stands for: `None` if it stands for none, less than 0 if it
-/// has ended.
+/// The process that a task's descriptor (a pidfd) stands for. `None` if it is no pidfd; negative if
+/// the process has ended.
 pub(crate) fn process_of(tid: Tid, fd: i32) -> io::Result<Option<Tid>> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}"))?;
     Ok(text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok()))
@@ -216,7 +216,7 @@ pub(crate) fn process_of(tid: Tid, fd: i32) -> io::Result<Option<Tid>> {
 pub(crate) fn nodes(tid: Tid) -> Vec<u64> {
     let text = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let mask = text.lines().find_map(|l| l.strip_prefix("Mems_allowed:")).map_or("", str::trim);
-    // 32 in a word there, and the highest first.
+    // The file has 32 nodes in a word, the highest first.
     let halves: Vec<u64> = mask.rsplit(',').map(|word| u64::from_str_radix(word, 16).unwrap_or(0)).collect();
     halves.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 32).collect()
 }
@@ -233,7 +233,7 @@ pub(crate) fn is_filtered() -> bool {
     text.lines().any(|l| l.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
 }
 
-/// Whether some process is traced by this thread. Looks at all processes: for the end only.
+/// Whether this thread traces any process. It looks at all processes, so it is only for the end.
 pub(crate) fn traces_any() -> bool {
     let me = std::fs::read_link("/proc/thread-self").ok();
     let Some(me) = me.as_ref().and_then(|p| p.file_name()?.to_str()) else { return false };
@@ -250,11 +250,11 @@ pub(crate) fn traces_any() -> bool {
 /// What is known of a task's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Nothing: it may go on as long as it likes.
+    /// Nothing: it may run on.
     Runs,
-    /// A SIGKILL waits for it.
+    /// A SIGKILL is pending.
     Killed,
-    /// It is a zombie, or is not there.
+    /// It is a zombie, or does not exist.
     Ended,
 }
 
@@ -275,21 +275,21 @@ fn fate_in(status: &str) -> Fate {
     }
 }
 
-/// Whether a task sleeps in the kernel: it neither runs, nor waits for a processor, nor has stopped
-/// for its tracer.
+/// Whether a task sleeps in the kernel: it is not running, not waiting for a processor, and not
+/// stopped for its tracer.
 pub(crate) fn sleeps(tid: Tid) -> bool {
     let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let tail = String::from_utf8_lossy(&text);
     tail.rsplit_once(") ").is_none_or(|(_, tail)| tail.starts_with(['S', 'D']))
 }
 
-/// A maps file kept open (PROC-1).
+/// A maps file that is kept open (PROC-1).
 #[derive(Debug)]
 pub(crate) struct Maps {
-    /// Or the errno with which it could not be opened.
+    /// The file, or the errno of opening it.
     file: Result<File, i32>,
     query: bool,
-    /// Where names are received.
+    /// Buffer for names.
     name: Vec<u8>,
 }
 
@@ -300,7 +300,7 @@ impl Maps {
         Maps { file, query, name: Vec::new() }
     }
 
-    /// Whether the recorder may not look at the space.
+    /// Whether the recorder has no permission to read the space.
     pub(crate) fn refused(&self) -> bool {
         matches!(self.file, Err(libc::EACCES | libc::EPERM))
     }
@@ -316,12 +316,12 @@ impl Maps {
         file.rewind()?;
         let bytes = read_all(file)?;
         if bytes.is_empty() {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH)); // its last user has gone
+            return Err(io::Error::from_raw_os_error(libc::ESRCH)); // its last user has ended
         }
         Ok(name_text(&bytes))
     }
 
-    /// The area at `address` or the next one, with its name where `named`.
+    /// The area at `address` or the next one; with its name if `named`.
     fn ask(&mut self, address: u64, named: bool) -> io::Result<Option<KernelArea>> {
         let file = self.file.as_ref().map_err(|e| io::Error::from_raw_os_error(*e))?;
         let buffer = if named {
@@ -364,7 +364,7 @@ impl Maps {
                         out.push(area);
                     }
                     Ok(_) => return Ok(()),
-                    // No such ioctl: from now on the text is read.
+                    // The ioctl does not exist: from now on the text is read.
                     Err(e) if matches!(e.raw_os_error(), Some(libc::ENOTTY | libc::EINVAL | libc::E2BIG)) => {
                         self.query = false;
                         return self.between(start, end, out);
@@ -378,7 +378,7 @@ impl Maps {
         Ok(())
     }
 
-    /// The area that covers `address`, named.
+    /// The area that covers `address`, with its name.
     pub(crate) fn at(&mut self, address: u64) -> io::Result<Option<KernelArea>> {
         if self.query {
             match self.ask(address, true) {

@@ -1,8 +1,8 @@
-//! The recorder's own signals while it records: what asks it to end, the timer that interrupts a
-//! wait, and its own stop as a job of a shell.
+//! The recorder's own signals while it records: requests to end, the timer that interrupts waits,
+//! and the recorder's own stop as a job of a shell.
 //!
-//! - **SIGNALS-1** no signal is lost between a look at [`Signals::asked`] and the wait that
-//!   follows: the handler starts the timer, which interrupts waits until the next look.
+//! - **SIGNALS-1** no signal is lost between a call of [`Signals::asked`] and the wait that
+//!   follows: the handler starts the timer, which interrupts waits until the next call of `asked`.
 
 #![allow(unsafe_code)]
 
@@ -12,17 +12,18 @@ use std::time::Duration;
 
 use crate::sync::{AtomicI32, AtomicPtr, Ordering};
 
-/// How often a wait is interrupted while a signal has not been looked at, in nanoseconds.
+/// Interval at which waits are interrupted while a signal has not been handled, in nanoseconds.
 const NAG_NS: u64 = 5_000_000;
 
-/// The signals that came, one bit each (all are below 32). Relaxed: lone flags, they guard no other
+/// Signals that came, one bit each (all are below 32). Relaxed: lone flags that guard no other
 /// data.
 static ASKED: AtomicI32 = AtomicI32::new(0);
-/// The timer has fired since the last look. Relaxed: as above.
+/// Whether the timer has fired since the last look. Relaxed: it guards no other data.
 static TICKED: AtomicI32 = AtomicI32::new(0);
 /// The timer, for the handler.
 static TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
-/// Whether [`TIMER`] holds one (a timer's id may be 0).
+/// Whether [`TIMER`] holds a timer, whose id may be 0. The Release store in `install` pairs with
+/// the Acquire load in `on_ask`: a handler that sees 1 sees the timer.
 static HAS_TIMER: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn on_ask(signal: c_int) {
@@ -40,8 +41,8 @@ extern "C" fn on_tick(_: c_int) {
 fn arm(timer: libc::timer_t, period_ns: u64) {
     let every = libc::timespec { tv_sec: 0, tv_nsec: period_ns.min(999_999_999) as i64 };
     let spec = libc::itimerspec { it_interval: every, it_value: every };
-    // SAFETY: the timer is ours; timer_settime is async-signal-safe and reports a wrong one by an error
-    // only, which leaves errno as the one thing to put back for interrupted code.
+    // SAFETY: the timer is ours, `timer_settime` is async-signal-safe and reports a wrong timer as
+    // an error only, and errno is restored for the interrupted code.
     unsafe {
         let errno = *libc::__errno_location();
         libc::timer_settime(timer, 0, &spec, ptr::null_mut());
@@ -49,33 +50,33 @@ fn arm(timer: libc::timer_t, period_ns: u64) {
     }
 }
 
-/// The signal that the timer sends to the recording thread. It interrupts a wait.
+/// The signal that the timer sends to the recording thread, to interrupt a wait.
 fn tick_signal() -> c_int {
     libc::SIGRTMAX() - 1
 }
 
-/// What others asked of the recorder since the last look.
+/// Requests to the recorder since the last look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
-    /// The signal that asks it to end (SIGTERM, SIGHUP).
+    /// A signal that asks the recorder to end (SIGTERM, SIGHUP).
     pub(crate) end: Option<c_int>,
-    /// It was continued (SIGCONT).
+    /// Whether the recorder was continued (SIGCONT).
     pub(crate) continued: bool,
 }
 
-/// The recorder's own signal dispositions while it records; the former ones come back when it is
-/// dropped.
+/// The recorder's signal dispositions during the recording. Dropping it restores the former ones.
 pub(crate) struct Signals {
     old: Vec<(c_int, libc::sigaction)>,
-    /// The thread's mask: the timer's signal must come through.
+    /// The thread's former mask; the timer's signal must not be blocked.
     mask: Option<libc::sigset_t>,
     timer: Option<libc::timer_t>,
     period_ns: u64,
 }
 
 impl Signals {
-    /// SIGINT, SIGQUIT and the stops of the terminal are for the program, not for us: we stop when
-    /// it has (see [`stop_self`]). SIGTERM, SIGHUP and SIGCONT are kept for [`Signals::asked`].
+    /// Ignores SIGINT, SIGQUIT and the terminal's stop signals, which are for the program; the
+    /// recorder stops after the program has (see [`stop_self`]). Keeps SIGTERM, SIGHUP and SIGCONT
+    /// for [`Signals::asked`].
     pub(crate) fn install() -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
@@ -99,8 +100,8 @@ impl Signals {
     }
 
     fn set(&mut self, signal: c_int, handler: libc::sighandler_t) {
-        // SAFETY: both structures are valid; the handlers are async-signal-safe, and SA_RESTART is left out
-        // so that a wait is interrupted.
+        // SAFETY: both structures are valid, and the handlers are async-signal-safe. (SA_RESTART is
+        // left out, so that a wait is interrupted.)
         unsafe {
             let mut new: libc::sigaction = std::mem::zeroed();
             let mut old: libc::sigaction = std::mem::zeroed();
@@ -111,19 +112,19 @@ impl Signals {
         }
     }
 
-    /// Whether [`Signals::asked`] has something to say, or the timer has fired since.
+    /// Whether a signal came, or the timer fired, since the last call of [`Signals::asked`].
     pub(crate) fn waiting(&self) -> bool {
         ASKED.load(Ordering::Relaxed) != 0 || TICKED.load(Ordering::Relaxed) != 0
     }
 
-    /// Where there is no timer (`ulimit -i` allows none) and waits should be interrupted: how
-    /// often. They must not block then.
+    /// The interval at which to poll instead of blocking in a wait, if waits are to be interrupted
+    /// and there is no timer (`ulimit -i` allows none).
     pub(crate) fn pause(&self) -> Option<Duration> {
         (self.timer.is_none() && self.period_ns != 0).then(|| Duration::from_nanos(self.period_ns))
     }
 
-    /// What was asked since the last look. The timer goes on as the handler left it:
-    /// [`Signals::tick`] is next.
+    /// Takes the requests since the last look. The timer keeps the handler's period: call
+    /// [`Signals::tick`] next.
     pub(crate) fn asked(&mut self) -> Asked {
         TICKED.store(0, Ordering::Relaxed);
         let bits = ASKED.swap(0, Ordering::Relaxed);
@@ -135,7 +136,7 @@ impl Signals {
         Asked { end: [libc::SIGTERM, libc::SIGHUP].into_iter().find(came), continued: came(&libc::SIGCONT) }
     }
 
-    /// Makes waits return every `period_ns`; 0 for never.
+    /// Makes waits return every `period_ns`; 0 means never.
     pub(crate) fn tick(&mut self, period_ns: u64) {
         if period_ns == self.period_ns {
             return;
@@ -154,9 +155,9 @@ impl Signals {
     }
 }
 
-/// Lets a signal through to this thread, whatever mask it was started with; that mask.
+/// Unblocks a signal in this thread, and returns the former mask.
 fn unblock(signal: c_int) -> Option<libc::sigset_t> {
-    // SAFETY: valid structures and a valid signal.
+    // SAFETY: both sets are valid structures to write to, and `signal` is a valid signal.
     unsafe {
         let mut one: libc::sigset_t = std::mem::zeroed();
         let mut mask: libc::sigset_t = std::mem::zeroed();
@@ -166,9 +167,9 @@ fn unblock(signal: c_int) -> Option<libc::sigset_t> {
     }
 }
 
-/// A timer that interrupts this thread; not started yet.
+/// Creates a timer that interrupts this thread. It is not started.
 fn timer() -> Option<libc::timer_t> {
-    // SAFETY: all structures are valid for the call; the timer is ours and is deleted when `Signals` is
+    // SAFETY: all structures are valid for the call, and the timer is deleted when `Signals` is
     // dropped.
     unsafe {
         let mut event: libc::sigevent = std::mem::zeroed();
@@ -183,8 +184,8 @@ fn timer() -> Option<libc::timer_t> {
 impl Drop for Signals {
     fn drop(&mut self) {
         HAS_TIMER.store(0, Ordering::Release);
-        // SAFETY: the timer is ours; mask and dispositions are those that `install` found, in the same
-        // thread.
+        // SAFETY: the timer is ours, and the mask and the dispositions are those that `install`
+        // found, in the same thread.
         unsafe {
             if let Some(timer) = self.timer {
                 libc::timer_delete(timer);
@@ -199,13 +200,15 @@ impl Drop for Signals {
     }
 }
 
-/// Stops this process by `signal` (a stop signal) and returns when it has been continued, or at
-/// once where it cannot stop so. The stop is called off where `still` says no, or a SIGCONT comes,
-/// after the signal was sent to ourselves.
+/// Stops this process with `signal` (a stop signal). Returns when it has been continued, or at once
+/// if it cannot stop.
+///
+/// The stop is called off if `still` says no, which is asked after the signal was sent (for
+/// SIGSTOP: before), or if a SIGCONT comes meanwhile.
 pub(crate) fn stop_self(signal: c_int, still: impl FnOnce() -> bool) {
-    // SAFETY: valid structures and numbers; the thread's mask and the signal's disposition are put
-    // back. SIGSTOP can neither be blocked nor ignored: those two calls fail for it and change
-    // nothing.
+    // SAFETY: all structures are valid and the other arguments are numbers; the thread's mask is
+    // restored and the signal is ignored again, as `install` left it. (SIGSTOP can be neither
+    // blocked nor ignored, so it takes the short path.)
     unsafe {
         let mut one: libc::sigset_t = std::mem::zeroed();
         let mut mask: libc::sigset_t = std::mem::zeroed();
@@ -217,12 +220,12 @@ pub(crate) fn stop_self(signal: c_int, still: impl FnOnce() -> bool) {
             }
             return;
         }
-        // Blocked, it is pending, and a SIGCONT to us would take it away again.
+        // While the signal is blocked it stays pending, and a SIGCONT to this process discards it.
         libc::pthread_sigmask(libc::SIG_BLOCK, &one, &mut mask);
         libc::signal(signal, libc::SIG_DFL);
         libc::raise(signal);
         if !still() {
-            libc::signal(signal, libc::SIG_IGN); // which takes the pending one away
+            libc::signal(signal, libc::SIG_IGN); // discards the pending one
         }
         libc::pthread_sigmask(libc::SIG_SETMASK, &mask, ptr::null_mut());
         libc::signal(signal, libc::SIG_IGN);

@@ -1,5 +1,7 @@
-//! The system-call edge: the only module of this crate with unsafe code. Thin: each function is one
-//! kernel service. It knows nothing of events, tasks or models.
+//! Wrappers of system calls: each function is one kernel service. Knows nothing of events, tasks or
+//! models.
+//!
+//! This crate has unsafe code only here and in `limits`, `origin` and `signals`.
 
 #![allow(unsafe_code)]
 
@@ -19,9 +21,8 @@ pub(crate) use crate::os::signals::{Signals, stop_self};
 /// A process or thread id.
 pub(crate) type Tid = i32;
 
-/// Options with which every task is traced. EXITKILL: without us the filter would make the
-/// program's memory calls fail with ENOSYS, so a program whose recorder is killed is ended rather
-/// than left to run into that.
+/// Options with which every task is traced. EXITKILL: without a recorder the filter would make the
+/// program's memory calls fail with ENOSYS, so the program is killed instead.
 const TRACE_OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
@@ -37,32 +38,32 @@ fn check(result: c_long) -> io::Result<c_long> {
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub(crate) fn now_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or_default() // always there
+    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or_default() // always exists
 }
 
-/// What a wait found.
+/// Result of a wait.
 pub(crate) enum Waited {
-    /// This task changed state: its wait status.
+    /// This task changed state; its wait status.
     Task(Tid, c_int),
-    /// A signal handler of ours ran.
+    /// A signal handler of the recorder ran.
     Nothing,
-    /// There are children, and none has changed state (only where the wait was not to block).
+    /// There are children, and none has changed state (only if the wait does not block).
     NotYet,
     /// No child is left.
     NoChild,
 }
 
-/// Waits for any traced task, or any child of this thread; `block`: until there is something to
-/// tell.
+/// Waits for any traced task, or any child of this thread. If `block`, waits until one changes
+/// state.
 pub(crate) fn wait_any(block: bool) -> io::Result<Waited> {
     wait_for(-1, block)
 }
 
-/// Likewise for one task, or for any (-1).
+/// Waits for one task, or for any (-1).
 pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
     let mut status = 0;
     let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
-    // SAFETY: `status` is a valid int to write to; no rusage is asked for.
+    // SAFETY: `status` is a valid int to write to, and no rusage is asked for.
     let tid = unsafe { libc::waitpid(tid, &mut status, flags) };
     match tid {
         0 => Ok(Waited::NotYet),
@@ -75,109 +76,114 @@ pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
     }
 }
 
-/// How a stopped task is set going again.
+/// How a stopped task is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Go {
-    /// Until the next stop that is asked for by an option.
+    /// Run until the next stop that an option asks for.
     Cont = libc::PTRACE_CONT as isize,
-    /// Until the next entry to or return from a system call.
+    /// Run until the next entry to or return from a system call.
     Syscall = libc::PTRACE_SYSCALL as isize,
-    /// Stay stopped as job control wants, and say when that ends.
+    /// Stay in the group stop, and report its end.
     Listen = libc::PTRACE_LISTEN as isize,
 }
 
+/// Makes a ptrace request.
+///
 /// # Safety
-/// `request` takes `data` as a number, or as a pointer to memory that it may write as much to as it
-/// does.
+/// If `request` takes `data` as a pointer, it must point to memory that is valid for what the
+/// request reads or writes there.
 unsafe fn ptrace(request: c_long, tid: Tid, address: usize, data: usize) -> io::Result<()> {
-    // SAFETY: as the caller promises; `address` is the other process's, or a number.
+    // SAFETY: `data` is valid for the request, as this function's contract says; `address` is a
+    // number or an address in the other process.
     let r = unsafe { libc::syscall(libc::SYS_ptrace, request, c_long::from(tid), address, data) };
     check(r).map(drop)
 }
 
-/// Sets a task going, delivering `signal` (0 for none). An error means that it has gone (killed
-/// meanwhile).
+/// Resumes a task and delivers `signal` (0 for none). An error means that it has been killed
+/// meanwhile.
 pub(crate) fn resume(tid: Tid, go: Go, signal: c_int) -> io::Result<()> {
-    // SAFETY: all of `Go` take a number.
+    // SAFETY: all requests of `Go` take `data` as a number.
     unsafe { ptrace(go as c_long, tid, 0, signal as usize) }
 }
 
 /// Starts to trace a process.
 pub(crate) fn seize(tid: Tid) -> io::Result<()> {
-    // SAFETY: the options are a number.
+    // SAFETY: the request takes `data` as a number, the options.
     unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, TRACE_OPTIONS as usize) }
 }
 
-/// Lets a stopped task go for good: what it does from now on is reported to its parent alone.
+/// Stops tracing a stopped task: from now on only its parent hears of it.
 pub(crate) fn detach(tid: Tid) -> io::Result<()> {
-    // SAFETY: it takes a number, the signal to deliver.
+    // SAFETY: the request takes `data` as a number, the signal to deliver.
     unsafe { ptrace(c_long::from(libc::PTRACE_DETACH), tid, 0, 0) }
 }
 
-/// The ptrace event at which a task stands, if it does.
+/// The ptrace event that a task is stopped at, if it is.
 pub(crate) fn event(tid: Tid) -> Option<c_int> {
-    // siginfo_t, of 128 bytes: int si_signo, si_errno, si_code, ...
+    // siginfo_t, 128 bytes: int si_signo, si_errno, si_code, ...
     let mut info = [0i32; 32];
-    // SAFETY: it writes one siginfo_t, which `info` has room for.
+    // SAFETY: the kernel writes one siginfo_t, which fits into `info`.
     unsafe { ptrace(c_long::from(libc::PTRACE_GETSIGINFO), tid, 0, info.as_mut_ptr() as usize) }.ok()?;
     (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
 }
 
-/// The number that goes with the ptrace event at which a task stands (a new task's id, for one). An
-/// error where it has left that event: it was killed, and the number would be another event's.
+/// The message of the ptrace event `at`, where the task is stopped: a new task's id, for example.
+///
+/// An error if the task has left that event: it was killed, and the message is another event's.
 pub(crate) fn event_message(tid: Tid, at: c_int) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
-    // SAFETY: it writes one unsigned long.
+    // SAFETY: the kernel writes one unsigned long to `message`.
     unsafe { ptrace(c_long::from(libc::PTRACE_GETEVENTMSG), tid, 0, ptr::from_mut(&mut message) as usize)? };
-    // Asked afterwards: nothing leads back to an event that was left.
+    // Checked afterwards: a task never comes back to an event that it has left.
     if event(tid) == Some(at) { Ok(message) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
 }
 
-/// The word of the task's registers at `offset` of the user area.
+/// A register of the task, by its offset in the user area.
 pub(crate) fn register(tid: Tid, offset: usize) -> io::Result<u64> {
     let mut word: u64 = 0;
-    // SAFETY: the raw call (unlike libc's wrapper) stores one word at the address given as data.
+    // SAFETY: the raw call (unlike libc's wrapper) stores one word at `data`, which points to
+    // `word`.
     unsafe { ptrace(c_long::from(libc::PTRACE_PEEKUSER), tid, offset, ptr::from_mut(&mut word) as usize)? };
     Ok(word)
 }
 
-/// A word of a task.
+/// A word of a task that can be changed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Word {
-    /// At this offset of the user area, where the registers are.
+    /// The register at this offset of the user area.
     Register(usize),
-    /// At this address.
+    /// The word of memory at this address.
     Memory(u64),
 }
 
-/// Changes a word of a stopped task, also where its memory is read-only.
+/// Changes a word of a stopped task, even in read-only memory.
 pub(crate) fn set_word(tid: Tid, word: Word, value: u64) -> io::Result<()> {
     let (request, at) = match word {
         Word::Register(offset) => (libc::PTRACE_POKEUSER, offset),
         Word::Memory(address) => (libc::PTRACE_POKEDATA, address as usize),
     };
-    // SAFETY: both requests take the value as a number.
+    // SAFETY: both requests take `data` as a number, the value.
     unsafe { ptrace(c_long::from(request), tid, at, value as usize) }
 }
 
-/// What PTRACE_GET_SYSCALL_INFO tells.
+/// Answer of PTRACE_GET_SYSCALL_INFO.
 pub(crate) enum SyscallInfo {
-    /// About to run a call (an entry stop or a seccomp stop). `filter`: what the seccomp filter
-    /// that stopped it said.
+    /// About to run a call (an entry stop or a seccomp stop). `filter` is the data of the seccomp
+    /// filter that stopped it.
     Entry { arch: u32, nr: u64, args: [u64; 6], filter: Option<u32> },
-    /// Returned: a value or a negative errno.
+    /// The call returned: a value or a negative errno.
     Exit(i64),
     /// Not in a call.
     None,
 }
 
-/// Asks what call a stopped task is in.
+/// The call that a stopped task is in.
 pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
-    // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a union:
-    // entry/seccomp {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
+    // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a
+    // union: entry/seccomp {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
     let mut words = [0u64; 12];
     let size = size_of_val(&words);
-    // SAFETY: it writes at most `size` bytes, which `words` has.
+    // SAFETY: the kernel writes at most `size` bytes, the size of `words`.
     unsafe { ptrace(c_long::from(libc::PTRACE_GET_SYSCALL_INFO), tid, size, words.as_mut_ptr() as usize)? };
     Ok(match words[0] as u8 {
         libc::PTRACE_SYSCALL_INFO_ENTRY | libc::PTRACE_SYSCALL_INFO_SECCOMP => SyscallInfo::Entry {
@@ -191,28 +197,28 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
     })
 }
 
-/// Reads the memory of a stopped task. False where not all of it could be read.
+/// Reads the memory of a stopped task. Returns false if not all of it could be read.
 pub(crate) fn read_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let remote = libc::iovec { iov_base: address as *mut c_void, iov_len: bytes.len() };
-    // SAFETY: `local` describes `bytes`, which lives through the call; `remote` is only used in the
-    // other process.
+    // SAFETY: `local` describes `bytes`, which live through the call; `remote` is used in the other
+    // process only.
     let n = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
     if n < 0 && io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT) {
-        return peek_memory(tid, address, bytes); // not there, or forbidden by a filter around us
+        return peek_memory(tid, address, bytes); // not available, or forbidden by a filter
     }
     n >= 0 && n as usize == bytes.len()
 }
 
-/// The same by ptrace, word by word.
+/// Reads memory by ptrace, word by word.
 fn peek_memory(tid: Tid, address: u64, bytes: &mut [u8]) -> bool {
     let mut done = 0;
     while done < bytes.len() {
         let Some(at) = address.checked_add(done as u64) else { return false };
         let mut word: u64 = 0;
         let data = ptr::from_mut(&mut word) as usize;
-        // SAFETY: the raw call stores one word at the address given as data. (Aligned words lie in one
-        // page.)
+        // SAFETY: the raw call stores one word at `data`, which points to `word`. (An aligned word
+        // lies in one page.)
         if unsafe { ptrace(c_long::from(libc::PTRACE_PEEKDATA), tid, (at & !7) as usize, data) }.is_err() {
             return false;
         }
@@ -245,8 +251,8 @@ pub(crate) struct ProcmapQuery {
     build_id_addr: u64,
 }
 
-/// Asks an open maps file for the area that covers `address`, or the next one. `name` receives its
-/// name with a final zero byte, where one is wanted.
+/// Asks an open maps file for the area that covers `address`, or the next one. Writes its name with
+/// a final zero byte to `name`, if given.
 pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) -> io::Result<ProcmapQuery> {
     const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
     const COVERING_OR_NEXT: u64 = 0x10;
@@ -260,42 +266,42 @@ pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) 
         query.name_size = u32::try_from(name.len()).unwrap_or(4096);
         query.name_addr = name.as_mut_ptr() as u64;
     }
-    // SAFETY: the number encodes the size of `query`; the name buffer, if any, is live and as long as
-    // said.
+    // SAFETY: the ioctl's number encodes the size of `query`, and the name buffer, if any, is live
+    // and has the given length.
     check(c_long::from(unsafe { libc::ioctl(maps.as_raw_fd(), PROCMAP_QUERY, &mut query) }))?;
     Ok(query)
 }
 
-/// A program made ready to be run: everything that the child needs, so that it allocates nothing.
+/// A program ready to be run: all that the child needs, so that it allocates nothing.
 pub(crate) struct Launch {
     /// Paths to try in order, as `execvp` does.
     pub(crate) paths: Vec<CString>,
     pub(crate) argv: Vec<CString>,
-    /// For a file without a known format: the shell, then the path's place, then the arguments.
+    /// The seccomp filter to install, if any.
     pub(crate) filter: Option<Vec<libc::sock_filter>>,
 }
 
-/// A child that waits for a byte on `go`, and reports on `report` what it could not do.
+/// A child that waits for a byte on `go`, and reports failures on `report`.
 pub(crate) struct Child {
     pub(crate) pid: Tid,
     pub(crate) go: OwnedFd,
     pub(crate) report: OwnedFd,
 }
 
-/// What the child reports: a letter and an errno.
+/// A report is a letter, an errno, and one more byte. This letter: the filter was not installed.
 pub(crate) const REPORT_FILTER: u8 = b'F';
-/// `execve` failed for good; the last byte of the report is the index of the path.
+/// `execve` failed for good. The last byte of the report is the index of the path.
 pub(crate) const REPORT_EXEC: u8 = b'E';
 
 fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds: [RawFd; 2] = [0; 2];
     // SAFETY: `fds` has room for two descriptors.
     check(c_long::from(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }))?;
-    // SAFETY: both descriptors are new and owned by nobody else.
+    // SAFETY: both descriptors are new, and nobody else owns them.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
-/// Forks the child that will become the program. It does nothing until it is told to.
+/// Forks the child that will become the program. It waits for a byte on `go`.
 pub(crate) fn fork_child(launch: &Launch) -> io::Result<Child> {
     let (go_read, go) = pipe()?;
     let (report, report_write) = pipe()?;
@@ -303,18 +309,18 @@ pub(crate) fn fork_child(launch: &Launch) -> io::Result<Child> {
         list.iter().map(|s| s.as_ptr()).chain([ptr::null()]).collect()
     };
     let argv = null_ended(&launch.argv.iter().collect::<Vec<_>>());
-    // execvp runs a file of unknown format by the shell: /bin/sh PATH ARGS...
+    // execvp runs a file of unknown format with the shell: /bin/sh PATH ARGS...
     let shell = c"/bin/sh".to_owned();
     let shells: Vec<Vec<*const libc::c_char>> = launch
         .paths
         .iter()
         .map(|p| null_ended(&[&shell, p].into_iter().chain(launch.argv.iter().skip(1)).collect::<Vec<_>>()))
         .collect();
-    // SAFETY: the child calls only async-signal-safe functions (see `child_main`), so forking a
-    // threaded process is fine.
+    // SAFETY: the child calls only async-signal-safe functions (see `child_main`), so a process
+    // with threads may fork.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: we are the forked child; all pointers lead to this function's live objects.
+        // SAFETY: this is the forked child, and all pointers lead to live objects of this function.
         unsafe {
             child_main(launch, &argv, &shells, &shell, go_read.as_raw_fd(), go.as_raw_fd(), report_write.as_raw_fd())
         }
@@ -323,11 +329,12 @@ pub(crate) fn fork_child(launch: &Launch) -> io::Result<Child> {
     Ok(Child { pid, go, report })
 }
 
-/// The forked child: waits, installs the filter, loads the program; ends where it cannot.
+/// Runs in the forked child: waits, installs the filter, executes the program. Exits if that fails.
+/// Allocates nothing and takes no lock.
 ///
 /// # Safety
-/// Only in a freshly forked child. `argv` and each of `shells` must be null-ended lists of live C
-/// strings. Allocates nothing and takes no lock.
+/// Only in a freshly forked child. `argv` and each of `shells` must be null-terminated lists of
+/// live C strings.
 unsafe fn child_main(
     launch: &Launch,
     argv: &[*const libc::c_char],
@@ -340,10 +347,11 @@ unsafe fn child_main(
     unsafe extern "C" {
         static environ: *const *const libc::c_char;
     }
-    // SAFETY: plain system calls on our own descriptors and on live buffers, as the caller promises.
+    // SAFETY: the system calls use our own descriptors and live buffers, and the lists of strings
+    // are live and null-terminated, as this function's contract says.
     unsafe {
         libc::close(go_write);
-        *libc::__errno_location() = 0; // an end of the pipe sets none
+        *libc::__errno_location() = 0; // end of file sets none
         let mut byte = 0u8;
         while libc::read(go_read, ptr::from_mut(&mut byte).cast(), 1) != 1 {
             if *libc::__errno_location() != libc::EINTR {
@@ -393,38 +401,38 @@ unsafe fn child_main(
     }
 }
 
-/// Installs the filter in this process. No new privileges only where the kernel demands it (not
+/// Installs the filter in this process. Sets no-new-privileges only if the kernel demands it (not
 /// root).
 ///
 /// # Safety
-/// Async-signal-safe; changes the calling process for good.
+/// Async-signal-safe. Changes the calling process for good.
 unsafe fn install_filter(filter: &[libc::sock_filter]) -> bool {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
-    // SAFETY: `program` describes the live slice; the kernel only reads it.
+    // SAFETY: `program` describes the live slice, which the kernel only reads.
     let install = |flags: libc::c_ulong| unsafe {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) == 0
     };
     // SAFETY: reads this thread's errno.
     let errno = || unsafe { *libc::__errno_location() };
-    // SPEC_ALLOW: our filter guards nothing, so it need not cost the program speculation.
+    // SPEC_ALLOW: the filter guards nothing, so it need not turn off speculation in the program.
     let both = || install(libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW) || (errno() == libc::EINVAL && install(0));
     if both() {
         return true;
     }
-    // SAFETY: prctl with numbers only.
+    // SAFETY: all arguments are numbers.
     errno() == libc::EACCES && unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0 && both()
 }
 
 /// Sends a signal to a process.
 pub(crate) fn kill(pid: Tid, signal: c_int) {
-    // SAFETY: numbers only. A process that has gone is no error here.
+    // SAFETY: all arguments are numbers. (That the process has ended is no error here.)
     unsafe { libc::kill(pid, signal) };
 }
 
-/// Whether this process is the job of a shell, or part of one: its parent is in another process
-/// group of the session.
+/// Whether this process is the job of a shell, or part of one: its parent is in the same session
+/// and in another process group.
 pub(crate) fn is_job() -> bool {
-    // SAFETY: numbers only.
+    // SAFETY: all arguments are numbers.
     unsafe {
         let parent = libc::getppid();
         libc::getsid(parent) == libc::getsid(0) && libc::getpgid(parent) != libc::getpgrp()
@@ -436,18 +444,18 @@ pub(crate) fn is_job() -> bool {
 pub(crate) struct CpuSet(libc::cpu_set_t);
 
 impl CpuSet {
-    /// Those that the task may use; 0 is the calling thread.
+    /// The processors that a task may use; 0 is the calling thread.
     pub(crate) fn of(tid: Tid) -> Option<CpuSet> {
-        // SAFETY: an all-zero set is valid, and is filled by the call.
+        // SAFETY: an all-zero set is valid, and the call writes at most its size.
         unsafe {
             let mut set: libc::cpu_set_t = std::mem::zeroed();
             (libc::sched_getaffinity(tid, size_of::<libc::cpu_set_t>(), &mut set) == 0).then_some(CpuSet(set))
         }
     }
 
-    /// The one that the calling thread runs on.
+    /// The processor that the calling thread runs on.
     pub(crate) fn current() -> Option<CpuSet> {
-        // SAFETY: no arguments; an all-zero set is valid, and the index is below the set's size.
+        // SAFETY: an all-zero set is valid, and the index is below the set's size.
         unsafe {
             let cpu = usize::try_from(libc::sched_getcpu()).ok().filter(|c| *c < libc::CPU_SETSIZE as usize)?;
             let mut set: libc::cpu_set_t = std::mem::zeroed();
@@ -456,42 +464,42 @@ impl CpuSet {
         }
     }
 
-    /// Whether all of `part` are in it.
+    /// Whether it contains all processors of `part`.
     pub(crate) fn holds(&self, part: &CpuSet) -> bool {
         // SAFETY: every index is below the sets' size.
         (0..libc::CPU_SETSIZE as usize).all(|c| unsafe { !libc::CPU_ISSET(c, &part.0) || libc::CPU_ISSET(c, &self.0) })
     }
 
-    /// Binds a task to it; 0 is the calling thread.
+    /// Binds a task to these processors; 0 is the calling thread. Returns whether that succeeded.
     pub(crate) fn bind(&self, tid: Tid) -> bool {
-        // SAFETY: a valid set of the size given.
+        // SAFETY: the set is valid and has the given size.
         unsafe { libc::sched_setaffinity(tid, size_of::<libc::cpu_set_t>(), &self.0) == 0 }
     }
 }
 
-/// The processor time that a process has used, all its threads together, in nanoseconds.
+/// Processor time of a process, all its threads together, in nanoseconds.
 pub(crate) fn cpu_time(pid: Tid) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;
-    // SAFETY: it writes to a live variable; a process that has gone has no clock.
+    // SAFETY: the call writes to `clock`, which is live; for a process that has ended it fails.
     let found = unsafe { libc::clock_getcpuclockid(pid, &mut clock) } == 0;
     if found { clock_ns(clock) } else { None }
 }
 
-/// The processor time that the calling thread has used, in nanoseconds.
+/// Processor time of the calling thread, in nanoseconds.
 pub(crate) fn own_cpu_time() -> Option<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 fn clock_ns(clock: libc::clockid_t) -> Option<u64> {
     let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes to a live variable; a clock that has gone is refused.
+    // SAFETY: the call writes to `t`, which is live; for a clock that has gone it fails.
     let done = unsafe { libc::clock_gettime(clock, &mut t) } == 0;
     done.then_some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Raises the soft limit of open files to the hard one (a maps file is kept open for each space).
+/// Raises the soft limit of open files to the hard one: a maps file is kept open for each space.
 pub(crate) fn raise_file_limit() {
-    // SAFETY: a valid structure, read then written back with one field changed.
+    // SAFETY: `limit` is a valid structure, which is read and written back with one field changed.
     unsafe {
         let mut limit: libc::rlimit = std::mem::zeroed();
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
@@ -501,7 +509,7 @@ pub(crate) fn raise_file_limit() {
     }
 }
 
-/// The sizes of huge pages that processors know.
+/// The sizes of huge pages that processors support.
 pub(crate) const HUGE_PAGES: [PageSize; 2] = [PageSize::M2, PageSize::G1];
 
 /// The default size of huge pages.
@@ -511,8 +519,8 @@ pub(crate) fn huge_page() -> Option<PageSize> {
     PageSize::new(kib.parse::<u64>().ok()?.checked_mul(1024)?)
 }
 
-/// How many huge pages of this size a map may ask for: the free ones that are not promised, and
-/// those that the kernel would make. `None`: there is no such size.
+/// Number of huge pages of this size that a map may ask for: the free ones that are not reserved,
+/// and those that the kernel may add. `None` if there is no such size.
 pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     let number = |name: &str| {
         let path = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/{name}", size.bytes() >> 10);
@@ -522,7 +530,7 @@ pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
 }
 
-/// Size of a page in bytes.
+/// The page size in bytes.
 pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf takes and returns numbers.
     unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
