@@ -1,22 +1,20 @@
-//! Letting calls into the kernel and out of it again: as they are, or as the engine in charge
-//! decides.
+//! Lets calls into the kernel and out of it again, unchanged or as the engine in charge decides.
 //!
-//! - **ADMIT-1** what a call is made with instead of its own arguments is put back before the
-//!   program goes on: it finds its registers as every call leaves them.
+//! - **ADMIT-1** replaced arguments of a call are put back before the program goes on: it finds its
+//!   registers as every call leaves them.
 
 use super::*;
 use crate::engine::decide::Asker;
 use crate::space::apply;
 
-/// So often a place is looked at for what no call put there.
+/// Number of attempts to choose a place, if areas are found there that no call made.
 const LOOKS: usize = 3;
 
-/// What a call of the program had in a register before it was given something else: where, and
-/// what.
+/// A replaced register: its offset in the user area and its former value.
 pub(super) type Former = (usize, u64);
 
 impl Flight {
-    /// Where it will have mapped something when it returns, as far as that is known.
+    /// The range that the call will have mapped when it returns, as far as that is known.
     fn claims(&self) -> Option<(u64, u64)> {
         let a = &self.decoded.args;
         let fixed = match self.decoded.call {
@@ -41,7 +39,8 @@ impl Tracer<'_> {
             let compat = flight.decoded.compat;
             let offset = |i| if compat { arch::first_argument(arch::AUDIT_COMPAT) } else { arch::argument(i) };
             for (former, change) in flight.former.iter_mut().zip(decision.changes) {
-                // If it has gone, its end is reported. An i386 call's arguments were translated.
+                // If the task has been killed, its end is reported later. The arguments of an i386
+                // call were translated, so they are read from the registers.
                 let stood = |i: usize| {
                     let shown = flight.decoded.args.get(i).copied().filter(|_| !compat);
                     shown.or_else(|| sys::register(tid, offset(i)).ok())
@@ -58,8 +57,8 @@ impl Tracer<'_> {
         self.go(tid, Go::Syscall, 0);
     }
 
-    /// Calls that are in the kernel at the same time see one another's effects, or do not; nor does
-    /// the model yet know of those that wait to be settled.
+    /// Marks the calls that are in the kernel at the same time as unsure: each may or may not see
+    /// the others' effects. The model also lacks the effects of calls that wait to be settled.
     fn mark_unsure(&mut self, tid: Tid) {
         let id = self.tasks.get(&tid).and_then(|t| t.space);
         let Some((space, traffic)) = id.and_then(|id| self.spaces.get(&id)) else { return };
@@ -73,13 +72,13 @@ impl Tracer<'_> {
         }
     }
 
-    /// What the engine in charge says to a task's call.
+    /// The engine's decision on a task's call.
     fn decide(&mut self, tid: Tid) -> Option<Decision> {
         let charge = self.charge.as_mut()?;
         let task = self.tasks.get(&tid)?;
         let flight = task.flight.filter(|f| !f.decoded.call.makes_task() && !f.decoded.stays_out())?;
         let id = task.space?;
-        // Nothing is decided of a space of which nothing is known.
+        // Nothing is decided for a space of which nothing is known.
         let hidden = self.spaces.get(&id).is_none_or(|(space, _)| space.hidden());
         let limits = sys::limits(tid).filter(|_| !hidden);
         let mut asker = Asker {
@@ -99,7 +98,7 @@ impl Tracer<'_> {
             && let Some(other) = self.tasks.get(&pid).and_then(|t| t.space)
         {
             (asker.of, asker.foreign) = (pid, other != id);
-            // The other process runs on meanwhile.
+            // The other process keeps running, so the answer is unsure.
             if asker.foreign && apply::readable(&self.spaces.get(&id)?.0.model, &flight.decoded) {
                 let (space, _) = self.spaces.get(&other)?;
                 let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &[]);
@@ -115,7 +114,8 @@ impl Tracer<'_> {
             others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
-            // No flag of mremap's spares what is there: nothing may be, whatever the model knows.
+            // A fixed mremap replaces what is in its place, so the place must be free in the
+            // kernel, whatever the model says.
             let over = decision.place.filter(|_| flight.decoded.call == Call::Mremap);
             let Some((start, end)) = over else { return Some(decision) };
             let mut areas = Vec::new();
@@ -128,8 +128,8 @@ impl Tracer<'_> {
         None
     }
 
-    /// A call comes back from the kernel: what the program gets of it. `None`: it will be made once
-    /// more.
+    /// Handles a call's return from the kernel. Returns the result that the program gets; `None` if
+    /// the call will be made again.
     pub(super) fn dismiss(&mut self, tid: Tid, result: i64) -> Option<i64> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Some(result) };
         task.again = false;
@@ -141,7 +141,7 @@ impl Tracer<'_> {
             let _ = sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
             return Some(answer);
         }
-        // shmat has another word for what is taken.
+        // `shmat` has another error for a place that is taken.
         let taken = if flight.decoded.call == Call::Shmat { libc::EINVAL } else { libc::EEXIST };
         let refused = flight.decision.place.filter(|_| result == -i64::from(taken));
         if refused.is_some_and(|place| self.make_again(tid, &flight, place)) {
@@ -150,8 +150,8 @@ impl Tracer<'_> {
         Some(result)
     }
 
-    /// Something stood in the chosen place that the model did not know of when it was chosen: it is
-    /// learnt, and the call made anew. False: there is nothing, or the task has gone.
+    /// Learns what stands in the chosen place and was not known when it was chosen, and makes the
+    /// task repeat the call. Returns false if nothing stands there, or if the task was killed.
     fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64)) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };

@@ -1,48 +1,53 @@
-//! Keeps the recorder and a program that stops all the time on one processor.
+//! Binds the recorder and a program that stops all the time to one processor.
 //!
-//! A stop wakes the recorder and an answer wakes the program. On two processors each of these wakes
-//! a sleeping one, which takes many times as long as the call itself; on one it is a switch. So
-//! tasks that do little but make calls are bound to one processor with the recorder, and let go as
-//! soon as they do anything else: the only task of a program while its calls come in close order,
-//! and threads of a process while most of their calls find another one in the way (then they wait
-//! for one another anyway).
+//! A stop wakes the recorder, and an answer wakes the program. On two processors each wakeup is of
+//! a sleeping processor, which takes many times as long as the call itself. On one processor it is
+//! a context switch. So tasks that do little but make calls are bound to one processor with the
+//! recorder, and released as soon as they do anything else. These are:
+//!
+//! - the only task of a program, while its calls follow one another closely;
+//! - threads of a process, while most of their calls find another one in the way (they wait for one
+//!   another anyway).
+//!
+//! Invariants:
 //!
 //! - **AFFINITY-1** nothing that could run in parallel is kept from it. A lone task and the
-//!   recorder take turns anyway. Threads are bound if they and the recorder used no more than one
-//!   processor while they were free ([`Times::fits_one`]), and the recorder more of it than they.
-//! - **AFFINITY-2** the program never sees it: it is let go before `sched_getaffinity` and
-//!   `sched_setaffinity`, before it makes a task or loads a program (which inherit), and when it
-//!   has not stopped for [`IDLE_NS`].
+//!   recorder take turns anyway. Threads are bound only if they and the recorder used no more than
+//!   one processor while they were free, and the recorder used the greater part
+//!   ([`Times::fits_one`]).
+//! - **AFFINITY-2** the program never sees the binding. It ends before `sched_getaffinity` and
+//!   `sched_setaffinity`, before the program makes a task or loads a program (which inherit it),
+//!   and when the program has not stopped for [`IDLE_NS`].
 
 use crate::os::sys::{self, CpuSet, Tid};
 
-/// Calls that are closer than this on average are in close order.
+/// Calls follow one another closely if their average distance is below this.
 const CLOSE_NS: u64 = 300_000;
-/// So many calls are counted before processor times are asked for, and so many are judged by them.
+/// Number of calls before processor times are read, and number of calls that are judged by them.
 const SPELL: u32 = 64;
-/// A bound task that has not stopped for so long is let go.
+/// A bound task that has not stopped for this time is released.
 pub(crate) const IDLE_NS: u64 = 5_000_000;
 
 pub(crate) struct Pair {
     process: Tid,
     last_ns: u64,
     spell: Spell,
-    /// The tasks' own processors and the recorder's.
+    /// The former processors of the tasks and of the recorder.
     bound: Option<(Vec<(Tid, CpuSet)>, CpuSet)>,
 }
 
 /// The last calls of a process.
 #[derive(Default)]
 struct Spell {
-    /// Who made them.
+    /// Tasks that made the calls.
     callers: Vec<Tid>,
     calls: u32,
-    /// Those that found another one in the way.
+    /// Calls that found another one in the way.
     met: u32,
     start: Option<Times>,
 }
 
-/// A moment: the time, and the processor times of a process and of the recorder.
+/// A moment: wall time, and the processor times of a process and of the recorder.
 #[derive(Clone, Copy)]
 struct Times {
     wall: u64,
@@ -64,8 +69,8 @@ impl Times {
         }
     }
 
-    /// Whether one processor would have done for both (a tenth more is let pass), the recorder
-    /// using the greater part of it.
+    /// Whether one processor would have been enough for both (with a tolerance of a tenth), and the
+    /// recorder used the greater part of it.
     fn fits_one(self) -> bool {
         (self.process + self.recorder) / 10 * 9 <= self.wall && self.process <= self.recorder
     }
@@ -76,8 +81,8 @@ impl Pair {
         Pair { process: 0, last_ns: 0, spell: Spell::default(), bound: None }
     }
 
-    /// A task has stopped at the entry of a call. `met`: whether the call found another one of its
-    /// space in the way; `None` where the task is alone in the program.
+    /// Counts a task's stop at the entry of a call. `met` says whether the call found another one
+    /// of its space in the way; `None` if the task is the only one of the program.
     pub(crate) fn called(&mut self, task: Tid, process: Tid, now: u64, met: Option<bool>) {
         let idle = now.saturating_sub(self.last_ns) > IDLE_NS;
         self.last_ns = now;
@@ -91,7 +96,7 @@ impl Pair {
         if !spell.callers.contains(&task) {
             spell.callers.push(task);
         }
-        // Most programs make no run of calls: they are not asked.
+        // Most programs make no long run of calls, so their times are never read.
         if spell.calls == SPELL {
             spell.start = Times::now(process, now);
         }
@@ -109,7 +114,7 @@ impl Pair {
         }
     }
 
-    /// Binds these tasks, as far as they are not bound.
+    /// Binds those of these tasks that are not bound yet.
     fn bind(&mut self, tasks: &[Tid]) {
         let here = match &self.bound {
             Some(_) => CpuSet::of(0),
@@ -140,14 +145,14 @@ impl Pair {
         self.bound.is_some()
     }
 
-    /// Time has passed.
+    /// Ends the binding if the tasks have paused.
     pub(crate) fn tick(&mut self) {
         if self.bound() && sys::now_ns().saturating_sub(self.last_ns) > IDLE_NS {
             self.end();
         }
     }
 
-    /// A task has ended: its id may be another's soon.
+    /// Forgets a task that has ended: its id may be reused.
     pub(crate) fn gone(&mut self, task: Tid) {
         self.spell.callers.retain(|t| *t != task);
         if let Some((bound, _)) = &mut self.bound {
@@ -158,12 +163,12 @@ impl Pair {
         }
     }
 
-    /// Lets all tasks go.
+    /// Ends the binding of all tasks.
     pub(crate) fn end(&mut self) {
         self.spell = Spell::default();
         if let Some((bound, ours)) = self.bound.take() {
             for (task, theirs) in bound {
-                theirs.bind(task); // it may have gone
+                theirs.bind(task); // may have ended
             }
             ours.bind(0);
         }

@@ -1,19 +1,21 @@
-//! Ends: of calls that are cut off, of tasks, and of the spaces that go with their last task.
+//! Ends: of calls that are cut off, of tasks, and of the spaces that end with their last task.
 //!
-//! A space can be compared with the kernel's for the last time while a task of it stands at its
-//! exit event. Which task is the last to get there cannot be told from the order: SIGKILL has a
-//! thread pass that event unseen, also where it is the end of the process that kills it. So a task
-//! that is not the only one of its space waits there (`Tracer::ending`) until all that can be heard
-//! has been heard. If another will run on, the space does, and the task is let go; if the others
-//! stand at their exit events too, or are past them, the space is compared; if one is still on its
-//! way, its report is waited for.
+//! A space can be compared with the kernel's for the last time while one of its tasks stands at its
+//! exit event. The order of events does not tell which task is the last to get there: a thread that
+//! is killed by SIGKILL may pass the event unseen, also when the end of its process kills it. So a
+//! task that is not the only one of its space waits at the event (`Tracer::ending`) until all
+//! pending reports have been heard. Then:
 //!
-//! A task that ends is let go at its exit event, with what it will report: its parent hears of its
-//! end as without us.
+//! - if another task runs on, the space is used further, and the task is released;
+//! - if the others also stand at their exit events, or are past them, the space is compared;
+//! - if another task has yet to reach the event, its report is waited for.
 //!
-//! - **EXITS-1** a task waits only while every other one of its space waits too, has passed its
-//!   exit event, or has to end; and not for ever: after [`WAIT_LIMIT_NS`] it is let go, and that
-//!   the space was not compared is told.
+//! A task that ends is detached at its exit event, together with the status that it will report:
+//! its parent hears of its end as it would without a recorder.
+//!
+//! - **EXITS-1** a task waits only while every other task of its space waits too, has passed its
+//!   exit event, or has to end. After [`WAIT_LIMIT_NS`] it is released, and the summary says that
+//!   the space was not compared.
 
 use super::*;
 use crate::os::proc::Fate;
@@ -24,26 +26,26 @@ const WAIT_LIMIT_NS: u64 = 2_000_000_000;
 /// What becomes of the space of a task that is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
-    /// Another task will use it further.
+    /// Another task runs on and uses it.
     Used,
     /// Another task was killed and may still change it.
     Ending,
-    /// No other task will use it any more.
+    /// No other task uses it any more.
     Unused,
 }
 
 impl Tracer<'_> {
-    /// A task is about to end; its space is still there.
+    /// Handles a task's exit event. Its space still exists.
     pub(super) fn leaving(&mut self, tid: Tid) {
         if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
-            // Killed in a call. If the call has run, its result stands in the registers; if not, the kernel's
-            // preset (ENOSYS) does.
+            // It was killed in a call. If the call has run, the register holds its result; if not,
+            // it holds the kernel's preset value (ENOSYS).
             let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
             if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
-                flight.decision.expect = None; // whatever it comes to, nobody will get it
+                flight.decision.expect = None; // nobody will get the result
             }
             match sys::register(tid, arch::RESULT_OFFSET) {
-                // A filter ended it before the call; its number stands there.
+                // A filter killed it before the call; the register holds the call's number.
                 Ok(_) if filtered => self.forget_flight(tid),
                 Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
                 Ok(_) => self.forget_flight(tid),
@@ -60,9 +62,9 @@ impl Tracer<'_> {
         self.let_end(tid);
     }
 
-    /// The whole process ends with a thread that does not end by `exit`. Exceptions: a seccomp
-    /// filter may kill one thread by SIGSYS, and a program that one thread loads kills the
-    /// others.
+    /// Marks all tasks of a process as dying, unless the thread ends by `exit`, which ends it
+    /// alone. Exceptions: a seccomp filter may kill a single thread by SIGSYS, and a thread that
+    /// loads a program kills the others.
     fn mark_dying(&mut self, tid: Tid) {
         let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
         let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
@@ -74,12 +76,12 @@ impl Tracer<'_> {
         }
     }
 
-    /// Everything that could be heard was heard: looks at the tasks that wait at their exit events.
+    /// Looks at the tasks that wait at their exit events. All pending reports have been heard.
     pub(super) fn end_tasks(&mut self) {
         let now = sys::now_ns();
         for (tid, since) in self.ending.clone() {
             if !self.ending.iter().any(|(t, _)| *t == tid) {
-                continue; // it went with another one
+                continue; // it was released with another one
             }
             let Some(id) = self.tasks.get(&tid).and_then(|t| t.space) else {
                 self.ending.retain(|(t, _)| *t != tid);
@@ -87,7 +89,7 @@ impl Tracer<'_> {
             };
             let rest = self.rest(tid, id);
             if rest == Rest::Ending && now.saturating_sub(since) < WAIT_LIMIT_NS {
-                // A leader that becomes a zombie does not say so: look again.
+                // A leader that becomes a zombie does not report it: look again.
                 self.signals.tick(HOLD_LIMIT_NS / 2);
                 continue;
             }
@@ -101,7 +103,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// What the tasks of the space `id` will do that do not wait with `tid`.
+    /// What the other tasks of the space `id` will do that do not wait at their exit events.
     fn rest(&mut self, tid: Tid, id: SpaceId) -> Rest {
         let leader = self.tasks.get(&tid).map_or(tid, |t| t.tgid);
         let waits: std::collections::HashSet<Tid> = self.ending.iter().map(|(t, _)| *t).collect();
@@ -111,16 +113,17 @@ impl Tracer<'_> {
             .filter(|(t, task)| task.space == Some(id) && !waits.contains(t))
             .map(|(t, _)| *t)
             .collect();
-        // The leader lives longest, as a rule.
+        // The leader usually lives longest.
         others.sort_unstable_by_key(|t| *t != leader);
         let mut rest = Rest::Unused;
         for other in others {
             let Some(task) = self.tasks.get_mut(&other) else { continue };
-            // A thread says so itself when it has ended; its leader does not before all others have.
+            // A thread reports its own end; a leader does so only after all others have ended.
             if !task.dying || other == task.tgid {
                 match proc::fate(other) {
                     Fate::Ended if other == task.tgid => {
-                        // Its report comes last of all: a call that it was killed in is told from now on.
+                        // Its report comes last of all. From now on the call that it was killed in
+                        // counts as lost.
                         self.lose_flight(other);
                         continue;
                     }
@@ -133,8 +136,8 @@ impl Tracer<'_> {
         rest
     }
 
-    /// Compares the space of a task that stands at its exit event, and that no other task will
-    /// change any more.
+    /// Compares the space of a task that stands at its exit event. No other task will change it any
+    /// more.
     fn compare(&mut self, tid: Tid) {
         if let Some(task) = self.tasks.get(&tid)
             && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
@@ -144,18 +147,18 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets a task go from its exit event, for good: what is left of it is its parent's. While a
-    /// task is traced, its end is told to us first, and a pidfd would tell all others that it
-    /// has ended before its parent could ask for its status.
+    /// Detaches a task at its exit event; from now on it is its parent's. While a task is traced,
+    /// its end is reported to the tracer first, and a pidfd would tell others that it has ended
+    /// before its parent could read its status.
     fn let_end(&mut self, tid: Tid) {
         self.leave(tid, true);
         let Some(code) = exit_code(tid).filter(|_| tid != self.root) else {
-            // We are its parent; or it was killed, and a later wait tells.
+            // This process is its parent; or it was killed, and a later wait reports that.
             return self.go_on(tid, Go::Cont, 0);
         };
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
-        // The thread that ends last may decide the status of all.
+        // The thread that ends last may decide the status of the whole process.
         let shown = if threaded { proc::exit_status(tgid) } else { None };
         if let Err(error) = sys::detach(tid) {
             if !launch::gone(&error) {
@@ -167,8 +170,8 @@ impl Tracer<'_> {
         self.end_task(tid, shown.unwrap_or(code));
     }
 
-    /// Forgets a task of which nothing more will be heard; `status` is that of its process, as far
-    /// as it is known. With its last task the process has ended.
+    /// Forgets a task that will not be heard of again. `status` is that of its process, as far as
+    /// it is known. The process ends with its last task.
     fn end_task(&mut self, tid: Tid, status: i32) {
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let left = |(t, task): (&Tid, &Task)| task.tgid == tgid && *t != tid && *t != tgid;
@@ -178,7 +181,7 @@ impl Tracer<'_> {
         }
         match self.tasks.get_mut(&tgid) {
             Some(leader) if tid == tgid || leader.let_go.is_some() => leader.let_go = Some(status),
-            _ => return, // its leader is still to end
+            _ => return, // its leader has not ended yet
         }
         if !rest && let Some(leader) = self.tasks.remove(&tgid) {
             self.process_ended(tgid, status, leader.last_space);
@@ -193,7 +196,7 @@ impl Tracer<'_> {
         self.journal.write(event);
     }
 
-    /// A call whose end was not seen, because its task was killed and left without a stop.
+    /// Handles a call whose end was not seen: its task was killed and ended without a stop.
     fn lose_flight(&mut self, tid: Tid) {
         if let Some(task) = self.tasks.get(&tid)
             && let Some(flight) = task.flight.filter(|f| !f.held && !f.decoded.stays_out())
@@ -204,7 +207,7 @@ impl Tracer<'_> {
         self.forget_flight(tid);
     }
 
-    /// A call that never ran.
+    /// Forgets a call that never ran.
     pub(super) fn forget_flight(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         task.flight = None;
@@ -218,7 +221,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task uses its space no more: it `ends`, or has loaded a program.
+    /// Takes a task away from its space: it `ends`, or has loaded a program.
     pub(super) fn leave(&mut self, tid: Tid, ends: bool) {
         self.forget_flight(tid);
         let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
@@ -231,8 +234,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task has ended, and passed its exit event unseen: it was killed; or it is the program's
-    /// first one.
+    /// Handles the end of a task that was not detached at its exit event: it was killed and passed
+    /// the event unseen, or it is the program's first task.
     pub(super) fn gone(&mut self, tid: Tid, status: i32) {
         if !self.tasks.contains_key(&tid) {
             self.early.insert(tid, status);
@@ -245,7 +248,7 @@ impl Tracer<'_> {
         let Some(task) = self.tasks.get(&tid) else { return };
         if task.tgid != tid {
             let leader = self.tasks.get(&task.tgid).and_then(|t| t.let_go);
-            // Its parent may have taken the process away by now.
+            // Its parent may have reaped the process by now.
             let shown = leader.and_then(|_| proc::exit_status(task.tgid));
             let known = leader.filter(|_| !libc::WIFSIGNALED(status)).unwrap_or(status);
             return self.end_task(tid, shown.unwrap_or(known));
@@ -270,7 +273,7 @@ impl Tracer<'_> {
     }
 }
 
-/// The status with which a task ends that stands at its exit event.
+/// The status that a task at its exit event ends with.
 fn exit_code(tid: Tid) -> Option<i32> {
     sys::event_message(tid, libc::PTRACE_EVENT_EXIT).ok().map(|code| code as i32)
 }

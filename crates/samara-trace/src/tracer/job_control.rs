@@ -1,28 +1,28 @@
-//! The recorder as a shell's job: where the program stops, so do we, so that the shell sees its job
-//! stop; where we are continued, so is the program.
+//! The recorder as a job of a shell: it stops when the program stops, so that the shell sees its
+//! job stop, and continues the program when it is continued.
 //!
-//! Neither is done at once: a SIGCONT to the whole job may be under way to the program, whose
-//! report of it comes a little later than the stop's. Knows no tasks but the one that stopped.
+//! Neither is done at once. A SIGCONT to the whole job may be on its way to the program, whose
+//! report of it comes a little later than that of the stop. Knows only the task that stopped.
 //!
-//! - **JOB-CONTROL-1** `due` says something at most once for each stop and for each continuation.
+//! - **JOB-CONTROL-1** `due` reports each stop and each continuation at most once.
 
 use std::ffi::c_int;
 
 use crate::os::sys::Tid;
 
-/// How long a stopped program is left to report that it goes on, in nanoseconds.
+/// How long a stopped program is given to report that it continues, in nanoseconds.
 pub(crate) const SETTLE_NS: u64 = 10_000_000;
 
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// Stop as the program did.
+    /// Stop with this signal, as the program did.
     Stop(c_int),
-    /// Continue the program: it is still stopped.
+    /// Continue the program, which is still stopped.
     Continue,
 }
 
-/// Whether the program (its first process) is stopped, by the task of it that said so first.
+/// Whether the program (its first process) is stopped, and which of its tasks reported that first.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
     stopped: Option<Tid>,
@@ -30,7 +30,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A task of the program stopped by `signal`.
+    /// A task of the program was stopped by `signal`.
     pub(crate) fn stopped(&mut self, tid: Tid, signal: c_int, now: u64) {
         if self.stopped.is_none() {
             self.stopped = Some(tid);
@@ -38,21 +38,21 @@ impl Job {
         }
     }
 
-    /// Something else was heard of a task.
+    /// A task reported something else than a group stop.
     pub(crate) fn heard(&mut self, tid: Tid) {
         if self.stopped == Some(tid) {
             *self = Job::default();
         }
     }
 
-    /// We were continued.
+    /// The recorder was continued.
     pub(crate) fn continued(&mut self, now: u64) {
         if self.stopped.is_some() {
             self.due = Some((now + SETTLE_NS, Due::Continue));
         }
     }
 
-    /// Whether something will be due.
+    /// Whether something will be due later.
     pub(crate) fn waits(&self) -> bool {
         self.due.is_some()
     }

@@ -1,5 +1,5 @@
-//! Starting the program: finding it, forking it, seizing it, and telling why not. Knows nothing of
-//! what follows.
+//! Starts the program: finds, forks and seizes it, and explains failures. Knows nothing of what
+//! follows.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::engine::decide::kernel_map_count;
 use crate::os::sys::{self, Child, Launch, Tid, Waited};
 use crate::tracer::seccomp;
 
-/// The program, seized and about to load itself.
+/// The program, seized and about to execute.
 pub(crate) struct Started {
     pub(crate) pid: Tid,
     report: File,
@@ -23,11 +23,11 @@ pub(crate) struct Started {
     read: Vec<u8>,
 }
 
-/// What a child said of itself.
+/// A report of the child.
 pub(crate) enum Report {
-    /// The filter could not be installed: every call must stop. The errno.
+    /// The filter could not be installed, so every call must stop: the errno.
     NoFilter(i32),
-    /// The program could not be loaded.
+    /// The program could not be executed.
     NoExec(RecordError),
 }
 
@@ -50,7 +50,7 @@ fn candidates(program: &OsStr, path: Option<OsString>) -> Vec<OsString> {
     path.as_bytes().split(|b| *b == b':').map(join).collect()
 }
 
-/// Forks the child and seizes it; it stands just before loading the program.
+/// Forks the child and seizes it. It is about to execute the program.
 pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     if options.program.is_empty() {
         return Err(RecordError::NotFound(PathBuf::new()));
@@ -78,7 +78,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     };
     let Child { pid, go, report } = forked.map_err(|e| RecordError::System("fork", e))?;
     if let Err(error) = sys::seize(pid) {
-        drop(go); // the child reads the end of the pipe and leaves
+        drop(go); // the child reads the end of the pipe and exits
         while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
         return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
     }
@@ -93,16 +93,16 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     Ok(Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() })
 }
 
-/// Runs `fork` so that the child loads its program where nothing is random.
+/// Runs `fork` so that the child executes its program without address randomisation.
 fn without_randomisation(fork: impl FnOnce() -> io::Result<Child>) -> io::Result<Child> {
     let before = personality::get()?;
     personality::set(before | Persona::ADDR_NO_RANDOMIZE)?;
     let child = fork();
-    let _ = personality::set(before); // it was in force a moment ago
+    let _ = personality::set(before); // cannot fail: it was in force a moment ago
     child
 }
 
-/// The limits that the engine's settings give the program.
+/// The resource limits that the engine's settings ask for.
 fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, u32, u64)> {
     let all = [
         ("setting RLIMIT_AS above the hard limit", libc::RLIMIT_AS, engine.limit_as),
@@ -112,8 +112,8 @@ fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, u32, u64)> {
 }
 
 impl Started {
-    /// What the child has to say. Only once it has loaded the program or ended: before that it
-    /// waits.
+    /// Reads the child's reports. Call it only when the child has executed the program or ended:
+    /// until then it would block.
     pub(crate) fn report(&mut self) -> Vec<Report> {
         let _ = self.report.read_to_end(&mut self.read);
         let mut out = Vec::new();
@@ -130,7 +130,8 @@ impl Started {
                 libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {
                     RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
                 }
-                // A directory of PATH that may not be searched says EACCES too: nobody knows of a program there.
+                // A directory of PATH that cannot be searched gives EACCES too; whether the program
+                // is there is not known.
                 libc::EACCES if self.paths.len() > 1 && path.symlink_metadata().is_err() => {
                     RecordError::NotFound(path.file_name().map(PathBuf::from).unwrap_or(path))
                 }
@@ -169,13 +170,13 @@ fn explain(yama: &str, status: &str) -> String {
     }
 }
 
-/// The program that a process has just loaded, if its mode would give it another user or group and
-/// has not.
+/// The program that a process has just loaded, if its mode should have given it another user or
+/// group and did not.
 pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let exe = format!("/proc/{tid}/exe");
     let file = std::fs::metadata(&exe).ok()?;
-    // Set-group-ID counts with the group's right to execute only.
+    // The set-group-ID bit counts only together with the group's execute permission.
     let both = libc::S_ISGID | libc::S_IXGRP;
     let (user, group) = (file.mode() & libc::S_ISUID != 0, file.mode() & both == both);
     if !user && !group {
@@ -183,27 +184,27 @@ pub(crate) fn set_id(tid: Tid) -> Option<PathBuf> {
     }
     let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
-    // Real, effective, saved, and that for files.
+    // The fields are real, effective, saved and file system id.
     let effective =
         |name: &str| status.lines().find_map(|l| l.strip_prefix(name))?.split_whitespace().nth(1)?.parse().ok();
     let missed = (user && effective("Uid:") != Some(file.uid())) || (group && effective("Gid:") != Some(file.gid()));
     missed.then(|| std::fs::read_link(exe).unwrap_or_default())
 }
 
-/// The program that a process has just loaded, if its file would give it capabilities and it has
-/// them not.
+/// The program that a process has just loaded, if its file should have given it capabilities and
+/// did not.
 pub(crate) fn file_caps(tid: Tid) -> Option<PathBuf> {
     let exe = format!("/proc/{tid}/exe");
     let given = permitted(&sys::attribute(&c_string(exe.clone().into()).ok()?, c"security.capability")?)?;
     let status = std::fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let set = |name: &str| u64::from_str_radix(status.lines().find_map(|l| l.strip_prefix(name))?.trim(), 16).ok();
-    // What the bounding set forbids, nobody gets.
+    // The bounding set limits what a file can give.
     let missed = given & set("CapBnd:")? & !set("CapPrm:")? != 0;
     missed.then(|| std::fs::read_link(exe).unwrap_or_default())
 }
 
-/// The capabilities that a file permits: of struct vfs_cap_data, a word of version and flags, then
+/// The capabilities that a file permits. struct vfs_cap_data is a word of version and flags, then
 /// twice {permitted, inheritable}.
 fn permitted(attribute: &[u8]) -> Option<u64> {
     let (words, _) = attribute.as_chunks::<4>();
@@ -211,7 +212,7 @@ fn permitted(attribute: &[u8]) -> Option<u64> {
     Some(word(1)? | word(3).unwrap_or(0) << 32)
 }
 
-/// Errors of `ptrace` that mean no more than: the task has gone.
+/// Whether an error of `ptrace` only means that the task has ended.
 pub(crate) fn gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH)
 }

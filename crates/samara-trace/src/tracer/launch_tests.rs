@@ -1,4 +1,4 @@
-//! Finding a program, and the words for a refusal.
+//! Tests: finding a program, and explaining refusals.
 
 use super::*;
 

@@ -1,22 +1,21 @@
-//! The wait loop: every stop of every task is seen here, told apart, and answered so that the task
-//! goes on as if nobody watched. It knows which tasks there are and what they are in the middle of;
-//! what calls mean is `space`'s.
+//! The wait loop: receives every stop of every task, tells the kinds of stops apart, and answers
+//! them so that the task goes on as if nobody watched. Knows the tasks and what each of them is
+//! doing; what calls mean is known to `space`.
 //!
-//! - **TRACER-1** a task is stopped from the moment a wait reports it until `resume`; between the
-//!   two its space is looked at.
-//! - **TRACER-2** a task with a `flight` that is not `Held` runs in the kernel, and stands in its
-//!   space's `flying`.
-//! - **TRACER-3** every request to a stopped task may find it gone (SIGKILL needs nobody's leave).
-//!   That is no error: its death is reported by a later wait, and its flight is settled at its exit
-//!   event.
-//! - **TRACER-4** a space is given up when its last task has passed its exit event (or has been
-//!   seen dead without one); it is compared while one of its tasks stands at that event and no
-//!   other will use it any more (`exits`).
+//! - **TRACER-1** a task is stopped from the moment when a wait reports it until `resume`. In
+//!   between its space is read.
+//! - **TRACER-2** a task with a `flight` that is not `held` runs in the kernel. It is in its
+//!   space's `flying`, unless its call stays out of the space.
+//! - **TRACER-3** any request to a stopped task may find that it has been killed. That is no error:
+//!   a later wait reports its death, and its flight is settled at its exit event.
+//! - **TRACER-4** a space is dropped when its last task has passed its exit event (or was seen dead
+//!   without one). It is compared while one of its tasks stands at that event and no other will use
+//!   it any more (`exits`).
 //! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other
 //!   task (`turns`).
 //!
-//! Group stops are answered with PTRACE_LISTEN, so they last as without us (`job_control` has us
-//! stop too); signals are delivered unchanged.
+//! Group stops are answered with PTRACE_LISTEN, so they last as long as without a recorder
+//! (`job_control` also stops the recorder). Signals are delivered unchanged.
 
 mod admit;
 mod affinity;
@@ -49,16 +48,17 @@ use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
 use new_tasks::{Birth, Undo};
 
-/// How long a task may be held at the entry of a call for the sake of another's, in nanoseconds. A
-/// call that takes longer is treated as one that may block, and the others are let go.
+/// How long a task may be held at the entry of a call because of another task's call, in
+/// nanoseconds. A call that takes longer is treated like one that may block, and the others are
+/// admitted.
 const HOLD_LIMIT_NS: u64 = 20_000_000;
 
-/// The same for a call that does not sleep: on a busy machine it only waits for a processor, or for
-/// us.
+/// The same limit for a call that does not sleep: on a busy machine it only waits for a processor,
+/// or for the recorder.
 const BUSY_LIMIT_NS: u64 = 1_000_000_000;
 
-/// After so many nanoseconds a stopped task is looked at anew before it is set going: it may have
-/// been killed. (To look each time would cost more than it finds.)
+/// A task that has been stopped for longer than this is checked again before it is resumed: it may
+/// have been killed. A check each time would cost more than it finds. In nanoseconds.
 const LONG_NS: u64 = 20_000;
 
 /// A call that has been entered and has not returned.
@@ -66,24 +66,24 @@ const LONG_NS: u64 = 20_000;
 struct Flight {
     decoded: Decoded,
     entry_ns: u64,
-    /// When it was let into the kernel.
+    /// When the call was let into the kernel.
     go_ns: u64,
     held: bool,
-    /// Another call of the space was in flight at some moment of this one.
+    /// Whether another call of the space was in flight at some moment of this one.
     overlapped: bool,
-    /// Of a call that makes a task.
+    /// For a call that makes a task.
     birth: Option<Birth>,
-    /// It came by the table of x32.
+    /// Whether the call came by the x32 table.
     x32: bool,
-    /// What the engine in charge said.
+    /// The decision of the engine in charge.
     decision: Decision,
-    /// What stood where something else stands while the call is made.
+    /// Registers that hold other values while the call is made.
     former: [Option<admit::Former>; 2],
 }
 
 impl Flight {
-    /// Others must wait for it: it is in the kernel and short. Where `all`, they wait for any (but
-    /// not for ever).
+    /// Whether other calls must wait for this one: it is in the kernel and short. If `all`, they
+    /// wait for any call, also for one that may block. In both cases the wait is limited in time.
     fn blocks(&self, tid: Tid, now: u64, all: bool) -> bool {
         let since = now.saturating_sub(self.go_ns);
         let soon = since < HOLD_LIMIT_NS || (since < BUSY_LIMIT_NS && !proc::sleeps(tid));
@@ -96,23 +96,23 @@ struct Task {
     tgid: Tid,
     /// `None` before the program is loaded, and after the task has passed its exit event.
     space: Option<SpaceId>,
-    /// The space it had last, for its end.
+    /// The last space of the task, for its exit event.
     last_space: SpaceId,
     flight: Option<Flight>,
     personality: u32,
-    /// To be put right at its first stop.
+    /// A change to be undone at the task's first stop.
     undo: Option<Undo>,
-    /// It has to end: it, or its process, was killed or ends.
+    /// The task must end: it or its process was killed, or is ending.
     dying: bool,
-    /// It has a filter of its own that looks at its calls.
+    /// A seccomp filter of the program looks at the task's calls.
     filtered: bool,
-    /// Its next call is one that was decided already, and is made anew.
+    /// The task's next call is a repetition of one that was decided already.
     again: bool,
-    /// Of a process's first task: the process has had other threads.
+    /// For the first task of a process: the process has had other threads.
     threaded: bool,
-    /// Of a process's first task: it was let go at its exit event, and other threads of the process
-    /// were left. Nothing more is heard of it. With the status of the process as far as it is
-    /// known.
+    /// For the first task of a process: it was detached at its exit event while other threads of
+    /// the process were left, and nothing more is heard of it. The value is the status of the
+    /// process, as far as it is known.
     let_go: Option<i32>,
 }
 
@@ -134,38 +134,38 @@ impl Task {
     }
 }
 
-/// The tasks of one space that are in calls.
+/// The tasks that use one space, and those of them that are in calls.
 #[derive(Debug, Default)]
 struct Traffic {
-    /// Tasks that use the space.
+    /// Number of tasks that use the space.
     users: u32,
-    /// In the kernel.
+    /// Tasks whose calls are in the kernel.
     flying: Vec<Tid>,
-    /// Waiting at the entry.
+    /// Tasks held at the entry of a call.
     held: VecDeque<Tid>,
 }
 
 pub(crate) struct Tracer<'a> {
     tasks: HashMap<Tid, Task>,
-    /// What tasks reported and is not served yet, in the order in which it came; one report a task.
+    /// Reports of tasks that are not served yet, in order; one per task.
     heard: VecDeque<(Tid, i32)>,
-    /// Since when the report is served that is served now.
+    /// When the current report began to be served.
     served_ns: u64,
-    /// When all that had stopped had been heard last.
+    /// When the reports of all stopped tasks were last collected.
     collected_ns: u64,
-    /// Tasks that reported themselves before their parent's event did: what they reported last.
+    /// Last reports of tasks that came before the event of their parent.
     early: HashMap<Tid, i32>,
-    /// Tasks that stand at their exit events until it is known whether they are the last of their
-    /// spaces. With the time since when.
+    /// Tasks that stand at their exit events, and since when. They wait there until it is known
+    /// whether they are the last of their spaces.
     ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
     started: Started,
     root: Tid,
     failed: Option<RecordError>,
     status: Option<ExitStatus>,
-    /// When the root ended.
+    /// When the first process ended.
     root_end_ns: u64,
-    /// Every call stops (no filter).
+    /// Whether every call stops, because there is no filter.
     every_call: bool,
     query: bool,
     charge: Option<Charge>,
@@ -228,7 +228,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 }
 
 impl Tracer<'_> {
-    /// One task changed state.
+    /// Handles a report of a task.
     fn changed(&mut self, tid: Tid, status: i32) {
         self.dispatch(tid, status);
         if !self.early.is_empty() {
@@ -269,7 +269,7 @@ impl Tracer<'_> {
             }
             libc::PTRACE_EVENT_EXIT => self.leaving(tid),
             libc::PTRACE_EVENT_STOP if group_stop => {
-                // It stays stopped until SIGCONT or death, as without us.
+                // It stays stopped until SIGCONT or death, as it would without a recorder.
                 self.go(tid, Go::Listen, 0);
                 if self.tasks.get(&tid).is_some_and(|t| t.tgid == self.root) {
                     self.job.stopped(tid, signal, sys::now_ns());
@@ -280,14 +280,15 @@ impl Tracer<'_> {
         }
     }
 
-    /// Sets a task going the way its state asks for.
+    /// Resumes a task in the way that its state needs.
     fn resume(&mut self, tid: Tid, signal: i32) {
         let in_call = self.tasks.get(&tid).is_some_and(|t| t.flight.is_some());
         self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
-    /// Where it was killed since it stopped, it stands at its exit event by now, and is left there:
-    /// that is heard already, or a later wait reports it.
+    /// Resumes a task, unless it has been killed since it stopped. Such a task stands at its exit
+    /// event by now and is left there: its report has been heard already, or a later wait brings
+    /// it.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
         let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
         let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
@@ -311,7 +312,8 @@ impl Tracer<'_> {
             Ok(SyscallInfo::Entry { filter: Some(data), .. })
                 if self.every_call || data != u32::from(seccomp::DATA) =>
             {
-                // A filter of the program's own left it to a tracer, and it had none without us: ENOSYS.
+                // A filter of the program asked for a tracer. Without a recorder there would be
+                // none, and the call would get ENOSYS.
                 if let Err(error) = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
                     && !launch::gone(&error)
                 {
@@ -333,7 +335,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// A call is about to run.
+    /// Handles the entry of a call.
     fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6]) {
         let several = self.tasks.len() > 1;
         let decoded = arch::decode(arch, nr, args, |at, bytes| sys::read_memory(tid, at, bytes));
@@ -393,14 +395,13 @@ impl Tracer<'_> {
         self.release(id);
     }
 
-    /// Lets held tasks into the kernel, in the order of their coming, as far as nobody stands in
-    /// their way.
+    /// Lets held tasks into the kernel, in order, until one finds another call in its way.
     fn release(&mut self, id: SpaceId) {
         let now = sys::now_ns();
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         let mut go = Vec::new();
         while let Some(tid) = traffic.held.front().copied() {
-            // It was killed where it stood, and its end is to be served.
+            // It was killed while it was held, and its end is yet to be served.
             if self.heard.iter().any(|(t, _)| *t == tid) {
                 traffic.held.pop_front();
                 if let Some(task) = self.tasks.get_mut(&tid) {
@@ -428,7 +429,7 @@ impl Tracer<'_> {
         go.into_iter().for_each(|tid| self.admit(tid));
     }
 
-    /// A call has returned, or has been cut off.
+    /// Handles the return of a call, or its end by a signal.
     fn returned(&mut self, tid: Tid, result: i64) {
         if let Some(birth) = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).and_then(|f| f.birth) {
             birth.undo(tid);
@@ -439,10 +440,10 @@ impl Tracer<'_> {
         self.resume(tid, 0);
     }
 
-    /// Takes a task's call out of the air and has its space account for it.
+    /// Ends a task's flight and has its space account for the call.
     fn settle(&mut self, tid: Tid, result: i64) {
-        /// ERESTARTSYS .. ERESTART_RESTARTBLOCK: the call has done nothing and will be entered
-        /// anew.
+        /// ERESTARTSYS to ERESTART_RESTARTBLOCK: the call has done nothing and will be entered
+        /// again.
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(flight) = task.flight.take() else { return };
@@ -451,14 +452,14 @@ impl Tracer<'_> {
             task.personality = flight.decoded.args[0] as u32;
         }
         if flight.decoded.call == Call::Ptrace && result == -i64::from(libc::EPERM) {
-            // PTRACE_TRACEME is about the caller, which we trace.
+            // PTRACE_TRACEME asks for the caller to be traced, which it already is.
             let of = if flight.decoded.args[0] == 0 { tid } else { flight.decoded.args[1] as Tid };
             if self.tasks.contains_key(&of) {
                 self.journal.lacks(Lack::Tracing, proc::name(tid));
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
+        // SECCOMP_SET_MODE_STRICT and _FILTER, and PR_SET_SECCOMP; other operations only ask.
         if flight.decoded.call == Call::Filter
             && result >= 0
             && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
@@ -502,16 +503,18 @@ impl Tracer<'_> {
         }
     }
 
-    /// Fewer calls are in the kernel than before: settles those that waited for them.
+    /// Settles calls that waited for others to leave the kernel.
     fn settle_pending(&mut self, id: SpaceId) {
         if let Some((space, traffic)) = self.spaces.get_mut(&id).filter(|(space, _)| space.unsettled()) {
             space.settle_pending(&flying(&self.tasks, traffic), &mut self.journal);
         }
     }
 
-    /// A task loaded a program. `tid` is the process's id now, whichever thread it was that called.
+    /// Handles a loaded program. `tid` is the process's id by now, whichever of its threads made
+    /// the call.
     fn loaded(&mut self, tid: Tid) {
-        // Where it was killed meanwhile: the one of which a load is known to be under way.
+        // If the caller was killed meanwhile, the event does not name it: take the task that is
+        // known to be loading a program.
         let loads = |(t, task): (&Tid, &Task)| {
             (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
         };
@@ -521,12 +524,13 @@ impl Tracer<'_> {
         if former != tid
             && let Some(caller) = self.tasks.remove(&former)
         {
-            // The leader has gone and the caller has taken its id.
+            // The leader has ended, and the caller has taken its id.
             self.leave(tid, false);
             self.ending.retain(|(t, _)| *t != tid);
             self.tasks.insert(tid, caller);
         }
-        // Asked before the program's first instruction: a kernel that does not tell is of no use.
+        // Checked before the program's first instruction: without this request recording is
+        // impossible.
         if self.tasks.get(&tid).is_some_and(|task| tid == self.root && task.last_space == 0)
             && let Err(error) = sys::syscall_info(tid)
             && !launch::gone(&error)
@@ -538,7 +542,7 @@ impl Tracer<'_> {
             && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
         {
             self.every_call = true;
-            // A filter from before: it answers after us.
+            // A filter from before this process; it answers after the recorder has seen the call.
             let filtered = proc::is_filtered();
             self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
             let error = io::Error::from_raw_os_error(errno);

@@ -1,22 +1,23 @@
-//! New tasks: which ask to be left alone and are not, whose they are, and which space they use.
+//! New tasks: which process they belong to and which space they use. Tasks that ask not to be
+//! traced are traced all the same.
 //!
-//! A child made with CLONE_UNTRACED would keep the filter and have nobody to answer it, so its
-//! calls would fail. The flag is taken out while the call runs, and put back before either task can
-//! look.
+//! A child made with CLONE_UNTRACED would keep the filter without a tracer to answer it, so its
+//! calls would fail. The flag is removed while the call runs, and put back before either task can
+//! see it.
 
 use super::*;
 
-/// What is known of a new task before it is there.
+/// What is known of a new task before it exists.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Birth {
     /// The clone flags, if they could be read.
     flags: Option<u64>,
-    /// What was changed for the call, in the caller and in its copy.
+    /// The change that was made for the call, in the caller and in its copy.
     undo: Option<Undo>,
 }
 
 impl Birth {
-    /// Puts back what was changed, in the caller.
+    /// Undoes the change in the caller.
     pub(super) fn undo(&self, tid: Tid) {
         if let Some(undo) = self.undo {
             undo.put_back(tid);
@@ -24,17 +25,17 @@ impl Birth {
     }
 }
 
-/// A word that was changed, and what it was.
+/// A changed word and its former value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undo(Word, u64);
 
 impl Undo {
     pub(super) fn put_back(self, tid: Tid) {
-        let _ = sys::set_word(tid, self.0, self.1); // it may have gone
+        let _ = sys::set_word(tid, self.0, self.1); // the task may have ended
     }
 }
 
-/// Reads the flags of a call that makes a task, at its entry, and takes CLONE_UNTRACED out.
+/// Reads the flags of a call that makes a task, at the call's entry, and removes CLONE_UNTRACED.
 pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Birth> {
     let (flags, at) = match decoded.call {
         Call::Clone => (decoded.args[0], Word::Register(arch::first_argument(arch))),
@@ -54,11 +55,11 @@ pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Birth> {
 }
 
 impl Tracer<'_> {
-    /// A task made another one.
+    /// Handles the event of a task that made another one.
     pub(super) fn newborn(&mut self, tid: Tid, event: i32) {
         let child = match sys::event_message(tid, event) {
             Ok(child) => child as Tid,
-            // It was killed: its end is reported, and the child is taken in as an orphan.
+            // The parent was killed: its end is reported, and the child is adopted as an orphan.
             Err(error) if launch::gone(&error) => return,
             Err(_) => return self.go(tid, Go::Cont, 0),
         };
@@ -95,7 +96,8 @@ impl Tracer<'_> {
                     self.journal.write(event);
                 }
             } else {
-                // Others that were let go for its length may have returned by now.
+                // Calls that were admitted because this one took long may have returned by now, so
+                // `overlapped` counts too.
                 let quiet = traffic.flying.is_empty() && flight.is_none_or(|f| !f.overlapped);
                 let new = of_parent.fork(self.next_space, who, quiet, &mut self.journal);
                 space = Some(self.next_space);
@@ -116,15 +118,16 @@ impl Tracer<'_> {
         let task = Task { undo, dying, filtered, last_space, ..Task::new(tgid, space, personality) };
         self.tasks.insert(child, task);
         self.resume(tid, 0);
-        // Else its first stop comes by a later wait.
+        // If its first stop has not come yet, a later wait reports it.
         if let Some(status) = self.early.remove(&child) {
             self.dispatch(child, status);
         }
     }
 
-    /// Takes in tasks whose parent was killed before it could report them. Looked for after every
-    /// change: a task of a process that is being killed may be waiting for us at its exit
-    /// event, and all the others for it.
+    /// Adopts tasks whose parent was killed before it could report them.
+    ///
+    /// Done after every report: a task of a process that is being killed may wait for the recorder
+    /// at its exit event, and all the others may wait for that task.
     pub(super) fn adopt_orphans(&mut self) {
         let making = |t: &Task| t.flight.is_some_and(|f| f.decoded.call.makes_task());
         if self.tasks.values().any(making) {
@@ -137,8 +140,8 @@ impl Tracer<'_> {
             let tgid = proc::thread_group(tid).unwrap_or(tid);
             let now = sys::now_ns();
             let who = Who { pid: tid, tid, entry_ns: now, exit_ns: now };
-            // A thread of a process that is being killed will not run again, but it must be let end: it gets no
-            // space.
+            // A thread of a process that is being killed gets no space: it will not run again, and
+            // only has to be resumed so that it can end.
             let mut id = None;
             if tgid == tid {
                 let mut space = Space::orphan(self.next_space, who, self.query, &mut self.journal);

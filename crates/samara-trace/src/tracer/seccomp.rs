@@ -1,10 +1,9 @@
-//! The seccomp program: stop for the calls of the tables, let everything else run at full speed.
+//! The seccomp program: stops the calls of the tables and allows all others at full speed.
 //!
-//! Invariants:
-//! - **SECCOMP-1** jumps go forwards and stay inside the program (each block ends in a return, so
-//!   none is longer than itself).
-//! - **SECCOMP-2** what is not in a table is allowed without looking at arguments, so the kernel
-//!   can cache the answer per number.
+//! - **SECCOMP-1** jumps go forwards and stay inside the program. Each block ends in a return, so
+//!   no jump is longer than its block.
+//! - **SECCOMP-2** a call that is not in a table is allowed without a look at its arguments, so the
+//!   kernel can cache the answer for its number.
 
 use crate::arch;
 use crate::calls::{Row, When};
@@ -15,7 +14,7 @@ const IF_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// What a stop of ours carries, to be told from those of the program's own filters.
+/// Data of the recorder's stops, which tells them from those of the program's own filters.
 pub(crate) const DATA: u16 = 0x5a4d;
 const STOP: u32 = libc::SECCOMP_RET_TRACE | DATA as u32;
 
@@ -27,13 +26,13 @@ fn op(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
 }
 
-/// Tests the accumulator; skips `over` instructions where the test fails.
+/// Tests the accumulator, and skips `over` instructions if the test fails.
 fn unless_skip(code: u16, k: u32, over: usize) -> libc::sock_filter {
     debug_assert!(over < 256);
     libc::sock_filter { code, jt: 0, jf: over as u8, k }
 }
 
-/// The blocks for one table; the accumulator holds the number at the start of each.
+/// The blocks of one table. The accumulator holds the call's number at the start of each.
 fn table(rows: &[Row]) -> Vec<libc::sock_filter> {
     let mut out = Vec::new();
     let mut done: Vec<u32> = Vec::new();
@@ -43,7 +42,8 @@ fn table(rows: &[Row]) -> Vec<libc::sock_filter> {
         }
         done.push(row.nr);
         let mut body = Vec::new();
-        // One number may stand in several rows, each with its argument values: one block serves them all.
+        // A number may be in several rows with different argument values: one block serves them
+        // all.
         for same in rows.iter().filter(|r| r.nr == row.nr) {
             match same.when {
                 When::Always => body.push(op(RETURN, STOP)),
@@ -72,7 +72,7 @@ pub(crate) fn program() -> Vec<libc::sock_filter> {
         arch::NATIVE.iter().filter(|r| !own.contains(&r.nr)).chain(arch::X32).copied().collect()
     };
     let x32 = table(&x32);
-    // Long distances go by BPF_JA, whose offset is 32 bits wide.
+    // Long jumps use BPF_JA, whose offset has 32 bits.
     let jump = |over: usize| op((libc::BPF_JMP | libc::BPF_JA) as u16, over as u32);
     let mut out = vec![op(LOAD, OFFSET_ARCH), unless_skip(IF_EQUAL, arch::AUDIT_COMPAT, 2)];
     out.push(op(LOAD, OFFSET_NR));

@@ -1,8 +1,8 @@
-//! The filter agrees with `decode`, call by call.
+//! Tests: the filter agrees with `decode` on every call.
 
 use super::*;
 
-/// A small interpreter of the instructions that we use, over `struct seccomp_data`.
+/// A small interpreter of the instructions that the filter uses, over `struct seccomp_data`.
 fn run(arch: u32, nr: u32, args: [u64; 6]) -> u32 {
     let mut data = Vec::new();
     data.extend_from_slice(&nr.to_ne_bytes());
@@ -38,8 +38,8 @@ fn agrees_with_decode_for_every_number() {
                     let mut args = [0u64; 6];
                     args[at] = value;
                     let stop = run(arch, nr, args) == STOP;
-                    // x32 has its own numbers for ioctl, execve, io_setup, execveat: the x86-64 ones are harmless
-                    // there.
+                    // x32 has its own numbers for ioctl, execve, io_setup and execveat; there the
+                    // x86-64 numbers mean nothing that the recorder stops for.
                     let ours = arch::decode(arch, u64::from(nr), args, |_, _| true).is_some();
                     assert_eq!(stop, ours, "arch {arch:x} nr {nr:x} args {args:x?}");
                     stops += u32::from(stop);

@@ -1,31 +1,31 @@
-//! Turns: what tasks report is collected first, and served in the order in which it came.
+//! Turns: collects the reports of tasks first, then serves them in the order in which they came.
 //!
-//! Asked for any task, the kernel names the youngest that has stopped. One that stops all the time
-//! would be served for ever, and older ones never. So the reports of all that have stopped are
-//! collected, and served one after the other, before the next are collected. A lone task is waited
-//! for at once.
+//! A wait for any task reports the youngest that has stopped. If reports were served as they come,
+//! a task that stops all the time would be served for ever, and older ones never. So the reports of
+//! all stopped tasks are collected and served, one after the other, before the next are collected.
+//! A lone task is waited for directly.
 //!
-//! - **TURNS-1** a task has one report in `heard`. A second one says that the task has left the
-//!   stop which the first one told of: it was killed, or another thread took its id by loading a
-//!   program.
-//! - **TURNS-2** what was asked of the recorder, and time limits, are looked at once a round,
-//!   however busy the tasks are.
+//! - **TURNS-1** a task has one report in `heard`. A second one means that the task has left the
+//!   stop of the first: it was killed, or another thread took its id by loading a program.
+//! - **TURNS-2** requests to the recorder, and time limits, are checked once a round, however busy
+//!   the tasks are.
 
 use super::*;
 
-/// The stop at a call's entry or return, as PTRACE_O_TRACESYSGOOD marks it.
+/// A stop at a call's entry or return, as PTRACE_O_TRACESYSGOOD marks it.
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
 impl Tracer<'_> {
     /// Serves all tasks until the last one has ended.
     pub(super) fn watch(&mut self) -> Result<(), RecordError> {
-        // All that could be heard was heard, and `ending` looked at.
+        // All pending reports have been heard, and `ending` was looked at.
         let mut looked = false;
         loop {
             if self.signals.waiting() {
                 self.interrupted();
             }
-            // Children that the recording thread had before are none of ours: it does not wait for their ends.
+            // Children that the recording thread had before the recording do not count: their ends
+            // are not waited for.
             let last = self.tasks.is_empty() && self.early.is_empty();
             let ends = !self.ending.is_empty();
             let pause = self.signals.pause();
@@ -70,8 +70,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether more than one task may report something. Those that are held at the entry of a call
-    /// stand still.
+    /// Whether more than one task may report something. Tasks that are held at the entry of a call
+    /// do not.
     fn several(&self) -> bool {
         let mut spaces = self.spaces.values();
         let only = spaces.next().filter(|_| spaces.next().is_none());
@@ -93,7 +93,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes a report in (TURNS-1).
+    /// Takes in a report (TURNS-1).
     fn hear(&mut self, tid: Tid, status: i32) {
         let after =
             !libc::WIFSTOPPED(status) || [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&(status >> 16));
@@ -106,11 +106,11 @@ impl Tracer<'_> {
         self.heard.push_back((tid, status));
     }
 
-    /// Serves what was collected.
+    /// Serves the collected reports.
     fn serve(&mut self) {
         let mut waited = false;
         while let Some((tid, status)) = self.heard.pop_front() {
-            // A stop at a call shows by itself whether it lasts.
+            // The handler of a stop at a call finds out by itself whether the task is still there.
             let call =
                 matches!((status >> 16, libc::WSTOPSIG(status)), (libc::PTRACE_EVENT_SECCOMP, _) | (0, CALL_STOP));
             self.served_ns = sys::now_ns();
@@ -123,8 +123,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A task was killed, or its id taken over, before its report was served. Of what it told, all
-    /// but a program that it loaded is known otherwise, or of no more use.
+    /// Handles a report of a task that was killed, or whose id was taken over, before the report
+    /// was served. What it told is known otherwise or of no more use, except for a loaded program.
     fn overtaken(&mut self, tid: Tid, status: i32) {
         if libc::WIFSTOPPED(status) && status >> 16 == libc::PTRACE_EVENT_EXEC && self.tasks.contains_key(&tid) {
             self.loaded(tid);
@@ -132,21 +132,21 @@ impl Tracer<'_> {
     }
 
     /// Whether a task that reported `event` stands at its exit event by now, or is another thread
-    /// that has loaded a program: a later wait reports it.
+    /// that has loaded a program. A later wait reports that.
     pub(super) fn moved(&self, tid: Tid, event: i32) -> bool {
         sys::event(tid)
             .is_some_and(|now| now != event && [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&now))
     }
 
-    /// A signal of ours interrupted the wait: the timer, or someone who wants something of the
-    /// recorder.
+    /// Handles a signal that interrupted the wait: the timer, or a request to the recorder.
     fn interrupted(&mut self) {
         let asked = self.signals.asked();
         if let Some(signal) = asked.end {
             if self.tasks.contains_key(&self.root) && self.status.is_none() {
                 sys::kill(self.root, signal);
             } else {
-                // Only daemons are left. Without us their memory calls would fail, so they end with the recording.
+                // Only daemons are left. Without a recorder their memory calls would fail, so they
+                // end with the recording.
                 self.journal
                     .note(format!("signal {signal} ended the recording, and with it the processes that were left"));
                 self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
@@ -168,7 +168,7 @@ impl Tracer<'_> {
         waiting.into_iter().for_each(|id| self.release(id));
     }
 
-    /// Stops with the program, and continues it when continued.
+    /// Stops with the program, and continues the program when the recorder is continued.
     fn job_control(&mut self) {
         let Some((tid, due)) = self.job.due(sys::now_ns()) else { return };
         match due {
