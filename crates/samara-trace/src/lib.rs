@@ -67,9 +67,9 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 ///   the recorder is root. Notes say so.
 ///
 /// A single task that does little but make calls in quick succession is bound to one processor with
-/// the calling thread, which saves the wakeup of another processor at every stop. So are threads that
-/// do the same and wait for one another's calls. The binding ends before the program could ask for
-/// it, and when the program pauses.
+/// the calling thread, which saves the wakeup of another processor at every stop. So are threads
+/// that do the same and wait for one another's calls. The binding ends before the program could ask
+/// for it, and when the program pauses.
 ///
 /// If the recorder is killed, the kernel kills the program: nobody could answer its filtered calls
 /// any more.

@@ -1,11 +1,10 @@
-//! One batch's bytes to events. Trusts nothing. Knows nothing of files.
+//! Decodes one batch: bytes to events. Trusts nothing in the input. Knows nothing of files.
 //!
-//! The schema is known, so the batch is read by hand: Arrow lays nodes and buffers out in the order
-//! of the columns, depth first. Arrow's own reader decompresses whatever a buffer claims; here
-//! every length is compared with a limit and with the bytes that are there before it is used
-//! (FILE-2), and every offset, string and name is checked once, in `decode`, so that `event` cannot
-//! fail. A decoded batch takes the bytes of its decompressed buffers and no more: numbers
-//! are read where they lie.
+//! The schema is known, so the batch is decoded by hand: Arrow stores nodes and buffers in the
+//! order of the columns, depth first. Arrow's own reader would decompress whatever a buffer claims.
+//! Here every length is compared with a limit and with the bytes that are there before it is used
+//! (FILE-2). Every offset, string and name is checked once, in `decode`, so `event` cannot fail. A
+//! decoded batch takes only the bytes of its decompressed buffers: numbers are read from there.
 
 use std::io::{self, Read};
 use std::marker::PhantomData;
@@ -18,7 +17,7 @@ use super::names::{kind_from, perms_from, step_from};
 use super::{Fault, MAX_AREAS, MAX_BATCH_BYTES, MAX_NAME_BYTES};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 
-/// The columns of a batch, checked.
+/// The checked columns of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     rows: usize,
@@ -41,7 +40,7 @@ pub(crate) struct Batch {
     text: Texts,
 }
 
-/// Numbers in little endian, as they were stored.
+/// Numbers in little endian, as stored.
 #[derive(Debug, Default)]
 struct Column<T> {
     bytes: Vec<u8>,
@@ -49,7 +48,7 @@ struct Column<T> {
 }
 
 impl<T: Number> Column<T> {
-    /// The number in a row that the column was proven to hold.
+    /// The number in a row. The column has been checked to hold that row.
     fn get(&self, row: usize) -> T {
         T::from_le(&self.bytes[row * T::SIZE..][..T::SIZE])
     }
@@ -63,9 +62,9 @@ struct Nullable<T> {
 
 #[derive(Debug, Default)]
 struct Texts {
-    /// How many there are.
+    /// Number of texts.
     len: usize,
-    /// One more than texts.
+    /// One more than there are texts.
     offsets: Column<u32>,
     data: String,
 }
@@ -116,7 +115,7 @@ impl Batch {
         self.rows
     }
 
-    /// Reads and checks a batch whose first event must have the number `first_seq`.
+    /// Decodes and checks a batch whose first event must have the number `first_seq`.
     pub(crate) fn decode(batch: RecordBatch<'_>, body: &[u8], first_seq: u64) -> Result<Self, Fault> {
         let compressed = match batch.compression() {
             None => false,
@@ -130,8 +129,8 @@ impl Batch {
             compressed,
             left: MAX_BATCH_BYTES,
         };
-        // No more rows than a byte each, so that nothing below overflows; each column then proves to hold
-        // them.
+        // At most one row per byte, so that nothing below overflows. Each column is checked to hold
+        // as many rows.
         let rows = match u64::try_from(batch.length()) {
             Ok(rows) if rows <= MAX_BATCH_BYTES => rows as usize,
             _ => return damaged(format!("a batch of {} events", batch.length())),
@@ -144,7 +143,7 @@ impl Batch {
         let kind = w.words("kind", rows, kind_from)?;
         let times = [w.numbers("entry_ns", rows)?, w.numbers("exit_ns", rows)?, w.numbers("space", rows)?];
         let (pid, tid) = (w.numbers("pid", rows)?, w.numbers("tid", rows)?);
-        // The name follows from the number; it is there for other tools.
+        // The name follows from the number; the column is for other tools.
         w.texts("call", rows, true, ANY)?;
         let nr = w.nullable("nr", rows, true)?;
         let mut args = <[Column<u64>; 6]>::default();
@@ -234,7 +233,7 @@ impl Areas {
     }
 }
 
-/// A number that a buffer holds in little endian.
+/// A number that is stored in little endian.
 trait Number: Copy {
     const SIZE: usize;
     fn from_le(bytes: &[u8]) -> Self;
@@ -254,10 +253,10 @@ macro_rules! number {
 }
 number!(u32, u64, i64);
 
-/// How long one text or list of a column may be, and what it is.
+/// The longest text or list of a column, and what it counts.
 type Limit = (usize, &'static str);
 
-/// What a batch can hold is limit enough.
+/// The limit of the batch suffices.
 const ANY: Limit = (MAX_BATCH_BYTES as usize, "bytes of a text");
 
 /// Takes nodes and buffers in the order of the columns.
@@ -266,7 +265,7 @@ struct Walker<'a, N, B> {
     buffers: B,
     body: &'a [u8],
     compressed: bool,
-    /// Bytes that the rest of the batch may have, decompressed.
+    /// Bytes that the rest of the batch may have after decompression.
     left: u64,
 }
 
@@ -275,7 +274,7 @@ where
     N: Iterator<Item = &'a FieldNode>,
     B: Iterator<Item = &'a Buffer>,
 {
-    /// A column's node: `rows` long, without nulls unless they are allowed.
+    /// Takes a column's node. It must have `rows` rows, and no nulls unless they are allowed.
     fn node(&mut self, name: &str, rows: usize, nulls: bool) -> Result<(), Fault> {
         let Some(node) = self.nodes.next() else { return damaged(format!("column {name}: missing")) };
         if u64::try_from(node.length()) != Ok(rows as u64) {
@@ -287,7 +286,7 @@ where
         Ok(())
     }
 
-    /// The next buffer, decompressed.
+    /// Takes the next buffer and decompresses it.
     fn buffer(&mut self, name: &str) -> Result<Vec<u8>, Fault> {
         let Some(buffer) = self.buffers.next() else { return damaged(format!("column {name}: its bytes are missing")) };
         let range = usize::try_from(buffer.offset())
@@ -366,12 +365,14 @@ where
         Ok(bits)
     }
 
-    /// Offsets of `rows` rows, ascending from 0 at least, and the last: the length of what they
-    /// point into. None of them is more than `limit` after the one before it.
+    /// Takes the offsets of `rows` rows. Returns them and the last one, which is the length of what
+    /// they point into.
+    ///
+    /// They must ascend, by at most `limit` each.
     fn offsets(&mut self, name: &'static str, rows: usize, limit: Limit) -> Result<(Column<u32>, usize), Fault> {
         let mut bytes = self.buffer(name)?;
         if rows == 0 {
-            // Some writers leave the one offset out.
+            // Some writers leave out the single offset.
             bytes = vec![0; 4];
         }
         if bytes.len() < (rows + 1) * 4 {
@@ -410,7 +411,7 @@ where
         }
     }
 
-    /// A column of words out of a fixed list.
+    /// Takes a column whose words come from a fixed list.
     fn words<T>(&mut self, name: &'static str, rows: usize, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, Fault> {
         let texts = self.texts(name, rows, false, ANY)?;
         let word =
@@ -422,7 +423,8 @@ where
         Ok(words)
     }
 
-    /// The offsets of a list column, and how many structs it holds; their fields come next.
+    /// Takes the offsets of a list column. Returns them and the number of structs, whose fields
+    /// come next.
     fn list(&mut self, name: &'static str, rows: usize, limit: Limit) -> Result<(Column<u32>, usize), Fault> {
         self.validity(name, rows, false)?;
         let (offsets, count) = self.offsets(name, rows, limit)?;
@@ -448,9 +450,10 @@ where
     }
 }
 
-/// The bytes of a buffer that claims to have `length` of them, decompressed.
+/// Decompresses a buffer that claims to have `length` bytes.
 fn decompress(name: &str, stored: &[u8], length: u64) -> Result<Vec<u8>, Fault> {
-    // LZ4 makes at most 255 bytes of one: no claim reserves more than the stored bytes can become.
+    // LZ4 expands a byte to at most 255, so a claim reserves no more than the stored bytes can
+    // become.
     let most = (stored.len() as u64).saturating_mul(255).min(length);
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(most as usize + 1).map_err(|_| Fault::Io(io::ErrorKind::OutOfMemory.into()))?;

@@ -1,4 +1,4 @@
-//! Events to one Arrow record batch. Knows nothing of files.
+//! Encodes events as one Arrow record batch. Knows nothing of files.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::names::{call_name, kind_name, perms_name, step_name};
 use super::schema::{area_fields, item, step_fields};
 use crate::event::{AreaRecord, Event, Step};
 
-/// Bytes that an event takes in a batch before compression, or somewhat more.
+/// Upper bound of the bytes that an event takes in a batch before compression.
 pub(crate) fn weight(event: &Event) -> u64 {
     let areas: usize = event.areas.iter().map(|a| 64 + a.name.len() + a.apart.len()).sum();
     (192 + event.text.len() + 32 * event.plan.len() + areas) as u64
 }
 
-/// The batch of these events. Its bytes stay below those that [`weight`] counts, plus a little for
-/// each column.
+/// The batch of these events. It has at most the bytes that [`weight`] counts, plus a few for each
+/// column.
 pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch, ArrowError> {
     let u64s = |f: fn(&Event) -> u64| -> ArrayRef {
         let mut b = UInt64Builder::with_capacity(events.len());
@@ -72,7 +72,7 @@ pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch,
     RecordBatch::try_new(Arc::clone(schema), columns)
 }
 
-/// A list column whose rows hold `len` structs each, made of `children`.
+/// A list column whose rows have `len` structs each, made of `children`.
 fn list(
     events: &[Event],
     len: fn(&Event) -> usize,

@@ -1,17 +1,17 @@
-//! Why a trace file cannot be read, or not further. Knows nothing of Arrow.
+//! Errors of reading a trace file. Knows nothing of Arrow.
 
 use std::fmt;
 use std::io;
 
 use super::text::Printable;
 
-/// Reading stopped: where, after how many events, and why. Every event before it has been handed
-/// out.
+/// Reading stopped: where, after how many events, and why. All events before that have been
+/// returned.
 #[derive(Debug)]
 pub struct FileError {
     /// Byte offset in the file of the message that could not be read.
     pub offset: u64,
-    /// Events read before it.
+    /// Number of events read before it.
     pub events: u64,
     /// What is wrong.
     pub fault: Fault,
@@ -21,22 +21,22 @@ pub struct FileError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It does not begin as a trace file does: why.
+    /// It does not begin like a trace file; says why.
     NotATrace(String),
-    /// It was written by another version of the format: which.
+    /// It was written in another version of the format; says which.
     Format(String),
-    /// It stops without the end marker: the recorder was killed, the disk was full, or it is still
-    /// being written.
+    /// It has no end marker: the recorder was killed, the disk was full, or the file is still being
+    /// written.
     EndsEarly,
-    /// Its bytes do not make sense: how.
+    /// Its content is invalid; says how.
     Damaged(String),
-    /// It asks for more than a reader gives: of what, how much, and the limit.
+    /// It exceeds a limit of the reader: of what, how much, and the limit.
     TooLarge(&'static str, u64, u64),
-    /// The operating system could not read it.
+    /// The operating system reported an error.
     Io(io::Error),
 }
 
-/// Text out of a file, fit to stand in a message: escaped, and cut where it is long.
+/// Text from a file, made safe for a message: escaped, and cut if it is long.
 pub(crate) fn shown(text: &str) -> String {
     const LIMIT: usize = 60;
     match text.char_indices().nth(LIMIT) {

@@ -1,8 +1,8 @@
 //! Messages of an Arrow IPC stream, each with a checksum. Knows nothing of events.
 //!
-//! Arrow has no checksums of its own, and a flipped bit in a column is a number like any other. So
-//! each message carries, in its custom metadata, which readers that do not know it pass over, the
-//! CRC-32 of its description (with eight zeros in the checksum's place) followed by its body.
+//! Arrow has no checksums, and a flipped bit in a column gives a valid number. So each message
+//! carries a CRC-32 in its custom metadata, which other readers skip. It covers the message's
+//! description (with eight zeros in the checksum's place), followed by its body.
 
 use arrow_array::RecordBatch;
 use arrow_ipc::convert::IpcSchemaEncoder;
@@ -14,9 +14,9 @@ use arrow_ipc::{
 use arrow_schema::{ArrowError, Schema};
 use flatbuffers::{FlatBufferBuilder, UnionWIPOffset, WIPOffset};
 
-/// The key of the checksum.
+/// The metadata key of the checksum.
 const KEY: &str = "samara.crc32";
-/// What stands in the checksum's place while it is computed: it has the checksum's length.
+/// Placeholder for the checksum while it is computed; as long as the checksum.
 const BLANK: &str = "00000000";
 
 /// The end marker of a stream.
@@ -31,7 +31,7 @@ pub(crate) fn schema(schema: &Schema) -> Result<Vec<u8>, ArrowError> {
     message(fbb, MessageHeader::Schema, header.as_union_value(), &[])
 }
 
-/// Batches to messages.
+/// Encodes batches as messages.
 pub(crate) struct Encoder {
     options: IpcWriteOptions,
     context: IpcWriteContext,
@@ -47,8 +47,8 @@ impl Encoder {
         })
     }
 
-    /// The batch as a message. Arrow encodes it; its description is written again with room for the
-    /// checksum.
+    /// Encodes a batch as a message. Arrow encodes the columns; the description is written again
+    /// with room for the checksum.
     pub(crate) fn batch(&mut self, batch: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
         let (_, encoded) =
             IpcDataGenerator::default().encode(batch, &mut self.dictionaries, &self.options, &mut self.context)?;
@@ -70,7 +70,7 @@ impl Encoder {
     }
 }
 
-/// A whole message: marker, length, description, body.
+/// Builds a whole message: marker, length, description, body.
 fn message(
     mut fbb: FlatBufferBuilder<'_>,
     header_type: MessageHeader,
@@ -106,7 +106,7 @@ fn message(
     Ok(framed)
 }
 
-/// Where a message's checksum stands in its description, and the checksum, if it has one.
+/// The checksum of a message and its position in the description, if it has one.
 fn checksum<'a>(meta: &[u8], message: &Message<'a>) -> Option<(usize, &'a str)> {
     let pair = message.custom_metadata()?.iter().find(|pair| pair.key() == Some(KEY))?;
     let value = pair.value().filter(|value| value.len() == BLANK.len())?;
@@ -114,7 +114,7 @@ fn checksum<'a>(meta: &[u8], message: &Message<'a>) -> Option<(usize, &'a str)> 
     (at + BLANK.len() <= meta.len()).then_some((at, value))
 }
 
-/// The checksum of a message whose checksum stands at `at`.
+/// Computes the checksum of a message whose checksum is stored at `at`.
 fn compute(meta: &[u8], at: usize, body: &[u8]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     crc.update(&meta[..at]);
@@ -124,7 +124,7 @@ fn compute(meta: &[u8], at: usize, body: &[u8]) -> u32 {
     crc.finalize()
 }
 
-/// Whether a message's checksum is right, or it has none (another tool wrote it).
+/// Whether a message's checksum is right. True if it has none (another tool wrote it).
 pub(crate) fn verify(meta: &[u8], message: &Message<'_>, body: &[u8]) -> bool {
     checksum(meta, message).is_none_or(|(at, sum)| u32::from_str_radix(sum, 16) == Ok(compute(meta, at, body)))
 }

@@ -1,36 +1,38 @@
-//! Runs of areas that could be one and are not, by what keeps them apart. Knows nothing of events.
+//! Groups runs of areas that look like one but are kept apart, by the reason. Knows nothing of
+//! events.
 
 use std::collections::BTreeMap;
 
 use crate::event::AreaRecord;
 
-/// Touching areas of one space that look alike in `/proc/PID/maps`, kept apart by one reason.
+/// Touching areas of one space that look alike in `/proc/PID/maps` and are kept apart by one
+/// reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// What keeps them apart: reasons joined by `+`; empty where nothing does.
+    /// What keeps them apart: reasons joined by `+`; empty if nothing does.
     pub apart: String,
-    /// The process whose space holds them.
+    /// The process that uses the space.
     pub pid: u32,
-    /// How many areas, all runs of the space together.
+    /// Number of areas, in all runs of the space together.
     pub areas: u64,
-    /// How many areas they could be: the number of runs.
+    /// Number of runs, which is how many areas they could be.
     pub runs: u64,
     /// First address of the longest run.
     pub start: u64,
-    /// First address after it.
+    /// End address of the longest run, exclusive.
     pub end: u64,
-    /// Areas in it.
+    /// Number of areas in the longest run.
     pub longest: u64,
 }
 
-/// The groups of a space, one for each reason, at least two areas each.
+/// The groups of a space, one for each reason, with at least two areas each.
 ///
-/// Two touching areas could be one when permissions, device and inode are the same, offsets
-/// continue, and both are of the same name (anonymous memory: whatever name a program gave it). A
-/// run has one reason all through.
+/// Two touching areas count as alike if permissions, device, inode and name are the same and the
+/// offsets continue. For anonymous memory the names that a program gave may differ. All areas of a
+/// run are kept apart by the same reason.
 pub(crate) fn groups(pid: u32, areas: impl Iterator<Item = AreaRecord>) -> Vec<Group> {
     let mut found: BTreeMap<String, Group> = BTreeMap::new();
-    // The run that the area before belongs to.
+    // The run that the previous area belongs to.
     let mut run: Option<Group> = None;
     let mut before: Option<AreaRecord> = None;
     for area in areas {
@@ -55,7 +57,7 @@ pub(crate) fn groups(pid: u32, areas: impl Iterator<Item = AreaRecord>) -> Vec<G
     found.into_values().collect()
 }
 
-/// Reasons that are told apart. There are far fewer; a file may claim any number.
+/// Most reasons that are told apart. There are far fewer, but a file may claim any number.
 const REASONS: usize = 256;
 
 /// Adds a run to its group.

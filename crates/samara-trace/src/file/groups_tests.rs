@@ -1,4 +1,4 @@
-//! Runs of areas, by reason.
+//! Tests: runs of areas are grouped by reason.
 
 use super::*;
 

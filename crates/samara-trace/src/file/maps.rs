@@ -1,4 +1,4 @@
-//! An area as a line of `/proc/PID/maps`, to the byte. Knows nothing of spaces.
+//! Formats an area as a line of `/proc/PID/maps`, to the byte. Knows nothing of spaces.
 
 use std::fmt;
 
@@ -6,8 +6,10 @@ use super::names::perms_name;
 use super::text::{Printable, name_bytes};
 use crate::event::AreaRecord;
 
-/// Displays an area as its line of `/proc/PID/maps`, without the newline, for a person: the name as
-/// [`Printable`] shows it. To the byte: [`to_bytes`](MapsLine::to_bytes).
+/// Displays an area as its line of `/proc/PID/maps`, without the newline.
+///
+/// The text is for a person: the name is escaped as by [`Printable`]. The exact bytes are
+/// [`to_bytes`](MapsLine::to_bytes).
 ///
 /// ```
 /// # use samara_trace::{event::AreaRecord, file::MapsLine};
@@ -23,14 +25,15 @@ use crate::event::AreaRecord;
 #[derive(Debug)]
 pub struct MapsLine<'a>(pub &'a AreaRecord);
 
-/// The column that a name starts at, counted from 0.
+/// The column where a name starts, counted from 0.
 const NAME_COLUMN: usize = 73;
 
 impl MapsLine<'_> {
-    /// The bytes of the line, without the newline at its end: those that the kernel shows.
+    /// The bytes of the line as the kernel shows it, without the newline at its end.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut line = self.head().into_bytes();
-        // A newline in a name is shown as `\012`, whatever the trace holds: a name is no second line.
+        // A newline in a name is shown as `\012`, whatever the trace contains: a name must not
+        // start a second line.
         for (i, part) in name_bytes(&self.0.name).split(|byte| *byte == b'\n').enumerate() {
             if i > 0 {
                 line.extend_from_slice(b"\\012");
@@ -40,7 +43,7 @@ impl MapsLine<'_> {
         line
     }
 
-    /// What stands before the name, padded where there is one.
+    /// The part before the name, padded if there is a name.
     fn head(&self) -> String {
         let a = self.0;
         let line = format!(

@@ -1,8 +1,8 @@
-//! Arrow IPC framing: one message after the other, with limits. Knows nothing of columns.
+//! Arrow IPC framing: reads one message after the other, with limits. Knows nothing of columns.
 //!
-//! A message is the marker `ff ff ff ff`, the length of its description (little endian, 4 bytes),
-//! the description (a flatbuffer), and its body, whose length the description gives. A length of 0
-//! is the end marker. Buffers grow with the bytes that arrive, never by what a length claims
+//! A message is the marker `ff ff ff ff`, the length of its description (4 bytes, little endian),
+//! the description (a flatbuffer), and its body, whose length is in the description. A length of 0
+//! is the end marker. Buffers grow with the bytes that arrive, not by the length that is claimed
 //! (FILE-2).
 
 use std::io::{self, Read};
@@ -12,11 +12,11 @@ use flatbuffers::VerifierOptions;
 
 use super::{Fault, MAX_BATCH_BYTES, MAX_META_BYTES, frame};
 
-/// Reads messages; the last one's bytes stay until the next is read.
+/// Reads messages. The bytes of the last one stay until the next is read.
 #[derive(Debug)]
 pub(crate) struct Messages<R> {
     input: R,
-    /// Where the last message starts.
+    /// Offset of the last message.
     pub(crate) start: u64,
     offset: u64,
     meta: Vec<u8>,
@@ -99,9 +99,9 @@ impl<R: Read> Messages<R> {
 
     fn take(&mut self, length: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
         into.clear();
-        let length = length as usize; // one of the limits at most
+        let length = length as usize; // at most one of the limits
         while into.len() < length {
-            // Twice as many as have come, no more than are due.
+            // As many as have come, at least `STEP`, and no more than are due.
             let step = into.len().max(STEP).min(length - into.len());
             into.try_reserve_exact(step).map_err(|_| Fault::Io(io::ErrorKind::OutOfMemory.into()))?;
             let got = (&mut self.input).take(step as u64).read_to_end(into).map_err(Fault::Io)?;
@@ -113,8 +113,7 @@ impl<R: Read> Messages<R> {
         Ok(())
     }
 
-    /// Gives a large body's memory back: the batch has been decoded, and nothing looks at its bytes
-    /// any more.
+    /// Frees a large body once the batch has been decoded and its bytes are no longer needed.
     pub(crate) fn forget_body(&mut self) {
         if self.body.capacity() > STEP {
             self.body = Vec::new();
@@ -122,11 +121,11 @@ impl<R: Read> Messages<R> {
     }
 }
 
-/// Memory that is set aside before any byte has come.
+/// Bytes to allocate before any byte has come.
 const STEP: usize = 1 << 20;
 
-/// The flatbuffer is verified: every offset in it lies inside it, and what it repeats by pointing
-/// to one place many times stays within twice the limit on its bytes.
+/// Parses and verifies a description: every offset in it points inside it, and what it repeats by
+/// pointing to one place several times has at most twice the limit of its bytes.
 fn parse(meta: &[u8]) -> Result<Message<'_>, Fault> {
     let limits = VerifierOptions {
         max_tables: 10_000,

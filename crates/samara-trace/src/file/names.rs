@@ -1,17 +1,17 @@
 //! Names of calls, kinds, steps, permissions and reasons, as files and people see them. Knows
 //! nothing of files.
 //!
-//! Numbers of x86-64 system calls are an ABI that never changes, so a trace is named alike wherever
-//! it is read.
+//! The system call numbers of x86-64 never change, so a trace has the same names wherever it is
+//! read.
 
 use crate::event::{EventKind, StepKind};
 
-/// The name of a system call of x86-64 that a recorder may stop at, or `None`.
+/// The name of an x86-64 system call that a recorder may stop at, or `None`.
 pub fn call_name(nr: u32) -> Option<&'static str> {
     CALLS.iter().find(|call| call.0 == nr).map(|call| call.1)
 }
 
-/// Sorted by how often programs make them.
+/// The most frequent calls come first.
 const CALLS: &[(u32, &str)] = &[
     (9, "mmap"),
     (11, "munmap"),
@@ -77,7 +77,7 @@ const KINDS: [(EventKind, &str); 8] = [
 
 /// The name of a kind of event: `call`, `exec`, ...
 pub fn kind_name(kind: EventKind) -> &'static str {
-    // The `match` makes the compiler ask for an entry when a kind is added; the table serves both
+    // The `match` makes the compiler ask for an entry when a kind is added. The table serves both
     // directions.
     let i = match kind {
         EventKind::Call => 0,
@@ -137,7 +137,7 @@ pub(crate) fn perms_from(name: &str) -> Option<u8> {
     PERMS.iter().position(|p| *p == name).map(|i| i as u8)
 }
 
-/// The reasons in [`AreaRecord::apart`](crate::event::AreaRecord::apart), one by one.
+/// Splits [`AreaRecord::apart`](crate::event::AreaRecord::apart) into its reasons.
 pub fn reasons(apart: &str) -> impl Iterator<Item = &str> {
     apart.split('+').filter(|reason| !reason.is_empty())
 }

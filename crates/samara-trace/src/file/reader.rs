@@ -1,4 +1,5 @@
-//! Events out of a trace file, trusting nothing in it. Knows nothing of how columns are packed.
+//! Reads events from a trace file and trusts nothing in it. Knows nothing of how columns are
+//! encoded.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -14,12 +15,14 @@ use crate::event::Event;
 
 /// Reads a trace file, event by event.
 ///
-/// An iterator: the events of every whole batch in order, then the end, or one error that says
-/// where and why the file cannot be read further; after an error it is at its end. A file without
-/// its end marker gives [`Fault::EndsEarly`]. Holds one batch in memory, of at most
-/// [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES) compressed and the same uncompressed; with the event
-/// that it hands out, [`MAX_READER_MEMORY`](super::MAX_READER_MEMORY) in all. Reads large pieces:
-/// the input needs no buffer.
+/// It is an iterator over the events of all whole batches, in order. Then it ends, or returns one
+/// error that says where and why the file cannot be read further; after that error it ends. A file
+/// without its end marker gives [`Fault::EndsEarly`].
+///
+/// Memory: one batch, which has at most [`MAX_BATCH_BYTES`](super::MAX_BATCH_BYTES) compressed and
+/// as many uncompressed; with the event that it returns, at most
+/// [`MAX_READER_MEMORY`](super::MAX_READER_MEMORY). It reads large pieces, so the input needs no
+/// buffer.
 ///
 /// ```no_run
 /// # use samara_trace::file::{Replay, TraceReader};
@@ -36,16 +39,17 @@ pub struct TraceReader<R> {
     batch: Batch,
     row: usize,
     events: u64,
-    /// The end, or an error, has been handed out.
+    /// Whether the end, or an error, has been returned.
     over: bool,
     complete: bool,
 }
 
 impl<R: Read> TraceReader<R> {
-    /// Opens a file: reads its header.
+    /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// The file is no trace file, or of another version, or its header is damaged or cut off.
+    /// The file is not a trace file, has another version of the format, or its header is damaged or
+    /// cut off.
     pub fn new(input: R) -> Result<Self, FileError> {
         let mut messages = Messages::new(input);
         let header = read_header(&mut messages).map_err(|fault| FileError { offset: 0, events: 0, fault })?;
@@ -58,13 +62,13 @@ impl<R: Read> TraceReader<R> {
         &self.header
     }
 
-    /// Whether the end marker was read: the recording ended well and every event has been handed
-    /// out.
+    /// Whether the end marker was read: the recording ended well, and every event has been
+    /// returned.
     pub fn complete(&self) -> bool {
         self.complete
     }
 
-    /// Events handed out so far.
+    /// Number of events returned so far.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -79,7 +83,7 @@ impl<R: Read> TraceReader<R> {
             let batch = message
                 .header_as_record_batch()
                 .ok_or_else(|| Fault::Damaged("a message that is no batch of events".into()))?;
-            // The batch before it goes first: one is in memory at a time.
+            // Frees the former batch first, so that only one is in memory.
             (self.batch, self.row) = (Batch::default(), 0);
             self.batch = Batch::decode(batch, &self.messages.body, self.events)?;
             self.messages.forget_body();
@@ -118,14 +122,14 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<Header, Fault> {
     if schema.endianness() != arrow_ipc::Endianness::Little {
         return Err(not("its numbers are not little endian"));
     }
-    // The version first: another version may have other columns.
+    // The version comes first: another version may have other columns.
     let header = Header::read(|key| schema.custom_metadata()?.iter().find(|entry| entry.key() == Some(key))?.value())?;
     columns_match(schema)?;
     Ok(header)
 }
 
-/// Whether a schema has this format's columns. Read where they lie: nothing is made of what a file
-/// claims.
+/// Checks that a schema has this format's columns. It is read in place: nothing is allocated by
+/// what a file claims.
 fn columns_match(schema: arrow_ipc::Schema<'_>) -> Result<(), Fault> {
     let expected = columns();
     let found: Vec<_> = schema.fields().into_iter().flatten().take(expected.len() + 1).collect();
@@ -150,7 +154,7 @@ fn columns_match(schema: arrow_ipc::Schema<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a column is of this type, its fields included.
+/// Whether a column has this type, including its fields.
 fn is(found: &Field<'_>, expected: &DataType) -> bool {
     let number =
         |bits, signed| found.type_as_int().is_some_and(|int| (int.bitWidth(), int.is_signed()) == (bits, signed));
@@ -168,7 +172,7 @@ fn is(found: &Field<'_>, expected: &DataType) -> bool {
             DataType::Int64 => number(64, true),
             DataType::Boolean => found.type_type() == Type::Bool,
             DataType::Utf8 => found.type_type() == Type::Utf8,
-            // Other tools give a list's only field other names.
+            // Other tools give the only field of a list another name.
             DataType::List(item) => found.type_type() == Type::List && fields(std::slice::from_ref(item)),
             DataType::Struct(inner) => found.type_type() == Type::Struct_ && fields(inner) && named(inner),
             _ => false,

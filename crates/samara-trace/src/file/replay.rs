@@ -1,12 +1,12 @@
-//! Spaces at a moment, by laying the events' areas over one another. Knows nothing of Linux's
-//! rules, files or calls.
+//! Replays events: the areas of each event are laid over the spaces of before, which gives the
+//! spaces at any moment. Knows nothing of Linux's rules, files or calls.
 //!
-//! - **REPLAY-1** a space is the union of the areas that events laid, the later over the earlier;
-//!   what an event's window covers and its areas do not is free.
-//! - **REPLAY-2** `weight` is no less than the memory that the spaces and processes take, and no
-//!   more than [`MAX_REPLAY_MEMORY`]; the sum of what each space, each area and each process counts
-//!   for.
-//! - **REPLAY-3** `areas` and `bytes` are the sums over all spaces that live: that have a user and
+//! - **REPLAY-1** a space is the union of the areas that events laid, later ones over earlier ones.
+//!   What an event's window covers and its areas do not is free.
+//! - **REPLAY-2** `weight` is an upper bound of the memory that the spaces and processes take, and
+//!   at most [`MAX_REPLAY_MEMORY`]. It is the sum of the weights of all spaces, areas and
+//!   processes.
+//! - **REPLAY-3** `areas` and `bytes` are the sums over all live spaces: those that have a user and
 //!   were not yet checked at their end.
 
 use std::collections::btree_map::Entry;
@@ -19,47 +19,51 @@ use samara::{RangeMap, Span};
 use super::MAX_REPLAY_MEMORY;
 use crate::event::{AreaRecord, Event, EventKind};
 
-/// Bytes that an area takes in a space at most, without its texts: its place in a leaf that may be
-/// half empty, and two counted texts.
+/// Most bytes that an area takes in a space, without its texts: its slot in a leaf that may be half
+/// empty, and two reference-counted texts.
 const AREA: u64 = 320;
 
-/// Bytes that a space takes at most, without its areas.
+/// Most bytes that a space takes, without its areas.
 const SPACE: u64 = 4096;
 
-/// Bytes that a process takes at most, without its program's path.
+/// Most bytes that a process takes, without its program's path.
 const PROCESS: u64 = 256;
 
-/// Processes that are remembered after their end; those that ended longest ago are forgotten.
+/// Number of processes that are kept after their end. Those that ended first are dropped first.
 const ENDED: usize = 1 << 16;
 
-/// Bytes of a program's path that are kept. Linux shows 4096 at most, each of which may be stored
-/// in four.
+/// Bytes of a program's path that are kept. Linux shows at most 4096, each of which may be stored
+/// as four.
 const PATH: usize = 16 << 10;
 
-/// The spaces of all processes, moved on event by event.
+/// The spaces of all processes, moved forward event by event.
 ///
 /// ```
 /// # use samara_trace::{event::{AreaRecord, Event, EventKind}, file::Replay};
 /// let area = AreaRecord {
-///     start: 0x1000, end: 0x5000, perms: 3, offset: 0, dev: (0, 0), inode: 0, name: String::new(), apart: String::new(),
+///     start: 0x1000, end: 0x5000, perms: 3, offset: 0, dev: (0, 0), inode: 0,
+///     name: String::new(), apart: String::new(),
 /// };
 /// let event = Event {
-///     seq: 0, kind: EventKind::Exec, entry_ns: 0, exit_ns: 0, space: 0, pid: 7, tid: 7, nr: None, args: [0; 6],
-///     result: 0, overlapped: false, plan: vec![], window: Some((0, u64::MAX)), areas: vec![area], text: "/bin/true".into(),
+///     seq: 0, kind: EventKind::Exec, entry_ns: 0, exit_ns: 0, space: 0, pid: 7, tid: 7, nr: None,
+///     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: Some((0, u64::MAX)),
+///     areas: vec![area], text: "/bin/true".into(),
 /// };
 /// let mut replay = Replay::default();
 /// replay.apply(&event)?;
 /// // 0x2000 to 0x3000 is unmapped: two areas are left.
-/// replay.apply(&Event { seq: 1, kind: EventKind::Call, window: Some((0x2000, 0x3000)), areas: vec![], ..event })?;
+/// let window = Some((0x2000, 0x3000));
+/// replay.apply(&Event { seq: 1, kind: EventKind::Call, window, areas: vec![], ..event })?;
 /// let space = replay.space_of(7).unwrap();
-/// assert_eq!(space.areas().map(|a| (a.start, a.end)).collect::<Vec<_>>(), [(0x1000, 0x2000), (0x3000, 0x5000)]);
+/// let bounds: Vec<_> = space.areas().map(|a| (a.start, a.end)).collect();
+/// assert_eq!(bounds, [(0x1000, 0x2000), (0x3000, 0x5000)]);
 /// # Ok::<(), samara_trace::file::ReplayError>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct Replay {
     spaces: BTreeMap<u64, Space>,
     processes: BTreeMap<u32, Process>,
-    /// Processes in the order of their ends; some have been born again since.
+    /// Processes in the order of their ends. Some of these ids may be in use again.
     ended: VecDeque<u32>,
     keep: Option<u32>,
     areas: u64,
@@ -70,13 +74,13 @@ pub struct Replay {
 /// A process of a replay, as of its latest event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its space.
+    /// The number of its space.
     pub space: u64,
-    /// The program that it runs, as far as the events tell.
+    /// The program that it runs, as far as the events say.
     pub program: Arc<str>,
-    /// When it ended, if it has: nanoseconds since the recording began.
+    /// When it ended, in nanoseconds since the recording began; `None` if it has not ended.
     pub ended_ns: Option<u64>,
-    /// The number of the event that it appeared with.
+    /// The number of the event in which it first appeared.
     pub first_event: u64,
 }
 
@@ -87,20 +91,20 @@ pub struct Space {
     bytes: u64,
     weight: u64,
     users: u32,
-    /// It was checked at its end.
+    /// Whether it was checked at its end.
     over: bool,
     program: Arc<str>,
-    /// Areas when it was last said to have grown.
+    /// Number of areas when `has_grown` was last true.
     looked: u64,
 }
 
-/// An area as an event laid it. Later areas may have covered parts of it since.
+/// An area as an event laid it. Later areas may cover parts of it.
 #[derive(Clone, Debug)]
 struct Laid {
     start: u64,
     perms: u8,
-    /// Offset of the backing at `start`, and whether it moves with the address (it does not for
-    /// anonymous memory).
+    /// Offset of the backing at `start`, and whether it moves with the address (not for anonymous
+    /// memory).
     offset: u64,
     backed: bool,
     dev: (u32, u32),
@@ -109,15 +113,15 @@ struct Laid {
     apart: Arc<str>,
 }
 
-/// Why an event could not be replayed. The replay is of no further use.
+/// Why an event could not be replayed. The replay cannot be used further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The spaces take more memory than a replay allows itself: the limit in bytes.
+    /// The spaces take more memory than the limit, which is given in bytes.
     TooLarge(u64),
-    /// The event with this number has an area that ends before it starts.
+    /// The event with this number has an area that does not end after its start.
     BadArea(u64),
-    /// No memory.
+    /// Memory could not be allocated.
     Alloc,
 }
 
@@ -138,14 +142,15 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl Replay {
-    /// Keeps the last space of this process after its end. Other spaces go with their last user.
+    /// Keeps the last space of this process after its end. Other spaces are dropped with their last
+    /// user.
     #[must_use]
     pub fn keep(mut self, pid: u32) -> Self {
         self.keep = Some(pid);
         self
     }
 
-    /// Moves on by one event.
+    /// Moves forward by one event.
     ///
     /// # Errors
     /// See [`ReplayError`].
@@ -170,8 +175,8 @@ impl Replay {
         if self.weight > MAX_REPLAY_MEMORY { Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY)) } else { Ok(()) }
     }
 
-    /// The process's latest space, if it has one (kept by [`keep`](Replay::keep), once it has
-    /// ended).
+    /// The latest space of a process, while the space has a user or is kept by
+    /// [`keep`](Replay::keep).
     pub fn space_of(&self, pid: u32) -> Option<&Space> {
         self.spaces.get(&self.processes.get(&pid)?.space)
     }
@@ -181,28 +186,28 @@ impl Replay {
         self.spaces.get(&space)
     }
 
-    /// A process, alive or ended; of those that have ended, the latest 65,536 are remembered.
+    /// A process, running or ended. Of those that have ended, the latest 65,536 are kept.
     pub fn process(&self, pid: u32) -> Option<&Process> {
         self.processes.get(&pid)
     }
 
-    /// Every process so far, ascending, but for those that ended so long ago that
-    /// [`process`](Replay::process) has forgotten them.
+    /// All processes so far, ascending, except those that ended so long ago that
+    /// [`process`](Replay::process) does not know them any more.
     pub fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
         self.processes.iter().map(|(pid, process)| (*pid, process))
     }
 
-    /// Areas in all spaces that live.
+    /// Number of areas in all live spaces.
     pub fn areas(&self) -> u64 {
         self.areas
     }
 
-    /// Mapped bytes in all spaces that live.
+    /// Mapped bytes in all live spaces.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes sure that the event's process uses the event's space.
+    /// Makes the event's process a user of the event's space.
     fn attach(&mut self, event: &Event) {
         let fresh = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share);
         let now = self.processes.get(&event.pid).map(|p| (p.space, p.ended_ns.is_some()));
@@ -244,7 +249,7 @@ impl Replay {
         }
     }
 
-    /// One user more.
+    /// Adds a user to a space.
     fn join(&mut self, space: u64) {
         let space = self.spaces.entry(space).or_insert_with(|| {
             self.weight += SPACE;
@@ -257,7 +262,8 @@ impl Replay {
         }
     }
 
-    /// One user less, unless it had `ended` and was taken away then. A space without users goes.
+    /// Takes a user away from a space, unless the user had `ended` and was taken away then. Drops a
+    /// space without users.
     fn leave(&mut self, space: u64, ended: bool) {
         if !ended {
             self.release(space);
@@ -269,7 +275,7 @@ impl Replay {
         }
     }
 
-    /// One user less; the space stays.
+    /// Takes a user away from a space, and keeps the space.
     fn release(&mut self, space: u64) {
         let Some(space) = self.spaces.get_mut(&space) else { return };
         if space.users == 1 && space.lives() {
@@ -279,8 +285,8 @@ impl Replay {
         space.users = space.users.saturating_sub(1);
     }
 
-    /// The kernel takes the space away right after it was checked; its last user ends somewhat
-    /// later.
+    /// Ends a space that was checked: the kernel takes it away right after that, and the process
+    /// ends a little later.
     fn over(&mut self, space: u64) {
         let Some(space) = self.spaces.get_mut(&space).filter(|space| space.lives()) else { return };
         space.over = true;
@@ -308,7 +314,7 @@ impl Replay {
         }
     }
 
-    /// Whether a space has more than 64 areas, and a quarter more than when this was last so.
+    /// Whether a space has more than 64 areas, and a quarter more than when this was last true.
     pub(crate) fn has_grown(&mut self, space: u64) -> bool {
         let Some(space) = self.spaces.get_mut(&space) else { return false };
         let areas = space.map.len() as u64;
@@ -332,7 +338,7 @@ impl Space {
         self.map.iter().map(|(span, laid)| laid.record(span))
     }
 
-    /// How many areas there are.
+    /// Number of areas.
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -352,7 +358,7 @@ impl Space {
         self.users > 0 && !self.over
     }
 
-    /// Lays an event's areas, as long as the space weighs no more than `most`.
+    /// Lays the areas of an event, as long as the space weighs at most `most`.
     fn lay(&mut self, event: &Event, most: u64) -> Result<(), ReplayError> {
         if let Some((start, end)) = event.window
             && start < end
@@ -371,7 +377,7 @@ impl Space {
         Ok(())
     }
 
-    /// Puts an area, or nothing, in place of whatever is there.
+    /// Puts an area, or nothing, in place of what is there.
     fn put(&mut self, span: Span, area: Option<Laid>) -> Result<(), ReplayError> {
         let (mut bytes, mut gone, mut halves) = (0, 0, 0);
         let mut observe = |d: samara::Displaced<'_, Laid>| {
@@ -412,7 +418,7 @@ impl Laid {
         AREA + (self.name.len() + self.apart.len()) as u64
     }
 
-    /// The record of what is left of the area.
+    /// The record of the part of the area that is left.
     fn record(&self, span: Span) -> AreaRecord {
         let cut = span.first - self.start;
         AreaRecord {
@@ -423,13 +429,14 @@ impl Laid {
             dev: self.dev,
             inode: self.inode,
             name: self.name.to_string(),
-            // Why it was apart from what stood before it, which is still so only where it still starts there.
+            // The reason why it is apart from the area before it. It holds only while the area
+            // still starts where it was laid.
             apart: if cut == 0 { self.apart.to_string() } else { String::new() },
         }
     }
 }
 
-/// A text that the parts of an area that is cut share. An empty one takes no memory.
+/// A text that the parts of a cut area share. An empty one takes no memory.
 fn counted(text: &str) -> Arc<str> {
     if text.is_empty() { Arc::default() } else { Arc::from(text) }
 }

@@ -1,4 +1,5 @@
-//! The columns of a trace file, and its header in the schema's metadata. Knows nothing of bytes.
+//! The columns of a trace file, and its header, which is metadata of the schema. Knows nothing of
+//! bytes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,25 +16,24 @@ use super::{Fault, name_text};
 /// The version of the format that this crate writes and reads.
 pub const FORMAT: &str = "1";
 
-/// Bytes of JSON that the program's arguments may take.
+/// Most bytes of JSON for the program's arguments.
 const MAX_ARGS_BYTES: usize = 1 << 20;
 
-/// Arguments that a header may claim. Linux lets a program have some 700,000 at most.
+/// Most arguments that a header may claim. Linux allows a program about 700,000.
 const MAX_ARGS: u64 = 1 << 20;
 
 /// What was recorded, where and when: the metadata of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The program, as it was asked for, in the form of [`name_text`]; so are `args`.
+    /// The program as the user gave it, in the form of [`name_text`]; so are `args`.
     pub program: String,
-    /// Its arguments, without its own name: the first ones, as far as a mebibyte holds them as
-    /// JSON.
+    /// Its arguments without its own name: the first ones, as many as fit into 1 MiB of JSON.
     pub args: Vec<String>,
-    /// How many arguments follow these and were left out.
+    /// Number of further arguments that were left out.
     pub args_left_out: u64,
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
-    /// Machine: `x86_64`.
+    /// Machine architecture: `x86_64`.
     pub arch: String,
     /// Bytes in a page.
     pub page_size: u64,
@@ -41,8 +41,8 @@ pub struct Header {
     pub start_time: String,
     /// Version of Samara that recorded.
     pub recorder: String,
-    /// The line that the kernel adds to the end of every maps file for an area that belongs to no
-    /// space (`[vsyscall]`); empty where it adds none.
+    /// The line that the kernel adds to every maps file for an area that belongs to no space
+    /// (`[vsyscall]`); empty if it adds none.
     pub gate: String,
 }
 
@@ -87,7 +87,7 @@ impl Header {
         .collect()
     }
 
-    /// Makes a header of the metadata that `find` finds by its key.
+    /// Parses a header from metadata; `find` looks up a key.
     pub(crate) fn read<'a>(find: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Fault> {
         let get = |key: &str| find(key).ok_or_else(|| Fault::NotATrace(format!("its metadata has no `{key}`")));
         let format = get("samara.format")?;
@@ -103,7 +103,7 @@ impl Header {
         Ok(Header {
             program: get("samara.program")?.to_owned(),
             args: args.first,
-            // Traces of before hold them all.
+            // Older traces contain all arguments.
             args_left_out: match find("samara.args_left_out") {
                 Some(count) => count.parse().map_err(|_| wrong("samara.args_left_out"))?,
                 None => 0,
@@ -118,7 +118,7 @@ impl Header {
     }
 }
 
-/// A JSON array of strings, as long a one as is kept, and its length.
+/// A JSON array of strings: the ones that are kept, and the array's length.
 struct Args {
     first: Vec<String>,
     count: u64,
@@ -152,7 +152,7 @@ impl<'de> Deserialize<'de> for Args {
     }
 }
 
-/// Whether an argument fits into the bytes of JSON that are left, which it takes then.
+/// Whether an argument fits into the remaining bytes of JSON. If so, takes its bytes from them.
 fn fits(arg: &str, left: &mut usize) -> bool {
     let escaped: usize =
         arg.bytes().map(|byte| if byte < 0x20 { 6 } else { 1 + usize::from(b"\"\\".contains(&byte)) }).sum();
@@ -165,7 +165,7 @@ fn fits(arg: &str, left: &mut usize) -> bool {
     }
 }
 
-/// The page size from the auxiliary vector that the kernel gave this process (`AT_PAGESZ` is 6).
+/// The page size from the auxiliary vector of this process (`AT_PAGESZ` is 6).
 fn page_size() -> Option<u64> {
     let auxv = std::fs::read("/proc/self/auxv").ok()?;
     let word = |b: &[u8]| usize::from_ne_bytes(b.try_into().unwrap_or_default()) as u64;
@@ -202,7 +202,7 @@ pub(crate) fn step_fields() -> Fields {
     ])
 }
 
-/// The list's inner field.
+/// The inner field of a list.
 pub(crate) fn item(fields: Fields) -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Struct(fields), false))
 }

@@ -1,16 +1,16 @@
-//! Events into a trace file, on a thread of its own. Knows nothing of how they are encoded.
+//! Writes events to a trace file on its own thread. Knows nothing of the encoding.
 //!
-//! The recorder appends to a list under a lock that is nearly always free; the thread takes the
-//! whole list, encodes it and writes it as one batch, when [`BATCH_EVENTS`] have come or
-//! [`BATCH_TIME`] after the first of them. A recorder that is [`QUEUE_WEIGHT`] ahead of the disk
-//! waits.
+//! The recorder appends events to a list under a lock that is nearly always free. The thread takes
+//! the whole list, encodes it and writes it as one batch: when [`BATCH_EVENTS`] events have come,
+//! or [`BATCH_TIME`] after the first of them. If the recorder is [`QUEUE_WEIGHT`] ahead of the
+//! disk, it waits.
 //!
-//! - **SINK-1** events reach the writer in the order in which the sink was given them, each once.
-//! - **SINK-2** what is under the file's name is an older file only as long as no header has been
-//!   written there, and never once the recorder can have started the program: then it is the new
-//!   trace, from its header on.
-//! - **SINK-3** after a failure the file is cut back to its last whole batch; events that still
-//!   come are summed up and not written.
+//! - **SINK-1** events reach the writer in the order in which the sink received them, each once.
+//! - **SINK-2** the file's name refers to an older file only while no header has been written, and
+//!   never once the recorder can have started the program. From then on it refers to the new trace,
+//!   which has at least its header.
+//! - **SINK-3** after a failure the file is cut back to its last whole batch. Later events are
+//!   summed up and not written.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -32,23 +32,23 @@ use crate::{Sink, SinkError};
 const BATCH_EVENTS: usize = 4096;
 /// Bytes, before compression, after which a batch is written.
 const BATCH_WEIGHT: u64 = 4 << 20;
-/// Time after a batch's first event when it is written at the latest.
+/// A batch is written at the latest this long after its first event.
 const BATCH_TIME: Duration = Duration::from_millis(100);
 /// Bytes, before compression, that may wait to be written.
 const QUEUE_WEIGHT: u64 = 64 << 20;
 
 /// A [`Sink`] that writes a trace file and sums the events up.
 ///
-/// Where the file can take no more (a full disk, a limit) it ends early, and the sink goes on
-/// summing up: [`Written::error`] says why, and [`Written::summary`] is of the whole recording.
+/// If the file takes no more bytes (a full disk, a limit), the trace ends early and the sink goes
+/// on summing up: [`Written::error`] says why, and [`Written::summary`] covers the whole recording.
 ///
-/// A file that is there already is moved aside, to `.samara-PID-0.old` beside it, before the new
-/// one is begun under its name: a recorder that is killed at any time leaves nothing there, or the
-/// beginning of the new trace. With the first event the older file goes;
+/// An existing file is moved aside, to `.samara-PID-0.old` beside it, before the new file is
+/// created under its name. So a recorder that is killed at any time leaves nothing there, or the
+/// beginning of the new trace. The first event removes the older file;
 /// [`discard`](FileSink::discard) before that puts it back.
 ///
-/// After `SIGKILL` of the recorder the file holds every event but those of the last tenth of a
-/// second or the last few thousand, whichever is less.
+/// If the recorder is killed by SIGKILL, the file has all events except those of the last tenth of
+/// a second or the last few thousand, whichever is less.
 ///
 /// ```no_run
 /// use samara_trace::file::{FileSink, Header};
@@ -64,20 +64,20 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
-    /// What was there before the first event came; then nothing can be put back.
+    /// What was there before. The first event takes it, and from then on nothing can be put back.
     before: Before,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Written>>,
 }
 
-/// What became of the events that a [`FileSink`] was given.
+/// The result of a [`FileSink`].
 #[derive(Debug)]
 pub struct Written {
-    /// Events in the file.
+    /// Number of events in the file.
     pub events: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Totals of all events that the sink was given, also of those that are not in the file.
+    /// Totals of all events that the sink received, including those that are not in the file.
     pub summary: Summary,
     /// Why the file ends early, if it does.
     pub error: Option<WriteError>,
@@ -86,11 +86,11 @@ pub struct Written {
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// The thread waits here for events; notified at the first event of a batch, at a full batch
+    /// The thread waits here for events. Notified at the first event of a batch, at a full batch
     /// and at the end.
     filled: Condvar,
-    /// The recorder waits here for room; notified when the thread has taken the queue, and when it
-    /// ends.
+    /// The recorder waits here for room. Notified when the thread has taken the queue, and when the
+    /// thread ends.
     taken: Condvar,
 }
 
@@ -98,9 +98,10 @@ struct Shared {
 struct Queue {
     events: Vec<Event>,
     weight: u64,
-    /// No more events will come: with the end marker, or (when the sink was dropped) without.
+    /// Set when no more events will come. `Finished` writes the end marker; `Dropped` (the sink was
+    /// dropped) does not.
     end: Option<End>,
-    /// The thread has ended: why.
+    /// Set when the thread has ended; says why.
     failed: Option<String>,
 }
 
@@ -111,23 +112,23 @@ enum End {
 }
 
 impl Shared {
-    // A thread that panicked leaves the queue as good as it was: no step in a critical section can
-    // panic half way.
+    // If the thread panicked the queue is still valid: no step in a critical section can panic half
+    // way.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl FileSink {
-    /// Creates the file, writes its header, and starts the thread. An older file of that name is
-    /// kept until the first event, for [`discard`](FileSink::discard): a program that is not
-    /// found costs nobody an older trace. Where it cannot be moved aside (a directory
-    /// that may not be written to, a mount on the file itself) it is emptied.
+    /// Creates the file, writes its header, and starts the thread.
     ///
-    /// A FIFO waits here for its reader.
+    /// An older file with that name is kept until the first event, for
+    /// [`discard`](FileSink::discard): a program that is not found costs no older trace. If it
+    /// cannot be moved aside (the directory is not writable, the file is a mount point) it is
+    /// emptied. A FIFO blocks here until it has a reader.
     ///
     /// # Errors
-    /// The file cannot be opened or created, or the header not be written.
+    /// The file cannot be opened or created, or the header cannot be written.
     pub fn create(path: impl Into<PathBuf>, header: &Header) -> io::Result<Self> {
         let path = path.into();
         let (file, before) = older::begin(&path)?;
@@ -141,7 +142,7 @@ impl FileSink {
     }
 
     fn start(file: File, header: &Header) -> io::Result<(Arc<Shared>, JoinHandle<Written>)> {
-        // On a thread that ends: a signal that it blocked goes with it.
+        // On a temporary thread: the signal that it blocks stays blocked there only.
         let writer = std::thread::scope(|scope| {
             let begin = std::thread::Builder::new().spawn_scoped(scope, || {
                 block_size_signal();
@@ -161,17 +162,19 @@ impl FileSink {
         Ok((shared, thread))
     }
 
-    /// Gives the recording up. Where no event has come all is as before: a file that was there is
-    /// there again, one that was not is removed (through a symbolic link, which stays). Else
-    /// the trace is left without its end marker.
+    /// Gives the recording up.
+    ///
+    /// If no event has come, the former state is restored: an older file is put back, and a file
+    /// that did not exist is removed (through a symbolic link, which stays). Otherwise the trace
+    /// stays without its end marker.
     pub fn discard(self) {}
 
-    /// Where the file is.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes what is left and the end marker, and tells what became of it all.
+    /// Writes the remaining events and the end marker. Returns the totals and what was written.
     pub fn finish(mut self) -> Written {
         let written = self.end(End::Finished);
         std::mem::take(&mut self.before).forget();
@@ -192,7 +195,8 @@ impl FileSink {
 }
 
 impl Drop for FileSink {
-    /// Writes what is left, without the end marker; nothing is left where no event has come.
+    /// Writes the remaining events without the end marker. If no event has come, restores the
+    /// former state.
     fn drop(&mut self) {
         self.end(End::Dropped);
         std::mem::take(&mut self.before).restore();
@@ -221,10 +225,10 @@ impl Sink for FileSink {
     }
 }
 
-/// The thread: takes batches until the end.
+/// Runs on the thread: writes batches until the end.
 fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
     block_size_signal();
-    // A panic in here must not leave the recorder waiting for room.
+    // If this function panics, the recorder must not wait for room.
     let guard = Failed(shared);
     let mut tally = Tally::default();
     let mut spare = Vec::new();
@@ -256,21 +260,22 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
     Written { events: writer.events(), bytes: writer.bytes(), summary: tally.summary(), error }
 }
 
-/// Takes away what a failed write left behind the last whole batch.
+/// Removes what a failed write left after the last whole batch.
 fn cut_back(writer: &mut TraceWriter<File>) {
     let bytes = writer.bytes();
     let file = writer.output();
-    // Best effort: on a device, or on a failing disk, the reader finds the cut itself.
+    // This may fail on a device or on a failing disk; then the reader finds the cut itself.
     let _ = file.set_len(bytes).and_then(|()| file.seek(io::SeekFrom::Start(bytes)));
 }
 
-/// Past a limit on file sizes (`ulimit -f`) a write raises SIGXFSZ, which kills; blocked, it is the
-/// error `EFBIG` alone. Blocked in this thread only: the traced program inherits nothing.
+/// A write past the limit of file sizes (`ulimit -f`) raises SIGXFSZ, which kills the process. If
+/// the signal is blocked, the write fails with `EFBIG` instead. It is blocked in this thread only,
+/// so the traced program inherits nothing.
 fn block_size_signal() {
     let mut set = SigSet::empty();
     set.add(Signal::SIGXFSZ);
-    // It cannot fail for a valid signal; if it did, `ulimit -f` would end the recorder as it ends any
-    // program.
+    // It cannot fail for a valid signal. If it did, `ulimit -f` would kill the recorder like any
+    // other program.
     let _ = set.thread_block();
 }
 
@@ -293,7 +298,7 @@ fn next_batch(shared: &Shared, spare: Vec<Event>) -> (Vec<Event>, Option<End>) {
     (events, end)
 }
 
-/// Says that the thread has ended and wakes the recorder, however it ended.
+/// When dropped, reports that the thread has ended and wakes the recorder.
 struct Failed<'a>(&'a Shared);
 
 impl Drop for Failed<'_> {

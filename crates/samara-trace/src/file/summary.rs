@@ -1,4 +1,4 @@
-//! Totals of a trace, event by event. Knows nothing of files and prints nothing.
+//! Totals of a trace, summed up event by event. Knows nothing of files and prints nothing.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::replay::Replay;
 use super::timeline::Timeline;
 use crate::event::{Event, EventKind, StepKind, UNSURE};
 
-/// Groups that a summary names.
+/// Number of groups that a summary names.
 const GROUPS: usize = 5;
 
 /// Sums events up.
@@ -24,45 +24,47 @@ pub struct Tally {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Processes; threads are not processes.
+    /// Number of processes. Threads do not count.
     pub processes: u64,
-    /// Programs that were loaded, the first one included.
+    /// Programs loaded, including the first.
     pub execs: u64,
-    /// Calls by name; those whose number has no name here are `other`.
+    /// Calls by name. Calls whose number has no name here count as `other`.
     pub calls: BTreeMap<String, CallTotals>,
-    /// Calls of one space that overlapped another in time.
+    /// Calls that overlapped another call of the same space in time.
     pub overlapped: u64,
-    /// Changes without a call: a stack that grew, for one.
+    /// Changes without a call: a stack that grew, for example.
     pub learnt: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,
-    /// Calls and forks beside others of which nobody can know what they did: see [`UNSURE`].
+    /// Calls and forks that were in the kernel at the same time as others and whose effect cannot
+    /// be known: see [`UNSURE`].
     pub unsure: u64,
-    /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those of them
-    /// that were equal.
+    /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those that
+    /// were equal.
     pub compared: (u64, u64),
-    /// Areas cut in two.
+    /// Areas that were split in two.
     pub splits: u64,
-    /// Pairs of areas that became one.
+    /// Pairs of areas that merged into one.
     pub merges: u64,
-    /// Most areas at one moment, over all live spaces together.
+    /// Most areas at one moment, in all live spaces together.
     pub areas_peak: u64,
     /// Areas of the first process when it ended (or at the trace's end).
     pub areas_final: u64,
-    /// Most mapped bytes at one moment, over all live spaces together.
+    /// Most mapped bytes at one moment, in all live spaces together.
     pub mapped_bytes_peak: u64,
     /// Mapped bytes of the first process when it ended (or at the trace's end).
     pub mapped_bytes_final: u64,
-    /// Areas over time, over all live spaces together, until the last of them ended.
+    /// Number of areas in all live spaces over time, until the last space ended.
     pub timeline: Timeline,
-    /// Areas that could be one and are not: for each reason the space with the most of them, at its
-    /// end or near its peak.
+    /// Areas that could be one and are kept apart: for each reason, the space with the most of
+    /// them, at its end or near its peak.
     pub groups: Vec<Group>,
     /// Time of the last event, in nanoseconds since the recording began.
     pub wall_ns: u64,
-    /// The spaces could not be followed to the end, and why: figures about areas stop there.
+    /// Why the spaces could not be followed to the end, if so. Figures about areas then cover the
+    /// time before.
     pub lost: Option<String>,
 }
 
@@ -71,9 +73,9 @@ pub struct Summary {
 pub struct CallTotals {
     /// Calls made.
     pub count: u64,
-    /// Those that returned an error.
+    /// Calls that returned an error.
     pub failed: u64,
-    /// Nanoseconds from entries to exits, the recorder's stops at both ends included.
+    /// Time from entries to exits in nanoseconds, including the recorder's stops at both ends.
     pub total_ns: u64,
 }
 
@@ -87,7 +89,7 @@ impl Tally {
         if self.totals.lost.is_some() {
             return;
         }
-        // A space is looked at while it is whole: before the event that ends it.
+        // A space is examined while it is whole: before the event that ends it.
         let before = self.replay.process(event.pid).filter(|p| p.ended_ns.is_none()).map(|p| p.space);
         let ends = match event.kind {
             EventKind::Exit => before,
@@ -106,12 +108,12 @@ impl Tally {
         }
         self.totals.areas_peak = self.totals.areas_peak.max(self.replay.areas());
         self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(self.replay.bytes());
-        // The end of the last space ends the line: it is no fall of the number.
+        // After the last space has ended the timeline keeps its last value instead of falling to 0.
         match self.replay.areas() {
             0 => self.totals.timeline.lasts(event.exit_ns),
             areas => self.totals.timeline.add(event.exit_ns, areas),
         }
-        // Near a peak, too: each time a space has grown by a quarter.
+        // Near a peak too: each time a space has grown by a quarter.
         if self.replay.has_grown(event.space) {
             self.look(event.space, event.pid);
         }
@@ -163,7 +165,7 @@ impl Tally {
         }
     }
 
-    /// Notes what the first process has at its end.
+    /// Stores the areas and bytes of the first process at its end.
     fn settle(&mut self, first: u32) {
         if let Some(space) = self.replay.space_of(first) {
             self.totals.areas_final = space.len() as u64;

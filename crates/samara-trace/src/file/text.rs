@@ -1,24 +1,26 @@
 //! Bytes that a program chose, such as a file's name, as text: kept to the byte, and shown without
 //! harm. Knows nothing of files.
 //!
-//! The kernel takes any bytes but zero and `/` in a name; a trace's columns hold UTF-8.
+//! The kernel allows any bytes except zero and `/` in a name; a trace's columns hold UTF-8.
 //!
-//! - **TEXT-1** `name_bytes(&name_text(bytes)) == bytes` for all bytes. A byte that is no part of
-//!   UTF-8 stands as the private character U+10FF00 + its value (U+10FF80 to U+10FFFF); where a
-//!   name holds one of these characters itself, each of its four bytes stands so.
-//! - **TEXT-2** what [`Printable`] writes holds no character that commands a terminal, starts a
-//!   line, hides, or turns the direction of the text around it.
+//! - **TEXT-1** `name_bytes(&name_text(bytes)) == bytes` for all bytes. A byte that is not part of
+//!   valid UTF-8 is stored as the private character U+10FF00 + its value (U+10FF80 to U+10FFFF). If
+//!   a name contains one of these characters, each of its four bytes is stored in this way.
+//! - **TEXT-2** the output of [`Printable`] has no character that controls a terminal, starts a
+//!   line, hides, or changes the direction of the text around it.
 
 use std::borrow::Cow;
 use std::fmt;
 
 /// The character that stands for byte 0x80.
 const FIRST: char = '\u{10ff80}';
-/// The first byte of its UTF-8, and of that of every character that stands for a byte.
+/// First byte of the UTF-8 of `FIRST`, and of all characters that stand for a byte.
 const LEAD: u8 = 0xf4;
 
-/// Bytes as text, so that [`name_bytes`] gives them again: what is UTF-8 stays as it is, any other
-/// byte becomes a character from U+10FF80 to U+10FFFF, the low eight bits being the byte.
+/// Converts bytes to text that [`name_bytes`] converts back.
+///
+/// Valid UTF-8 stays as it is. Any other byte becomes a character from U+10FF80 to U+10FFFF, whose
+/// low eight bits are the byte.
 ///
 /// ```
 /// use samara_trace::file::{Printable, name_bytes, name_text};
@@ -43,8 +45,7 @@ pub fn name_text(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that a text stands for: those of its UTF-8, but for what [`name_text`] put in their
-/// place.
+/// The bytes that a text from [`name_text`] stands for.
 pub fn name_bytes(text: &str) -> Cow<'_, [u8]> {
     if !text.as_bytes().contains(&LEAD) || text.chars().all(|c| c < FIRST) {
         return Cow::Borrowed(text.as_bytes());
@@ -59,9 +60,11 @@ pub fn name_bytes(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// Displays text for a person: control characters, invisible ones and those that turn the direction
-/// of writing as octal escapes of their bytes (`\033`), as `/proc/PID/maps` shows a newline; so do
-/// bytes that are not UTF-8 ([`name_text`]). Everything else, the backslash too, stays as it is.
+/// Displays text for a person.
+///
+/// Control characters, invisible ones, and those that change the direction of writing become octal
+/// escapes of their bytes (`\033`), as `/proc/PID/maps` shows a newline. So do bytes that are not
+/// UTF-8 ([`name_text`]). Everything else, including the backslash, stays as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<'a>(pub &'a str);
 

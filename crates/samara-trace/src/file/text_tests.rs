@@ -1,4 +1,4 @@
-//! Every sequence of bytes survives, and nothing that is shown does harm.
+//! Tests: all bytes survive the conversion, and no output does harm.
 
 use proptest::prelude::*;
 

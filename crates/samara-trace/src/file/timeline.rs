@@ -1,12 +1,13 @@
-//! A number over time in bounded memory. Knows nothing of what the number counts.
+//! A number over time, in bounded memory. Knows nothing of what the number counts.
 //!
-//! - **TIMELINE-1** at most [`CELLS`] cells, each the greatest value while it lasted; when time
-//!   runs past the last, neighbours pair up and cells become twice as long.
+//! - **TIMELINE-1** there are at most [`CELLS`] cells, each with the largest value of its time.
+//!   When the time runs past the last cell, neighbours are paired up and each cell covers twice the
+//!   time.
 
 /// Most cells of a timeline.
 const CELLS: usize = 256;
 
-/// The greatest value of a number in each of a row of equal spans of time.
+/// A number over time: its largest value in each of a row of equal spans of time.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     /// Nanoseconds in a cell.
@@ -22,15 +23,15 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// The number is `value` from this time on. Times that go backwards count as the latest time
-    /// before them.
+    /// Sets the number to `value` from this time on. A time before the latest one counts as the
+    /// latest one.
     pub fn add(&mut self, ns: u64, value: u64) {
         while ns / self.cell_ns >= CELLS as u64 {
             self.cells = self.cells.chunks(2).map(|pair| pair.iter().copied().max().unwrap_or(0)).collect();
             self.cell_ns = self.cell_ns.saturating_mul(2);
         }
         let at = ((ns / self.cell_ns) as usize).max(self.cells.len().saturating_sub(1));
-        // The value of before lasted up to here.
+        // The previous value lasted until now.
         while self.cells.len() <= at {
             self.cells.push(self.last);
         }
@@ -38,13 +39,13 @@ impl Timeline {
         self.last = value;
     }
 
-    /// The number stays what it is up to this time.
+    /// Extends the current value up to this time.
     pub fn lasts(&mut self, ns: u64) {
         self.add(ns, self.last);
     }
 
-    /// The greatest value in each of `count` equal parts of the time up to the last value (fewer,
-    /// where less is known).
+    /// The largest value in each of `count` equal parts of the time up to the last value. Fewer, if
+    /// less is known.
     pub fn columns(&self, count: usize) -> Vec<u64> {
         let count = count.clamp(1, self.cells.len().max(1));
         let part = |i: usize| i * self.cells.len() / count;

@@ -1,4 +1,4 @@
-//! A number over time.
+//! Tests: a number over time.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_value_lasts_until_the_next() {
     let mut line = Timeline::default();
     line.add(0, 2);
     line.add(100 << 14, 1);
-    // Backwards: counts as now.
+    // A time that goes backwards counts as now.
     line.add(3, 5);
     assert_eq!(line.columns(101)[99..], [2, 5]);
     assert_eq!(line.columns(2), [2, 5]);

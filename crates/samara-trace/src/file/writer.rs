@@ -1,4 +1,4 @@
-//! A trace file, batch by batch, on any `Write`. Knows nothing of threads, time or paths.
+//! Writes a trace file batch by batch, to any `Write`. Knows nothing of threads, time or paths.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,10 +12,10 @@ use super::frame::{self, Encoder};
 use super::schema::{Header, schema};
 use crate::event::Event;
 
-/// Writes a trace file: the header, batches of events, and [`finish`](TraceWriter::finish) the end
-/// marker.
+/// Writes a trace file: the header, batches of events, and the end marker
+/// ([`finish`](TraceWriter::finish)).
 ///
-/// Each batch is encoded in memory and handed to the output by one `write_all`, followed by a
+/// Each batch is encoded in memory and written to the output by one `write_all`, followed by a
 /// `flush`.
 ///
 /// ```
@@ -40,12 +40,12 @@ pub struct TraceWriter<W: Write> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The output refused them: the disk is full, for one.
+    /// The output refused them: the disk is full, for example.
     Io(io::Error),
-    /// One event alone is larger than a batch may be: its number, its size and the limit in bytes.
+    /// One event is larger than a batch may be: its number, its size and the limit, in bytes.
     TooLarge(u64, u64, u64),
-    /// An event's number does not follow that of the event before it: the number, and the one that
-    /// was due.
+    /// An event's number does not follow that of the previous event: its number, and the expected
+    /// number.
     OutOfOrder(u64, u64),
     /// The events could not be encoded.
     Encode(String),
@@ -98,14 +98,14 @@ impl<W: Write> TraceWriter<W> {
         Ok(writer)
     }
 
-    /// Writes events, as one batch (as several, where one would be larger than readers accept), and
-    /// flushes.
+    /// Writes events as one batch and flushes. Writes several batches if one would be larger than
+    /// readers accept.
     ///
     /// # Errors
     /// See [`WriteError`]. Batches that were written before the error are whole in the output
     /// (FILE-1).
     pub fn write(&mut self, events: &[Event]) -> Result<(), WriteError> {
-        // Half the limit leaves room for what `weight` does not count.
+        // Half of the limit leaves room for what `weight` does not count.
         const LIMIT: u64 = MAX_BATCH_BYTES / 2;
         let mut rest = events;
         while !rest.is_empty() {
@@ -137,17 +137,17 @@ impl<W: Write> TraceWriter<W> {
     /// Writes the end marker. Nothing can be written after it.
     ///
     /// # Errors
-    /// [`WriteError::Io`] if the output refuses it: the file then counts as ending early.
+    /// [`WriteError::Io`] if the output refuses it. The file then ends early.
     pub fn finish(&mut self) -> Result<(), WriteError> {
         Ok(self.hand_over(&frame::END)?)
     }
 
-    /// Events in the output, whole.
+    /// Number of events that are whole in the output.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Bytes in the output that make whole batches.
+    /// Number of bytes of whole batches in the output.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
