@@ -1,5 +1,5 @@
-//! Arguments and results of calls with their names, as strace prints them. Numbers are those of
-//! x86-64 Linux.
+//! Formats arguments and results of calls with the names of their values, as strace does. Numbers
+//! are those of x86-64 Linux.
 
 use nix::errno::Errno;
 
@@ -20,13 +20,13 @@ pub(crate) fn result(name: &str, result: i64) -> String {
     }
 }
 
-/// The name and the text of the error that a result stands for, if it does.
+/// The name and the text of the error that a result stands for, if it is one.
 pub(crate) fn errno(result: i64) -> Option<(String, String)> {
     if !(-4095..0).contains(&result) {
         return None;
     }
     let number = -result as i32;
-    // What a tracer sees of a call that a signal interrupted; programs never do.
+    // A tracer sees these results of calls that a signal interrupted; programs never do.
     let restart = ["ERESTARTSYS", "ERESTARTNOINTR", "ERESTARTNOHAND", "", "ERESTART_RESTARTBLOCK"];
     Some(match (Errno::from_raw(number), number) {
         (Errno::UnknownErrno, 512..=514 | 516) => {
@@ -105,7 +105,7 @@ fn flags(value: u64, none: &str, names: &[(u64, &str)]) -> String {
     if out.is_empty() { none.to_owned() } else { out.join("|") }
 }
 
-/// The low four bits are a type, the six from bit 26 a huge page's size.
+/// The low four bits are the type; the six bits from bit 26 are the size of a huge page.
 fn map_flags(value: u64) -> String {
     let kind = match value & 15 {
         1 => "MAP_SHARED".to_owned(),

@@ -1,6 +1,6 @@
-//! Which arguments each call has. A table; knows nothing of how they are shown.
+//! The table of the calls' arguments. Knows nothing of how they are formatted.
 
-/// What an argument is.
+/// Kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An address, or a pointer.
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Prot,
     MapFlags,
     RemapFlags,
-    /// The new address of `mremap`, which counts only with some flags.
+    /// The new address of `mremap`, which is used only with some flags.
     RemapTo,
     Advice,
     LockFlags,

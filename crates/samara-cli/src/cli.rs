@@ -1,4 +1,4 @@
-//! What can be typed: commands, options, help texts. No behaviour.
+//! The command line: commands, options, help texts. No behaviour.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -139,7 +139,7 @@ pub(crate) struct Run {
 
 fn size(text: &str) -> Result<u64, String> {
     match text.parse::<ByteSize>() {
-        // What is too large becomes the greatest.
+        // A size that is too large parses as the largest number.
         Ok(ByteSize(bytes)) if bytes < u64::MAX => Ok(bytes),
         _ => Err("give a number of bytes, or one with a unit, such as 512MiB or 4GiB".to_owned()),
     }
@@ -224,7 +224,7 @@ pub(crate) struct Check {
     pub(crate) json: bool,
 }
 
-/// What `--mix` names: a mix, or all of them.
+/// The mixes that one `--mix` names: a single mix, or all of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Mixes(pub(crate) Vec<Mix>);
 
@@ -237,7 +237,7 @@ fn mixes(name: &str) -> Result<Mixes, String> {
     }
 }
 
-/// `_` parts digits, as in 1_000_000.
+/// Parses a whole number. `_` may separate digits, as in 1_000_000.
 fn whole(text: &str) -> Result<u64, String> {
     let digits = text.replace('_', "");
     let number = digits.bytes().all(|c| c.is_ascii_digit()).then(|| digits.parse());

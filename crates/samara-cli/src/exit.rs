@@ -1,43 +1,43 @@
-//! Exit codes, in one place; `docs/cli.md` lists them.
+//! All exit codes. `docs/cli.md` lists them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// `show`, `events`, `check`: it could not be done (no such file, no such process).
+/// `show`, `events`, `check`: the command failed (no such file, no such process).
 pub(crate) const FAILED: u8 = 1;
-/// Any command: wrong usage.
+/// All commands: wrong usage.
 pub(crate) const USAGE: u8 = 2;
-/// `show`, `events`: the trace ends early or is damaged; what is whole was used.
+/// `show`, `events`: the trace ends early or is damaged. Its whole batches were used.
 pub(crate) const DAMAGED: u8 = 3;
 /// `check`: the model and the kernel differ.
 pub(crate) const DIFFERS: u8 = 4;
-/// `trace`: the program was not run, because samara could not trace it or not write its files.
+/// `trace`, `run`: the program was not run, because samara could not trace it or write its files.
 pub(crate) const CANNOT_TRACE: u8 = 125;
-/// `trace`: the program is there and cannot be run.
+/// `trace`, `run`: the program exists and cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;
-/// `trace`: there is no such program.
+/// `trace`, `run`: the program was not found.
 pub(crate) const NOT_FOUND: u8 = 127;
 
-/// A program's end as a shell shows it: its exit code, or 128 and its signal.
+/// A program's end as a shell reports it: its exit code, or 128 + the number of its signal.
 pub(crate) fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Ends as the traced program ended: with its exit code, or by its signal, so that whoever waits
-/// for samara sees what it would have seen of the program (a shell: 128 + the signal's number).
-/// Without a second core dump.
+/// Ends as the traced program ended: with its exit code, or by its signal. So the parent of samara
+/// sees what it would have seen of the program (a shell: 128 + the signal's number). Dumps no
+/// second core.
 pub(crate) fn like(status: ExitStatus) -> ExitCode {
     let Some(signal) = status.signal() else {
         return ExitCode::from(status.code().unwrap_or(0) as u8);
     };
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_CORE) {
-        // If it fails there may be a second core file, nothing worse.
+        // If this fails there may be a second core file; that does no harm.
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, hard);
     }
-    // The first comes back only for signals that it does not know (real-time ones), which nothing
-    // handles here.
+    // The first call returns only for signals that it does not know (real-time ones), which have no
+    // handler here.
     let _ = signal_hook::low_level::emulate_default_handler(signal);
     let _ = signal_hook::low_level::raise(signal);
     ExitCode::from((128 + signal) as u8)

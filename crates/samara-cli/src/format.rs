@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Formats numbers for people.
 
 /// `1234567` as `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
@@ -23,7 +23,7 @@ pub(crate) fn plural(n: u64, word: &str) -> String {
     format!("{} {word}{ending}", count(n))
 }
 
-/// Bytes, in binary units, three digits or so.
+/// Bytes in binary units, with about three digits.
 pub(crate) fn bytes(n: u64) -> String {
     let mut value = n as f64;
     let mut unit = "B";
@@ -37,7 +37,7 @@ pub(crate) fn bytes(n: u64) -> String {
     number(value, unit)
 }
 
-/// Nanoseconds, in the unit that fits.
+/// Nanoseconds in the unit that fits.
 pub(crate) fn time(ns: u64) -> String {
     let ns_f = ns as f64;
     match ns {
@@ -57,7 +57,7 @@ fn number(value: f64, unit: &str) -> String {
     }
 }
 
-/// Values as a line of bars, from zero to the greatest.
+/// Values as a line of bars, from zero to the largest.
 pub(crate) fn sparkline(values: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let max = values.iter().copied().max().unwrap_or(0).max(1);

@@ -1,4 +1,4 @@
-//! Numbers, bytes and times as they are printed.
+//! Tests: numbers, bytes and times as they are printed.
 
 use super::*;
 

@@ -16,17 +16,17 @@ use crate::exit;
 use crate::line::name;
 use crate::output::clean_json;
 
-/// Writes an event as one object. It may be large: areas and steps are written one by one.
+/// Writes an event as one object. It may be large, so areas and steps are written one by one.
 pub(crate) fn event(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     Ok(One(event).serialize(&mut Serializer::with_formatter(out, Escaping))?)
 }
 
-/// As compact as can be, with the characters escaped that [`clean_json`] escapes.
+/// Writes compact JSON, and escapes the characters that [`clean_json`] escapes.
 struct Escaping;
 
 impl Formatter for Escaping {
     fn write_string_fragment<W: Write + ?Sized>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        // In pieces: a text may be long.
+        // In pieces, because a text may be long.
         let mut rest = fragment;
         while !rest.is_empty() {
             let (piece, later) = rest.split_at(rest.floor_char_boundary(4096));
@@ -64,7 +64,7 @@ impl Serialize for One<'_> {
     }
 }
 
-/// An array of values, each made when it is written.
+/// An array of values, each of which is created when it is written.
 struct Each<'a, T>(&'a [T], fn(&T) -> Value);
 
 impl<T> Serialize for Each<'_, T> {
@@ -91,7 +91,7 @@ fn area(a: &AreaRecord) -> Value {
     })
 }
 
-/// A check as one object.
+/// The result of `check` as one object.
 pub(crate) fn check(report: &Report) -> Value {
     let mix = |m: &MixReport| {
         json!({
@@ -117,12 +117,12 @@ pub(crate) fn check(report: &Report) -> Value {
     })
 }
 
-/// What this kernel does that others do not, by names such as `guard-pages`.
+/// The features of this kernel, by names such as `guard-pages`.
 pub(crate) fn features(report: &Report) -> Vec<String> {
     report.features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
 }
 
-/// What the engine in charge decided, as one object.
+/// The decisions of the engine in charge as one object.
 pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>) -> Value {
     let counters = &outcome.counters;
     let done = counters.decisions.clone().unwrap_or_default();
@@ -157,28 +157,28 @@ fn refusal(r: &Refusal) -> Value {
     json!({"call": name(r.nr), "error": error, "number": r.count, "pid": r.pid, "by": r.cause.word()})
 }
 
-/// What a summary says beside the totals of its events.
+/// What a summary contains besides the totals of its events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded<'a> {
-    /// What to type to run samara again.
+    /// What the user types to run samara again.
     pub(crate) command: &'a str,
     /// Comparisons of a model with the kernel.
     pub(crate) checks: u64,
     /// Wall time of the recording, in nanoseconds.
     pub(crate) wall_ns: u64,
-    /// The exit code as a shell tells it: 128 + the signal's number after death by a signal.
+    /// The exit code as a shell reports it: 128 + the signal's number after death by a signal.
     pub(crate) exit_code: i32,
     /// Time to the end of the first process, in nanoseconds.
     pub(crate) program_ns: u64,
-    /// Remarks of the recorder.
+    /// Notes of the recorder.
     pub(crate) notes: &'a [String],
-    /// The trace file, its name in the form of [`name_text`](samara_trace::file::name_text).
+    /// The name of the trace file, in the form of [`name_text`](samara_trace::file::name_text).
     pub(crate) file: &'a str,
-    /// Events in it.
+    /// Number of events in the file.
     pub(crate) events_in_file: u64,
-    /// Its size in bytes.
+    /// Size of the file in bytes.
     pub(crate) file_bytes: u64,
-    /// Why the file does not hold every event, if it does not.
+    /// Why the file does not contain every event, if so.
     pub(crate) early: Option<&'a str>,
 }
 

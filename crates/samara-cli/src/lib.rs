@@ -1,5 +1,5 @@
-//! The command `samara`. A file per command; see `docs/cli.md`. A library so that tests and fuzz
-//! targets can read a trace in their own process, as `show` and `events` do.
+//! The command `samara`: one file per command, see `docs/cli.md`. It is a library so that tests and
+//! fuzz targets can read a trace in their own process, as `show` and `events` do.
 #![forbid(unsafe_code)]
 
 mod args;

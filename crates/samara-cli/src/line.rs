@@ -1,4 +1,4 @@
-//! An event as a line for people. Knows nothing of files.
+//! Formats an event as a line for people. Knows nothing of files.
 
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -11,11 +11,11 @@ use crate::args;
 use crate::format::{bytes, plural, time};
 use crate::output::{BOLD, CYAN, DIM, GREEN, RED, styled};
 
-/// What became of it is not known.
+/// Marks a call or a fork whose effect is not known.
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
 
-/// Writes the line, without its newline. What a program chose is escaped in it. It may be long:
-/// nothing is gathered first.
+/// Writes the line without its newline. Text that a program chose is escaped. The line is written
+/// in pieces, because it may be long.
 pub(crate) fn line(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
     let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };
@@ -54,7 +54,7 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         }
         _ => write!(out, "{:?} {text}", event.kind),
     }?;
-    // Exec and others can be the work of a call too.
+    // Execs and other events can be caused by a call too.
     let Some(nr) = event.nr else { return Ok(()) };
     let lasted = time(event.exit_ns.saturating_sub(event.entry_ns));
     write!(out, " {}", styled(DIM, format!("by {} <{lasted}>", name(nr))))

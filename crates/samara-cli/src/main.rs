@@ -1,4 +1,4 @@
-//! The command `samara`: all of it is in the library.
+//! The command `samara`. The library has all of it.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,4 @@
-//! A moment of a trace, as `--at` names it. Knows nothing of traces.
+//! Parses a moment of a trace, as `--at` takes it. Knows nothing of traces.
 
 use std::str::FromStr;
 
@@ -7,9 +7,9 @@ use samara_trace::event::Event;
 /// A moment of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// Once the event with this number is over.
+    /// After the event with this number.
     Event(u64),
-    /// So many nanoseconds after the recording began.
+    /// This number of nanoseconds after the recording began.
     Time(u64),
 }
 
@@ -31,7 +31,7 @@ impl FromStr for Moment {
         if let Ok(seq) = text.parse() {
             return Ok(Moment::Event(seq));
         }
-        // The longer units first: `ms` ends in `s`.
+        // `ms` ends in `s`, so longer units are tried first.
         for (unit, ns) in [("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000u64)] {
             let Some(number) = text.strip_suffix(unit) else { continue };
             let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -40,7 +40,7 @@ impl FromStr for Moment {
                 return Err(wrong());
             }
             let whole = whole.parse::<u64>().ok().and_then(|n| n.checked_mul(ns)).ok_or_else(wrong)?;
-            // At most nine digits of at most a billion nanoseconds each fit a u64.
+            // At most nine digits times at most a billion nanoseconds fit into a u64.
             let part = part.parse::<u64>().unwrap_or(0) * ns / 10u64.pow(part.len() as u32);
             return whole.checked_add(part).map(Moment::Time).ok_or_else(wrong);
         }

@@ -1,4 +1,4 @@
-//! Moments as they are typed.
+//! Tests: moments as they are typed.
 
 use super::*;
 

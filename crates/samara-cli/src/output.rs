@@ -1,4 +1,4 @@
-//! Standard output and messages. A reader that goes away (`| head`) is no error.
+//! Standard output and messages. A closed pipe (`| head`) is no error.
 
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -18,27 +18,27 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const GREEN: Style = AnsiColor::Green.on_default();
 pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// How long nothing is said of a FIFO that waits.
+/// How long a FIFO may block before a message says that it waits.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A style around a text.
+/// A text in a style.
 pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// Says on standard error what went wrong.
+/// Prints an error message to standard error.
 pub(crate) fn error(text: impl Display) {
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, nobody can be told.
     let _ = writeln!(anstream::stderr(), "{}{}", styled(RED, "samara: "), clean(&text.to_string()));
 }
 
-/// Runs `print` on standard output, buffered, to the byte; whether all could be written. An output
-/// that was closed counts as success: whoever read it has what he wanted.
+/// Runs `print` on buffered standard output. An error if not all could be written; a closed pipe
+/// counts as success, because its reader has what it wanted.
 pub(crate) fn stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     write_to(io::stdout().lock(), print)
 }
 
-/// The same for text with styles, which stay only on a terminal.
+/// Like [`stdout`], for text with styles, which are kept only on a terminal.
 pub(crate) fn styled_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     write_to(anstream::AutoStream::auto(io::stdout()), print)
 }
@@ -47,7 +47,7 @@ fn write_to(out: impl Write, print: impl FnOnce(&mut dyn Write) -> io::Result<()
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     match print(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-            // What is left in the buffer must not be tried again when it is dropped.
+            // The rest of the buffer must not be written when the buffer is dropped.
             drop(out.into_parts());
             Ok(())
         }
@@ -55,12 +55,12 @@ fn write_to(out: impl Write, print: impl FnOnce(&mut dyn Write) -> io::Result<()
     }
 }
 
-/// Whether standard output is a terminal, which text from a file must not command.
+/// Whether standard output is a terminal, which text from a file must not control.
 pub(crate) fn to_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// The text, cut where it is long.
+/// The text, cut if it is long.
 pub(crate) fn short(text: &str) -> String {
     match text.char_indices().nth(70) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -68,23 +68,24 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// The text as a person can read it without harm, whoever chose it.
+/// The text with escapes, so that it does no harm when shown, whoever chose it.
 pub(crate) fn clean(text: &str) -> String {
     Printable(text).to_string()
 }
 
-/// A file's name, or another word of the system's, likewise: bytes that are no text are shown too.
+/// The name of a file, or another string of the system, with escapes, also for bytes that are not
+/// UTF-8.
 pub(crate) fn shown(name: impl AsRef<OsStr>) -> String {
     clean(&name_text(name.as_ref().as_bytes()))
 }
 
-/// JSON with the characters that [`clean`] escapes as JSON escapes them: it means the same, and
-/// does no harm on a terminal.
+/// JSON in which the characters that [`clean`] escapes are escaped as JSON does. It means the same,
+/// and does no harm on a terminal.
 pub(crate) fn clean_json(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
-        // Between its strings JSON has spaces and newlines, in them neither newlines nor other control
-        // characters of ASCII.
+        // Between strings JSON has only spaces and newlines; within strings it has no newlines and
+        // no other ASCII control characters.
         if c.is_ascii() && c != '\x7f' || Printable::is_plain(c) {
             out.push(c);
         } else {
@@ -94,7 +95,7 @@ pub(crate) fn clean_json(json: &str) -> String {
     out
 }
 
-/// Opens a file. A FIFO waits for somebody at its other end: where that takes long, it is said.
+/// Opens a file. Prints a message if a FIFO blocks for long, because nobody has its other end open.
 pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> T {
     if !path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
         return open();

@@ -1,4 +1,4 @@
-//! The summary of a recording: one screen. Knows nothing of where it goes.
+//! The summary of a recording, on one screen. Knows nothing of where it is printed.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 
-/// Kinds of calls that are listed; the others are summed up.
+/// Kinds of calls with a row of their own; the others are summed up in one row.
 const CALLS: usize = 8;
 /// Columns of the sparkline.
 const COLUMNS: usize = 40;
@@ -29,7 +29,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         format!("{name:<width$} {:>9}  {:>8}{failed}", count(n), time(ns))
     };
     for (i, (name, c)) in calls.iter().take(CALLS).enumerate() {
-        // Said once: it holds for every line.
+        // Printed once; it holds for all rows.
         let scope = if i == 0 { "  (times include the stops of tracing)" } else { "" };
         row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns) + scope);
     }
@@ -39,7 +39,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row("", list(&name, sum(|c| c.count), sum(|c| c.failed), sum(|c| c.total_ns)));
     }
     let (most, end) = ("at most in all processes together", "at the end of the first");
-    // Every program that can be looked at has an area: of programs that none can, nothing is said.
+    // A space that can be read has at least one area. Without any, nothing is said of areas.
     let known = s.areas_peak > 0;
     if known {
         row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
@@ -77,9 +77,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     format!("{} {title}\n{out}", styled(BOLD, "samara:"))
 }
 
-/// How long the program ran and, where processes that it left went on, how long the recording took.
+/// How long the program ran. If processes that it left behind ran longer, also how long the
+/// recording took.
 pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
-    // The recorder itself needs a moment to end.
+    // The recorder itself takes a moment to end.
     let over = program_ns.saturating_add(program_ns / 100).saturating_add(1_000_000);
     if wall_ns <= over {
         format!("after {}", time(program_ns))
@@ -104,7 +105,7 @@ fn could_be_one(group: &Group) -> String {
     format!("{} of process {pid} could be {}, {why}; {place}", plural(*areas, "area"), count(*runs))
 }
 
-/// What a reason means, in brackets; nothing for one that is not known here.
+/// The explanation of a reason, in brackets; empty for an unknown reason.
 fn gloss(reason: &str) -> &'static str {
     match reason {
         "protection" => " (protection keys differ)",
@@ -124,8 +125,8 @@ fn gloss(reason: &str) -> &'static str {
     }
 }
 
-/// A word as it can be typed into a shell: where bytes in it cannot be shown, as bash, zsh and
-/// others escape them.
+/// A word as it can be typed into a shell. Bytes that cannot be shown are escaped as in bash, zsh
+/// and others.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"/._-+,@%:=".contains(&b);
     if !word.is_empty() && word.bytes().all(plain) {
@@ -137,7 +138,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// A file's name as it can be typed where options may stand.
+/// A file's name as it can be typed where an option may stand.
 fn file_name(name: &str) -> String {
     if name.starts_with('-') { quoted(&format!("./{name}")) } else { quoted(name) }
 }

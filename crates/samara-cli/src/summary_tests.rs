@@ -1,4 +1,4 @@
-//! The summary's screen, as text.
+//! Tests: the summary's screen as text.
 
 use super::*;
 use samara_trace::file::{CallTotals, Timeline};
@@ -85,7 +85,7 @@ fn processes_that_go_on_are_told() {
     assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, until its last process ended");
 }
 
-/// Every reason of the model has its gloss.
+/// Every reason of the model has an explanation.
 #[test]
 fn reasons_are_explained() {
     let docs = include_str!("../../../docs/cli.md");

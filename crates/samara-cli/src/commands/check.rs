@@ -1,4 +1,4 @@
-//! `samara check`: the model against the running kernel.
+//! `samara check`: compares the model with the running kernel.
 
 use std::env::{args_os, current_exe};
 use std::io::{self, Write};
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Check) -> ExitCode {
     }
 }
 
-/// Those that are asked for, each once, in that order.
+/// The mixes that are asked for, each once, in order.
 fn mixes(args: &Check) -> Vec<Mix> {
     let mut mixes = Vec::new();
     for mix in args.mixes.iter().flat_map(|named| &named.0) {
@@ -67,39 +67,39 @@ fn mixes(args: &Check) -> Vec<Mix> {
     if mixes.is_empty() { Mix::ALL.to_vec() } else { mixes }
 }
 
-/// The number of the signal that has asked for an end; 0 as long as there was none.
+/// Watches for signals that ask for an end. Holds the signal's number, or 0.
 fn watched() -> Arc<AtomicUsize> {
     let signal = Arc::new(AtomicUsize::new(0));
     for number in [SIGINT, SIGTERM] {
-        // Where one of them cannot be watched it ends this process at once, and so its children.
+        // A signal that cannot be watched ends this process at once, and so its children.
         let _ = flag::register_usize(number, signal.clone(), number as usize);
     }
-    // Past a limit on the size of files (ulimit -f) there shall be an error to tell, not an end.
+    // A write past the limit of file sizes (ulimit -f) should fail, not kill this process.
     let _ = flag::register(SIGXFSZ, Arc::default());
     signal
 }
 
-/// Starts this program anew where addresses are not random, so that those which the kernel chooses
-/// can be foretold. Where that is refused, it goes on as it is, and the mix that needs it says why
-/// it is left out.
+/// Restarts this program without address randomisation, so that the addresses that the kernel
+/// chooses can be predicted. If that is refused the program goes on, and the mix that needs it is
+/// left out with the reason.
 fn without_randomisation() {
     let set = personality::get().is_ok_and(|now| !now.contains(Persona::ADDR_NO_RANDOMIZE))
         && personality::get().and_then(|now| personality::set(now | Persona::ADDR_NO_RANDOMIZE)).is_ok();
     if !set {
         return;
     }
-    // A higher limit would move where the kernel begins to choose.
+    // With a higher limit the kernel would choose from another address on.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_STACK) {
         let _ = setrlimit(Resource::RLIMIT_STACK, hard.min(8 << 20), hard);
     }
     let mut words = args_os();
     if let (Ok(program), Some(name)) = (current_exe(), words.next()) {
-        // It comes back only where it failed.
+        // This returns only if it failed.
         let _ = Command::new(program).arg0(name).args(words).exec();
     }
 }
 
-/// Nothing where standard error is no terminal.
+/// The progress bar. It is hidden if standard error is not a terminal.
 fn bar(ops: u64) -> ProgressBar {
     let bar = ProgressBar::new(ops);
     if let Ok(style) = ProgressStyle::with_template("{bar:30} {human_pos}/{human_len} {per_sec} (eta {eta}) {msg}") {
@@ -122,7 +122,7 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         )?;
     }
     for (i, (_, why)) in report.skipped.iter().enumerate() {
-        // A reason that several have is told once.
+        // A reason that several mixes share is printed once.
         if report.skipped[..i].iter().all(|(_, before)| before != why) {
             let mixes = report.skipped.iter().filter(|(_, other)| other == why).map(|(mix, _)| mix.name());
             let mixes = mixes.collect::<Vec<_>>().join(", ");
@@ -147,7 +147,7 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{compared} compared with Linux {kernel}, seed {seed}: {found}")
 }
 
-/// What so many calls showed.
+/// The result of comparing this many calls.
 fn found(compared: u64, divergences: u64) -> String {
     match divergences {
         0 if compared == 0 => "nothing is known".to_owned(),

@@ -1,4 +1,4 @@
-//! `samara completions SHELL`.
+//! `samara completions SHELL`: prints a completion script.
 
 use std::process::ExitCode;
 

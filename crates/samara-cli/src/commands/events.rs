@@ -1,4 +1,4 @@
-//! `samara events FILE`: every event, as lines or as JSON.
+//! `samara events FILE`: prints every event, as lines or as JSON.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Events) -> ExitCode {
     }
 }
 
-/// Writes every event, a line each; the inner result is that of reading.
+/// Prints every event on a line. The inner result is that of reading the trace.
 pub(crate) fn print<R: Read>(
     reader: TraceReader<R>,
     as_json: bool,

@@ -1,5 +1,5 @@
-//! The files that a recording goes to: opened before the program runs, so that a wrong name costs
-//! nothing.
+//! The output files of a recording. They are opened before the program runs, so that a wrong name
+//! costs nothing.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -15,14 +15,14 @@ use crate::exit;
 use crate::output::{clean_json, error, shown, waiting};
 use crate::target::Target;
 
-/// Opens the trace and the summary, as far as they are asked for. Where one cannot be opened, says
-/// why, and leaves everything as it was.
+/// Opens the trace and the summary, if they are asked for. If one cannot be opened, prints why and
+/// leaves everything as it was.
 pub(crate) fn open(
     trace: Option<&Path>,
     summary: Option<&Path>,
     program: &[OsString],
 ) -> Result<(Option<FileSink>, Option<Target>), ExitCode> {
-    // clap asks for at least one word.
+    // clap requires at least one word.
     let Some((name, rest)) = program.split_first() else { return Err(exit::USAGE.into()) };
     if [trace, summary].contains(&Some(Path::new("-"))) {
         error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
@@ -73,7 +73,7 @@ pub(crate) fn write(json: Option<Target>, value: &serde_json::Value) {
     }
 }
 
-/// Whether a trace would go to where the program writes, or to a terminal.
+/// Whether a trace would go to the program's output, or to a terminal.
 fn is_output(path: &Path) -> bool {
     let Ok(theirs) = path.metadata() else { return false };
     let same = |ours: std::io::Result<Metadata>| {

@@ -1,4 +1,4 @@
-//! The commands, a file each, and what they share.
+//! The commands, one file each, and what they share.
 
 mod check;
 mod completions;
@@ -22,7 +22,7 @@ use crate::cli::{Cli, Command};
 use crate::output::{self, error, shown, waiting};
 use crate::{exit, output::clean};
 
-/// Runs what was typed.
+/// Runs the command that the command line asks for.
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -38,7 +38,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints what the parser of the command line has to say: help, the version, or what is wrong.
+/// Prints what the parser of the command line reports: help, the version, or an error.
 fn told(wrong: clap::Error) -> ExitCode {
     if !wrong.use_stderr() {
         let text = wrong.render().ansi().to_string();
@@ -47,30 +47,30 @@ fn told(wrong: clap::Error) -> ExitCode {
             Err(error) => failed(format!("standard output: {error}")),
         };
     }
-    // It repeats what was typed, which may be a file's name that the shell put there.
+    // The message repeats what was typed, which may be a file's name that the shell put there.
     let typed: Vec<String> = std::env::args_os().map(|arg| name_text(arg.as_bytes())).collect();
     let harmless = typed.iter().all(|arg| arg.chars().all(Printable::is_plain));
     let wrong = match harmless {
         true => wrong,
         false => match Cli::try_parse_from(typed.iter().map(|arg| OsString::from(clean(arg)))) {
             Err(same) if same.kind() == wrong.kind() => same,
-            // Only what does harm was wrong.
+            // The command line is wrong only because of characters that were escaped.
             _ => clap::Error::raw(wrong.kind(), "an argument has characters that cannot be shown\n"),
         },
     };
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, nobody can be told.
     let _ = wrong.print();
     exit::USAGE.into()
 }
 
-/// Opens a trace; on failure says why.
+/// Opens a trace; prints why if that fails.
 fn open(path: &Path) -> Result<TraceReader<File>, ExitCode> {
     let file = waiting(path, "a writer", || File::open(path));
     let file = file.map_err(|e| failed(format!("{}: {e}", shown(path))))?;
     TraceReader::new(file).map_err(|e| unreadable(path, &e))
 }
 
-/// Says why a trace cannot be read (further), and gives the exit code for it.
+/// Prints why a trace cannot be read further, and returns the exit code for it.
 fn unreadable(path: &Path, why: &FileError) -> ExitCode {
     error(format!("{}: {why}", shown(path)));
     match why.fault {

@@ -1,4 +1,4 @@
-//! `samara run -- PROGRAM ARGS...`: the engine decides, the kernel carries out.
+//! `samara run -- PROGRAM ARGS...`: the engine decides, and the kernel carries out.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
@@ -16,12 +16,12 @@ use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 use crate::target::Target;
 use crate::{args, exit, json, line, summary};
 
-/// So many differences are printed.
+/// Number of differences that are printed.
 const SHOWN: usize = 10;
-/// So many calls that were refused are printed.
+/// Number of refused calls that are printed.
 const REFUSALS: usize = 5;
 
-/// Records where that is asked for, and keeps the first differences.
+/// Writes the trace, if it is asked for, and keeps the first differences.
 struct Watch {
     file: Option<FileSink>,
     differences: Vec<String>,
@@ -76,13 +76,13 @@ fn engine(args: &Run) -> Engine {
     engine
 }
 
-/// A seed that nobody asked for.
+/// A random seed.
 fn any_seed() -> u64 {
-    // The keys of a hash map are random. As many digits as can be typed.
+    // The keys of a hash map are random. 32 bits are few enough digits to type.
     u64::from(RandomState::new().build_hasher().finish() as u32)
 }
 
-/// Tells what happened. Nothing in here changes the exit status, which is the program's.
+/// Prints the summary. Nothing in here changes the exit status, which is the program's.
 fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[String], written: Option<&Written>) {
     let counters = &outcome.counters;
     let Program { output, quiet, words, .. } = &args.program;
@@ -128,11 +128,11 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
     let how = line::how(outcome.status);
     let lasted = summary::lasted(outcome.program_ns, counters.wall_ns);
     let title = format!("{} ended {how} {lasted}", shown(words));
-    // Where standard error is closed there is nobody to tell.
+    // If standard error is closed, nobody can be told.
     let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
 }
 
-/// A call that was refused, in the words that `--fail` takes.
+/// A refused call in the syntax of `--fail`.
 fn told(refusal: &Refusal) -> String {
     let error = args::errno(-i64::from(refusal.errno)).map_or_else(String::new, |error| error.0);
     let Refusal { pid, count, cause, .. } = refusal;
@@ -140,7 +140,7 @@ fn told(refusal: &Refusal) -> String {
     format!("{}:{error}@{count} in process {pid}{why}", line::name(refusal.nr))
 }
 
-/// The rows of what the engine did.
+/// The rows about the engine's decisions.
 fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
     row("decided", format!("{}, {} chosen", plural(done.decided, "call"), plural(done.placed, "place")));
     let list = |parts: Vec<String>| parts.join(", ");

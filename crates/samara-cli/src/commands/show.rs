@@ -1,4 +1,4 @@
-//! `samara show FILE`: a process's areas at a moment.
+//! `samara show FILE`: prints a process's areas at a moment.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -13,24 +13,25 @@ use crate::format::{plural, time};
 use crate::moment::Moment;
 use crate::output::{self, clean, short};
 
-/// Why there is nothing to show, or not all.
+/// Why nothing, or not everything, could be shown.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The trace has nothing of what is asked for: what to say.
+    /// The trace does not contain what is asked for; the message.
     Nothing(String),
-    /// The trace cannot be read further, and what it does not have as far as it could be read.
+    /// The trace cannot be read further; with a message about what is missing in the part that
+    /// could be read.
     Unreadable(Option<String>, FileError),
-    /// The output takes no more.
+    /// The output could not be written.
     Output(io::Error),
 }
 
-/// What is asked for: of which process, when, and how.
+/// What is asked for: the process, the moment, and how to show it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) pid: Option<u32>,
     pub(crate) at: Option<Moment>,
     pub(crate) reasons: bool,
-    /// It goes to a terminal, which text from a file must not command.
+    /// The output is a terminal, which text from a file must not control.
     pub(crate) terminal: bool,
 }
 
@@ -59,12 +60,12 @@ pub(crate) fn run(args: &Show) -> ExitCode {
     }
 }
 
-/// Prints what is wanted, as far as the trace can be read.
+/// Prints what is asked for, as far as the trace can be read.
 pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mut dyn Write) -> Result<(), Stop> {
     let mut pid = wanted.pid;
     let mut replay = Replay::default();
     let mut damage: Option<FileError> = None;
-    // When the first event was over, where that is later than the moment.
+    // When the first event finished, if that is later than the moment.
     let mut before_all = None;
     let mut reached = wanted.at.is_none();
     for event in &mut reader {
@@ -100,13 +101,13 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
                 let has = plural(events, "event");
                 return Err(Stop::Nothing(format!("it has only {has}, numbered from 0")));
             }
-            // A time after the end: the end.
+            // A time after the end means the end.
             (_, None) => damage = None,
         }
     }
     let Some(space) = pid.and_then(|pid| replay.space_of(pid)) else {
         return Err(match (damage, before_all) {
-            // Not one whole batch.
+            // The trace does not have a single whole batch.
             (Some(damage), _) if replay.processes().next().is_none() => Stop::Unreadable(None, damage),
             (Some(damage), _) => Stop::Unreadable(Some(no_process(&replay, pid)), damage),
             (None, Some(ns)) => {
@@ -121,7 +122,7 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
 }
 
 fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::Result<()> {
-    // A line of the maps file: to the byte, except on a terminal.
+    // A line of the maps file: exact bytes, except on a terminal.
     let maps_line = |out: &mut dyn Write, line: &[u8]| {
         if wanted.terminal {
             write!(out, "{}", Printable(&name_text(line)))?;
@@ -150,13 +151,13 @@ fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::
     }
 }
 
-/// What to say when the process has no space at the moment.
+/// The message if the process has no space at the moment.
 fn no_process(replay: &Replay, pid: Option<u32>) -> String {
     const NAMED: usize = 8;
     let lives = |p: &Process| p.ended_ns.is_none();
     let some = replay.processes().any(|(_, p)| lives(p));
     let when = if some { "at that moment; there are" } else { "up to that moment; there were" };
-    // The first few; a file may have millions.
+    // Only the first few are kept; a file may have millions.
     let (mut first, mut count) = (Vec::new(), 0);
     for (pid, process) in replay.processes().filter(|(_, p)| lives(p) || !some) {
         count += 1;

@@ -1,5 +1,5 @@
-//! `show` and `events` on any bytes and into any output, for tests of memory and for fuzz targets.
-//! No promise to anybody else.
+//! `show` and `events` on any bytes and with any output, for tests of memory and for fuzz targets.
+//! Not a public interface.
 #![doc(hidden)]
 
 use std::io::{Read, Write};
@@ -10,10 +10,10 @@ use super::show::{Stop, Wanted};
 use super::{events, show};
 use crate::moment::Moment;
 
-/// What `samara show` prints; the error is what it would say.
+/// Writes what `samara show` prints. The error is its message.
 ///
 /// # Errors
-/// The trace cannot be read, or has nothing of what is asked for.
+/// The trace cannot be read, or does not contain what is asked for.
 pub fn show(
     input: impl Read,
     (pid, event): (Option<u32>, Option<u64>),
@@ -30,7 +30,7 @@ pub fn show(
     })
 }
 
-/// What `samara events` prints, or `samara events --json`.
+/// Writes what `samara events` or `samara events --json` prints.
 ///
 /// # Errors
 /// The trace cannot be read.
@@ -43,8 +43,7 @@ pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), S
     }
 }
 
-/// The line that `trace` prints for a program's words, and how a file's name stands in its
-/// messages.
+/// The line that `trace` prints for a program's words, and the words as file names in its messages.
 pub fn words(words: &[std::ffi::OsString]) -> (String, Vec<String>) {
     (super::trace::shown(words), words.iter().map(crate::output::shown).collect())
 }

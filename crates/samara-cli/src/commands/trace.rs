@@ -1,4 +1,4 @@
-//! `samara trace -- PROGRAM ARGS...`: run, record, sum up.
+//! `samara trace -- PROGRAM ARGS...`: runs a program, records it, and prints a summary.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::target::Target;
 use crate::{exit, line, summary};
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
-    // clap asks for at least one word.
+    // clap requires at least one word.
     let args = &args.program;
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     let path = args.output.clone().unwrap_or_else(|| default_path(program));
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     exit::like(outcome.status)
 }
 
-/// Tells what happened. Nothing in here changes the exit status, which is the program's.
+/// Prints the summary. Nothing in here changes the exit status, which is the program's.
 fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json: Option<Target>) {
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
@@ -48,7 +48,7 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
     let mut totals = written.summary;
     totals.differences = totals.differences.max(counters.differences);
     if counters.ended_early {
-        // The thread that wrote the file and summed up has died; the recorder counted on.
+        // The thread that wrote the file and summed up has died, but the recorder kept counting.
         totals.events = counters.events;
         totals.processes = counters.processes;
         totals.areas_peak = counters.areas_peak;
@@ -77,7 +77,7 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
             line::how(outcome.status),
             summary::lasted(outcome.program_ns, counters.wall_ns)
         );
-        // Where standard error is closed there is nobody to tell.
+        // If standard error is closed, nobody can be told.
         let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
     }
     if args.quiet && !complete {
@@ -87,13 +87,13 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
     files::write(json, &json::summary(&totals, &recorded));
 }
 
-/// The program's words as a line, cut where it is long.
+/// The program's words as a line, cut if it is long.
 pub(super) fn shown(words: &[OsString]) -> String {
     let line: Vec<_> = words.iter().map(|word| clean(&summary::quoted(&name_text(word.as_bytes())))).collect();
     short(&line.join(" "))
 }
 
-/// What to type to run samara again: where it was run by a path, that path.
+/// What the user types to run samara again: its path, if it was run by a path.
 fn own_name() -> String {
     match std::env::args_os().next() {
         Some(name) if name.as_bytes().contains(&b'/') => summary::quoted(&name_text(name.as_bytes())),
