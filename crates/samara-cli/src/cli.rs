@@ -24,11 +24,11 @@ Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
-  samara run --fail mmap:ENOMEM@17 -- ./app    decide a program's memory calls
-  samara check                                 the model against this kernel
+  samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
+  samara check                                 compare the model with this kernel
 
-Exit codes: `trace` and `run` end as the program did (127: not found, 126: cannot be run, 125: cannot be traced).
-The other commands: 0 success, 1 it could not be done, 2 wrong usage, 3 the trace file ends early or is damaged,
+Exit codes: `trace` and `run` end like the program (127: not found, 126: cannot be run, 125: cannot be traced).
+The other commands: 0 success, 1 failure, 2 wrong usage, 3 the trace file ends early or is damaged,
 4 the model and the kernel differ.";
 
 #[derive(Debug, Subcommand)]
@@ -43,8 +43,8 @@ pub(crate) enum Command {
 
 /// Run a program and record what it and its children do to their address spaces
 ///
-/// The program keeps its terminal, input and output; the summary goes to standard error when the
-/// last process has ended. Every thread and every child process is recorded, from its first
+/// The program keeps its terminal, input and output. The summary is printed to standard error when
+/// the last process has ended. Every thread and every child process is recorded, from its first
 /// instruction to its end.
 #[derive(Args, Debug)]
 #[command(
@@ -55,82 +55,86 @@ Examples:
   samara trace -o build.samara -- make -j8
   samara trace --quiet --summary-json s.json -- ./server --port 8080
 
-The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
-127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
+The exit status is that of the program. If a signal kills the program, samara dies by the same signal (a shell reports
+128 + its number). 127: the program was not found. 126: it cannot be run. 125: samara cannot trace it, or cannot write
+FILE."
 )]
 pub(crate) struct Trace {
     #[command(flatten)]
     pub(crate) program: Program,
 }
 
-/// What to run, and what to tell of it
+/// The program to run, and the outputs of samara
 #[derive(Args, Debug)]
 pub(crate) struct Program {
-    /// Write the trace here [default: of trace: PROGRAM-PID.samara in the current directory, PID
-    /// being samara's own; of run: none]
+    /// Write the trace to FILE [default: trace writes PROGRAM-PID.samara in the current directory,
+    /// where PID is samara's own; run writes no trace]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Write the summary's figures here, as JSON
+    /// Write the figures of the summary to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) summary_json: Option<PathBuf>,
-    /// Print no summary; errors, and differences that run finds, are still printed
+    /// Print no summary. Errors, and differences that run finds, are still printed
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The program, and its arguments
+    /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,
 }
 
-/// Run a program whose memory calls the model decides, not the kernel
+/// Run a program and let the model, not the kernel, decide its memory calls
 ///
-/// At each call the model says which address or error the program gets; the kernel carries it out
-/// at exactly that place, and its view must agree with the model's afterwards. Threads and children
-/// included. What was decided goes to standard error when the last process has ended.
+/// At each call the model chooses the address or the error that the program gets. The kernel
+/// carries that out at exactly that place, and its areas must then be those of the model. Threads
+/// and children are included. The decisions are summed up on standard error when the last process
+/// has ended.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "samara run [OPTIONS] [--] PROGRAM [ARGS]...",
     after_help = "\
 Examples:
   samara run -- python3 -c 'import json, ssl, sqlite3'
-  samara run --fail mmap:ENOMEM@40 -- ./server      fail the 40th mmap of the run; those of loaders and wrapper scripts count
-  samara run --fail-rate 0.01 --seed 7 -- ./server  the same at random, and the same again for the same seed
+  samara run --fail mmap:ENOMEM@40 -- ./server      fail the 40th mmap (those of loaders and wrapper scripts count)
+  samara run --fail-rate 0.01 --seed 7 -- ./server  fail calls at random, and the same ones again for the same seed
   samara run --max-map-count 200 -- java -version
   samara run --policy bottom-up --seed 1 -o run.samara -- ./app
 
---fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (each such call, or with
---fail-rate P that share of them). --fail-rate stands by itself: where no --fail without @ says which calls it is about, it makes mmap, mremap
-and brk fail, beside those that a --fail with @ names.
-Which calls failed is told, and marked in the trace (-o). What is chosen at random is chosen by --seed; where none is given, samara takes one and
-tells it.
-Calls that the model does not know (files of drivers, protection keys, 32-bit programs) are left to the kernel, and counted.
+--fail takes CALL:ERRNO@N (the N-th such call of all processes), CALL:ERRNO@N+ (from the N-th on), or CALL:ERRNO (each
+such call; with --fail-rate P, that share of them). --fail-rate applies to every --fail without @. If there is none, it
+makes mmap, mremap and brk fail, in addition to the calls that a --fail with @ names.
+The summary lists the first calls that failed, and the trace (-o) marks all of them. Random choices follow from --seed.
+If none is given, samara picks a seed and prints it.
+Calls that the model does not know (files of drivers, protection keys, 32-bit programs) are left to the kernel, and
+counted.
 
-The exit status is the program's own; killed by a signal, samara dies by the same one (a shell says 128 + its number).
-127: the program was not found; 126: it cannot be run; 125: samara could not trace it, or not write FILE."
+The exit status is that of the program. If a signal kills the program, samara dies by the same signal (a shell reports
+128 + its number). 127: the program was not found. 126: it cannot be run. 125: samara cannot trace it, or cannot write
+FILE."
 )]
 pub(crate) struct Run {
-    /// Let each process have as many areas as if vm.max_map_count were N, which may not be more
-    /// than it is
+    /// Limit the areas of each process as if vm.max_map_count were N. N must not exceed its real
+    /// value
     #[arg(long, value_name = "N")]
     pub(crate) max_map_count: Option<usize>,
-    /// RLIMIT_AS of the program: bytes, or 512MiB, 4GiB
+    /// Set RLIMIT_AS of the program: a number of bytes, or one with a unit (512MiB, 4GiB)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) limit_as: Option<u64>,
-    /// RLIMIT_DATA of the program: bytes, or 512MiB, 4GiB
+    /// Set RLIMIT_DATA of the program: a number of bytes, or one with a unit (512MiB, 4GiB)
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) limit_data: Option<u64>,
-    /// Who chooses places: linux, bottom-up, first-fit, best-fit or random
+    /// How places are chosen: linux, bottom-up, first-fit, best-fit or random
     #[arg(long, value_name = "NAME", default_value = "linux")]
     pub(crate) policy: Policy,
-    /// Load the program where nothing is random, and choose the same places and failures for the
-    /// same number [default: as Linux loads it; where something is chosen at random: a number that
-    /// is told]
+    /// Load the program without address randomisation, and make the same random choices for the
+    /// same S [default: load it as Linux does; with --fail-rate or --policy random: a random seed,
+    /// which is printed]
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Make a call fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+; may be given several times
+    /// Make calls fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+. May be given several times
     #[arg(long = "fail", value_name = "CALL:ERRNO@N")]
     pub(crate) faults: Vec<Fault>,
-    /// How likely calls are to fail, from 0 to 1: those of each --fail without @; if there is none,
-    /// mmap, mremap and brk with ENOMEM (a --fail with @ does not change that)
+    /// Probability, from 0 to 1, that a call named by a --fail without @ fails. If there is no such
+    /// --fail: that mmap, mremap or brk fails, with ENOMEM (a --fail with @ does not change that)
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) fail_rate: Option<f64>,
     #[command(flatten)]
@@ -159,18 +163,18 @@ Examples:
   samara show t.samara                         the first process, at its end
   samara show t.samara --at 1.5s               1.5 seconds after the recording began
   samara show t.samara --at 300 --pid 4712     process 4712, after event 300
-  samara show t.samara --reasons               with the reasons why neighbours were not merged")]
+  samara show t.samara --reasons               also why neighbours were not merged")]
 pub(crate) struct Show {
-    /// The trace
+    /// The trace file
     pub(crate) file: PathBuf,
-    /// After the event with this number (300), or just before the first that finished later than
-    /// this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    /// The moment to show: after the event with this number (300), or just before the first event
+    /// that finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
-    /// The process [default: the first one]
+    /// The process to show [default: the first]
     #[arg(long)]
     pub(crate) pid: Option<u32>,
-    /// Between areas that touch, say why they were not merged
+    /// Print, between areas that touch, why they were not merged
     #[arg(long)]
     pub(crate) reasons: bool,
 }
@@ -182,22 +186,23 @@ Examples:
   samara events t.samara | less
   samara events t.samara --json | jq -r 'select(.call == \"mmap\") | .args[1]'
 
-A line: number, seconds since the start, process (and thread), the call with its result and duration (the stops of tracing
-included), and after `;` what it did. A `~` after the duration: another call of the same address space was in flight. `[unsure: calls overlapped]`: their
-order is not known, and what they did was taken from the kernel.")]
+Each line has the event's number, the seconds since the start, the process (and the thread), the call with its result and
+duration (including the stops of tracing), and after `;` what the call did. `~` after the duration: another call of the
+same address space was in flight. `[unsure: calls overlapped]`: the order of the calls is not known, and their effect was
+taken over from the kernel.")]
 pub(crate) struct Events {
-    /// The trace
+    /// The trace file
     pub(crate) file: PathBuf,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Compare the model with the running kernel, by random calls
+/// Compare the model with the running kernel by random calls
 ///
-/// Makes random memory calls for real, in processes of its own that end after some hundred calls,
-/// and on the model; compares result and areas after every call. A difference is printed as a test,
-/// made as short as it gets.
+/// Makes random memory calls on the model and for real, in processes of its own that end after some
+/// hundred calls. Compares result and areas after every call. A difference is shortened as far as
+/// possible and printed as a test.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -206,17 +211,17 @@ Examples:
   samara check --mix remap --mix forks         the same as --mix remap,forks
   samara check --json | jq .divergences
 
-^C ends it early, with what was compared so far.
-Exit codes: 0 no difference, 4 model and kernel differ, 1 it could not be done (no mix can be compared here).")]
+^C ends it early and prints what was compared so far.
+Exit codes: 0 no difference, 4 the model and the kernel differ, 1 failure (no mix can be compared here).")]
 pub(crate) struct Check {
-    /// How many calls, in all mixes together
+    /// Number of calls, in all mixes together
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = ops, allow_negative_numbers = true)]
     pub(crate) ops: u64,
-    /// Other calls for another number; the same for the same
+    /// Seed: the same number gives the same calls again
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
-    /// Only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap, calls,
-    /// huge, free, unseen or all; may be given several times [default: all]
+    /// Run only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap,
+    /// calls, huge, free, unseen or all. May be given several times [default: all]
     #[arg(long = "mix", value_name = "NAME", value_delimiter = ',', value_parser = mixes)]
     pub(crate) mixes: Vec<Mixes>,
     /// Print one JSON object
@@ -231,9 +236,10 @@ pub(crate) struct Mixes(pub(crate) Vec<Mix>);
 fn mixes(name: &str) -> Result<Mixes, String> {
     match name {
         "all" => Ok(Mixes(Mix::ALL.to_vec())),
-        _ => {
-            name.parse().map(|mix| Mixes(vec![mix])).map_err(|e: NoSuchMix| format!("{e}, and all of them by \"all\""))
-        }
+        _ => name
+            .parse()
+            .map(|mix| Mixes(vec![mix]))
+            .map_err(|e: NoSuchMix| format!("{e}; give one of these, or \"all\"")),
     }
 }
 
@@ -248,7 +254,7 @@ fn whole(text: &str) -> Result<u64, String> {
 
 fn ops(text: &str) -> Result<u64, String> {
     match whole(text)? {
-        0 => Err("give at least 1; fewer than there are mixes leave some out".to_owned()),
+        0 => Err("give at least 1 (with fewer calls than mixes, some mixes make none)".to_owned()),
         ops => Ok(ops),
     }
 }

@@ -27,7 +27,7 @@ impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "give an event's number (300), or a time with its unit (1.5s, 20ms, 300us, 7000ns)".to_owned();
+        let wrong = || "give an event's number (300), or a time with a unit (1.5s, 20ms, 300us, 7000ns)".to_owned();
         if let Ok(seq) = text.parse() {
             return Ok(Moment::Event(seq));
         }

@@ -104,7 +104,7 @@ pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> 
     std::thread::scope(|scope| {
         scope.spawn(move || {
             if watch.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                error(format!("{}: a FIFO: waits for {other}", shown(path)));
+                error(format!("{}: waiting for {other} of this FIFO", shown(path)));
             }
         });
         let opened = open();

@@ -250,5 +250,5 @@ fn too_much_is_told() {
     let error = TraceReader::new(bytes.as_slice()).unwrap().next().unwrap().unwrap_err();
     assert!(matches!(error.fault, Fault::TooLarge("bytes of an area's name", 70_000, 65_536)), "{error}");
     let said = error.to_string();
-    assert!(said.contains("asks for too much") && said.contains("another reader of Arrow"), "{said}");
+    assert!(said.contains("exceeds a limit") && said.contains("another reader of Arrow"), "{said}");
 }

@@ -135,7 +135,7 @@ fn a_fifo_that_waits_is_told() {
         (child, line, err)
     };
     let (mut child, line, _err) = start(&["trace", "-q", "-o", "fifo", "--", "true"]);
-    assert_eq!(line, "samara: fifo: a FIFO: waits for a reader\n");
+    assert_eq!(line, "samara: fifo: waiting for a reader of this FIFO\n");
     let mut trace = Vec::new();
     File::open(&path).unwrap().read_to_end(&mut trace).unwrap();
     assert!(child.wait().unwrap().success());
@@ -143,7 +143,7 @@ fn a_fifo_that_waits_is_told() {
     assert!(reader.map(Result::unwrap).count() > 10);
 
     let (child, line, _err) = start(&["events", "fifo"]);
-    assert_eq!(line, "samara: fifo: a FIFO: waits for a writer\n");
+    assert_eq!(line, "samara: fifo: waiting for a writer of this FIFO\n");
     std::fs::write(&path, &trace).unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success() && stdout(&output).lines().count() > 10);

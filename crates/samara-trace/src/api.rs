@@ -197,7 +197,7 @@ impl fmt::Display for RecordError {
             RecordError::NotFound(path) if path.as_os_str().is_empty() => {
                 f.write_str("the program's name is empty: give the name or the path of a program")
             }
-            RecordError::NotFound(path) => write!(f, "{}: program not found", path.display()),
+            RecordError::NotFound(path) => write!(f, "{}: program not found: check its name or path", path.display()),
             RecordError::NotExecutable(path, errno) => {
                 write!(f, "{}: cannot be run: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }
@@ -208,17 +208,17 @@ impl fmt::Display for RecordError {
             }
             RecordError::KernelTooOld(error) => write!(
                 f,
-                "this kernel does not tell what system call a stopped program is in (PTRACE_GET_SYSCALL_INFO: {error}): \
-                 Linux 5.3 or later is needed"
+                "this kernel cannot report the system call of a stopped program (PTRACE_GET_SYSCALL_INFO: {error}): use Linux \
+                 5.3 or later"
             ),
             RecordError::NoProc => f.write_str(
                 "/proc does not show this process: mount the proc file system of this PID namespace (unshare: --mount-proc)",
             ),
             RecordError::MapCount(asked, most) => write!(
                 f,
-                "the kernel allows {most} areas, fewer than {asked}: ask for no more, or raise it by sysctl vm.max_map_count={asked}"
+                "the kernel allows {most} areas, fewer than {asked}: ask for at most {most}, or run sysctl vm.max_map_count={asked}"
             ),
-            RecordError::ZeroByte(text) => write!(f, "{}: holds a zero byte", text.display()),
+            RecordError::ZeroByte(text) => write!(f, "{}: contains a zero byte, which a program's name and arguments cannot have", text.display()),
             RecordError::System(what, error) => write!(f, "{what} failed: {error}"),
         }
     }

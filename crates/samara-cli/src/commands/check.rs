@@ -44,14 +44,16 @@ pub(crate) fn run(args: &Check) -> ExitCode {
         output::styled_stdout(|out| print(out, &report))
     };
     if let Err(why) = printed {
-        return super::failed(format!("standard output: {why}"));
+        return super::failed(format!("cannot write to standard output: {why}"));
     }
     if report.stopped {
         return exit::like(ExitStatus::from_raw(signal.load(Relaxed) as i32));
     }
     match &report {
         Report { divergences, .. } if !divergences.is_empty() => exit::DIFFERS.into(),
-        Report { compared: 0, .. } => super::failed("nothing was compared".to_owned()),
+        Report { compared: 0, .. } => {
+            super::failed("nothing was compared: the output says why each mix was left out".to_owned())
+        }
         _ => ExitCode::SUCCESS,
     }
 }
@@ -134,10 +136,10 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     }
     if !report.divergences.is_empty() {
         let file = "crates/samara-oracle/tests/found.rs";
-        writeln!(out, "\n{} {file}; cargo test -p samara-oracle --test found", styled(DIM, "a test each, for"))?;
+        writeln!(out, "\n{} {file}; run cargo test -p samara-oracle --test found", styled(DIM, "put each test into"))?;
     }
     if report.stopped {
-        writeln!(out, "{} not all that was asked for", styled(DIM, "stopped:"))?;
+        writeln!(out, "{} not all calls were made", styled(DIM, "stopped:"))?;
     }
     if !report.features.is_empty() {
         writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), json::features(report).join(", "))?;
@@ -150,7 +152,7 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 /// The result of comparing this many calls.
 fn found(compared: u64, divergences: u64) -> String {
     match divergences {
-        0 if compared == 0 => "nothing is known".to_owned(),
+        0 if compared == 0 => "nothing compared".to_owned(),
         0 => styled(GREEN, "no difference"),
         n => styled(RED, plural(n, "difference")),
     }

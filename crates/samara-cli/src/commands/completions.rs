@@ -12,6 +12,6 @@ pub(crate) fn run(args: &Completions) -> ExitCode {
     clap_complete::generate(args.shell, &mut Cli::command(), "samara", &mut script);
     match output::stdout(|out| out.write_all(&script)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => super::failed(format!("standard output: {error}")),
+        Err(error) => super::failed(format!("cannot write to standard output: {error}")),
     }
 }

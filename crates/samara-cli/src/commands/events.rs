@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         Ok(())
     });
     match (printed, damage) {
-        (Err(error), _) => super::failed(format!("standard output: {error}")),
+        (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Err(damage)) => super::unreadable(&args.file, &damage),
         (Ok(()), Ok(())) => ExitCode::SUCCESS,
     }

@@ -25,12 +25,14 @@ pub(crate) fn open(
     // clap requires at least one word.
     let Some((name, rest)) = program.split_first() else { return Err(exit::USAGE.into()) };
     if [trace, summary].contains(&Some(Path::new("-"))) {
-        error("standard output is the program's: give a file's name instead of - (./- for a file that is called so)");
+        error("standard output belongs to the program: give a file name instead of - (./- for a file with that name)");
         return Err(exit::USAGE.into());
     }
     if let Some(path) = trace.filter(|path| is_output(path)) {
         let name = shown(path);
-        error(format!("{name} is the program's output: give another file's name (a pipe's reader: -o >(COMMAND))"));
+        error(format!(
+            "{name} is the program's output: give another file name (to pipe the trace into a command: -o >(COMMAND))"
+        ));
         return Err(exit::USAGE.into());
     }
     let cannot_write = |what: &str, path: &Path, why: &dyn Display| {
@@ -57,7 +59,9 @@ pub(crate) fn open(
         && json.is(path)
     {
         let both = format!("{} and {}", shown(path), shown(json.path()));
-        error(format!("the trace and the summary cannot be written to one file: {both}; the program was not run"));
+        error(format!(
+            "the trace and the summary cannot be written to one file ({both}): give two files; the program was not run"
+        ));
         discard(sink);
         return Err(exit::USAGE.into());
     }

@@ -44,7 +44,7 @@ fn told(wrong: clap::Error) -> ExitCode {
         let text = wrong.render().ansi().to_string();
         return match output::styled_stdout(|out| out.write_all(text.as_bytes())) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed(format!("standard output: {error}")),
+            Err(error) => failed(format!("cannot write to standard output: {error}")),
         };
     }
     // The message repeats what was typed, which may be a file's name that the shell put there.
@@ -55,7 +55,10 @@ fn told(wrong: clap::Error) -> ExitCode {
         false => match Cli::try_parse_from(typed.iter().map(|arg| OsString::from(clean(arg)))) {
             Err(same) if same.kind() == wrong.kind() => same,
             // The command line is wrong only because of characters that were escaped.
-            _ => clap::Error::raw(wrong.kind(), "an argument has characters that cannot be shown\n"),
+            _ => clap::Error::raw(
+                wrong.kind(),
+                "an argument contains control characters or others that cannot be shown: remove them\n",
+            ),
         },
     };
     // If standard error is closed, nobody can be told.
@@ -66,7 +69,7 @@ fn told(wrong: clap::Error) -> ExitCode {
 /// Opens a trace; prints why if that fails.
 fn open(path: &Path) -> Result<TraceReader<File>, ExitCode> {
     let file = waiting(path, "a writer", || File::open(path));
-    let file = file.map_err(|e| failed(format!("{}: {e}", shown(path))))?;
+    let file = file.map_err(|e| failed(format!("cannot open {}: {e}", shown(path))))?;
     TraceReader::new(file).map_err(|e| unreadable(path, &e))
 }
 

@@ -93,7 +93,10 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
         decided(done, &mut row);
         if counters.unsure > 0 {
             let calls = plural(counters.unsure, "call");
-            row("unsure", format!("{calls} beside others: the order in which they took effect is not known"));
+            row(
+                "unsure",
+                format!("{calls} made at the same time as others: the order in which they took effect is not known"),
+            );
         }
         let (one, pid) = (count(counters.process_areas_peak), counters.process_areas_peak_pid);
         let all = count(counters.areas_peak);
@@ -109,7 +112,7 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
     if !quiet {
         counters.notes.iter().for_each(|note| row("note", clean(note)));
         if let (None, Some(seed)) = (args.seed, seed) {
-            row("seed", format!("{seed}, taken at random: --seed {seed} repeats the run"));
+            row("seed", format!("{seed}, picked at random: --seed {seed} repeats the run"));
         }
     }
     if let (Some(written), Some(path)) = (written, output) {
@@ -163,13 +166,13 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
     }
     let more = (done.limited + done.over_limit + done.failed).saturating_sub(REFUSALS as u64);
     if more > 0 {
-        row("", format!("and {more} more, all of them marked in the trace (-o)"));
+        row("", format!("and {more} more; the trace (-o) marks all of them"));
     }
     if done.beyond > 0 {
         row(
             "beyond",
             format!(
-                "{} refused by what lies behind the memory (a driver, pages that cannot be read, a security module)",
+                "{} refused, or only partly done, outside the model (a driver, pages that cannot be read, a security module)",
                 plural(done.beyond, "call")
             ),
         );

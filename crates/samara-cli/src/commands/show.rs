@@ -50,7 +50,9 @@ pub(crate) fn run(args: &Show) -> ExitCode {
         }
     });
     match (printed, stop) {
-        (Err(error), _) | (_, Some(Stop::Output(error))) => super::failed(format!("standard output: {error}")),
+        (Err(error), _) | (_, Some(Stop::Output(error))) => {
+            super::failed(format!("cannot write to standard output: {error}"))
+        }
         (_, Some(Stop::Nothing(why))) => super::failed(format!("{}: {why}", output::shown(&args.file))),
         (_, Some(Stop::Unreadable(why, damage))) => {
             why.into_iter().for_each(|why| output::error(format!("{}: {why}", output::shown(&args.file))));
@@ -86,7 +88,7 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
         }
         let last = wanted.at == Some(Moment::Event(event.seq));
         if let Err(error) = replay.apply(&event) {
-            return Err(Stop::Nothing(format!("event {}: {error} (--at)", event.seq)));
+            return Err(Stop::Nothing(format!("event {}: {error}: give an earlier moment (--at)", event.seq)));
         }
         if last {
             reached = true;
@@ -99,7 +101,9 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
             (_, Some(damage)) => return Err(Stop::Unreadable(None, damage)),
             (Some(Moment::Event(_)), None) => {
                 let has = plural(events, "event");
-                return Err(Stop::Nothing(format!("it has only {has}, numbered from 0")));
+                return Err(Stop::Nothing(format!(
+                    "it has only {has}, numbered from 0: give a lower number or a time (--at)"
+                )));
             }
             // A time after the end means the end.
             (_, None) => damage = None,
@@ -112,7 +116,7 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
             (Some(damage), _) => Stop::Unreadable(Some(no_process(&replay, pid)), damage),
             (None, Some(ns)) => {
                 let first = format!("the first event finished after {} ({ns} ns)", time(ns));
-                Stop::Nothing(format!("{first}: nothing is known before it"))
+                Stop::Nothing(format!("{first}, and nothing is known before that: give a later moment (--at)"))
             }
             (None, None) => Stop::Nothing(no_process(&replay, pid)),
         });

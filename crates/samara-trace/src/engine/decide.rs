@@ -390,12 +390,12 @@ impl Charge {
             let made = self.made.get(&fault.nr).copied().unwrap_or(0);
             if made < n {
                 let name = call_name(fault.nr).unwrap_or("such");
-                notes.push(format!("call {n} of {name}, which was to fail, never came: there were {made}"));
+                notes.push(format!("call {n} of {name}, which was to fail, never came: the program made {made}"));
             }
         }
         let random = self.engine.fail_rate.is_some() || self.engine.policy == Policy::Random;
         if random && self.engine.seed.is_none() {
-            notes.push("chosen at random, and otherwise the next time: with a seed it would be the same again".into());
+            notes.push("random choices were made without a seed: give a seed to repeat them".into());
         }
         notes
     }

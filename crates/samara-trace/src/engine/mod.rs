@@ -78,7 +78,7 @@ impl FromStr for Policy {
     fn from_str(text: &str) -> Result<Policy, String> {
         let names = || Policy::ALL.map(|(name, _)| name).join(", ");
         let found = Policy::ALL.iter().find(|(name, _)| *name == text).map(|(_, policy)| *policy);
-        found.ok_or_else(|| format!("no such policy: one of {}", names()))
+        found.ok_or_else(|| format!("no such policy: give one of {}", names()))
     }
 }
 
@@ -103,7 +103,7 @@ pub enum When {
 /// let fault: Fault = "mmap:ENOMEM@17".parse().unwrap();
 /// assert_eq!((fault.nr, fault.errno, fault.when), (9, 12, When::At(17)));
 /// let wrong = "mmap:ENOMEN@17".parse::<Fault>().unwrap_err();
-/// assert_eq!(wrong.to_string(), "ENOMEN is no error's name: ENOMEM, EAGAIN, EACCES, ...");
+/// assert_eq!(wrong.to_string(), "ENOMEN is not the name of an error: give one such as ENOMEM, EAGAIN or EACCES");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -140,7 +140,7 @@ impl FromStr for Fault {
         let Some(nr) = arch::FAILING.iter().find(|nr| call_name(**nr) == Some(call)) else {
             let names: Vec<_> = arch::FAILING.iter().filter_map(|nr| call_name(*nr)).collect();
             let names = names.join(", ");
-            return wrong(format!("{call:?} is no call that can be made to fail: one of {names}"));
+            return wrong(format!("{call:?} is not a call that can be made to fail: give one of {names}"));
         };
         // Aliases. All other names are those of nix's `Errno`.
         let errno = match errno {
@@ -151,12 +151,12 @@ impl FromStr for Fault {
         };
         let named = |n: &i32| errno.starts_with('E') && format!("{:?}", nix::errno::Errno::from_raw(*n)) == errno;
         let Some(errno) = (1..134).find(named) else {
-            return wrong(format!("{errno} is no error's name: ENOMEM, EAGAIN, EACCES, ..."));
+            return wrong(format!("{errno} is not the name of an error: give one such as ENOMEM, EAGAIN or EACCES"));
         };
         let number = |text: &str| match text.parse::<u64>() {
             Ok(n) if n > 0 => Ok(n),
             _ => Err(BadFault(format!(
-                "{text:?} is not which call fails: a number from 1 on, or one with a + behind it"
+                "{text:?} does not say which calls fail: give a number from 1 on (3), or one with a + (3+)"
             ))),
         };
         let when = match which {

@@ -133,7 +133,7 @@ impl Batch {
         // as many rows.
         let rows = match u64::try_from(batch.length()) {
             Ok(rows) if rows <= MAX_BATCH_BYTES => rows as usize,
-            _ => return damaged(format!("a batch of {} events", batch.length())),
+            _ => return damaged(format!("a batch claims {} events", batch.length())),
         };
         let seq: Column<u64> = w.numbers("seq", rows)?;
         if let Some(i) = (0..rows).find(|i| seq.get(*i) != first_seq + *i as u64) {
@@ -161,7 +161,7 @@ impl Batch {
             (Some(start), Some(end)) => start > end,
             _ => true,
         }) {
-            return damaged(format!("event {}: its window makes no sense", first_seq + row as u64));
+            return damaged(format!("event {}: its window is invalid", first_seq + row as u64));
         }
         let (area_ends, count) = w.list("areas", rows, (MAX_AREAS, "areas of an event"))?;
         let areas = w.areas(count)?;
@@ -460,7 +460,7 @@ fn decompress(name: &str, stored: &[u8], length: u64) -> Result<Vec<u8>, Fault> 
     let read = FrameDecoder::new(stored).take(length + 1).read_to_end(&mut bytes);
     match read {
         Ok(got) if got as u64 == length => Ok(bytes),
-        Ok(_) => damaged(format!("column {name}: decompresses to another length than {length} bytes")),
+        Ok(_) => damaged(format!("column {name}: does not decompress to the {length} bytes that it claims")),
         Err(error) => damaged(format!("column {name}: {error}")),
     }
 }

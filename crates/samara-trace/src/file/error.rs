@@ -53,7 +53,7 @@ impl fmt::Display for FileError {
             Fault::Format(found) => {
                 write!(
                     f,
-                    "trace format {found} cannot be read (byte {at}): this version reads format {}",
+                    "trace format {found} cannot be read (byte {at}): this samara reads format {}; use the version that recorded it",
                     super::FORMAT
                 )
             }
@@ -67,8 +67,8 @@ impl fmt::Display for FileError {
             }
             Fault::TooLarge(what, size, limit) => write!(
                 f,
-                "the file asks for too much at byte {at}: {size} {what}, where {limit} are the limit; the {events} events before \
-                 it are whole. No trace that samara records goes so far: record anew, or read it with another reader of Arrow"
+                "the file exceeds a limit at byte {at}: {size} {what}, of at most {limit}; the {events} events before it are \
+                 whole. Samara never records that much: record again, or use another reader of Arrow"
             ),
             Fault::Io(error) => write!(f, "reading failed at byte {at} after {events} events: {error}"),
         }

@@ -43,7 +43,7 @@ impl<R: Read> Messages<R> {
         let [a, b, c, d, length @ ..] = head;
         if [a, b, c, d] != frame::END[..4] {
             if self.start == 0 {
-                return Err(Fault::NotATrace("it does not begin as an Arrow stream does".into()));
+                return Err(Fault::NotATrace("it does not begin like an Arrow stream".into()));
             }
             return Err(Fault::Damaged("no message starts here".into()));
         }
@@ -133,5 +133,5 @@ fn parse(meta: &[u8]) -> Result<Message<'_>, Fault> {
         ..VerifierOptions::default()
     };
     root_as_message_with_opts(&limits, meta)
-        .map_err(|error| Fault::Damaged(format!("a message's description makes no sense: {error}")))
+        .map_err(|error| Fault::Damaged(format!("a message's description is invalid: {error}")))
 }

@@ -128,12 +128,10 @@ pub enum ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplayError::TooLarge(limit) => write!(
-                f,
-                "the areas, names and processes that live at one moment take more than {} MiB: an earlier moment can be shown",
-                limit >> 20
-            ),
-            ReplayError::BadArea(seq) => write!(f, "event {seq} has an area that ends before it starts"),
+            ReplayError::TooLarge(limit) => {
+                write!(f, "the areas, names and processes that live at one moment take more than {} MiB", limit >> 20)
+            }
+            ReplayError::BadArea(seq) => write!(f, "event {seq} has an area that does not end after its start"),
             ReplayError::Alloc => f.write_str("out of memory"),
         }
     }

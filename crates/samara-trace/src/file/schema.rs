@@ -94,7 +94,7 @@ impl Header {
         if format != FORMAT {
             return Err(Fault::Format(shown(format)));
         }
-        let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata makes no sense"));
+        let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata is invalid"));
         let args = get("samara.args")?;
         let args: Args = serde_json::from_str(args).map_err(|_| wrong("samara.args"))?;
         if args.count > MAX_ARGS {

@@ -56,7 +56,7 @@ impl fmt::Display for WriteError {
         match self {
             WriteError::Io(error) => error.fmt(f),
             WriteError::TooLarge(seq, size, limit) => {
-                write!(f, "event {seq} has {size} bytes, and a batch of a trace file at most {limit}")
+                write!(f, "event {seq} has {size} bytes; a batch of a trace file has at most {limit}")
             }
             WriteError::OutOfOrder(seq, due) => write!(f, "event {seq} came where event {due} was due"),
             WriteError::Encode(why) => write!(f, "the events could not be encoded: {why}"),

@@ -162,7 +162,7 @@ impl Tracer<'_> {
         let shown = if threaded { proc::exit_status(tgid) } else { None };
         if let Err(error) = sys::detach(tid) {
             if !launch::gone(&error) {
-                self.journal.note(format!("a task could not be let go at its end: {error}"));
+                self.journal.note(format!("a task could not be detached at its end: {error}"));
             }
             return self.go_on(tid, Go::Cont, 0);
         }

@@ -154,7 +154,7 @@ fn explain(yama: &str, status: &str) -> String {
     let field =
         |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).unwrap_or_default().to_owned();
     if !matches!(field("TracerPid:").as_str(), "" | "0") {
-        return "this process is itself traced, by strace, a debugger or another samara, and a process has one tracer only".into();
+        return "this process is itself traced, by strace, a debugger or another samara, and a process has only one tracer: run samara outside of it".into();
     }
     match yama {
         "3" => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot".into(),

@@ -303,7 +303,7 @@ impl Tracer<'_> {
         if let Err(error) = sys::resume(tid, how, signal)
             && !launch::gone(&error)
         {
-            self.journal.note(format!("a task could not be set going: {error}"));
+            self.journal.note(format!("a task could not be resumed: {error}"));
         }
     }
 
@@ -317,7 +317,7 @@ impl Tracer<'_> {
                 if let Err(error) = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX)
                     && !launch::gone(&error)
                 {
-                    self.journal.note(format!("a call that the program's own filter stops was let run: {error}"));
+                    self.journal.note(format!("a call that the program's own filter stops ran all the same: {error}"));
                 }
                 self.resume(tid, 0);
             }
@@ -328,7 +328,7 @@ impl Tracer<'_> {
             Ok(SyscallInfo::None) => self.resume(tid, 0),
             Err(error) => {
                 if !launch::gone(&error) {
-                    self.journal.note(format!("what call a task is in could not be read: {error}"));
+                    self.journal.note(format!("the call that a task is in could not be read: {error}"));
                 }
                 self.go(tid, Go::Cont, 0);
             }

@@ -147,8 +147,7 @@ impl Tracer<'_> {
             } else {
                 // Only daemons are left. Without a recorder their memory calls would fail, so they
                 // end with the recording.
-                self.journal
-                    .note(format!("signal {signal} ended the recording, and with it the processes that were left"));
+                self.journal.note(format!("signal {signal} ended the recording and killed the remaining processes"));
                 self.tasks.values().for_each(|task| sys::kill(task.tgid, libc::SIGKILL));
             }
         }
