@@ -103,7 +103,10 @@ pub enum When {
 /// let fault: Fault = "mmap:ENOMEM@17".parse().unwrap();
 /// assert_eq!((fault.nr, fault.errno, fault.when), (9, 12, When::At(17)));
 /// let wrong = "mmap:ENOMEN@17".parse::<Fault>().unwrap_err();
-/// assert_eq!(wrong.to_string(), "ENOMEN is not the name of an error: give one such as ENOMEM, EAGAIN or EACCES");
+/// assert_eq!(
+///     wrong.to_string(),
+///     "ENOMEN is not the name of an error: give one such as ENOMEM, EAGAIN or EACCES"
+/// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

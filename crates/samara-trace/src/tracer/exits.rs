@@ -14,8 +14,8 @@
 //! its parent hears of its end as it would without a recorder.
 //!
 //! - **EXITS-1** a task waits only while every other task of its space waits too, has passed its
-//!   exit event, or has to end. After [`WAIT_LIMIT_NS`] it is released, and the summary says that
-//!   the space was not compared.
+//!   exit event, or has to end. After [`WAIT_LIMIT_NS`] it is released, and a note says that the
+//!   space was not compared.
 
 use super::*;
 use crate::os::proc::Fate;
