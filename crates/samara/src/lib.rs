@@ -1,15 +1,16 @@
-//! Range maps for address spaces.
+//! Range maps for address spaces: a B-tree from disjoint, inclusive integer ranges to values.
 //!
-//! [`RangeMap`] maps disjoint, inclusive ranges of integers to values. It finds, replaces, erases
-//! and splits ranges atomically, finds free gaps by width in O(log n) from either end, walks with
-//! cursors, and reserves memory first so that a store cannot fail. [`SharedRangeMap`] is the same
-//! for many threads: readers take no lock and wait for nobody, and each store of a writer is one
-//! instant for them. Without its default features the crate needs `alloc` and nothing else of
-//! `std`.
+//! [`RangeMap`] replaces, clears or splits whatever a range covers in one call, which happens
+//! completely or not at all. It finds free gaps by width in O(log n) from either end, takes
+//! snapshots in O(1), and reserves memory in advance so that a later store cannot fail.
+//! [`SharedRangeMap`] is the same map for many threads: readers never block, and each store becomes
+//! visible atomically.
 //!
-//! **A thread that calls [`write`](SharedRangeMap::write) while it still holds a [`WriteGuard`] of
-//! the same map waits for itself.** With `std` it panics, else it hangs. The guard of `if let
-//! Some(x) = map.write().get(1)` lives to the end of the `if let`: bind the result first.
+//! The crate is `no_std`. Without its default features it needs `alloc` and nothing else of `std`.
+//!
+//! **A thread that calls [`write`](SharedRangeMap::write) while it holds a [`WriteGuard`] of the
+//! same map waits for itself.** With `std` it panics; without `std` it hangs. In `if let Some(x) =
+//! map.write().get(1)` the guard lives to the end of the `if let`: bind the result first.
 //!
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
@@ -29,8 +30,8 @@
 //! # Coming from other maps
 //! | `BTreeMap`, `rangemap`, `nodit` | here |
 //! |---|---|
-//! | `insert(a..b, v)` | `insert(a..=b - 1, v)`, or [`Span::with_len`]: ranges are inclusive, so that the last key is an ordinary one |
-//! | rangemap joins equal neighbours; `insert_merge_touching_if_values_equal` | [`RangeMap::insert_merging`], with the predicate of your choice; `insert` joins nothing |
+//! | `insert(a..b, v)` | `insert(a..=b - 1, v)`, or [`Span::with_len`]: ranges are inclusive, so that the highest key is an ordinary one |
+//! | rangemap joins equal neighbours; `insert_merge_touching_if_values_equal` | [`RangeMap::insert_merging`], with a predicate of your choice; `insert` joins nothing |
 //! | `insert_strict` (refuses to overwrite) | [`RangeMap::entry`], then [`VacantEntry::insert`]; or [`RangeMap::is_free`] first |
 //! | `range(..=k).next_back()`, then look at the end | [`RangeMap::get`]; [`RangeMap::at_or_before`] |
 //! | `remove(range)` of rangemap, `cut` of nodit | [`RangeMap::clear_range`], [`RangeMap::drain`]; [`RangeMap::remove`] takes one whole entry |
@@ -42,86 +43,90 @@
 //! | `map[&k]` | `map[k]` |
 //! | `collect()` | `collect()`: later entries win; [`RangeMap::from_sorted`] where they ascend, in O(n) |
 //!
-//! Stores return a `Result` (an empty range, no memory) and ask for `V: Clone`: a range that is cut
-//! in two keeps its value on both sides.
+//! Stores return a `Result`: a range may be empty, and memory may run out. They require `V: Clone`,
+//! because an entry that is cut in two keeps its value on both sides.
 //!
 //! # Consistency
-//! - A store is one replacement, however many entries its range meets: there is no state in
-//!   between, not for an observer, not after an error, not after a panic in the value's `clone` or
-//!   in a closure. [`RangeMap`] says what holds for each of them.
-//! - Ranges of a map never overlap and never are empty. Two that touch stay two until a call asks
-//!   to join them.
-//! - A call that fails for want of memory leaves the entries as they were, but for `append` and
-//!   `try_extend`, which keep what was done. Calls that need none say so; those that do have a form
-//!   that returns an error: `insert` and its kin, `try_clone`, `try_snapshot`, `try_extend`,
-//!   `try_from_iter`, `append`, `split_off`. Only their forms without one (`clone`, `snapshot`,
-//!   `extend`, `collect`, `from`) end the program instead. [`RangeMap::reserve`] takes the memory
-//!   first. On a map that shares nodes with a snapshot every change may need memory, and may clone
-//!   values, also through `remove`, `get_mut`, `range_mut`, `retain`, cursors and owned iteration,
-//!   which then end the program where there is none: [`RangeMap::unshare`] does both first. A clone
-//!   that panics there, or in any call, leaves the entries as they were.
-//! - An iterator that takes entries out, dropped early, leaves what it says; leaked, it may lose
-//!   entries and never shows one twice.
-//! - Many threads may look up (`&`); who stores has the map alone (`&mut`). A map is `Send` and
-//!   `Sync` as its values are. A snapshot is a map of its own, for another thread if need be. For
-//!   readers beside a writer there is [`SharedRangeMap`], which says what they see.
+//! - A store is atomic, however many entries its range meets. No intermediate state is visible: not
+//!   to an observer, not after an error, and not after a panic in a value's `clone` or in a
+//!   closure. [`RangeMap`] says what holds in each case.
+//! - The ranges of a map are never empty and never overlap. Two touching ranges stay separate until
+//!   a call asks to join them.
+//! - A call that runs out of memory leaves the entries unchanged. The exceptions are `append` and
+//!   `try_extend`, which keep what they have done. A call that needs no memory says so. Every other
+//!   call has a form that returns an error: `insert` and its variants, `try_clone`, `try_snapshot`,
+//!   `try_extend`, `try_from_iter`, `append`, `split_off`. The forms without an error (`clone`,
+//!   `snapshot`, `extend`, `collect`, `from`) abort as `Box` does. [`RangeMap::reserve`] allocates
+//!   in advance.
+//! - On a map that shares nodes with a snapshot, every change may allocate and may clone values.
+//!   That includes `remove`, `get_mut`, `range_mut`, `retain`, cursors and owned iteration, which
+//!   then abort where memory runs out. [`RangeMap::unshare`] copies the shared nodes in advance. A
+//!   `clone` that panics leaves the entries as they were before the call or as the call leaves
+//!   them: see [`RangeMap::try_snapshot`].
+//! - An iterator that takes entries out documents what it leaves when it is dropped early. A leaked
+//!   one may lose entries, but no entry is ever yielded twice.
+//! - Any number of threads may look up through `&`; a store needs `&mut`. A map is `Send` and
+//!   `Sync` as its values are. A snapshot is a separate map, and may go to another thread. For
+//!   readers concurrent with a writer there is [`SharedRangeMap`], whose page says what they see.
 //!
 //! # Complexity
-//! For n entries, of which the call meets k:
+//! n is the number of entries, k the number of those that the call meets:
 //!
 //! | | |
 //! |---|---|
 //! | `get`, `at_or_after`, `at_or_before`, `first`, `last`, `entry`, a cursor's `walk` | O(log n) |
-//! | `find_gap` without alignment, `covers`, `is_free`, `overlaps`, `gap_at` | O(log n), whatever k is |
+//! | `find_gap` without alignment, `covers`, `is_free`, `overlaps`, `gap_at` | O(log n), independent of k |
 //! | `insert`, `insert_merging`, `replace`, `clear_range`, `drain`, `split_off` | O(log n + k), amortised |
 //! | `remove`, `split_at`, `merge_at`, moving a boundary, an entry that `extract_if` takes out | O(log n) |
 //! | a step of an iterator or a cursor | O(1) amortised |
 //! | `iter`, `into_iter`, `clone`, `from_sorted`, `clear`, drop | O(n) |
-//! | `retain` | O(n), with one descent for every leaf |
-//! | `append` of m entries | O(m log n); O(n) more where the map shares nodes |
+//! | `retain` | O(n), with one descent per leaf |
+//! | `append` of m entries | O(m log n); plus O(n) on a map that shares nodes |
 //! | `unshare` | O(log n + k) |
 //! | `shrink_to_fit` | O(n) |
 //! | `len`, `is_empty`, `snapshot` | O(1) |
 //!
-//! [`SharedRangeMap`] says what is different there.
+//! [`SharedRangeMap`] says where its costs differ.
 //!
-//! Where a map shares nodes with a snapshot a change also copies those that it touches, and
-//! `drain`, `split_off`, `reserve`, `retain` and owned iteration copy all: O(n).
+//! On a map that shares nodes with a snapshot, a change also copies the shared nodes that it
+//! touches. `drain`, `split_off`, `reserve`, `retain` and owned iteration copy all shared nodes:
+//! O(n).
 //!
-//! A node that is not at an edge of its level is a quarter full at least, whatever was done to the
-//! map, also beside snapshots; ascending and descending fills, and `from_sorted`, leave full ones.
+//! Every node but the first and the last of its level is at least a quarter full, after any history
+//! of calls and snapshots; [`RangeMap`] names the exception. Ascending fills, descending fills and
+//! `from_sorted` leave full nodes.
 //!
 //! # Compared with
 //! - A `BTreeMap` from first key to (last key, value) is what one writes by hand. A replacement is
-//!   then a lookup, one or two trims, a removal for each entry that is met and an insertion, with
-//!   every state in between visible to a panic; a gap is found by looking at all of them. It is the
-//!   better choice for keys that are no integers, and it does not ask for `V: Clone`.
-//! - rangemap has half-open ranges as well as inclusive ones, over any ordered key, and joins equal
-//!   neighbours always: the better choice where that is what is wanted and speed is not. It does
-//!   not tell what an insertion displaced, and finds gaps by walking over them.
+//!   then a lookup, one or two trims, a removal for each entry met and an insertion, and a panic
+//!   exposes any state in between. Finding a gap means looking at all of them. Choose it for keys
+//!   that are not integers, or for values that are not `Clone`.
+//! - rangemap has half-open as well as inclusive ranges, over any ordered key, and always joins
+//!   equal neighbours. Choose it where you want that and do not need speed. It does not report what
+//!   an insertion displaced, and it finds gaps by walking over them.
 //! - nodit has intervals over discrete keys, with strict, overwriting and merging insertions, and
-//!   gives out what is cut. It finds gaps by walking too, and panics on an empty interval where
+//!   returns what it cuts. It also finds gaps by walking, and it panics on an empty interval where
 //!   this crate returns an error.
-//! - None of them reserves memory before a store, returns an error where memory runs out, or takes
-//!   a snapshot in O(1).
+//! - None of them reserves memory before a store, returns an error when memory runs out, or takes
+//!   an O(1) snapshot.
 //!
-//! Figures against these and others, and how to repeat them, are in the project's benchmarks.
+//! The project's benchmarks compare it with these maps and others, and say how to repeat the runs.
 //!
 //! # Features
-//! - `std` (on by default): `shared`, and what only an operating system has: a reader's
-//!   registration is found by its thread, a thread that waits to write sleeps, and membarrier(2) on
-//!   Linux.
+//! - `std` (on by default): enables `shared`, and uses the operating system: readers register
+//!   automatically, one registration per thread; a thread that waits to write sleeps; on Linux
+//!   there is membarrier(2).
 //! - `shared`: [`SharedRangeMap`] and its reclaimers, [`reclaim`]. Without `std` (`default-features
 //!   = false, features = ["shared"]`) readers register by [`SharedRangeMap::reader`], a thread that
-//!   waits to write spins, and [`Membarrier`] makes fences. Needs `alloc`, and atomics of pointer
+//!   waits to write spins, and [`Membarrier`] uses fences. Needs `alloc` and atomics of pointer
 //!   width.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for
-//!   [`RangeMap`], as the ascending sequence of `(first, last, value)`. What is read is checked.
-//!   Still without `std`.
-//! - `testing`: a map with nodes of three and five slots and a switch for the search path, fault
-//!   points, for the crate's own tests.
+//!   [`RangeMap`], as the ascending sequence of `(first, last, value)`. Deserializing a map checks
+//!   that its ranges hold keys, ascend and do not overlap. Needs no `std`.
+//! - `testing`: for the crate's own tests: maps with nodes of three and five slots, a switch for
+//!   the search path, fault points.
 #![no_std]
-// What only shared maps use is in files of the tree, too.
+// The tree's files also hold code that only shared maps use.
 #![cfg_attr(not(feature = "shared"), allow(dead_code))]
 
 extern crate alloc;
@@ -188,7 +193,7 @@ pub use types::key::Key;
 pub use types::key::sealed as __sealed;
 pub use types::span::Span;
 
-/// For the crate's own tests and benchmarks; no part of its promises.
+/// Support for the crate's own tests and benchmarks. May change in any release.
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod testing {
@@ -199,13 +204,13 @@ pub mod testing {
     /// A map whose nodes have three and five slots.
     pub type TinyMap<V, K = u64> = crate::RangeMap<V, K, Tiny>;
 
-    /// Puts a search path in force for the whole process, or the best one below it that there is;
-    /// says which.
+    /// Selects the search path of the whole process: `level`, or the best one below it that the
+    /// processor supports. Returns the selected one.
     pub fn force(level: Level) -> Level {
         crate::node::search::force(level)
     }
 
-    /// `true`: the portable search only. `false`: the best there is.
+    /// Selects the portable search (`true`) or the best one that the processor supports (`false`).
     pub fn force_portable(portable: bool) {
         force(if portable { Level::Portable } else { Level::Avx512 });
     }
