@@ -1,30 +1,30 @@
-//! What a store displaces, as its observer sees it. Knows nothing of nodes.
+//! Pieces of entries that a store displaces, as its observer sees them. Knows nothing of nodes.
 
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// A piece of an entry that a store is about to take away.
+/// A piece of an entry that a store is about to displace.
 ///
 /// The observer of [`RangeMap::replace`](crate::RangeMap::replace) and of
-/// [`RangeMap::clear_range`](crate::RangeMap::clear_range) is given one for each entry that the
-/// range meets, in ascending order, before anything changes: an observer that panics leaves the map
-/// as it was.
+/// [`RangeMap::clear_range`](crate::RangeMap::clear_range) gets one for each entry that the range
+/// meets, in ascending order, before anything changes. So an observer that panics leaves the map as
+/// it was.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Displaced<'a, V, K = u64> {
     /// The keys that the entry loses.
     pub span: Span<K>,
-    /// The keys that the entry had.
+    /// The entry's range before the store.
     pub entry: Span<K>,
-    /// The entry's value. What is left of the entry, if anything, keeps it (an entry that is cut in
-    /// two keeps it on both sides).
+    /// The entry's value. The rest of the entry, if any, keeps it. An entry that is cut in two
+    /// keeps it on both sides.
     pub value: &'a V,
 }
 
 /// What a store leaves of an entry that it meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// Nothing: the entry goes.
+    /// Nothing: the entry is removed.
     Nothing,
     /// The keys below the range: the entry's end is trimmed.
     Head,
@@ -34,12 +34,12 @@ pub enum Remains {
     Both,
 }
 
-/// The observer of stores that are not observed: one, so that they share one copy of the store's
-/// code.
+/// The observer of stores that nobody observes. It is one function, so that all of them share one
+/// copy of the store's code.
 pub(crate) fn unobserved<V, K>(_: Displaced<'_, V, K>) {}
 
 impl<V, K: Key> Displaced<'_, V, K> {
-    /// What is left of the entry.
+    /// What the store leaves of the entry.
     pub fn remains(&self) -> Remains {
         match (self.entry.first < self.span.first, self.span.last < self.entry.last) {
             (false, false) => Remains::Nothing,

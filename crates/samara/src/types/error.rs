@@ -3,20 +3,21 @@
 use crate::types::span::Span;
 use core::fmt;
 
-/// Memory could not be allocated. The map is as it was before the call.
+/// Memory could not be allocated. The map is as it was before the call, unless the call says
+/// otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError;
 
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("out of memory: no node could be allocated")
+        f.write_str("out of memory: no node could be allocated; free memory, then try again")
     }
 }
 
 impl core::error::Error for AllocError {}
 
-/// The handle to write a shared map by is taken, by another thread or by this one, or a store is
-/// being made without it.
+/// The write handle of a shared map is taken, by another thread or by this one, or a
+/// [`SharedWriter`](crate::SharedWriter) is storing.
 #[cfg(feature = "shared")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
@@ -24,14 +25,14 @@ pub struct Busy;
 #[cfg(feature = "shared")]
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("busy: the handle to write by is taken, or another thread stores; wait with `write`, or try again")
+        f.write_str("busy: the write handle is taken, or another writer is storing; wait with `write`, or try again")
     }
 }
 
 #[cfg(feature = "shared")]
 impl core::error::Error for Busy {}
 
-/// Why a store did not happen. The map is as it was before the call.
+/// Why a store failed. The map is as it was before that store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError<K = u64> {
@@ -60,18 +61,18 @@ impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
 
-/// Why a store through a [`Reservation`](crate::Reservation), or one of a shared map, did not
-/// happen. The map is as it was before the call.
+/// Why a store through a [`Reservation`](crate::Reservation), or through one of a shared map,
+/// failed. The map is as it was before the call.
 ///
-/// Lack of memory is not among the reasons, but where a snapshot was taken through the reservation.
+/// Lack of memory is a reason only if a snapshot was taken through the reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedError<K = u64> {
     /// The range holds no key: its first key lies after its last.
     EmptyRange(Span<K>),
-    /// As many stores have been made as were reserved.
+    /// All reserved stores have been made.
     UsedUp,
-    /// There was no memory to copy what the map shares with a snapshot that was taken after the
-    /// reservation. Never with a shared map.
+    /// Memory ran out while copying nodes that the map shares with a snapshot taken after the
+    /// reservation. Never happens on a shared map.
     Shared,
 }
 
@@ -82,7 +83,7 @@ impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
                 write!(f, "the range {s} holds no key: its first key must not lie after its last")
             }
             ReservedError::Shared => f.write_str(
-                "no memory to copy what is shared with a snapshot: take it before the reservation, or after the stores",
+                "out of memory to copy nodes shared with a snapshot: take it before the reservation, or after the stores",
             ),
             ReservedError::UsedUp => f.write_str("as many stores were made as had been reserved: reserve more of them"),
         }
@@ -91,7 +92,7 @@ impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for ReservedError<K> {}
 
-/// Why an entry was not put into a gap. The map is as it was before the call.
+/// Why an insertion into a gap failed. The map is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EntryError<K = u64> {
@@ -127,7 +128,7 @@ impl<K: fmt::LowerHex> fmt::Display for EntryError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for EntryError<K> {}
 
-/// Why a map could not be built from an iterator. Nothing is kept.
+/// Why building a map from an iterator failed. Nothing is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError<K = u64> {
@@ -165,32 +166,33 @@ impl<K: fmt::LowerHex> fmt::Display for BuildError<K> {
                 f,
                 "item {index}: {span} starts before the end of the item before it: sort the items, and let none overlap"
             ),
-            BuildError::Alloc => f.write_str("out of memory: no node could be allocated"),
+            BuildError::Alloc => fmt::Display::fmt(&AllocError, f),
         }
     }
 }
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BuildError<K> {}
 
-/// Why an entry's bounds were not changed. The map is as it was before the call.
+/// Why changing an entry's bounds failed. The map is as it was before the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BoundError<K = u64> {
     /// No entry holds this key.
     NoEntry(K),
-    /// The bounds asked for hold no key.
+    /// The requested bounds hold no key.
     EmptyRange(Span<K>),
-    /// Another entry holds this key, which the bounds asked for would take in.
+    /// Another entry holds this key, which lies within the requested bounds.
     Occupied(K),
-    /// The bounds asked for hold none of the entry's keys: that would be another place, not a moved
-    /// boundary.
+    /// The requested bounds share no key with the entry's. That would move the entry, not a
+    /// boundary of it.
     Elsewhere {
         /// The entry's bounds.
         entry: Span<K>,
-        /// The bounds asked for.
+        /// The requested bounds.
         wanted: Span<K>,
     },
-    /// Memory could not be allocated: the boundary goes so far that its leaf has to be split.
+    /// Memory could not be allocated. It is needed if a boundary moves so far that the leaf has to
+    /// be split, and on a map that shares nodes with a snapshot.
     Alloc,
 }
 
@@ -203,28 +205,30 @@ impl<K> From<AllocError> for BoundError<K> {
 impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            BoundError::NoEntry(key) => write!(f, "no entry holds {key:#x}: walk to an entry first"),
+            BoundError::NoEntry(key) => {
+                write!(f, "no entry holds {key:#x}: pass a key of an entry, or walk the cursor to one")
+            }
             BoundError::EmptyRange(s) => write!(f, "the bounds {s} hold no key: the first must not lie after the last"),
             BoundError::Occupied(key) => {
-                write!(f, "{key:#x} belongs to another entry: a boundary moves into free keys only")
+                write!(f, "{key:#x} belongs to another entry: move the boundary into free keys only")
             }
             BoundError::Elsewhere { entry, wanted } => {
                 write!(f, "{wanted} shares no key with the entry's {entry}: remove the entry and insert it there")
             }
-            BoundError::Alloc => f.write_str("out of memory: no node could be allocated"),
+            BoundError::Alloc => fmt::Display::fmt(&AllocError, f),
         }
     }
 }
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
 
-/// The end, where there is no memory and the caller has no `Result` to look at.
+/// Aborts for lack of memory, in a call that returns no `Result`.
 #[cold]
 pub(crate) fn out_of_memory() -> ! {
     alloc::alloc::handle_alloc_error(core::alloc::Layout::new::<[u64; 96]>())
 }
 
-/// What a call that cannot say so does where there is no memory: what `Box` does.
+/// Unwraps `result` in a call that returns no error: aborts for lack of memory, as `Box` does.
 #[inline]
 pub(crate) fn or_abort<T>(result: Result<T, AllocError>) -> T {
     match result {

@@ -1,14 +1,14 @@
-//! Gap queries: what a caller of `find_gap` asks for. Knows nothing of nodes.
+//! Gap queries, the arguments of `find_gap`. Knows nothing of nodes.
 
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// Which end of the window a gap is wanted from.
+/// The end of the window that a gap search starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
-    /// The lowest fit, placed at its bottom.
+    /// Finds the lowest fit, at the bottom of its gap.
     Lowest,
-    /// The highest fit, placed at its top.
+    /// Finds the highest fit, at the top of its gap.
     Highest,
 }
 
@@ -26,42 +26,42 @@ pub enum End {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapQuery<K = u64> {
-    /// How many keys; a request for none is answered with `None`.
+    /// Number of keys. A query for zero keys finds nothing.
     pub len: K,
-    /// The first key of the answer is `offset` modulo `align`; a power of two, else there is no
-    /// answer.
+    /// Alignment: the first key of the answer equals `offset` modulo `align`. Must be a power of
+    /// two; otherwise the query finds nothing.
     pub align: K,
-    /// See `align`.
+    /// Offset of the first key from a multiple of `align`.
     pub offset: K,
-    /// The answer lies inside this range.
+    /// Range in which the answer lies.
     pub window: Span<K>,
-    /// Which fit is wanted.
+    /// The end of the window that the search starts from.
     pub end: End,
 }
 
 impl<K: Key> GapQuery<K> {
-    /// The lowest run of `len` free keys, anywhere, at any alignment.
+    /// A query for the lowest run of `len` free keys, anywhere, at any alignment.
     pub fn new(len: K) -> Self {
         GapQuery { len, align: K::ONE, offset: K::ZERO, window: Span::FULL, end: End::Lowest }
     }
-    /// Inside `window` only.
+    /// Limits the answer to `window`.
     #[must_use]
     pub fn within(mut self, window: impl Into<Span<K>>) -> Self {
         self.window = window.into();
         self
     }
-    /// From this end of the window.
+    /// Searches from this end of the window.
     #[must_use]
     pub fn from(mut self, end: End) -> Self {
         self.end = end;
         self
     }
-    /// Starting at a multiple of `align`, a power of two.
+    /// Requires the first key to be a multiple of `align`, a power of two.
     #[must_use]
     pub fn aligned(self, align: K) -> Self {
         self.aligned_at(align, K::ZERO)
     }
-    /// Starting at `offset` modulo `align`, a power of two.
+    /// Requires the first key to equal `offset` modulo `align`, a power of two.
     #[must_use]
     pub fn aligned_at(mut self, align: K, offset: K) -> Self {
         self.align = align;
@@ -69,7 +69,7 @@ impl<K: Key> GapQuery<K> {
         self
     }
 
-    /// The fit inside the free run `gap`, nearest to the wanted end.
+    /// The fit inside the free run `gap` that is nearest to the wanted end.
     pub(crate) fn fit(&self, gap: Span<K>) -> Option<Span<K>> {
         let room = gap.intersect(&self.window)?;
         let mask = self.align.checked_sub(K::ONE)?;

@@ -1,35 +1,35 @@
-//! Keys: the unsigned integers that a map can be keyed by.
+//! Keys: the unsigned integers that can key a map.
 //!
-//! Knows successor, distance, and which search a key type may use. Knows nothing of nodes.
+//! Knows a key's successor, distances, and which search a key type may use. Knows nothing of nodes.
 //! `newtype` makes newtypes into keys.
 
 use core::fmt::{Debug, LowerHex};
 use core::hash::Hash;
 
-/// What seals [`Key`]. Public for [`key_newtype`](crate::key_newtype) alone, which keeps its
-/// promise.
+/// Seals [`Key`]. Public only because [`key_newtype`](crate::key_newtype), which upholds the
+/// contract, expands in other crates.
 #[doc(hidden)]
 pub mod sealed {
     /// # Safety
-    /// Order and arithmetic are those of an unsigned integer, and `Key::IS_U64` is true only where
-    /// the type has the representation and the order of `u64`.
+    /// The type has the order and the arithmetic of an unsigned integer. `Key::IS_U64` is true only
+    /// if it has the representation and the order of `u64`.
     pub unsafe trait Sealed {}
-    // SAFETY: an unsigned integer.
+    // SAFETY: an unsigned integer, whose `IS_U64` is false.
     unsafe impl Sealed for u32 {}
-    // SAFETY: as above.
+    // SAFETY: `u64` itself.
     unsafe impl Sealed for u64 {}
-    // SAFETY: as above.
+    // SAFETY: an unsigned integer, whose `IS_U64` is true only where it is 64 bits wide.
     unsafe impl Sealed for usize {}
-    // SAFETY: as above.
+    // SAFETY: an unsigned integer, whose `IS_U64` is false.
     unsafe impl Sealed for u128 {}
 }
 
-/// An unsigned integer that ranges are made of: `u32`, `u64`, `usize` or `u128`, or a newtype of
-/// one of them.
+/// An unsigned integer that keys a map: `u32`, `u64`, `usize` or `u128`, or a newtype of one of
+/// them.
 ///
-/// Sealed: the tree relies on the order and on the arithmetic of these types. A type of your own
-/// (page numbers, guest addresses) becomes a key by [`key_newtype!`](crate::key_newtype). `u64` and
-/// its newtypes are the fastest.
+/// The trait is sealed, because the tree relies on the order and the arithmetic of these types.
+/// [`key_newtype!`](crate::key_newtype) makes a key of a type of your own (page numbers, guest
+/// addresses). `u64` and its newtypes are the fastest.
 pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
     /// The lowest key, an ordinary key like every other.
     const MIN: Self;
@@ -39,11 +39,11 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     const ZERO: Self;
     /// One, as a length or a step.
     const ONE: Self;
-    /// `true` where the type has the representation of `u64`, for which there is a vector search.
+    /// Whether the type has the representation of `u64`, for which there is a vector search.
     #[doc(hidden)]
     const IS_U64: bool;
 
-    /// `self + n`, or `None` past [`Key::MAX`].
+    /// `self + n`, or `None` above [`Key::MAX`].
     fn checked_add(self, n: Self) -> Option<Self>;
     /// `self - n`, or `None` below [`Key::MIN`].
     fn checked_sub(self, n: Self) -> Option<Self>;
@@ -56,49 +56,50 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// Whether exactly one bit is set.
     fn is_power_of_two(self) -> bool;
 
-    /// `true` where a key is loaded and stored at once, also beside other threads.
+    /// Whether [`load`](Self::load) and [`store`](Self::store) are atomic, so that other threads
+    /// may access the key at the same time.
     #[doc(hidden)]
     const ATOMIC: bool;
-    /// What the address of a key has to be a multiple of for [`load`](Self::load) and
-    /// [`store`](Self::store). It may be more than the type's own alignment: on 32-bit x86 a
-    /// `u64` is aligned to 4 bytes, and an atomic one to 8.
+    /// Alignment in bytes that [`load`](Self::load) and [`store`](Self::store) require of a key's
+    /// address. It may exceed the type's own: on 32-bit x86 a `u64` is aligned to 4 bytes, and an
+    /// atomic one to 8.
     #[doc(hidden)]
     const ALIGN: usize;
-    /// The key at `at`, by a load with Acquire where [`ATOMIC`](Self::ATOMIC).
+    /// Loads the key at `at`, with Acquire if [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// A key is there, and `at` is aligned to [`ALIGN`](Self::ALIGN); where it is not loaded at
-    /// once, nobody stores there.
+    /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN). Unless
+    /// [`ATOMIC`](Self::ATOMIC), nobody stores there at the same time.
     #[doc(hidden)]
     unsafe fn load(at: *const Self) -> Self;
-    /// Puts a key at `at`, by a store with Release where [`ATOMIC`](Self::ATOMIC).
+    /// Stores a key at `at`, with Release if [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// A key is there, `at` is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores; where it
-    /// is not stored at once, nobody loads.
+    /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores there
+    /// at the same time. Unless [`ATOMIC`](Self::ATOMIC), nobody loads there at the same time.
     #[doc(hidden)]
     unsafe fn store(at: *mut Self, key: Self);
 
-    /// The upper half of a 64-bit key. (Other keys are never taken apart: 0.)
+    /// The upper half of a 64-bit key; 0 for other keys, which are never halved.
     #[doc(hidden)]
     fn high(self) -> u32;
-    /// How far a 64-bit key is above those with this upper half, as a word: 0 where it is not, the
-    /// highest word where it is too far.
+    /// The distance of a 64-bit key from the lowest key with this upper half, as a 32-bit word. It
+    /// saturates: 0 if the key is below, `u32::MAX` if it is too far above.
     #[doc(hidden)]
     fn above(self, high: u32) -> u32;
     /// The lower half of a 64-bit key.
     #[doc(hidden)]
     fn low(self) -> u32;
-    /// The 64-bit key of these halves.
+    /// The 64-bit key with these halves.
     #[doc(hidden)]
     fn join(high: u32, low: u32) -> Self;
 
-    /// The key after this one.
+    /// The key after this one; `None` for [`Key::MAX`].
     #[inline]
     fn succ(self) -> Option<Self> {
         self.checked_add(Self::ONE)
     }
-    /// The key before this one.
+    /// The key before this one; `None` for [`Key::MIN`].
     #[inline]
     fn pred(self) -> Option<Self> {
         self.checked_sub(Self::ONE)
@@ -165,13 +166,14 @@ macro_rules! key {
         #[inline(always)]
         unsafe fn load(at: *const Self) -> Self {
             debug_assert!(at.cast::<crate::sync::$atomic>().is_aligned());
-            // SAFETY: the caller's promise: a key, which has the size of the atomic one, and is aligned as that wants.
+            // SAFETY: the caller guarantees a key aligned to `ALIGN`, which is the atomic type's
+            // alignment; `ALIGN` also asserts that the sizes are equal.
             unsafe { (*at.cast::<crate::sync::$atomic>()).load(crate::sync::Ordering::Acquire) }
         }
         #[inline(always)]
         unsafe fn store(at: *mut Self, key: Self) {
             debug_assert!(at.cast::<crate::sync::$atomic>().is_aligned());
-            // SAFETY: as above.
+            // SAFETY: as for `load`.
             unsafe { (*at.cast::<crate::sync::$atomic>()).store(key, crate::sync::Ordering::Release) }
         }
     };
@@ -180,12 +182,13 @@ macro_rules! key {
         const ALIGN: usize = align_of::<Self>();
         #[inline(always)]
         unsafe fn load(at: *const Self) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees an aligned key, and that nobody stores there meanwhile.
             unsafe { *at }
         }
         #[inline(always)]
         unsafe fn store(at: *mut Self, key: Self) {
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees an aligned key, and that nobody else loads or stores
+            // there meanwhile.
             unsafe { *at = key }
         }
     };

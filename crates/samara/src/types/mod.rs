@@ -1,4 +1,4 @@
-//! Types that callers and nodes share: keys, spans, gap queries, displaced pieces, errors. Knows
+//! Types that callers and the tree share: keys, spans, gap queries, displaced pieces, errors. Knows
 //! nothing of nodes or maps.
 
 pub(crate) mod displaced;

@@ -1,12 +1,12 @@
-//! Newtypes as keys, so that page numbers and guest addresses cannot be mixed up.
+//! Declares newtypes that are keys, so that page numbers and guest addresses cannot be mixed up.
 
 /// Declares a newtype of a [`Key`](crate::Key) that is a key itself.
 ///
-/// The struct is `Clone`, `Copy` and `Debug`, compared, ordered and hashed by its field, prints as
-/// its field in `{:x}`, and converts from and to it with `From`. It is as fast as what it wraps: a
-/// newtype of `u64` gets the vector search of `u64`. Attributes are passed on, so that further
-/// traits can be derived; those named here are there already. It can be used in a crate that
-/// forbids unsafe code.
+/// The struct is `Clone`, `Copy` and `Debug`. It compares, orders and hashes as its field does,
+/// prints as its field in `{:x}`, and converts from and to it with `From`. It is as fast as its
+/// field: a newtype of `u64` gets the vector search of `u64`. Attributes are passed on, so that
+/// further traits can be derived; those named here are derived already. The macro can be used in a
+/// crate that forbids unsafe code.
 ///
 /// # Examples
 /// ```
@@ -24,7 +24,7 @@
 /// # Ok::<(), samara::StoreError<Frame>>(())
 /// ```
 ///
-/// What is no key cannot be wrapped, and another newtype's keys are not taken:
+/// Only a key type can be wrapped, and a map does not take the keys of another newtype:
 /// ```compile_fail,E0277
 /// samara::key_newtype! { struct Signed(i64); }
 /// ```
@@ -37,7 +37,7 @@
 #[macro_export]
 macro_rules! key_newtype {
     ($(#[$meta:meta])* $vis:vis struct $name:ident($inner:vis $raw:ty);) => {
-        // Before other attributes, which see the struct that these are made for.
+        // These derives come first: the caller's attributes then see the struct that they are for.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]
         $(#[$meta])*
@@ -61,7 +61,8 @@ macro_rules! key_newtype {
             }
         }
 
-        // SAFETY: a transparent wrapper, whose order is derived and whose arithmetic is that of the key within.
+        // SAFETY: the wrapper is transparent, its order is derived, and its arithmetic and `IS_U64`
+        // are those of the key in it.
         unsafe impl $crate::__sealed::Sealed for $name where $raw: $crate::Key {}
 
         impl $crate::Key for $name {
@@ -93,12 +94,13 @@ macro_rules! key_newtype {
             const ALIGN: usize = <$raw as $crate::Key>::ALIGN;
             #[inline(always)]
             unsafe fn load(at: *const Self) -> Self {
-                // SAFETY: the caller's promise; a transparent wrapper.
+                // SAFETY: the wrapper is transparent, so what the caller guarantees of `at` holds
+                // for the key in it.
                 $name(unsafe { <$raw as $crate::Key>::load(at.cast()) })
             }
             #[inline(always)]
             unsafe fn store(at: *mut Self, key: Self) {
-                // SAFETY: as above.
+                // SAFETY: as for `load`.
                 unsafe { <$raw as $crate::Key>::store(at.cast(), key.0) }
             }
             #[inline(always)]

@@ -6,8 +6,8 @@ use core::ops::{RangeFull, RangeInclusive};
 
 /// A range of keys, inclusive at both ends: `first..=last`.
 ///
-/// Inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an ordinary range. A
-/// span with `first > last` holds no key; operations that are given one answer with an error.
+/// Both ends are inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an
+/// ordinary range. A span with `first > last` holds no key. Stores refuse it with an error.
 ///
 /// ```
 /// use samara::Span;
@@ -24,17 +24,17 @@ pub struct Span<K = u64> {
 }
 
 impl<K: Key> Span<K> {
-    /// Every key there is.
+    /// All keys.
     pub const FULL: Self = Span { first: K::MIN, last: K::MAX };
 
-    /// `first..=last`.
+    /// The range `first..=last`.
     #[inline]
     pub const fn new(first: K, last: K) -> Self {
         Span { first, last }
     }
 
-    /// The `len` keys that start at `first`, or `None` where `len` is zero or the range would end
-    /// past [`Key::MAX`].
+    /// The `len` keys from `first` on. `None` if `len` is zero or the range would end above
+    /// [`Key::MAX`].
     #[inline]
     pub fn with_len(first: K, len: K) -> Option<Self> {
         Some(Span { first, last: first.checked_add(len.checked_sub(K::ONE)?)? })
@@ -52,14 +52,14 @@ impl<K: Key> Span<K> {
         self.first <= key && key <= self.last
     }
 
-    /// How many keys the range holds, or `None` where that number does not fit the key type (the
-    /// full range) or the range is empty.
+    /// The number of keys in the range. `None` if the range is empty, or if the number does not fit
+    /// the key type (the full range).
     #[inline]
     pub fn len(&self) -> Option<K> {
         if self.is_empty() { None } else { self.last.wrapping_sub(self.first).succ() }
     }
 
-    /// The keys that are in both ranges, if any.
+    /// The keys in both ranges; `None` if there are none.
     #[inline]
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let both = Span { first: self.first.max(other.first), last: self.last.min(other.last) };
