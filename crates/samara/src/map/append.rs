@@ -1,5 +1,5 @@
-//! Moves entries between maps: `append`, `split_off`, `shrink_to_fit`. Values are moved, never
-//! cloned.
+//! Moves entries between maps: `append`, `split_off`, `shrink_to_fit`. Values are moved. Only that
+//! of an entry that is cut in two is cloned, and those of nodes shared with a snapshot.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
@@ -10,12 +10,13 @@ use crate::types::span::Span;
 use core::mem::{self, MaybeUninit};
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Moves every entry of `other` into this map, over what stands there; `other` is empty then.
-    /// O(m log n) for m entries of `other`; O(1) where this map is empty and neither has memory
+    /// Moves every entry of `other` into this map, over what is there, and leaves `other` empty.
+    /// O(m log n) for m entries of `other`; O(1) if this map is empty and neither map has memory
     /// set aside.
     ///
     /// # Errors
-    /// [`AllocError`]: the lower entries have been moved, each whole, the others are still in `other`.
+    /// [`AllocError`]: the lower entries have been moved, each as a whole; the others are still in
+    /// `other`.
     ///
     /// # Examples
     /// ```
@@ -41,7 +42,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
 
     fn append_each(&mut self, other: &mut Self) -> Result<(), AllocError> {
         while !other.is_empty() {
-            // Before the entry is taken out, so that it is not lost.
+            // Reserves before the entry is taken out, so that a failure does not lose it.
             self.tree.plan_stores(1, Span::FULL)?;
             let Some(first) = other.first().map(|(span, _)| span.first) else { break };
             let Some((span, value)) = other.tree.try_remove(first)? else { break };
@@ -54,14 +55,14 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.leaves.keeps() || self.tree.inners.keeps()
     }
 
-    /// Packs the entries into as few nodes as they need, and gives the rest of the memory back,
-    /// what is reserved too. O(n).
+    /// Packs the entries into as few nodes as they need and frees all other memory, including
+    /// reserved memory. O(n).
     ///
-    /// The nodes of a map that was copied, or built from entries that ascend, have been asked for
-    /// many at a time: those that fall free are kept for later stores, and given back by this
-    /// call, by [`clear`](Self::clear), or at the map's end. So a map may hold twice what
-    /// it needs, but no more than it was built with. On a map that shares nodes with a snapshot
-    /// this copies all of them first.
+    /// A map that was copied, or built from ascending entries, has allocated its nodes many at a
+    /// time. Nodes that it no longer uses are kept for later stores; this call,
+    /// [`clear`](Self::clear) or the map's drop frees them. So a map may hold twice what it needs,
+    /// but no more than it was built with. On a map that shares nodes with a snapshot, this call
+    /// copies all of them first.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -77,13 +78,13 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// ```
     pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
         self.tree.own(Span::FULL)?;
-        // All memory first, then the values, which nothing can stop.
+        // Allocates everything first; moving the values then cannot fail.
         let fit = self.places(Span::FULL)?;
         *self = Self::filled(fit, mem::take(self).into_values());
         Ok(())
     }
 
-    /// A map of the ranges that meet `window`, trimmed to it, without their values.
+    /// A map of the ranges that meet `window`, trimmed to it, with uninitialised values.
     fn places(&self, window: Span<K>) -> Result<RangeMap<MaybeUninit<V>, K, S>, AllocError> {
         let mut builder = Builder::new();
         for (span, _) in self.range(window) {
@@ -93,20 +94,22 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: builder.finish()? })
     }
 
-    /// The map of these values, each in its place.
+    /// Moves `values` into the places of `map`, in order.
     fn filled(mut map: RangeMap<MaybeUninit<V>, K, S>, values: impl Iterator<Item = V>) -> Self {
         let mut places = map.values_mut();
         for value in values {
-            // Both walk over the same ranges: were it not so, no value could be trusted any more.
+            // Asserted, here and below: `map` and `values` come from the same ranges. Otherwise a
+            // value would be uninitialised.
             places.next().expect("there is a place for every value").write(value);
         }
         assert!(places.next().is_none(), "there is a value for every place");
-        // SAFETY: every place has been written.
+        // SAFETY: every value has been written, which the assertion above shows, and nobody else
+        // holds a node of the new map.
         RangeMap { tree: unsafe { map.tree.move_as::<V>() } }
     }
 
-    /// Takes everything from `key` on out, into a map of its own. An entry that holds both `key`
-    /// and the key before it is cut there, and its value cloned. O(log n + entries taken out).
+    /// Moves everything from `key` on into a new map. An entry that holds both `key` and the key
+    /// before it is cut there, and its value is cloned. O(log n + entries moved).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.
@@ -122,7 +125,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// ```
     pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
         let window = Span::new(key, K::MAX);
-        // All memory first, then the values, which nothing can stop.
+        // Allocates everything first; moving the values then cannot fail.
         let high = self.places(window)?;
         Ok(Self::filled(high, self.drain(window)?.map(|(_, value)| value)))
     }

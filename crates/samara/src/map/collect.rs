@@ -7,9 +7,9 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The map of these entries, in any order; where they overlap, the later one is stored over the
-    /// earlier one, as by [`insert`](Self::insert). The fallible form of `collect`. O(n log n),
-    /// O(n) where they ascend.
+    /// Builds a map from entries in any order. Where entries overlap, the later one is stored over
+    /// the earlier one, as by [`insert`](Self::insert). The fallible form of `collect`. O(n log n);
+    /// O(n) if the entries ascend.
     ///
     /// # Errors
     /// [`StoreError`] of the first entry that could not be stored.
@@ -27,11 +27,12 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(map)
     }
 
-    /// Stores these entries, in their order, as by [`insert`](Self::insert). The fallible form of
+    /// Stores the entries in their order, as by [`insert`](Self::insert). The fallible form of
     /// `extend`.
     ///
     /// # Errors
-    /// [`StoreError`] of the first entry that could not be stored; those before it have been.
+    /// [`StoreError`] of the first entry that could not be stored; the entries before it are
+    /// stored.
     pub fn try_extend<R: Into<Span<K>>>(
         &mut self,
         entries: impl IntoIterator<Item = (R, V)>,
@@ -41,8 +42,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V, K, S> {
-    /// [`RangeMap::try_extend`], where lack of memory ends the program as it does for `Vec`, and a
-    /// range that holds no key is passed over.
+    /// [`RangeMap::try_extend`] that aborts for lack of memory, as `Vec` does, and skips a range
+    /// that holds no key.
     fn extend<I: IntoIterator<Item = (R, V)>>(&mut self, entries: I) {
         for (span, value) in entries {
             match self.insert(span, value) {
@@ -54,8 +55,8 @@ impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for RangeMap<V, K, S> {
-    /// [`RangeMap::try_from_iter`], where lack of memory ends the program as it does for `Vec`, and
-    /// a range that holds no key is passed over.
+    /// [`RangeMap::try_from_iter`] that aborts for lack of memory, as `Vec` does, and skips a range
+    /// that holds no key.
     fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         map.extend(entries);
@@ -64,7 +65,7 @@ impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for Rang
 }
 
 impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>, const N: usize> From<[(R, V); N]> for RangeMap<V, K, S> {
-    /// As `collect`.
+    /// Builds a map as `collect` does.
     fn from(entries: [(R, V); N]) -> Self {
         entries.into_iter().collect()
     }

@@ -1,4 +1,4 @@
-//! Set queries on a window of keys: what is covered, what is free.
+//! Set queries on a range of keys: whether entries cover it, whether it is free.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
@@ -7,8 +7,8 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Whether every key of `span` is in an entry: no gap inside. True of a range that holds no
-    /// key. O(log n), however many entries there are inside.
+    /// Whether every key of `span` is in an entry. `true` for a range that holds no key. O(log n),
+    /// independent of the number of entries inside.
     ///
     /// # Examples
     /// ```
@@ -25,20 +25,20 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.find_gap(&GapQuery::new(K::ONE).within(span)).is_none()
     }
 
-    /// Whether no key of `span` is in an entry. True of a range that holds no key. O(log n).
+    /// Whether no key of `span` is in an entry. `true` for a range that holds no key. O(log n).
     #[must_use]
     pub fn is_free(&self, span: impl Into<Span<K>>) -> bool {
         !self.overlaps(span)
     }
 
-    /// Whether a key of `span` is in an entry. False of a range that holds no key. O(log n).
+    /// Whether any key of `span` is in an entry. `false` for a range that holds no key. O(log n).
     #[must_use]
     pub fn overlaps(&self, span: impl Into<Span<K>>) -> bool {
         let span = span.into();
         !span.is_empty() && self.at_or_after(span.first).is_some_and(|(entry, _)| entry.first <= span.last)
     }
 
-    /// The maximal run of free keys around `key`; `None` where an entry holds `key`. O(log n).
+    /// The maximal gap around `key`; `None` if an entry holds `key`. O(log n).
     ///
     /// # Examples
     /// ```
@@ -54,8 +54,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         if cursor.current().is_some() { None } else { Some(cursor.span()) }
     }
 
-    /// How many keys of `window` are in entries: zero for a range that holds no key; `None` where
-    /// the number does not fit the key type (all keys there are). O(log n + entries met).
+    /// The number of keys of `window` that are in entries; zero for a range that holds no key.
+    /// `None` if the number does not fit the key type (all keys). O(log n + entries met).
     #[must_use]
     pub fn covered_len(&self, window: impl Into<Span<K>>) -> Option<K> {
         let window = window.into();

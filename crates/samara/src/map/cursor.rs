@@ -1,7 +1,10 @@
-//! Cursors: a position among entries and gaps. A cursor walks in both directions; on a map that is
+//! Cursors: a position on an entry or a gap. A cursor walks in both directions; on a map that is
 //! borrowed mutably it also edits.
 //!
-//! - **CURSOR-1** A stand is made for the tree as it is; whoever changes the tree makes a new one.
+//! Knows nothing of how the tree changes: `store`, `remove` and `resize` edit it.
+//!
+//! - **CURSOR-1** A stand (a cursor's position) is made for the tree as it is. After each change of
+//!   the tree a new one is made, even if the change ends in an error or a panic.
 
 use crate::node::shape::{Normal, Shape};
 use crate::tree::Tree;
@@ -12,14 +15,14 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 
-/// Where a cursor stands.
+/// The position of a cursor.
 struct Stand<V, K: Key, S: Shape> {
-    /// The entry, or the gap, that it stands on.
+    /// The range of the entry or the gap that the cursor stands on.
     span: Span<K>,
-    /// Whether that is an entry.
+    /// Whether the cursor stands on an entry.
     entry: bool,
-    /// The entry's slot, or the slot of the entry behind the gap (behind the last one, where there
-    /// is none).
+    /// The entry's slot; for a gap, the slot of the entry behind it, or the slot behind the last
+    /// entry. `None` if the tree is empty.
     place: Option<Place<V, K, S>>,
 }
 
@@ -33,7 +36,8 @@ impl<V, K: Key, S: Shape> Copy for Stand<V, K, S> {}
 impl<V, K: Key, S: Shape> Stand<V, K, S> {
     fn at(tree: &Tree<V, K, S>, key: K) -> Self {
         let Some(place) = tree.place(key) else { return Stand { span: Span::FULL, entry: false, place: None } };
-        // SAFETY: CURSOR-1; the slot is read if it is an entry's.
+        // SAFETY: CURSOR-1: the place was found in the tree as it is, and its slot is read only if
+        // it is an entry's.
         unsafe {
             let (leaf, slot) = (place.leaf, place.slot);
             if slot < leaf.len() && leaf.first(slot) <= key {
@@ -43,22 +47,24 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
         }
     }
 
-    /// On the entry at `place`.
+    /// A stand on the entry at `place`.
     ///
     /// # Safety
     /// CURSOR-1, and the slot is an entry's.
     unsafe fn on(place: Place<V, K, S>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: CURSOR-1: the leaf is live, and the caller guarantees that the slot is an
+        // entry's.
         let span = unsafe { Span::new(place.leaf.first(place.slot), place.leaf.key(place.slot)) };
         Stand { span, entry: true, place: Some(place) }
     }
 
-    /// In the gap before the entry at `place`, or behind the last one.
+    /// A stand on the gap before the entry at `place`, or on the gap behind the last entry.
     ///
     /// # Safety
-    /// CURSOR-1, and the gap is there: it holds a key.
+    /// CURSOR-1, and that gap holds a key.
     unsafe fn before(tree: &Tree<V, K, S>, place: Place<V, K, S>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: CURSOR-1: the caller guarantees that the place is of the tree as it is; only
+        // slots of entries are read.
         unsafe {
             let (leaf, slot) = (place.leaf, place.slot);
             let last = if slot < leaf.len() { leaf.first(slot).wrapping_sub(K::ONE) } else { K::MAX };
@@ -70,23 +76,24 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
         }
     }
 
-    /// The entry before `place`.
+    /// The place of the entry before `place`.
     ///
     /// # Safety
     /// CURSOR-1.
     unsafe fn entry_before(tree: &Tree<V, K, S>, mut place: Place<V, K, S>) -> Option<Place<V, K, S>> {
         if place.slot == 0 {
-            // SAFETY: CURSOR-1.
+            // SAFETY: CURSOR-1: the caller guarantees that the place is of the tree as it is.
             place = unsafe { tree.neighbour(&place, false)? };
         }
         place.slot -= 1;
         Some(place)
     }
 
-    /// The entry behind what it stands on.
+    /// A stand on the next entry.
     fn next(&self, tree: &Tree<V, K, S>) -> Option<Self> {
         let mut place = self.place?;
-        // SAFETY: CURSOR-1.
+        // SAFETY: CURSOR-1: the place is of the tree as it is, and no leaf is empty (TREE-4), so
+        // the neighbour's first slot is an entry's.
         unsafe {
             place.slot += usize::from(self.entry);
             if place.slot >= place.leaf.len() {
@@ -96,57 +103,59 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
         }
     }
 
-    /// The entry before what it stands on.
+    /// A stand on the previous entry.
     fn prev(&self, tree: &Tree<V, K, S>) -> Option<Self> {
-        // SAFETY: CURSOR-1.
+        // SAFETY: CURSOR-1: the place is of the tree as it is, and `entry_before` returns an
+        // entry's slot.
         unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
     }
 
-    /// The value of the entry that it stands on.
+    /// The value of the current entry; `None` on a gap.
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
-        // SAFETY: CURSOR-1.
+        // SAFETY: CURSOR-1: the leaf is live, and the slot is an entry's.
         Some(unsafe { place.leaf.value(place.slot) })
     }
 }
 
 macro_rules! walking {
     ($value:ty) => {
-        /// The entry, or the gap, that the cursor stands on.
+        /// The range of the entry or the gap that the cursor stands on.
         #[must_use]
         pub fn span(&self) -> Span<K> {
             self.stand.span
         }
 
-        /// The entry that the cursor stands on; `None` where it stands on a gap.
+        /// The entry that the cursor stands on; `None` on a gap.
         #[must_use]
         pub fn current(&self) -> Option<(Span<K>, $value)> {
             // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows.
             self.stand.value().map(|value| (self.stand.span, unsafe { &*value }))
         }
 
-        /// Goes to `key`: onto the entry that holds it, which is returned, or onto the gap that does. O(log
-        /// n).
+        /// Moves to the entry that holds `key`, which is returned, or to the gap that holds it.
+        /// O(log n).
         pub fn walk(&mut self, key: K) -> Option<(Span<K>, $value)> {
             self.stand = Stand::at(&*self.tree, key);
             self.current()
         }
 
-        /// Goes to the next entry. Where there is none the cursor stays. O(1) amortised.
-        #[allow(clippy::should_implement_trait)] // no iterator: the cursor can turn round
+        /// Moves to the next entry and returns it; stays if there is none. O(1) amortised.
+        #[allow(clippy::should_implement_trait)] // not an iterator: a cursor can change direction
         pub fn next(&mut self) -> Option<(Span<K>, $value)> {
             self.stand = self.stand.next(&*self.tree)?;
             self.current()
         }
 
-        /// Goes to the entry before. Where there is none the cursor stays. O(1) amortised.
+        /// Moves to the previous entry and returns it; stays if there is none. O(1) amortised.
         pub fn prev(&mut self) -> Option<(Span<K>, $value)> {
             self.stand = self.stand.prev(&*self.tree)?;
             self.current()
         }
 
-        /// Goes to what comes next, entry or gap: [`span`](Self::span) and [`current`](Self::current) tell.
-        /// `false`, and the cursor stays, at the last key there is.
+        /// Moves to the next entry or gap, whichever touches the current one, and returns `true`:
+        /// [`span`](Self::span) and [`current`](Self::current) describe it. Returns `false` and
+        /// stays if the current one ends at the highest key.
         pub fn next_range(&mut self) -> bool {
             let Some(key) = self.stand.span.last.succ() else { return false };
             self.stand = match self.stand.next(&*self.tree) {
@@ -156,8 +165,8 @@ macro_rules! walking {
             true
         }
 
-        /// Goes to what comes before, entry or gap. `false`, and the cursor stays, at the first key there
-        /// is.
+        /// Moves to the previous entry or gap, whichever touches the current one, and returns
+        /// `true`. Returns `false` and stays if the current one starts at the lowest key.
         pub fn prev_range(&mut self) -> bool {
             let Some(key) = self.stand.span.first.pred() else { return false };
             self.stand = match self.stand.prev(&*self.tree) {
@@ -169,9 +178,9 @@ macro_rules! walking {
     };
 }
 
-/// A place in a map, to walk from: see [`RangeMap::cursor`](crate::RangeMap::cursor).
+/// A cursor that reads: see [`RangeMap::cursor`](crate::RangeMap::cursor).
 ///
-/// A cursor stands on an entry or on a gap.
+/// It stands on an entry or on a gap, and walks in both directions.
 ///
 /// ```
 /// use samara::{RangeMap, Span};
@@ -204,18 +213,20 @@ impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
     }
 }
 
-/// A place in a map, to walk from and to edit at: see
-/// [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
+/// A cursor that reads and edits: see [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
 ///
-/// # Where it stands after an edit
-/// After [`store`](Self::store) on the new entry, wherever that is; after [`erase`](Self::erase) on
-/// the whole gap that is left; after [`set_first`](Self::set_first) and
-/// [`set_last`](Self::set_last) on the entry, as it is now. After an error where it stood.
-/// Where the drop of a displaced value panics, on what holds the first key of what it stood on.
+/// # Position after an edit
+/// - After [`store`](Self::store): on the new entry, wherever that is.
+/// - After [`erase`](Self::erase): on the whole gap that is left.
+/// - After [`set_first`](Self::set_first) and [`set_last`](Self::set_last): on the entry with its
+///   new bounds.
+/// - After an error: where it stood.
+/// - After a panic in the drop of a displaced value: on the entry or gap that holds the first key
+///   of what it stood on.
 ///
 /// # Complexity
-/// A step is O(1) amortised, an edit O(log n). So a loop that edits while it walks goes over each
-/// entry once: n steps with k edits are O(n + k log n), and no edit makes it start over.
+/// A step is O(1) amortised, an edit O(log n). A loop that edits while it walks visits each entry
+/// once: n steps with k edits take O(n + k log n), and no edit makes it start over.
 ///
 /// ```
 /// # use samara::RangeMap;
@@ -258,16 +269,16 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
     }
     walking!(&V);
 
-    /// The value of the entry that the cursor stands on.
+    /// The mutable value of the entry that the cursor stands on; `None` on a gap.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();
-        // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably; COW-2: its leaf is
-        // the tree's own.
+        // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably. COW-2:
+        // `own` has made its leaf the tree's own.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
-    /// Makes the nodes of the entry that the cursor stands on the tree's own, so that its value may
-    /// be written to.
+    /// Makes the nodes of the current entry the tree's own (COW-2), so that its value may be
+    /// written to.
     #[inline]
     fn own(&mut self) {
         if self.stand.entry && self.tree.may_share() {
@@ -277,26 +288,26 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         }
     }
 
-    /// The value, for as long as the map was borrowed for.
+    /// The mutable value of the current entry, for as long as the map is borrowed.
     pub(crate) fn into_value(mut self) -> Option<&'a mut V> {
         self.own();
-        // SAFETY: as for `value_mut`; the cursor, the only one with a borrow of the tree, ends here.
+        // SAFETY: as for `value_mut`; the cursor, which alone borrows the tree for `'a`, ends here.
         self.stand.value().map(|value| unsafe { &mut *value })
     }
 
     /// Stores `value` over `span`, wherever that is, as
-    /// [`RangeMap::insert`](crate::RangeMap::insert) does; the cursor then stands on the new
-    /// entry.
+    /// [`RangeMap::insert`](crate::RangeMap::insert) does. The cursor then stands on the new entry.
+    /// O(log n + entries met).
     ///
     /// # Errors
-    /// As there; map and cursor stay as they are.
+    /// As for [`RangeMap::insert`](crate::RangeMap::insert); map and cursor stay as they are.
     pub fn store(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>>
     where
         V: Clone,
     {
         let span = span.into();
-        // The stand must not outlive a change that a panicking drop, or a clone in the copy of a shared
-        // node, cuts short (CURSOR-1).
+        // CURSOR-1: a new stand is made even if the drop of a displaced value, or a clone during
+        // the copy of a shared node, panics.
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
         restand.cursor.tree.store(span, Some(value), unobserved)?;
@@ -304,7 +315,8 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         Ok(())
     }
 
-    /// Removes the entry that the cursor stands on; the cursor then stands on the gap that is left.
+    /// Removes the entry that the cursor stands on. The cursor then stands on the gap that is left.
+    /// On a gap, removes nothing and returns `None`. O(log n).
     pub fn erase(&mut self) -> Option<(Span<K>, V)> {
         if !self.stand.entry {
             return None;
@@ -336,7 +348,8 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
         if !self.stand.entry {
             return Err(BoundError::NoEntry(self.stand.span.first));
         }
-        // Nodes may have been made the tree's own also where the bounds are refused.
+        // CURSOR-1: a new stand is made even on an error, which may come after shared nodes were
+        // copied.
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
         restand.cursor.tree.resize(key, to)?;
@@ -345,10 +358,11 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
     }
 }
 
-/// Gives a cursor a new stand once its tree has changed, also where that ended in a panic.
+/// Gives a cursor a new stand when dropped: after a change of its tree, an error or a panic
+/// (CURSOR-1).
 struct Restand<'c, 'a, V, K: Key, S: Shape> {
     cursor: &'c mut CursorMut<'a, V, K, S>,
-    /// Where to.
+    /// The key to stand at.
     key: K,
 }
 
@@ -369,11 +383,11 @@ macro_rules! debug {
 }
 debug!(Cursor, CursorMut);
 
-// SAFETY: a cursor is a borrow of the tree and an address within it.
+// SAFETY: a `Cursor` is a `&Tree` and addresses within it, and is as `Send` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Send for Cursor<'_, V, K, S> {}
-// SAFETY: as above.
+// SAFETY: a `Cursor` is a `&Tree` and addresses within it, and is as `Sync` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for Cursor<'_, V, K, S> {}
-// SAFETY: as above, a mutable one.
+// SAFETY: a `CursorMut` is a `&mut Tree` and addresses within it, and is as `Send` as that.
 unsafe impl<V: Send, K: Key, S: Shape> Send for CursorMut<'_, V, K, S> {}
-// SAFETY: as above.
+// SAFETY: a `CursorMut` is a `&mut Tree` and addresses within it, and is as `Sync` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for CursorMut<'_, V, K, S> {}

@@ -1,11 +1,13 @@
 //! Drain: moves the entries of a window out, trimmed to the window, then clears the window with one
 //! store.
 //!
-//! - **DRAIN-1** What sticks out of the window is trimmed before the drain begins, and the pieces
-//!   at the ends are held by it; so the entries in the window are whole, and clearing it needs no
-//!   memory.
-//! - **DRAIN-2** While the drain lives it has all entries of the map, and the map none: a drain
-//!   that is leaked takes them along, and nobody sees a value that has left.
+//! Knows nothing of how values leave the tree: that is `take_out`.
+//!
+//! - **DRAIN-1** Entries that stick out of the window are trimmed before the drain begins, and the
+//!   drain holds the pieces from inside the window. So all entries left in the window are whole,
+//!   and clearing it needs no memory.
+//! - **DRAIN-2** While the drain lives it owns all entries of the map, and the map is empty. A
+//!   leaked drain takes them along, so nobody sees a value that has been moved out.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
@@ -18,17 +20,16 @@ use core::fmt;
 use core::iter::FusedIterator;
 
 impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Takes everything out of `window`, as [`clear_range`](Self::clear_range) does, and gives it
-    /// out: entries in ascending order, from both ends, those at the edges cut off at them. An
-    /// entry that sticks out keeps its value, and the piece inside gets a clone. O(log n +
-    /// entries met).
+    /// Clears `window`, as [`clear_range`](Self::clear_range) does, and yields what was in it:
+    /// entries in ascending order, from both ends, trimmed to the window. An entry that sticks out
+    /// keeps its value, and the piece inside gets a clone. O(log n + entries met).
     ///
-    /// Where the drain is dropped, what it has not given out is dropped: the window is clear then.
-    /// Where it is leaked, the whole map is, and is empty.
+    /// Dropping the drain drops what it has not yielded; the window is then clear. Leaking the
+    /// drain leaks all entries of the map; the map is then empty.
     ///
     /// # Errors
-    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where one entry sticks out at both
-    /// ends. The map is as before.
+    /// [`StoreError::EmptyRange`]. [`StoreError::Alloc`] only if one entry sticks out at both ends,
+    /// or if the map shares nodes with a snapshot. The map is as before.
     ///
     /// # Examples
     /// ```
@@ -51,7 +52,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
             let (span, value) = self.get(key).filter(|(span, _)| sticks_out(*span, window))?;
             Some((span, value.clone()))
         };
-        // All clones before the first change.
+        // All values are cloned before the first change.
         let mut low = piece(window.first, |span, window| span.first < window.first);
         let mut high = None;
         if let Some((span, _)) = &mut low
@@ -75,7 +76,8 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
             }
         }
         let left = self.range(window).count();
-        // SAFETY: as many are left, and the map owns its nodes alone.
+        // SAFETY: `left` entries meet the window, as just counted, and COW-2: `own` has made all
+        // nodes the map's own.
         let leaving = unsafe { Leaving::new(&mut self.tree, window, left) };
         Ok(Drain { map: self, low, high, window, leaving })
     }
@@ -112,17 +114,18 @@ impl<V: Clone, K: Key, S: Shape> FusedIterator for Drain<'_, V, K, S> {}
 
 impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
     fn drop(&mut self) {
-        /// Gives the map its entries back, also where a value's drop panics.
+        /// Gives the map its entries back, even if a value's drop panics.
         struct GiveBack<'d, 'a, V: Clone, K: Key, S: Shape>(&'d mut Drain<'a, V, K, S>);
         impl<V: Clone, K: Key, S: Shape> Drop for GiveBack<'_, '_, V, K, S> {
             fn drop(&mut self) {
                 let Drain { map, window, leaving, .. } = &mut *self.0;
-                // No value of the window is left in it (TAKE-OUT-2), and clearing drops none (TAKE-OUT-1).
+                // TAKE-OUT-2: the window holds no value any more. TAKE-OUT-1: clearing it drops
+                // none.
                 let cleared = leaving.tree.store(*window, None, unobserved);
-                // With a value that has left, the map could not be trusted any more.
+                // Asserted: otherwise the map would hold values that have been moved out.
                 assert!(cleared.is_ok(), "DRAIN-1: clearing whole entries cannot fail");
-                // SAFETY: what stands outside of the window has not been touched; the drain has all of the map's
-                // nodes (DRAIN-2).
+                // SAFETY: DRAIN-2: the drain alone holds the map's nodes, and all entries left in
+                // them lie outside the window and have their values.
                 unsafe { leaving.tree.move_into(&mut map.tree) };
             }
         }

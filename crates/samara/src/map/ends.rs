@@ -30,7 +30,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     #[inline]
     fn end(&self, last: bool) -> Option<(Span<K>, &V)> {
         let (leaf, slot) = self.tree.edge(last)?;
-        // SAFETY: `edge` gives an entry's slot; the value is borrowed as long as the map.
+        // SAFETY: TREE-4: `edge` returns the slot of an entry in a live leaf, and the value is
+        // borrowed no longer than the map.
         Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)) })
     }
 

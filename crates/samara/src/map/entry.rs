@@ -1,4 +1,4 @@
-//! The entry API: one lookup, then edits at that place, which is an entry or the gap between two.
+//! The entry API: one lookup, then edits of the entry or the gap found.
 //!
 //! An entry is a cursor that does not walk. Knows nothing of nodes.
 
@@ -12,7 +12,7 @@ use core::fmt;
 use core::mem;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The entry that holds `key`, or the gap that does, to edit. O(log n).
+    /// Finds the entry or the gap that holds `key`, for editing. O(log n).
     ///
     /// # Examples
     /// ```
@@ -41,11 +41,11 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 }
 
-/// What is at a key: see [`RangeMap::entry`].
+/// The entry or the gap at a key: see [`RangeMap::entry`].
 pub enum Entry<'a, V, K: Key = u64, S: Shape = Normal> {
     /// An entry holds the key.
     Occupied(OccupiedEntry<'a, V, K, S>),
-    /// No entry does.
+    /// A gap holds the key.
     Vacant(VacantEntry<'a, V, K, S>),
 }
 
@@ -62,7 +62,7 @@ pub struct VacantEntry<'a, V, K: Key = u64, S: Shape = Normal> {
     key: K,
 }
 
-/// The cursor of an occupied entry stands on one: nothing that an entry offers moves it off.
+/// Why the cursor of an occupied entry has a value: no method moves it off its entry.
 const STANDS: &str = "the entry's cursor stands on it";
 
 impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
@@ -75,7 +75,7 @@ impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
         }
     }
 
-    /// Changes the value, where there is an entry.
+    /// Changes the value if there is an entry.
     #[must_use = "the entry that was changed is returned"]
     pub fn and_modify(mut self, change: impl FnOnce(&mut V)) -> Self {
         if let Entry::Occupied(entry) = &mut self {
@@ -84,7 +84,7 @@ impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
         self
     }
 
-    /// The entry's value; where there is no entry, that of a new one, `value` over `span`, which
+    /// Returns the entry's value. If there is no entry, first inserts `value` over `span`, which
     /// must lie within the gap.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
         self.or_insert_with(span, || value)
     }
 
-    /// [`or_insert`](Self::or_insert) with a value that is made only where it is needed.
+    /// [`or_insert`](Self::or_insert) with a value that is made only if it is needed.
     ///
     /// # Errors
     /// As for [`VacantEntry::insert`].
@@ -136,32 +136,32 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
         self.cursor.current().expect(STANDS).1
     }
 
-    /// The entry's value, to change.
+    /// The entry's value, mutable.
     #[must_use]
     pub fn get_mut(&mut self) -> &mut V {
         self.cursor.value_mut().expect(STANDS)
     }
 
-    /// The entry's value, for as long as the map is borrowed.
+    /// The entry's value, mutable, for as long as the map is borrowed.
     #[must_use]
     pub fn into_mut(self) -> &'a mut V {
         self.cursor.into_value().expect(STANDS)
     }
 
-    /// Puts another value in; returns the old one. O(1).
+    /// Replaces the value and returns the old one. O(1).
     pub fn insert(&mut self, value: V) -> V {
         mem::replace(self.get_mut(), value)
     }
 
-    /// Takes the entry out. Needs no memory. O(log n).
+    /// Removes the entry and returns it. Needs no memory. O(log n).
     #[must_use = "dropping the entry that is returned is what `RangeMap::clear_range` is for"]
     pub fn remove(mut self) -> (Span<K>, V) {
         self.cursor.erase().expect(STANDS)
     }
 
-    /// Gives the entry the range `to`, which must meet its own and no other entry: trims it, or
-    /// grows it into free keys, at both ends at once. In place; needs memory only where a
-    /// boundary goes so far that its leaf is split. O(log n).
+    /// Gives the entry the range `to`, which must meet its own range and no other entry: trims it,
+    /// or grows it into free keys, at both ends at once. O(log n), in place: needs memory only if a
+    /// boundary moves so far that the leaf has to be split.
     ///
     /// # Errors
     /// [`BoundError`]; the entry is as before.
@@ -198,9 +198,9 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
         self.cursor.set_last(last)
     }
 
-    /// Splits the entry so that one part starts at `key`; this one is the lower part then: `true`.
-    /// Where `key` is not in the entry, or is its first: `false`, and nothing changes. O(log
-    /// n).
+    /// Splits the entry so that one part starts at `key`, and returns `true`; this entry is then
+    /// the lower part. If `key` is not in the entry, or is its first key, returns `false` and
+    /// changes nothing. O(log n).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the entry is as before.
@@ -220,7 +220,7 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
 }
 
 impl<'a, V, K: Key, S: Shape> VacantEntry<'a, V, K, S> {
-    /// The maximal run of free keys around the key.
+    /// The range of the gap: the maximal run of free keys around the key.
     #[must_use]
     pub fn span(&self) -> Span<K> {
         self.cursor.span()
@@ -232,10 +232,11 @@ impl<'a, V, K: Key, S: Shape> VacantEntry<'a, V, K, S> {
         self.key
     }
 
-    /// Puts an entry into the gap, anywhere in it. O(log n).
+    /// Inserts an entry into the gap, anywhere in it. O(log n).
     ///
     /// # Errors
-    /// [`EntryError`]: `span` is empty or sticks out of the gap, or no memory. The map is as before.
+    /// [`EntryError`]: `span` holds no key, `span` sticks out of the gap, or memory ran out. The
+    /// map is as before.
     ///
     /// # Examples
     /// ```

@@ -1,4 +1,4 @@
-//! Iterates over the free runs between entries, from both ends of a window.
+//! Iterates over the gaps between entries, from both ends of a window. Knows nothing of nodes.
 
 use crate::map::iter::Range;
 use crate::node::shape::{Normal, Shape};
@@ -7,11 +7,11 @@ use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
 
-/// Free runs in ascending order: see [`RangeMap::gaps`](crate::RangeMap::gaps).
+/// Iterator over gaps in ascending order: see [`RangeMap::gaps`](crate::RangeMap::gaps).
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct Gaps<'a, V, K: Key = u64, S: Shape = Normal> {
     entries: Range<'a, V, K, S>,
-    /// What of the window neither end has passed; `None` once all is said.
+    /// The part of the window that neither end has passed; `None` at the end.
     left: Option<Span<K>>,
 }
 

@@ -1,4 +1,5 @@
 //! Owning iteration: moves the values out of their leaves and frees the nodes at the end.
+//! `take_out` moves the values.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
@@ -17,15 +18,16 @@ impl<V, K: Key, S: Shape> IntoIterator for RangeMap<V, K, S> {
     fn into_iter(mut self) -> Self::IntoIter {
         or_abort(self.tree.own(Span::FULL));
         let left = self.len();
-        // SAFETY: all entries meet the full range, and the map owns its nodes alone.
+        // SAFETY: all `left` entries meet the full range, and COW-2: `own` has made all nodes the
+        // map's own.
         IntoIter(unsafe { Leaving::new(&mut self.tree, Span::FULL, left) })
     }
 }
 
-/// The entries of a map, owned, in ascending order, from both ends: what `into_iter` of a
-/// [`RangeMap`] makes.
+/// Owning iterator over the entries of a [`RangeMap`] in ascending order, from both ends: made by
+/// `into_iter`.
 ///
-/// Dropping it drops what is left of them.
+/// Dropping it drops the entries that are left.
 pub struct IntoIter<V, K: Key = u64, S: Shape = Normal>(Leaving<V, K, S>);
 
 impl<V, K: Key, S: Shape> Iterator for IntoIter<V, K, S> {
@@ -61,7 +63,8 @@ impl<V, K: Key, S: Shape> fmt::Debug for IntoIter<V, K, S> {
     }
 }
 
-/// The values of a map, owned, in the order of their ranges: see [`RangeMap::into_values`].
+/// Owning iterator over the values of a map in the order of their ranges: see
+/// [`RangeMap::into_values`].
 pub struct IntoValues<V, K: Key = u64, S: Shape = Normal>(IntoIter<V, K, S>);
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {

@@ -31,7 +31,8 @@ macro_rules! iterator {
             #[inline]
             fn next(&mut self) -> Option<Self::Item> {
                 let (leaf, slot) = self.walk.next()?;
-                // SAFETY: the walk gives every entry's slot once; WALK-1: the borrow of the map lasts as long as `'a`.
+                // SAFETY: WALK-1, WALK-2: the leaf is live for `'a`, and the walk returns the slot
+                // of each entry once, so that no two items alias.
                 Some(unsafe { (span_of(leaf, slot), $to_ref(leaf.value(slot))) })
             }
 
@@ -79,14 +80,14 @@ macro_rules! iterator {
 iterator!(
     Range,
     &'a V,
-    "Entries in ascending order: see [`RangeMap::range`](crate::RangeMap::range) and [`RangeMap::iter`](crate::RangeMap::iter).",
+    "Iterator over entries in ascending order: see [`RangeMap::range`](crate::RangeMap::range).",
     [],
     |v: *mut V| &*v
 );
 iterator!(
     RangeMut,
     &'a mut V,
-    "Entries in ascending order, with their values to change: see [`RangeMap::range_mut`](crate::RangeMap::range_mut).",
+    "Iterator over entries with mutable values, ascending: see [`RangeMap::range_mut`](crate::RangeMap::range_mut).",
     [pub(crate) borrow: PhantomData<&'a mut V>],
     |v: *mut V| &mut *v
 );
@@ -97,11 +98,11 @@ impl<V, K: Key, S: Shape> Clone for Range<'_, V, K, S> {
     }
 }
 
-// SAFETY: a `Range` is a `&Tree` and addresses within it.
+// SAFETY: a `Range` is a `&Tree` and addresses within it, and is as `Send` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Send for Range<'_, V, K, S> {}
-// SAFETY: as above.
+// SAFETY: a `Range` is a `&Tree` and addresses within it, and is as `Sync` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for Range<'_, V, K, S> {}
-// SAFETY: a `RangeMut` is a `&mut Tree` and addresses within it.
+// SAFETY: a `RangeMut` is a `&mut Tree` and addresses within it, and is as `Send` as that.
 unsafe impl<V: Send, K: Key, S: Shape> Send for RangeMut<'_, V, K, S> {}
-// SAFETY: as above.
+// SAFETY: a `RangeMut` is a `&mut Tree` and addresses within it, and is as `Sync` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for RangeMut<'_, V, K, S> {}

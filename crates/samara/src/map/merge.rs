@@ -1,5 +1,5 @@
-//! Merging, where the caller asks for it: stores that join the entries they touch, and two touching
-//! entries made one.
+//! Joins touching entries where the caller asks for it: stores that join the entries they touch,
+//! and a merge of two touching entries.
 //!
 //! Plans with the map's own lookups, then makes one store. Knows nothing of nodes.
 
@@ -11,19 +11,18 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// [`insert`](Self::insert) that joins the new entry with the entries that touch it, where
-    /// `joins` says so. Returns the range of the entry that is there now. O(log n + entries
-    /// met).
+    /// [`insert`](Self::insert) that joins the new entry with the entries that touch it, if `joins`
+    /// returns `true`. Returns the range of the resulting entry. O(log n + entries met).
     ///
-    /// `joins` is asked about two entries that touch, the lower one first: about the entry that
-    /// would end just below `span` and the new one, then about the new one (as long as it has
-    /// become) and the entry that would start just above. Ranges are those after the store.
-    /// What is joined becomes one entry with the new `value`; entries further off are not asked
-    /// about. It is one store, not three: it fails as a whole, and a `joins` that panics leaves the
-    /// map as it was.
+    /// `joins` gets two touching entries, the lower one first, with the ranges they have after the
+    /// store. It is called for the entry that would end just below `span` and the new entry, then
+    /// for the new entry (with what it has joined) and the entry that would start just above
+    /// `span`. It is not called for entries further away. Joined entries become one entry with the
+    /// new `value`. The call is one store, not three: it fails as a whole, and a `joins` that
+    /// panics leaves the map as it was.
     ///
     /// # Errors
-    /// As for [`insert`](Self::insert); nothing is asked where the range is empty.
+    /// As for [`insert`](Self::insert); `joins` is not called if the range is empty.
     ///
     /// # Examples
     /// ```
@@ -49,12 +48,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.replace_merging(span, value, joins, unobserved)
     }
 
-    /// [`insert_merging`](Self::insert_merging) that tells `observe` what
-    /// [`replace`](Self::replace) would tell it: the pieces within `span`. An entry that is
-    /// joined loses no key by that, and is not told of.
+    /// [`insert_merging`](Self::insert_merging) that shows `observe` what
+    /// [`replace`](Self::replace) would show it: the pieces within `span`. An entry loses no key by
+    /// being joined, and is not shown for that.
     ///
     /// # Errors
-    /// As for [`insert_merging`](Self::insert_merging); nothing is told then.
+    /// As for [`insert_merging`](Self::insert_merging); `observe` is then not called.
     ///
     /// # Examples
     /// ```
@@ -90,7 +89,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(whole)
     }
 
-    /// The range that a new entry over `span` has with what touches it and `joins` it.
+    /// The range of a new entry over `span` together with the touching entries that `joins`
+    /// accepts.
     pub(crate) fn joined(
         &self,
         span: Span<K>,
@@ -113,9 +113,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         whole
     }
 
-    /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both are there
-    /// and `joins` says so of them: one entry with the value of the lower one. Returns the
-    /// value of the upper one. Needs no memory. O(log n).
+    /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both exist and
+    /// `joins` returns `true` for them. The joined entry has the value of the lower one. Returns
+    /// the value of the upper one, or `None` if nothing is joined. Needs no memory. O(log n).
     ///
     /// The counterpart of [`split_at`](Self::split_at). A `joins` that panics leaves the map as it
     /// was.

@@ -1,4 +1,5 @@
-//! The public map, [`RangeMap`]. Knows the tree's operations and nothing of nodes.
+//! The public map of a single owner, [`RangeMap`]. Knows the tree's operations and nothing of
+//! nodes.
 
 pub(crate) mod append;
 pub(crate) mod changes;
@@ -41,28 +42,31 @@ use core::marker::PhantomData;
 
 /// A map from disjoint, inclusive ranges of keys to values.
 ///
-/// A wide B-tree: entries stand in leaves of 29 slots, and inner nodes know the widest free run
-/// below each child. Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal
-/// values stay two: what becomes one is the caller's decision.
+/// A wide B-tree: leaves have 29 slots, and an inner node keeps the width of the widest gap below
+/// each child. Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal
+/// values stay separate: the caller decides what is joined.
+///
+/// `RangeMap<V>` is invariant in `V`: a map of `&'static str` is not a map of `&'a str`.
 ///
 /// # Consistency
-/// Single owner: `&mut` edits in place. A store replaces everything in its range at once. An
-/// operation that fails (an empty range, memory), and one whose observer or whose value's `clone`
-/// panics, leaves the map as it was. Where the `drop` of a displaced value panics, the store has
+/// A map has a single owner: `&mut` edits in place. A store replaces everything in its range at
+/// once. An operation that fails (empty range, no memory), or whose observer or value's `clone`
+/// panics, leaves the map as it was. If the `drop` of a displaced value panics, the store has
 /// happened, every other displaced value is dropped, and the panic goes on.
 ///
 /// # Complexity
-/// In n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf,
+/// For n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf,
 /// [`remove`](Self::remove), and [`find_gap`](Self::find_gap) without alignment O(log n); a store
 /// that meets k entries O(k + log n) amortised; a step of an iterator or cursor O(1) amortised;
 /// [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
-/// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) has them all.
-/// About 19 bytes an entry with `u64` keys and 8-byte values where leaves are full, 27 after random
-/// stores; where neighbours lie so far apart that their keys differ in the upper 32 bits, 34 and
-/// 49. An empty map has 384 bytes, and no memory. After any history of stores, removals and
-/// snapshots there are at most `4 * n / 29 + 2` leaves (a quarter full in the mean, but for the two
-/// at the ends), unless an allocation failed while a shared neighbour was copied. `RangeMap<V>` is
-/// invariant in `V`: a map of `&'static str` is not one of `&'a str`.
+/// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) lists all of them.
+///
+/// Memory with `u64` keys and 8-byte values: about 19 bytes an entry where leaves are full, and 27
+/// after random stores. Where neighbours lie so far apart that their keys differ in the upper 32
+/// bits, it is 34 and 49. An empty map takes 384 bytes and allocates nothing. After any history of
+/// stores, removals and snapshots there are at most `4 * n / 29 + 2` leaves: all but the two at the
+/// ends are a quarter full on average. The exception is an allocation that failed while a shared
+/// neighbour was copied.
 ///
 /// # Examples
 /// ```
@@ -82,7 +86,7 @@ pub struct RangeMap<V, K: Key = u64, S: Shape = Normal> {
 }
 
 impl<V> RangeMap<V> {
-    /// An empty map with `u64` keys. Allocates nothing. (For other keys: [`RangeMap::default`].)
+    /// An empty map with `u64` keys. Allocates nothing. For other keys use [`RangeMap::default`].
     #[must_use]
     pub const fn new() -> Self {
         RangeMap { tree: Tree::new() }
@@ -97,7 +101,7 @@ impl<V, K: Key, S: Shape> Default for RangeMap<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// How many bytes a leaf and an inner node of this map have.
+    /// The sizes in bytes of a leaf and of an inner node of this map.
     pub const NODE_BYTES: (usize, usize) = (Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES);
 
     /// The number of entries. O(1).
@@ -106,7 +110,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.len
     }
 
-    /// Whether there is no entry. O(1).
+    /// Whether the map has no entries. O(1).
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tree.len == 0
@@ -122,7 +126,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     #[inline]
     pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
         let (leaf, slot) = self.tree.find(key)?;
-        // SAFETY: `find` gives an entry's slot; the value is borrowed as long as the map.
+        // SAFETY: TREE-4: `find` returns the slot of an entry in a live leaf, and the value is
+        // borrowed no longer than the map.
         unsafe {
             let first = leaf.first(slot);
             (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
@@ -131,8 +136,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// The value at `key`, or `default` where no entry holds it. O(log n).
     ///
-    /// Which of the two it is is chosen without a branch, so that a mixture of hits and misses,
-    /// which no processor can foresee, costs no more than hits alone.
+    /// The choice takes no branch, so that a mix of hits and misses, which no processor can
+    /// predict, costs no more than hits alone.
     ///
     /// # Examples
     /// ```
@@ -145,18 +150,20 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     #[must_use]
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
-        // SAFETY: TREE-4; the value is borrowed as long as the map.
+        // SAFETY: TREE-4: the leaf that `find` returns is live, and the value is borrowed no longer
+        // than the map.
         unsafe { value_or(self.tree.find(key), key, default) }
     }
 
-    /// [`get`](Self::get), with the value to change.
+    /// [`get`](Self::get), with a mutable value.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
         if !or_abort(self.tree.own_met(Span::new(key, key))) {
             return None;
         }
         let (leaf, slot) = self.tree.find(key)?;
-        // SAFETY: as for `get`; the map is borrowed mutably.
+        // SAFETY: as for `get`; the map is borrowed mutably, and `own_met` has made the leaf its
+        // own (COW-2).
         unsafe {
             let first = leaf.first(slot);
             (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
@@ -184,9 +191,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         cursor.current().or_else(|| cursor.prev())
     }
 
-    /// Stores `value` over `span`, whatever stood there: entries inside go, entries at the edges
-    /// are trimmed, an entry that `span` lies within is split, and its value cloned for the
-    /// upper part. O(log n + entries met).
+    /// Stores `value` over `span` and replaces whatever was there. Entries inside `span` are
+    /// removed, entries at its edges are trimmed. An entry that contains `span` is split, and its
+    /// value is cloned for the upper part. O(log n + entries met).
     ///
     /// # Errors
     /// [`StoreError::EmptyRange`], [`StoreError::Alloc`]; the map is as before.
@@ -198,11 +205,11 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.replace(span.into(), value, unobserved)
     }
 
-    /// [`insert`](Self::insert) that tells `observe` what it takes away, piece by piece in
-    /// ascending order, before anything changes. Nothing is allocated for the telling.
+    /// [`insert`](Self::insert) that shows `observe` each piece that it displaces, in ascending
+    /// order, before anything changes. Showing them allocates nothing.
     ///
     /// # Errors
-    /// As for [`insert`](Self::insert); nothing is told then.
+    /// As for [`insert`](Self::insert); `observe` is then not called.
     ///
     /// # Examples
     /// ```
@@ -228,12 +235,13 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.replace(span.into(), value, observe)
     }
 
-    /// Clears `span`: [`replace`](Self::replace) by nothing. Entries at the edges are trimmed, an
-    /// entry that `span` lies within is split. O(log n + entries met).
+    /// Clears `span`. Entries inside it are removed, entries at its edges are trimmed, and an entry
+    /// that contains it is split. `observe` is shown each piece, as by [`replace`](Self::replace).
+    /// O(log n + entries met).
     ///
     /// # Errors
-    /// [`StoreError::EmptyRange`]; [`StoreError::Alloc`] only where an entry is split. The map is
-    /// as before.
+    /// [`StoreError::EmptyRange`]. [`StoreError::Alloc`] only if an entry is split, or if the map
+    /// shares nodes with a snapshot. The map is as before.
     #[inline]
     pub fn clear_range(
         &mut self,
@@ -252,9 +260,10 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.remove(key)
     }
 
-    /// Gives the entry that holds `key` the bounds `to`, which may be wider into free keys,
-    /// narrower, or elsewhere between its neighbours. O(log n), in place: no value is moved or
-    /// cloned.
+    /// Gives the entry that holds `key` the bounds `to`. Each bound may move inwards or into free
+    /// keys; `to` must share a key with the entry's old range. O(log n), in place: allocates only
+    /// if a boundary moves so far that the leaf has to be split, or if the map shares nodes with a
+    /// snapshot.
     ///
     /// # Errors
     /// [`BoundError`]; the map is as before.
@@ -272,8 +281,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.resize(key, to.into()).map(|_| ())
     }
 
-    /// Splits the entry that holds both `key - 1` and `key`, so that one part ends and the other
-    /// starts there: `true`. Where no entry holds both: `false`, and nothing changes. O(log n).
+    /// Splits the entry that holds both `key - 1` and `key` into one that ends and one that starts
+    /// there, and returns `true`. If no entry holds both, returns `false` and changes nothing.
+    /// O(log n).
     ///
     /// # Errors
     /// [`StoreError::Alloc`]; the map is as before.
@@ -297,27 +307,29 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(true)
     }
 
-    /// The entries that meet `window`, whole (the outer ones may stick out), ascending; from both
-    /// ends. None, where the window holds no key. O(log n), then O(1) amortised a step.
+    /// Iterates over the entries that meet `window`, ascending, from both ends. Entries are whole:
+    /// the outer ones may stick out. A window that holds no key meets no entry. O(log n), then O(1)
+    /// amortised a step.
     pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, V, K, S> {
         self.tree.range(window.into())
     }
 
-    /// [`range`](Self::range) with the values to change.
+    /// [`range`](Self::range) with mutable values.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
         let window = window.into();
         or_abort(self.tree.own_met(window));
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 
-    /// The maximal free runs inside `window`, cut off at its ends, ascending; from both ends.
+    /// Iterates over the maximal gaps inside `window`, cut off at its ends; ascending, from both
+    /// ends.
     pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, V, K, S> {
         let window = window.into();
         Gaps::new(self.tree.range(window), window)
     }
 
-    /// The run of free keys that `query` asks for: see [`GapQuery`]. O(log n); with an alignment,
-    /// one step more for each gap on the way that is wide enough but holds no aligned run.
+    /// Finds the run of free keys that `query` asks for: see [`GapQuery`]. O(log n). An alignment
+    /// adds one step for each gap on the way that is wide enough but holds no aligned run.
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.tree.find_gap(query)
@@ -328,12 +340,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Cursor::new(&self.tree, key)
     }
 
-    /// A cursor that stands at `key`, to edit at. O(log n).
+    /// A cursor that stands at `key` and can edit. O(log n).
     pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, V, K, S> {
         CursorMut::new(&mut self.tree, key)
     }
 
-    /// A copy in the same shape, node by node: the fallible form of `clone`. O(n).
+    /// Copies the map node by node, in the same shape: the fallible form of `clone`. O(n).
     ///
     /// # Errors
     /// [`AllocError`]; what was copied is dropped.
@@ -344,28 +356,27 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: self.tree.try_clone()? })
     }
 
-    /// A map of the same entries, to be read and written on its own: the two share all nodes until
-    /// one of them is written to. O(1).
+    /// Makes a map of the same entries that is read and written separately. The two share all nodes
+    /// until one of them is written to. O(1).
     ///
     /// # Consistency
-    /// Two maps, as after [`try_clone`](Self::try_clone): what is done to one never shows in the
-    /// other. (Values with interior mutability are shared like the nodes they stand in, until
-    /// those are copied: what is done within a value through `&` does show.) They may be used, and
-    /// dropped, in any order and by different threads.
+    /// The two are independent, as after [`try_clone`](Self::try_clone): a change to one never
+    /// shows in the other. Values with interior mutability are the exception: they are shared with
+    /// their nodes until those are copied, so a change within a value through `&` does show. The
+    /// two maps may be used and dropped in any order and by different threads.
     ///
     /// # Complexity
-    /// A write to either map first copies the nodes that it changes and still shares: a path of
-    /// O(log n) nodes, and values of one leaf or two, which are cloned. So every writing call
-    /// on a map that shares nodes may need memory, also where it says that it needs none
-    /// otherwise; calls that return no error end the program then, as `Box` does, but where
-    /// [`unshare`](Self::unshare) has gone before. A `clone` that panics there leaves the entries
-    /// as they were, or as the call leaves them: a node that is left with few entries is merged
-    /// with its neighbour, of which a copy is made first. [`reserve`](Self::reserve)
-    /// unshares all of the map, as do `drain`, `split_off`, `retain` and owned iteration: O(n).
-    /// What is copied stays copied.
+    /// A write to either map first copies the shared nodes that it changes: a path of O(log n)
+    /// nodes, and with it the values of one leaf or two, which are cloned. So every writing call on
+    /// a map that shares nodes may need memory, even one that otherwise needs none. A call that
+    /// returns no error then aborts, as `Box` does, unless [`unshare`](Self::unshare) came first. A
+    /// `clone` that panics during a copy leaves the entries as they were, or as the call leaves
+    /// them: the latter where a node is left with few entries and its neighbour is copied to merge
+    /// the two. [`reserve`](Self::reserve) copies all shared nodes, as do `drain`, `split_off`,
+    /// `retain` and owned iteration: O(n). Copied nodes stay separate.
     ///
     /// # Errors
-    /// [`AllocError`] at more than two thousand million snapshots of one map.
+    /// [`AllocError`] beyond about a thousand million (2^30) snapshots of one map.
     ///
     /// # Examples
     /// ```
@@ -383,12 +394,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(RangeMap { tree: self.tree.snapshot()? })
     }
 
-    /// Copies now the shared nodes that changes within `window` would copy. Calls that change
-    /// nothing else, and return no error for want of memory ([`remove`](Self::remove),
-    /// [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut), cursors and entries), need none
-    /// then, until the next snapshot. Copies the neighbours of those nodes too: they are what such
-    /// a change merges with where it leaves a node nearly empty. O(log n + entries met); O(1)
-    /// where nothing has been shared.
+    /// Copies now the shared nodes that changes within `window` would copy. Until the next
+    /// snapshot, changes within `window` then need no memory in calls that return no memory error:
+    /// [`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut),
+    /// cursors and entries. The neighbours of those nodes are copied too, because a change that
+    /// leaves a node nearly empty merges it with its neighbour. O(log n + entries met); O(1) if
+    /// nothing has been shared.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.
@@ -409,7 +420,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.unshare(window.into())
     }
 
-    /// [`try_snapshot`](Self::try_snapshot), where its error ends the program.
+    /// [`try_snapshot`](Self::try_snapshot) that aborts on its error.
     #[must_use]
     pub fn snapshot(&self) -> Self
     where
@@ -418,15 +429,15 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         or_abort(self.try_snapshot())
     }
 
-    /// Looks at every node. O(n).
+    /// Checks every node against the tree's invariants. O(n).
     ///
     /// # Errors
-    /// The first [`Violation`] found: a defect of this crate.
+    /// The first [`Violation`] found, which is a defect of this crate.
     pub fn check(&self) -> Result<(), Violation> {
         self.tree.check().map(|_| ())
     }
 
-    /// How the map is laid out. O(n).
+    /// Statistics of the map's layout. O(n).
     ///
     /// # Errors
     /// As for [`check`](Self::check).

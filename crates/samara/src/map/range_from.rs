@@ -1,7 +1,8 @@
 //! Iterates from a key upwards, for callers that look at few entries: one descent, and no end
 //! position to keep. Each step into the next leaf costs another descent.
 //!
-//! - **RANGE-FROM-1** While it lives the tree is borrowed: its leaf stays, and is not empty.
+//! - **RANGE-FROM-1** While the iterator lives the tree is borrowed: the iterator's leaf stays as
+//!   it is, and is not empty.
 
 use crate::map::RangeMap;
 use crate::node::leaf::Leaf;
@@ -12,18 +13,19 @@ use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
 
-/// Entries from a key upwards: see [`RangeMap::range_from`].
+/// Iterator over entries from a key upwards: see [`RangeMap::range_from`].
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct RangeFrom<'a, V, K: Key = u64, S: Shape = Normal> {
     tree: &'a Tree<V, K, S>,
-    /// The leaf of the next entry, if there is one, and its slot, or the one behind the last.
+    /// The leaf and slot of the next entry. The slot may be the one behind the leaf's last entry:
+    /// the next entry is then in the next leaf, if there is one. `None` at the end.
     at: Option<(Leaf<V, K, S>, usize)>,
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The entry that holds `key`, whole, and all above it, ascending. O(log n) at first and for
-    /// each leaf, else O(1) a step: for the next few entries it is faster than
-    /// [`range`](Self::range).
+    /// Iterates over the entry that holds `key`, whole, and all entries above it, ascending. The
+    /// first step and each step into another leaf take O(log n), every other step O(1). For a few
+    /// entries it is faster than [`range`](Self::range).
     ///
     /// # Examples
     /// ```
@@ -44,8 +46,8 @@ impl<'a, V, K: Key, S: Shape> Iterator for RangeFrom<'a, V, K, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let (mut leaf, mut slot) = self.at?;
-        // SAFETY: RANGE-FROM-1: slots below the length are read; the borrow of the map lasts as long as
-        // `'a`.
+        // SAFETY: RANGE-FROM-1: the leaf is live for `'a` and not empty, and only slots below its
+        // length are read.
         unsafe {
             if slot >= leaf.len() {
                 self.at = leaf.key(leaf.len() - 1).succ().and_then(|key| self.tree.find(key));
@@ -71,7 +73,7 @@ impl<V, K: Key, S: Shape> fmt::Debug for RangeFrom<'_, V, K, S> {
     }
 }
 
-// SAFETY: a borrow of the tree, and an address within it.
+// SAFETY: a `RangeFrom` is a `&Tree` and an address within it, and is as `Send` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Send for RangeFrom<'_, V, K, S> {}
-// SAFETY: as above.
+// SAFETY: a `RangeFrom` is a `&Tree` and an address within it, and is as `Sync` as that.
 unsafe impl<V: Sync, K: Key, S: Shape> Sync for RangeFrom<'_, V, K, S> {}

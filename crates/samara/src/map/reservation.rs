@@ -1,7 +1,7 @@
-//! Reservations: memory is allocated first; stores are committed later, and neither allocate nor
-//! fail for lack of memory.
+//! Reservations: memory is allocated first; later stores neither allocate nor fail for lack of
+//! memory.
 //!
-//! Counts stores. How much memory a store may need is known to `tree::split`.
+//! Counts stores. Does not know how much memory a store may need: `tree::split` does.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
@@ -14,21 +14,21 @@ use core::fmt;
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert),
     /// [`replace`](Self::replace), their merging forms, [`clear_range`](Self::clear_range),
-    /// [`split_at`](Self::split_at). These then neither allocate nor fail for lack of
-    /// memory. (What the value's own `clone` does, where an entry is cut in two, is its affair.)
+    /// [`split_at`](Self::split_at). These stores then neither allocate nor fail for lack of
+    /// memory. A value's own `clone`, which is called where an entry is cut in two, may still
+    /// allocate.
     ///
-    /// Through the [`Reservation`] the stores are counted, and their errors say so: there is none
-    /// for memory, but [`ReservedError::Shared`] where a snapshot was taken since. Whoever
-    /// counts for himself may let go of it and call the map's own verbs. Either way what is not
-    /// used stays set aside until [`release`](Self::release) or the map's end, and a later
-    /// `reserve` counts it in.
+    /// The [`Reservation`] counts the stores. Its errors do not include lack of memory, except
+    /// [`ReservedError::Shared`] if a snapshot was taken since. A caller that counts by itself may
+    /// drop it and call the map's own methods. Either way, unused memory stays set aside until
+    /// [`release`](Self::release) or the map's drop, and a later `reserve` counts it in.
     ///
     /// # Complexity
-    /// O(stores + height) allocations at most, none where enough is set aside already; a leaf for
-    /// every store, for each may split one.
+    /// At most O(stores + height) allocations, and none if enough is set aside already. Each store
+    /// counts one leaf, because it may split one.
     ///
     /// # Errors
-    /// [`AllocError`]; the entries are as before, and no more is set aside than was before.
+    /// [`AllocError`]; the entries are as before, and no more memory is set aside than before.
     ///
     /// # Examples
     /// ```
@@ -42,20 +42,21 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// assert_eq!(map.len(), 4);
     /// ```
     pub fn reserve(&mut self, stores: usize) -> Result<Reservation<'_, V, K, S>, AllocError> {
-        self.tree.plan_stores(stores, Span::FULL)?; // where the stores will go is not known
+        self.tree.plan_stores(stores, Span::FULL)?; // the stores may go anywhere
         Ok(Reservation { map: self, left: stores })
     }
 
-    /// [`reserve`](Self::reserve) for stores within `window`, what they join included. They differ
-    /// where the map shares nodes with a [`snapshot`](Self::snapshot): then `reserve` copies
-    /// all of it, and this what lies on the way to the window. The caller counts.
+    /// [`reserve`](Self::reserve) for stores within `window`, including the entries that they join.
+    /// The two differ on a map that shares nodes with a [`snapshot`](Self::snapshot): `reserve`
+    /// copies all shared nodes, `reserve_within` those on the way to the window. The caller counts
+    /// the stores.
     ///
     /// # Complexity
-    /// As `reserve`; a map that shares nodes: O(k + log n) copies of nodes more, for k entries in
+    /// As for `reserve`. A map that shares nodes also copies O(k + log n) nodes, for k entries in
     /// the window.
     ///
     /// # Errors
-    /// As `reserve`.
+    /// As for `reserve`.
     ///
     /// # Examples
     /// ```
@@ -71,37 +72,36 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.plan_stores(stores, window.into())
     }
 
-    /// Gives back what [`reserve`](Self::reserve) set aside.
+    /// Frees the memory that [`reserve`](Self::reserve) set aside.
     pub fn release(&mut self) {
         self.tree.release();
     }
 }
 
-/// Memory set aside for a number of stores, which are committed through it: see
-/// [`RangeMap::reserve`].
+/// Makes stores from memory that was set aside: see [`RangeMap::reserve`].
 ///
-/// Every store that happens counts as one, whatever it met and also where it needed no memory; one
-/// that is refused counts for nothing. Removals need no memory and are not counted.
+/// Every store that succeeds counts as one, whatever it meets, and even if it needs no memory. A
+/// refused store does not count. Removals need no memory and do not count.
 pub struct Reservation<'a, V, K: Key = u64, S: Shape = Normal> {
     map: &'a mut RangeMap<V, K, S>,
     left: usize,
 }
 
 impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
-    /// How many stores can still be made.
+    /// The number of stores that can still be made.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.left
     }
 
-    /// The map as it is. After a snapshot that is taken of it here, stores need memory again: see
+    /// The map as it is. After a snapshot taken from it here, stores need memory again: see
     /// [`ReservedError::Shared`].
     #[must_use]
     pub fn map(&self) -> &RangeMap<V, K, S> {
         self.map
     }
 
-    /// The value of the entry that holds `key`, to change. O(log n).
+    /// The range and the mutable value of the entry that holds `key`. O(log n).
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
         self.map.get_mut(key)
     }
@@ -113,7 +113,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         if self.left == 0 {
             return Err(ReservedError::UsedUp);
         }
-        // First, for an observer or a clone that panics may leave nodes used.
+        // Counted first: a store that an observer or a clone ends by a panic may have used nodes.
         self.left -= 1;
         store(self.map).map_err(|error| {
             self.left += 1;
@@ -127,7 +127,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         })
     }
 
-    /// [`RangeMap::insert`], from what is set aside.
+    /// [`RangeMap::insert`] from the reserved memory.
     ///
     /// # Errors
     /// [`ReservedError`]; the map is as before.
@@ -138,7 +138,8 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.insert(span, value))
     }
 
-    /// [`RangeMap::insert_merging`], from what is set aside: one store, however much is joined.
+    /// [`RangeMap::insert_merging`] from the reserved memory. Counts as one store, however much it
+    /// joins.
     ///
     /// # Errors
     /// [`ReservedError`]; the map is as before.
@@ -154,10 +155,10 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.insert_merging(span, value, joins))
     }
 
-    /// [`RangeMap::replace`], from what is set aside.
+    /// [`RangeMap::replace`] from the reserved memory.
     ///
     /// # Errors
-    /// [`ReservedError`]; the map is as before, and nothing is told.
+    /// [`ReservedError`]; the map is as before, and `observe` is not called.
     pub fn replace(
         &mut self,
         span: impl Into<Span<K>>,
@@ -170,10 +171,10 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.replace(span, value, observe))
     }
 
-    /// [`RangeMap::clear_range`], from what is set aside.
+    /// [`RangeMap::clear_range`] from the reserved memory.
     ///
     /// # Errors
-    /// [`ReservedError`]; the map is as before, and nothing is told.
+    /// [`ReservedError`]; the map is as before, and `observe` is not called.
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
@@ -185,8 +186,8 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.clear_range(span, observe))
     }
 
-    /// [`RangeMap::split_at`], from what is set aside. Counts as a store also where there is
-    /// nothing to split.
+    /// [`RangeMap::split_at`] from the reserved memory. Counts as a store even if there is nothing
+    /// to split.
     ///
     /// # Errors
     /// [`ReservedError::UsedUp`], [`ReservedError::Shared`]; the map is as before.
@@ -197,13 +198,12 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         self.commit(|map| map.split_at(key))
     }
 
-    /// [`RangeMap::remove`]. Needs no memory, unless a snapshot was taken since, and is not
-    /// counted.
+    /// [`RangeMap::remove`]. Does not count. Needs no memory, unless a snapshot was taken since.
     pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         self.map.remove(key)
     }
 
-    /// Gives back what has not been used, now: [`RangeMap::release`].
+    /// Frees the unused memory now: [`RangeMap::release`].
     pub fn release(self) {
         self.map.release();
     }

@@ -1,4 +1,5 @@
-//! Removes the entries that a predicate selects, in one walk.
+//! Removes the entries that a predicate selects, in one walk: at once (`retain`) or as an iterator
+//! (`extract_if`). `rebalance` repairs thin leaves.
 
 use crate::map::RangeMap;
 use crate::map::cursor::CursorMut;
@@ -13,7 +14,7 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::ptr;
 
-/// Sees to a leaf that lost entries, also where a predicate or a value's drop panics.
+/// Repairs a leaf that lost entries, even if a predicate or a value's drop panics.
 struct Sifted<'a, V, K: Key, S: Shape> {
     tree: &'a mut Tree<V, K, S>,
     path: &'a Path,
@@ -25,8 +26,8 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
         if !self.lost {
             return;
         }
-        // SAFETY: since the path was sought nothing has changed but the entries of its leaf, and every
-        // value that was taken out is gone from it.
+        // SAFETY: since the path was sought only its leaf's entries have changed, so all other
+        // words obey TREE-2 and TREE-3; each slot taken out is closed, so nothing is parked.
         unsafe {
             let len = Leaf::<V, K, S>::from_raw(self.path.at(0).node).len();
             if len > 0 {
@@ -40,16 +41,17 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> Tree<V, K, S> {
-    /// Keeps the entries of which `keep` says so: leaf by leaf, each mended once.
+    /// Keeps the entries that `keep` accepts. Goes leaf by leaf and repairs each leaf once.
     fn retain(&mut self, mut keep: impl FnMut(Span<K>, &mut V) -> bool) {
         or_abort(self.own(Span::FULL));
         let mut next = Some(K::MIN);
         while let Some(key) = next {
             let mut path = Path::new();
-            // The first entry that has not been asked about: mending may have moved it to any slot.
+            // The first entry not asked about yet: a repair may have moved it to any slot.
             let Some((leaf, mut slot)) = self.seek(key, &mut path) else { return };
-            // SAFETY: the path is fresh. Slots below `len` are read; a value is moved out once, and its slot
-            // closed at once.
+            // SAFETY: the path is fresh, and COW-2: `own` has made the leaf the tree's own. Only
+            // slots below its length are read, and the slot of a value that is moved out is closed
+            // at once.
             unsafe {
                 if slot == leaf.len() {
                     return;
@@ -74,10 +76,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Keeps the entries of which `keep` says so, and drops the others. Asks of each entry once, in
-    /// ascending order. Needs no memory. O(n), with one descent for every leaf.
+    /// Keeps the entries that `keep` accepts and drops the others. Calls `keep` once for each
+    /// entry, in ascending order. Needs no memory. O(n), with one descent per leaf.
     ///
-    /// Where `keep`, or a value's drop, panics, the entries not asked about yet stay.
+    /// If `keep` or a value's drop panics, the entries not asked about yet stay.
     ///
     /// # Examples
     /// ```
@@ -95,12 +97,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         self.tree.retain(keep);
     }
 
-    /// Takes out the entries that meet `window` (whole, the outer ones may stick out) and of which
-    /// `wanted` says so, as they are asked for. Needs no memory. O(1) amortised for an entry
-    /// that stays, O(log n) for one that goes.
+    /// Removes the entries that meet `window` and that `wanted` accepts, and yields them one by one
+    /// as the iterator advances. Entries are whole: the outer ones may stick out. Needs no memory.
+    /// O(1) amortised for an entry that stays, O(log n) for one that is removed.
     ///
-    /// Where the iterator is dropped, or leaked, or `wanted` panics, the entries not asked about
-    /// yet stay.
+    /// If the iterator is dropped or leaked, or `wanted` panics, the entries not asked about yet
+    /// stay.
     ///
     /// # Examples
     /// ```
@@ -126,13 +128,13 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 }
 
-/// Takes entries out of a map: see [`RangeMap::extract_if`].
+/// Iterator that removes entries from a map: see [`RangeMap::extract_if`].
 #[must_use = "an iterator does nothing until it is asked; `retain` does it at once"]
 pub struct ExtractIf<'a, V, F, K: Key = u64, S: Shape = Normal> {
     cursor: CursorMut<'a, V, K, S>,
     /// The last key of the window.
     last: K,
-    /// Whether what the cursor stands on has not been asked about.
+    /// Whether the cursor's current entry or gap has not been looked at yet.
     fresh: bool,
     done: bool,
     wanted: F,

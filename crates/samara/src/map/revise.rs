@@ -1,7 +1,7 @@
 //! Revise: one descent to an entry, a look at it and at the next one, then the change that the
 //! caller chooses.
 //!
-//! Boundaries are moved by `resize`, entries removed by `remove`.
+//! Does not change the tree itself: `resize` moves boundaries, `remove` removes entries.
 
 use crate::map::RangeMap;
 use crate::node::search::{Job, Search, dispatch};
@@ -12,27 +12,27 @@ use crate::types::error::BoundError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// What becomes of an entry: see [`RangeMap::revise`].
+/// The change to make to an entry: see [`RangeMap::revise`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revision<K: Key = u64> {
-    /// It stays as it is.
+    /// Leave the entry as it is.
     Keep,
-    /// It gets other bounds, as by [`RangeMap::resize`].
+    /// Give the entry these bounds, as [`RangeMap::resize`] does.
     Resize(Span<K>),
-    /// It goes, and its value is dropped.
+    /// Remove the entry and drop its value.
     Remove,
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// Shows `decide`, once, the entry that holds `key`, or else the first one above it, and the
-    /// one after that; does with the former what `decide` says. Where there is no such entry,
-    /// `decide` is not asked. As [`at_or_after`](Self::at_or_after) and then
-    /// [`resize`](Self::resize) or [`remove`](Self::remove), but with one way down instead of
-    /// two. O(log n).
+    /// Changes one entry as `decide` says, in one descent. The entry is the one that holds `key`,
+    /// or else the first one above it. `decide` is called once, with that entry and the next one;
+    /// it is not called if there is no such entry. Does what [`at_or_after`](Self::at_or_after)
+    /// followed by [`resize`](Self::resize) or [`remove`](Self::remove) does in two descents. O(log
+    /// n).
     ///
     /// # Errors
-    /// [`BoundError`] of [`resize`](Self::resize), as bounds that cannot be; or where a map that
-    /// shares nodes with a snapshot finds no memory to copy them. The map is as before.
+    /// [`BoundError`], as for [`resize`](Self::resize). [`BoundError::Alloc`] also if memory runs
+    /// out while a map copies nodes that it shares with a snapshot. The map is as before.
     ///
     /// # Examples
     /// ```
@@ -60,7 +60,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         dispatch::<K, _>(Revise { tree: &mut self.tree, key, decide: &mut decide })
     }
 
-    /// [`RangeMap::revise`] where nodes may be shared: what is left as it is copies nothing.
+    /// [`RangeMap::revise`] on a map that may share nodes. Copies nothing if the entry is kept.
     #[cold]
     #[inline(never)]
     fn revise_shared(
@@ -97,8 +97,9 @@ where
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Revise { tree, key, decide } = self;
         let (mut path, mut behind) = (Path::new(), Path::new());
-        // SAFETY: the caller's promise. The paths are fresh, and slots are read that are entries'. The
-        // caller of `revise` sees values for as long as it decides: nothing changes before that.
+        // SAFETY: the caller guarantees that the processor has what `F` uses. The paths are fresh,
+        // only slots of entries are read, and the tree changes only after `decide` has returned its
+        // borrows.
         unsafe {
             let Some((leaf, slot)) = tree.seek_by::<F>(key, &mut path) else { return Ok(()) };
             if slot >= leaf.len() {

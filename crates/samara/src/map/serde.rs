@@ -1,8 +1,8 @@
 //! Serde support: a range is the pair `(first, last)`, a map the ascending sequence of `(first,
 //! last, value)`.
 //!
-//! Input is not trusted: order and overlap are checked, and a length that is only claimed allocates
-//! nothing.
+//! Input is not trusted: empty ranges, order and overlap are checked, and a claimed length
+//! allocates nothing. Knows nothing of nodes.
 
 use crate::map::RangeMap;
 use crate::map::sorted::Sorted;

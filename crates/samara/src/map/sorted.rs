@@ -1,4 +1,5 @@
-//! Builds a map from ascending entries: checks the order, then fills leaf after leaf.
+//! Builds a map from ascending entries: checks the order, then fills leaf after leaf. `bulk_build`
+//! fills the leaves.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
@@ -7,12 +8,12 @@ use crate::types::error::BuildError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-/// A [`Builder`] that looks at what it is given.
+/// A [`Builder`] that checks its input.
 pub(crate) struct Sorted<V, K: Key, S: Shape> {
     builder: Builder<V, K, S>,
-    /// The next item's place.
+    /// The index of the next item.
     index: usize,
-    /// The last key so far.
+    /// The last key of the last entry so far.
     last: Option<K>,
 }
 
@@ -21,7 +22,7 @@ impl<V, K: Key, S: Shape> Sorted<V, K, S> {
         Sorted { builder: Builder::new(), index: 0, last: None }
     }
 
-    /// Puts an entry behind all others.
+    /// Appends an entry behind all others.
     #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), BuildError<K>> {
         let index = self.index;
@@ -43,11 +44,10 @@ impl<V, K: Key, S: Shape> Sorted<V, K, S> {
 }
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// The map of these entries, which come in ascending order and do not overlap; its leaves are
-    /// full. O(n).
+    /// Builds a map with full leaves from entries that ascend and do not overlap. O(n).
     ///
     /// # Errors
-    /// [`BuildError`], with the place of the item that does not fit. All items so far are dropped.
+    /// [`BuildError`], with the index of the item that does not fit. All items so far are dropped.
     ///
     /// # Examples
     /// ```

@@ -9,7 +9,7 @@ use core::hash::{Hash, Hasher};
 use core::ops::Index;
 
 impl<V: Clone, K: Key, S: Shape> Clone for RangeMap<V, K, S> {
-    /// [`RangeMap::try_clone`], where lack of memory ends the program as it does for `Box`.
+    /// [`RangeMap::try_clone`] that aborts for lack of memory, as `Box` does.
     fn clone(&self) -> Self {
         self.try_clone().unwrap_or_else(|_| crate::types::error::out_of_memory())
     }
@@ -21,7 +21,7 @@ impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for RangeMap<V, K, S> {
     }
 }
 
-/// Equal where the entries are: a range in one piece and the same range in two differ.
+/// Maps are equal if their entries are: a range in one piece and the same range in two differ.
 impl<V: PartialEq, K: Key, S: Shape> PartialEq for RangeMap<V, K, S> {
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
@@ -37,14 +37,14 @@ impl<V: Hash, K: Key, S: Shape> Hash for RangeMap<V, K, S> {
     }
 }
 
-/// Entry by entry, as a list of (range, value).
+/// Compares entry by entry, as a list of (range, value).
 impl<V: PartialOrd, K: Key, S: Shape> PartialOrd for RangeMap<V, K, S> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         self.iter().partial_cmp(other.iter())
     }
 }
 
-/// Entry by entry, as a list of (range, value).
+/// Compares entry by entry, as a list of (range, value).
 impl<V: Ord, K: Key, S: Shape> Ord for RangeMap<V, K, S> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.iter().cmp(other.iter())
@@ -57,7 +57,7 @@ impl<V, K: Key, S: Shape> Index<K> for RangeMap<V, K, S> {
     /// The value of the entry that holds `key`. O(log n).
     ///
     /// # Panics
-    /// Where no entry does: [`RangeMap::get`] does not panic.
+    /// If no entry holds `key`. [`RangeMap::get`] does not panic.
     fn index(&self, key: K) -> &V {
         match self.get(key) {
             Some((_, value)) => value,

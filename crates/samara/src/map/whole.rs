@@ -1,4 +1,4 @@
-//! Iterates over all entries of a map. Unlike iterators over a window these know their length.
+//! Iterates over all entries of a map. Unlike the iterators over a window, these know their length.
 
 use crate::map::RangeMap;
 use crate::map::iter::{Range, RangeMut};
@@ -9,18 +9,18 @@ use core::fmt;
 use core::iter::FusedIterator;
 
 impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
-    /// All entries, ascending; from both ends. O(1) amortised a step.
+    /// Iterates over all entries, ascending, from both ends. O(1) amortised a step.
     pub fn iter(&self) -> Iter<'_, V, K, S> {
         Iter { entries: self.range(Span::FULL), left: self.len() }
     }
 
-    /// All entries, ascending, with their values to change.
+    /// Iterates over all entries with mutable values, ascending, from both ends.
     pub fn iter_mut(&mut self) -> IterMut<'_, V, K, S> {
         let left = self.len();
         IterMut { entries: self.range_mut(Span::FULL), left }
     }
 
-    /// The ranges of all entries, ascending.
+    /// Iterates over the ranges of all entries, ascending.
     ///
     /// # Examples
     /// ```
@@ -35,12 +35,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         Spans { entries: self.iter() }
     }
 
-    /// All values, in the order of their ranges.
+    /// Iterates over all values, in the order of their ranges.
     pub fn values(&self) -> Values<'_, V, K, S> {
         Values { entries: self.iter() }
     }
 
-    /// All values, in the order of their ranges, to change.
+    /// Iterates over all values, mutable, in the order of their ranges.
     pub fn values_mut(&mut self) -> ValuesMut<'_, V, K, S> {
         ValuesMut { entries: self.iter_mut() }
     }
@@ -172,20 +172,32 @@ macro_rules! cloned {
     )*};
 }
 
-counted!(Iter, Range, &'a V, "All entries in ascending order: see [`RangeMap::iter`].");
+counted!(Iter, Range, &'a V, "Iterator over all entries in ascending order: see [`RangeMap::iter`].");
 counted!(
     IterMut,
     RangeMut,
     &'a mut V,
-    "All entries in ascending order, with their values to change: see [`RangeMap::iter_mut`]."
+    "Iterator over all entries with mutable values, ascending: see [`RangeMap::iter_mut`]."
 );
-projected!(Spans, Iter, Span<K>, |(span, _)| span, "The ranges of all entries, ascending: see [`RangeMap::spans`].");
+projected!(
+    Spans,
+    Iter,
+    Span<K>,
+    |(span, _)| span,
+    "Iterator over the ranges of all entries, ascending: see [`RangeMap::spans`]."
+);
 projected!(
     Values,
     Iter,
     &'a V,
     |(_, value)| value,
-    "All values, in the order of their ranges: see [`RangeMap::values`]."
+    "Iterator over all values, in the order of their ranges: see [`RangeMap::values`]."
 );
-projected!(ValuesMut, IterMut, &'a mut V, |(_, value)| value, "All values, to change: see [`RangeMap::values_mut`].");
+projected!(
+    ValuesMut,
+    IterMut,
+    &'a mut V,
+    |(_, value)| value,
+    "Iterator over all values, mutable: see [`RangeMap::values_mut`]."
+);
 cloned! { Iter { entries, left } Spans { entries } Values { entries } }
