@@ -43,3 +43,7 @@ pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
 pub use features::features;
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;
