@@ -16,3 +16,7 @@ mod summary;
 mod target;
 
 pub use commands::{run, testing};
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;

@@ -79,3 +79,7 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     tracer::run(options, sink)
 }
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;

@@ -218,3 +218,7 @@ pub mod testing {
     #[cfg(loom)]
     pub use crate::shadow::model;
 }
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;
