@@ -91,7 +91,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     assert!(locks.lock(1, 1 << 40..=1 << 40, Kind::Read).is_err());
 
     // An empty range is an error, not a panic.
-    assert!(matches!(locks.lock(1, 9..=8, Kind::Read), Err(Refused::Store(StoreError::EmptyRange(_)))));
+    assert!(matches!(locks.lock(1, Span::new(9, 8), Kind::Read), Err(Refused::Store(StoreError::EmptyRange(_)))));
 
     for (process, locks) in &locks.0 {
         println!("process {process}: {locks:?}");
