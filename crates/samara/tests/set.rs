@@ -92,3 +92,20 @@ fn at_the_ends() {
     set.clear();
     assert!(set.is_empty() && set.gaps(0..=9).eq([Span::new(0, 9)]));
 }
+
+#[test]
+fn ranges_of_all_kinds() {
+    samara::key_newtype! { struct Page(u32); }
+    let pages = |span: Span<Page>| format!("{span:?} {span}");
+    assert_eq!(pages(Span::new(Page(16), Page(31))), "Page(0x10)..=Page(0x1f) 0x10..=0x1f");
+    let set: RangeSet = [Span::from(0..10), Span::from(20..=29), Span::from(u64::MAX..)].into_iter().collect();
+    assert!(set.iter().eq([0..=9, 20..=29, u64::MAX..=u64::MAX]));
+    assert!((20..=29) == set.get(25).unwrap());
+    assert_eq!(std::ops::RangeInclusive::from(set.get(0).unwrap()), 0..=9);
+    // Ranges without a key stay without one.
+    let (start, end) = (7u64, 5);
+    for empty in [Span::from(0..0), Span::from(5..5), Span::from(start..end), Span::from(u64::MAX..u64::MAX)] {
+        assert!(empty.is_empty(), "{empty}");
+    }
+    assert_eq!(format!("{set:?}"), "{0x0..=0x9, 0x14..=0x1d, 0xffffffffffffffff..=0xffffffffffffffff}");
+}

@@ -84,7 +84,7 @@ fn order_and_hash_are_those_of_the_entries() {
 #[test]
 fn debug_shows_the_entries() {
     let map: RangeMap<char> = [(0..=9, 'a')].into();
-    assert_eq!(format!("{map:?}"), "{Span { first: 0, last: 9 }: 'a'}");
+    assert_eq!(format!("{map:?}"), "{0x0..=0x9: 'a'}");
     assert_eq!(format!("{:?}", map.iter()), "Iter { left: 1, .. }");
     assert_eq!(format!("{:?}", map.clone().into_iter()), "IntoIter { left: 1, .. }");
     let mut map = map;

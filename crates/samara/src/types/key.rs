@@ -30,6 +30,10 @@ pub mod sealed {
 /// The trait is sealed, because the tree relies on the order and the arithmetic of these types.
 /// [`key_newtype!`](crate::key_newtype) makes a key of a type of your own (page numbers, guest
 /// addresses). `u64` and its newtypes are the fastest.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot key a range map",
+    note = "keys are `u32`, `u64`, `usize`, `u128` and newtypes that `samara::key_newtype!` makes of them"
+)]
 pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
     /// The lowest key, an ordinary key like every other.
     const MIN: Self;

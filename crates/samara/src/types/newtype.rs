@@ -38,10 +38,16 @@
 macro_rules! key_newtype {
     ($(#[$meta:meta])* $vis:vis struct $name:ident($inner:vis $raw:ty);) => {
         // These derives come first: the caller's attributes then see the struct that they are for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]
         $(#[$meta])*
         $vis struct $name($inner $raw);
+
+        impl ::core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::write!(f, ::core::concat!(::core::stringify!($name), "({:#x})"), self.0)
+            }
+        }
 
         impl ::core::fmt::LowerHex for $name {
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {

@@ -2,20 +2,27 @@
 
 use crate::types::key::Key;
 use core::fmt;
-use core::ops::{RangeFull, RangeInclusive};
+use core::ops::{Range, RangeFrom, RangeFull, RangeInclusive};
 
 /// A range of keys, inclusive at both ends: `first..=last`.
 ///
 /// Both ends are inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an
 /// ordinary range. A span with `first > last` holds no key. Stores refuse it with an error.
 ///
+/// Converts from all of Rust's ranges that have a start, and from `..`; an exclusive end becomes the
+/// key below it. Compares with `RangeInclusive`, and prints keys as hexadecimal numbers, also by
+/// `{:?}`.
+///
 /// ```
 /// use samara::Span;
 /// let page: Span<u64> = (0x1000..=0x1fff).into();
 /// assert!(page.contains(0x1fff) && !page.contains(0x2000));
-/// assert_eq!(page.to_string(), "0x1000..=0x1fff");
+/// assert_eq!(page, 0x1000..=0x1fff);
+/// assert_eq!(page, Span::from(0x1000..0x2000));
+/// assert_eq!(format!("{page} {page:?}"), "0x1000..=0x1fff 0x1000..=0x1fff");
+/// assert_eq!(Span::from(0x1000_u64..), 0x1000..=u64::MAX);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span<K = u64> {
     /// The first key of the range.
     pub first: K,
@@ -75,10 +82,55 @@ impl<K> From<RangeInclusive<K>> for Span<K> {
     }
 }
 
+impl<K: Key> From<Range<K>> for Span<K> {
+    /// The keys of `start..end`; a span that holds no key if that range is empty.
+    #[inline]
+    fn from(r: Range<K>) -> Self {
+        match r.end.pred() {
+            Some(last) => Span { first: r.start, last },
+            None => Span { first: K::ONE, last: K::ZERO },
+        }
+    }
+}
+
+impl<K: Key> From<RangeFrom<K>> for Span<K> {
+    #[inline]
+    fn from(r: RangeFrom<K>) -> Self {
+        Span { first: r.start, last: K::MAX }
+    }
+}
+
+impl<K> From<Span<K>> for RangeInclusive<K> {
+    #[inline]
+    fn from(span: Span<K>) -> Self {
+        span.first..=span.last
+    }
+}
+
+impl<K: PartialEq> PartialEq<RangeInclusive<K>> for Span<K> {
+    #[inline]
+    fn eq(&self, range: &RangeInclusive<K>) -> bool {
+        self.first == *range.start() && self.last == *range.end()
+    }
+}
+
+impl<K: PartialEq> PartialEq<Span<K>> for RangeInclusive<K> {
+    #[inline]
+    fn eq(&self, span: &Span<K>) -> bool {
+        span == self
+    }
+}
+
 impl<K: Key> From<RangeFull> for Span<K> {
     #[inline]
     fn from(_: RangeFull) -> Self {
         Self::FULL
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Span<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x?}..={:#x?}", self.first, self.last)
     }
 }
 
