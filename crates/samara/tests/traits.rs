@@ -90,9 +90,9 @@ fn debug_shows_the_entries() {
     let mut map = map;
     assert_eq!(
         format!("{:?}", map.entry(10)),
-        "VacantEntry { span: Span { first: 10, last: 18446744073709551615 }, key: 10 }"
+        "VacantEntry { span: 0xa..=0xffffffffffffffff, key: 10 }"
     );
-    assert_eq!(format!("{:?}", map.entry(9)), "OccupiedEntry { span: Span { first: 0, last: 9 }, value: 'a' }");
+    assert_eq!(format!("{:?}", map.entry(9)), "OccupiedEntry { span: 0x0..=0x9, value: 'a' }");
     assert_eq!(format!("{:?}", map.reserve(3).unwrap()), "Reservation { remaining: 3, .. }");
 }
 
