@@ -1,23 +1,27 @@
 #!/usr/bin/env bash
-# The tree's tests on another processor, under emulation: without vectors, with weaker ordering than x86-64 promises. Skipped, and said so,
-# where the emulator or the linker cannot be installed.
+# The tree's tests on aarch64, emulated: a processor without the vector search, and with weaker
+# memory ordering than x86-64. A few test programs; `full`: all that need no counted memory and no
+# system calls that the emulator lacks. Installs the emulator and the linker where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/lib.sh
 
 target=aarch64-unknown-linux-gnu
+packages=(qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 have() { command -v qemu-aarch64 && command -v aarch64-linux-gnu-gcc; } >/dev/null
-if ! have; then
-    apt-get install --yes --no-install-recommends qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross >/dev/null 2>&1 ||
-        { apt-get update && apt-get install --yes --no-install-recommends qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross; } \
-            >/dev/null 2>&1 || true
-fi
-if ! have; then
-    echo "skipped: aarch64: qemu-aarch64 or aarch64-linux-gnu-gcc is not there, and could not be installed"
-    exit 0
-fi
-rustup target list --installed | grep -qx "$target" || rustup target add "$target"
+install() { apt-get install --yes --no-install-recommends "${packages[@]}"; } >/dev/null 2>&1
+have || install || { apt-get update >/dev/null 2>&1 && install; } || true
+have || skip aarch64 "qemu-aarch64 or aarch64-linux-gnu-gcc is missing, and cannot be installed"
+target "$target"
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-# Those that go through the search without vectors, the words of gaps, and what threads share; the rest would take minutes to build again.
-# Emulated, a campaign of random operations takes some twenty times as long.
-RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few" SAMARA_OPS=4000 cargo test --target "$target" --package samara --lib --test hole --test sharing --test worst --test linear --test sleepers
+# Each program is built anew, and runs about twenty times slower: one shape of nodes in the tests of
+# threads, and few random operations.
+export RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few" SAMARA_OPS=${SAMARA_OPS:-4000}
+
+cargo check --target "$target" --package samara --package samara-mm --lib
+programs=(--test linearizability --test paused_threads)
+if full "$@"; then
+    programs+=(--test maps --test out_of_memory --test shared_owners)
+fi
+cargo test --target "$target" --package samara --lib "${programs[@]}"

@@ -1,56 +1,80 @@
 #!/usr/bin/env bash
-# The tree's and the address space's tests under Miri, which sees undefined behaviour and leaks. The tests shrink themselves.
+# Tests under Miri, which finds undefined behaviour and leaks; the tests shrink themselves. A few
+# tests that reach every kind of unsafe code of the tree and of the shared map; `full`: all tests of
+# samara and of its test kit, and samara-mm's tables. MIRI_SEED=N draws other orders of the threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/lib.sh
 
-if ! cargo +nightly miri --version >/dev/null 2>&1; then
-    rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal
-    rustup component add --toolchain nightly miri rust-src
-fi
+nightly miri rust-src
 cargo +nightly miri setup
-# Proptest, where it is used, looks for the current directory; Miri needs leave for that. Backtraces cost much.
-export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation" RUST_BACKTRACE=0
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
+# Some tests read the environment; backtraces cost much.
+export MIRIFLAGS="${MIRIFLAGS:-} -Zmiri-disable-isolation -Zmiri-seed=$((${MIRI_SEED:-0} & 0xffffffff))"
+export RUST_BACKTRACE=0 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
-miri() { cargo +nightly miri test --quiet "$@"; }
-# Test programs of the tree, and behind `--` names of tests.
-of_samara() {
-    local args=()
-    while [ $# -gt 0 ] && [ "$1" != -- ]; do
-        args+=(--test "$1")
-        shift
+# What is run: arguments of `cargo miri test`, one run a line. A `+` runs it with Tree Borrows.
+few() {
+    cat <<'LIST'
+--package samara --lib
+--package samara --test shared_stress -- tiny_nodes_membarrier an_update_is_one_instant
+--package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::small_pages
+--package samara --test out_of_memory -- shared_map:: verbs::tiny
+--package samara --test properties -- real_u64_middle real_dropped_low real_huge_whole tiny_dropped_low
+--package samara --test panics -- verbs::tiny
+--package samara --test shared_writers -- panics seats
++--package samara --lib -- reclaim
+LIST
+}
+
+# Every test program is run whole, but for those named here.
+all() {
+    local file name
+    echo "--package samara --lib"
+    for file in crates/samara/tests/*.rs crates/samara/tests/*/main.rs; do
+        name=${file#crates/samara/tests/} name=${name%/main.rs} name=${name%.rs}
+        case $name in
+        # They count bytes of large maps, or fork.
+        shared_map_bytes | slab_bytes | fork_and_seccomp) ;;
+        # Of the random ones, a few.
+        properties) echo "--package samara --test properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low" ;;
+        thin_nodes) echo "--package samara --test thin_nodes -- tiny" ;;
+        panics) echo "--package samara --test panics -- tiny unfinished compound_verbs" ;;
+        maps)
+            echo "--package samara --test maps -- --skip shared_properties"
+            echo "--package samara --test maps -- shared_properties::tiny_whole shared_properties::tiny_fill small_pages real_low real_tall_fill wide_fill"
+            ;;
+        *) echo "--package samara --test $name" ;;
+        esac
     done
-    miri --package samara "${args[@]}" "$@"
+    # crossbeam-epoch does not keep to Stacked Borrows.
+    echo "+--package samara --lib --test shared_stress --test linearizability --test shared_writers --test maps -- reclaim epoch order destructors"
+    echo "--package samara-testkit --lib --tests"
+    echo "--package samara-mm --test tables --test learn"
 }
 
-# Miri runs on one processor: the tests in two halves, side by side. Of the random ones, a few of the shapes that the usual tests run.
-first() {
-    of_samara allocation cursor_loops cursor_now hole linear reserve serde verbs_alloc &&
-        of_samara crashes verbs_crash -- tiny unfinished &&
-        of_samara properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low &&
-        miri --package samara-mm --test tables --test learn
+one() { # RUN
+    local log start=$SECONDS
+    log=$(mktemp -p "$logs")
+    (
+        if [ "${1:0:1}" = + ]; then
+            # crossbeam-epoch hides its memory in integers, which looks like a leak.
+            export SAMARA_TREE_BORROWS=1
+            export MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance"
+        fi
+        # shellcheck disable=SC2086
+        cargo +nightly miri test --quiet ${1#+}
+    ) >"$log" 2>&1 || { tail -n 200 "$log"; echo "miri: failed: $1"; return 255; }
+    passed=$(awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$log")
+    echo "miri: $passed tests in $((SECONDS - start)) s: ${1#+}"
+    # A filter that no test answers to would succeed too.
+    [ "$passed" -gt 0 ] || return 255
 }
-second() {
-    miri --package samara --lib || return
-    of_samara shared -- tiny_whole tiny_fill small_pages real_low real_tall_fill wide_fill || return
-    of_samara processes reentry shared_allocation shared_memory shared_owners shared_threads sharing slabs sleepers snapshot tall traits unwinding worst writers || return
-    of_samara thinned -- tiny || return
-    # What goes through crossbeam-epoch: it does not keep to Stacked Borrows, and hides in integers what it has, which looks like a leak.
-    SAMARA_TREE_BORROWS=1 MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance" \
-        miri --package samara --lib --test shared_threads --test linear --test writers --test reentry -- reclaim epoch order destructors || return
-    miri --package samara-testkit --lib --tests
-}
+export -f one
+export logs
 
-# All of the tree's tests are in one of the halves.
-for file in crates/samara/tests/*.rs; do
-    name=$(basename "$file" .rs)
-    grep -qE "of_samara .*\b$name\b" "$0" || { echo "miri: $file is in neither half" >&2; exit 1; }
-done
-cargo +nightly miri test --package samara --lib --tests --no-run
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-first >"$log" 2>&1 &
-half=$!
-second || { kill "$half" 2>/dev/null || true; exit 1; }
-wait "$half" || { cat "$log"; exit 1; }
-grep -E '^test result' "$log"
+if full "$@"; then list=all; else list=few; fi
+# Miri runs a program on one processor: as many runs side by side as there are processors.
+"$list" | xargs -d '\n' -P "$(nproc)" -n 1 bash -c 'one "$1"' one | tee "$logs/done"
+echo "miri: $(awk '{ sum += $2 } END { print sum }' "$logs/done") tests without undefined behaviour"

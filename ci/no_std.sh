@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# The tree, readers beside a writer, and the address space build where there is no std: for a bare 64-bit and a bare 32-bit target. What needs no std
-# of reclamation, and the lock that spins, are tested without.
+# The libraries build without std, for a bare 64-bit and a bare 32-bit target; and the parts of the
+# shared map that have code of their own without std (reclamation, the lock that spins) pass their
+# tests without it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/lib.sh
 
 for target in x86_64-unknown-none thumbv7em-none-eabi; do
-    rustup target list --installed | grep -qx "$target" || rustup target add "$target"
+    target "$target"
     cargo build --target "$target" --package samara --package samara-mm --lib --no-default-features
     cargo build --target "$target" --package samara --lib --no-default-features --features serde,shared
-    # Nothing of what it depends on brings std back.
+    # With its default features: no dependency brings std back.
     cargo build --target "$target" --package samara-mm --lib
     echo "no_std: builds for $target"
 done
-# Few of them: each is built anew without std.
-cargo test --package samara --no-default-features --features shared --lib --test linear --test shared_owners
+cargo test --package samara --no-default-features --features shared --lib --test linearizability --test shared_owners

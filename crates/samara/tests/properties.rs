@@ -54,7 +54,7 @@ fn property<V: Value, K: TestKey, S: Shape>(name: &'static str, universe: Univer
     let stats = campaign::<V, K, S>(Campaign { name, universe, ops, script, filled: 0 });
     ledger.assert_clean();
     assert_eq!(stats.ops, ops as u64);
-    // Scripts that displace nothing and find no gap would prove nothing. Miri's are too short to say.
+    // Scripts that displace nothing and find no gap prove nothing. Miri's are too short to say.
     assert!(cfg!(miri) || stats.displaced > stats.ops / 50 && stats.gaps_found > stats.ops / 200, "{stats:?}");
 }
 

@@ -53,7 +53,8 @@ unsafe impl GlobalAlloc for Failing {
         if fails() {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promise about `layout` is the one that the system's allocator asks for.
+        // SAFETY: `GlobalAlloc` has the caller promise a layout of non-zero size, which is all that
+        // the system's allocator asks for.
         unsafe { System.alloc(layout) }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -67,8 +68,8 @@ unsafe impl GlobalAlloc for Failing {
         if fails() {
             return std::ptr::null_mut();
         }
-        // SAFETY: by I1 `ptr` came from the system's allocator with this layout; the rest is the caller's
-        // promise.
+        // SAFETY: by I1 `ptr` came from the system's allocator with this layout; the caller promises
+        // a `size` that is not zero and does not overflow.
         unsafe { System.realloc(ptr, layout, size) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {

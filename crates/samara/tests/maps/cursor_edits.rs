@@ -59,8 +59,9 @@ macro_rules! loops {
                 assert!(map.values().copied().eq((0..N).filter(|n| n % 3 > 0)));
             }
 
-            /// Each entry is cut in three, which splits every leaf on the way: the cursor stands on the new entry, the next one
-            /// is the upper part, and then comes an entry that has not been met.
+            /// Each entry is cut in three, which splits every leaf on the way: the cursor stands on
+            /// the new entry, the next one is the upper part, and the one after that is an entry
+            /// that has not been met.
             #[test]
             fn store_inside() {
                 let mut map = map();
@@ -81,7 +82,8 @@ macro_rules! loops {
                 map.check().unwrap();
             }
 
-            /// Each entry is stored over itself and the one behind: the cursor stands on what was stored, and goes on behind it.
+            /// Each entry is stored over itself and the next one: the cursor stands on the new
+            /// entry, and goes on after it.
             #[test]
             fn store_over_the_next() {
                 let mut map = map();

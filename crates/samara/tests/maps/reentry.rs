@@ -10,9 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 
-#[path = "support/epochs.rs"]
-mod epochs;
-use epochs::epochs;
+use crate::epochs::epochs;
 
 const ROUNDS: u64 = if cfg!(miri) { 400 } else { 20_000 };
 

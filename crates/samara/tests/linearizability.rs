@@ -82,8 +82,8 @@ fn check(stores: &[Store], gets: &mut [Get]) -> Result<(), String> {
     let mut ended: Vec<(u64, usize)> = Vec::new();
     for get in gets {
         let answers = by_key.entry(get.key).or_insert_with(|| answers(stores, get.key));
-        // Stores that had ended when it began must have been made; those that had not begun when it ended
-        // cannot have been.
+        // Stores that ended before it began have been made; those that began after it ended have
+        // not.
         let least = stores.partition_point(|store| store.at.1 < get.at.0);
         let most = stores.partition_point(|store| store.at.0 < get.at.1);
         let before = ended.partition_point(|(end, _)| *end < get.at.0);
@@ -151,7 +151,7 @@ where
                         let width = if rng.u32(0..50) == 0 { KEYS } else { 6 };
                         let span = Span::new(first, first + rng.u64(0..width));
                         let removes = rng.u32(0..3) == 0;
-                        // Begun and ended under the handle: so the order of the stores is that of the list.
+                        // Begun and ended under the handle: the list has the order of the stores.
                         let mut write = map.write();
                         let mut made = stores.lock().unwrap();
                         let number = made.len() as u64 + 1;

@@ -4,12 +4,7 @@
 use samara::testing::{Small, Tiny};
 use samara::{AllocError, Normal, Quiescent, RangeMap, Shape, SharedRangeMap, Span, StoreError};
 
-#[path = "support/alloc.rs"]
-mod alloc;
-use alloc::{Failing, fail_after};
-
-#[global_allocator]
-static ALLOCATOR: Failing = Failing;
+use crate::alloc::fail_after;
 
 type Map<S> = SharedRangeMap<u64, u64, Quiescent, S>;
 type Entries = Vec<(Span, u64)>;

@@ -6,12 +6,7 @@ use samara::{AllocError, BoundError, BuildError, Normal, RangeMap, Revision, Sha
 use samara_testkit::{Op, Universe, script};
 use std::collections::VecDeque;
 
-#[path = "support/alloc.rs"]
-mod alloc;
-use alloc::{Failing, fail_after};
-
-#[global_allocator]
-static ALLOCATOR: Failing = Failing;
+use crate::alloc::fail_after;
 
 const ENTRIES: u64 = if cfg!(miri) { 60 } else { 1200 };
 

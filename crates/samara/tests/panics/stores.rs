@@ -4,10 +4,7 @@
 //! After each panic the map passes `check()`; no value is dropped twice, and none is lost. A panic
 //! in a clone or in an observer leaves the map as it was.
 
-#[path = "support/panics.rs"]
-mod panics;
-
-use panics::{fuses, quiet};
+use crate::support::{fuses, quiet};
 use samara::testing::Tiny;
 use samara::{Normal, RangeMap, Shape, Span};
 use samara_testkit::{Ledger, Tracked};

@@ -23,9 +23,7 @@ use samara::testing::{Small, Tiny};
 use samara::{Epoch, Membarrier, Normal, Quiescent, Reclaim, Shape};
 use samara_testkit::{Campaign, Ledger, Sharing, TestKey, Tracked, Universe, Value, campaign_shared, ops_wanted};
 
-#[path = "support/epochs.rs"]
-mod epochs;
-use epochs::epochs;
+use crate::epochs::epochs;
 
 fn quiescent() -> Quiescent {
     // SAFETY: these tests have one thread for each map, and hold no guard across a write.

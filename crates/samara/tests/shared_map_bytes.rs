@@ -100,8 +100,8 @@ fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, write
     settle(map);
     let stats = map.write().stats().unwrap();
     let needs = stats.bytes + stats.bytes / 8 + stats.entries * V::bytes();
-    // Each leaf and each inner node of a bulk build may hold the rest of its slab; but no more than was
-    // built.
+    // Each leaf and each inner node of a bulk build may hold the rest of its slab, but no more than
+    // was built.
     let slabs = (SLAB * (stats.leaves + stats.inners)).min(N as usize * 24);
     let kept = live();
     println!("{what}: {} entries in {} bytes; {kept} live", stats.entries, stats.bytes);
@@ -156,8 +156,8 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
         bounded(&format!("{name} {how}, snapshots"), &map, start, 0);
         drop(map);
 
-        // A reservation of which nothing is used; a guard that holds much up, and a handle that stores on
-        // meanwhile.
+        // A reservation that is not used; a guard that holds up much, while a handle goes on
+        // storing.
         let map = fresh();
         let before = LIVE.load(Relaxed);
         drop(map.write().reserve(20_000).unwrap());

@@ -161,8 +161,7 @@ fn a_gap_is_found_from_the_moment_it_is_there() {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let steps = [Point::Chosen, Point::Worked, Point::Raised, Point::Swapped, Point::Lowered];
     for (step, point) in steps.into_iter().enumerate() {
-        // An entry whose leaf takes the removal in itself comes through all steps; others have shorter
-        // ways.
+        // A removal that stays within the entry's leaf passes all steps; others pass fewer.
         let through = (0..5).filter(|i| removal(ENTRIES / 2 + i, point, step >= 3)).count();
         assert!(through > 0, "nobody came to {point:?}");
     }

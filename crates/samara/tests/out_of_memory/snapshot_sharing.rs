@@ -3,12 +3,8 @@
 use samara::{BoundError, Entry, RangeMap, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-#[path = "support/alloc.rs"]
-mod alloc;
-use alloc::{Failing, fail_after};
+use crate::alloc::fail_after;
 use samara::testing::Tiny;
-#[global_allocator]
-static ALLOCATOR: Failing = Failing;
 
 /// Entries of a large map.
 const MANY: u64 = if cfg!(miri) { 200 } else { 100_000 };

@@ -1,15 +1,9 @@
 //! A reservation holds, whatever the stores are: ends that fill up and are cleared again, splits
 //! and clears by turns. And what needs no memory does not fail for want of it.
 
-#[path = "support/alloc.rs"]
-mod alloc;
-
-use alloc::{Failing, fail_after};
+use crate::alloc::fail_after;
 use samara::testing::TinyMap;
 use samara::{RangeMap, Span, StoreError};
-
-#[global_allocator]
-static ALLOCATOR: Failing = Failing;
 
 /// Full leaves: entries of six keys, ten apart, from 1000 on.
 fn full<M: FromSpans>(entries: u64) -> M {

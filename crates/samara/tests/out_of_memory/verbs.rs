@@ -1,16 +1,10 @@
 //! Memory that runs out at every allocation of every verb that is built upon stores; and
 //! reservations, whose commits end the program if they allocate.
 
-#[path = "support/alloc.rs"]
-mod alloc;
-
-use alloc::{Failing, fail_after};
+use crate::alloc::fail_after;
 use samara::testing::Tiny;
 use samara::{Entry, EntryError, Normal, RangeMap, ReservedError, Shape, Span, StoreError};
 use samara_testkit::{Op, Universe, script};
-
-#[global_allocator]
-static ALLOCATOR: Failing = Failing;
 
 const ENTRIES: u64 = if cfg!(miri) { 31 } else { 400 };
 

@@ -202,7 +202,8 @@ impl<S: Shape> Member<S> {
             1 => assert_eq!(plain(entry.remove()), model.remove(at)),
             2 => {
                 assert_eq!(entry.set_span(to).is_ok(), fits(model, at, to));
-                // A bound that is refused may have copied nodes too: what is written then goes to this map alone.
+                // A refused bound may have copied nodes too: the write after it reaches this map
+                // alone.
                 entry.get_mut().0 += 5;
                 if fits(model, at, to) {
                     (model[at].0, model[at].1) = (to.first, to.last);

@@ -101,9 +101,9 @@ fn memory_of_nodes() {
     drop(kept);
     assert_eq!(live(), 0);
 
-    // Nodes that live long hold no others, but for those that were made with them: of generations of
-    // snapshots the last one is kept, each having written much in one place and once in another;
-    // and reservations come and go.
+    // Nodes that live long hold no others, except those that were made with them. Of generations of
+    // snapshots only the last one is kept; each wrote much in one place and once in another, and
+    // reservations come and go.
     let mut map = filled(N, 4);
     for round in 0..600 {
         map = map.snapshot();
@@ -129,7 +129,7 @@ fn memory_of_nodes() {
     drop(copy);
     assert_eq!(live(), 0);
 
-    // What falls free is kept for later: a map has what it needed when it was largest, until it is told
+    // Free memory is kept for later: a map has what it needed when it was largest, until it is told
     // to shrink.
     let mut map = filled(N, 3);
     let full = live();
@@ -152,7 +152,7 @@ fn memory_of_nodes() {
     assert_eq!(live(), 0);
     drop(map);
 
-    // Bulk builds, whole and given up in the midst; large values; values that want more than a line.
+    // Bulk builds, finished and abandoned; large values; values aligned to more than a cache line.
     #[derive(Clone, Debug)]
     #[repr(align(128))]
     struct Wide([u64; 16]);
