@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Lints of everything that is built, tests and benchmarks included; a warning fails.
+# Lints of the workspace, tests and benchmarks included; a warning fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo clippy --workspace --all-targets -- -D warnings
-# Without its test features, as a user builds it.
+# Without its test features, as a user builds it, in each set of features.
 cargo clippy --package samara --lib -- -D warnings
 cargo clippy --package samara --lib --no-default-features -- -D warnings
 cargo clippy --package samara --lib --no-default-features --features shared -- -D warnings

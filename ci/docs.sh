@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Public documentation; a warning (a broken link, a missing doc) fails. Doc tests run with the tests.
+# Public documentation; a warning (a broken link, a missing doc) fails. `cargo test` runs its examples.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

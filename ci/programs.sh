@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The real programs that the tests trace. What is missing is installed, where apt-get can; else this fails.
+# The real programs that the tests trace, and the tools of other steps. Installs those that are
+# missing, by apt-get; fails where that is not possible.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,7 +15,7 @@ install() {
 root=
 if [ "$(id -u)" != 0 ]; then root="sudo -n"; fi
 missing=0
-# The program, and the package that has it.
+# Each line: the program, and the package that has it.
 while read -r program package; do
     if ! command -v "$program" >/dev/null 2>&1; then
         echo "programs: $program is missing; installing $package"

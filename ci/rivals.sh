@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# The rivals of bench/rivals: that every subject gives the right answers in every case, lints, and a short run as a user
-# types it. A workspace of its own, so nothing else of CI builds it.
+# The rivals of bench/rivals, a workspace of its own: every subject gives the right answer in every
+# case. `full`: lints too, and a short run of both suites, as a user types it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/lib.sh
 
-# One target directory: what samara-bench builds is not built again.
+# One target directory: `samara-bench` builds the rivals there too.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
-cargo fmt --manifest-path bench/rivals/Cargo.toml -- --check
-cargo clippy --manifest-path bench/rivals/Cargo.toml --all-targets -- -D warnings
 cargo test --manifest-path bench/rivals/Cargo.toml
+full "$@" || exit 0
 
+cargo clippy --manifest-path bench/rivals/Cargo.toml --all-targets -- -D warnings
 lines=$(mktemp)
 trap 'rm -f "$lines" "$lines.svg"' EXIT
 cargo run --quiet --release --package samara-bench -- index --quick --n 1000 --json >"$lines"
