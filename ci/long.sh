@@ -1,58 +1,114 @@
 #!/usr/bin/env bash
-# The long campaigns, with seeds that nobody has tried; not a part of CI. Takes some hours. Each prints what repeats it; the last line has
-# the counts of all. SAMARA_SEED=N repeats a run. Campaigns can be named: `ci/long.sh tree calls`.
+# The long campaigns, with a fresh seed each time; no part of CI. All of them take some hours;
+# `ci/long.sh tree calls` runs the named ones. SAMARA_SEED=N repeats the random choices of a run. The
+# last line of the output is one line of JSON: the seed, each campaign with its counts and its seconds,
+# and the campaign that failed, or null.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+all=(tree calls races models fuzz miri tsan aarch64 rivals)
 seed=${SAMARA_SEED:-$(date +%s)}
-export SAMARA_SEED=$seed
+export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
 done=()
+running=null
 
-# Runs a campaign, shows its end where it fails, and leaves its output in the log.
-campaign() { "$@" >"$log" 2>&1 || { tail -n 200 "$log"; echo "long: SAMARA_SEED=$seed fails in: $*"; exit 1; }; }
+report() {
+    local list
+    list=$(IFS=,; echo "${done[*]}")
+    printf '{"seed":%s,"commit":"%s","campaigns":[%s],"failed":%s,"seconds":%s}\n' \
+        "$seed" "$(git describe --always --dirty)" "$list" "$running" "$SECONDS"
+    rm -f "$log"
+}
+trap report EXIT
 
-# Random operations on the tree, against the oracle.
+# Runs a command; its output goes to the log, whose end is shown where the command fails.
+logged() { "$@" >"$log" 2>&1 || { tail -n 200 "$log"; echo "long: failed: SAMARA_SEED=$seed $*"; exit 1; }; }
+# How many lines of the log match a pattern.
+lines() { grep -cE "$1" "$log" || true; }
+# The tests that the log says have passed.
+passed() { awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$log"; }
+# Notes the counts of the campaign that has ended: NAME NUMBER...
+counts() {
+    local fields
+    fields=$(printf ',"%s":%s' "$@")
+    done+=("{\"campaign\":\"$campaign\"$fields,\"seconds\":$((SECONDS - start))}")
+}
+
+# At least ten million random operations on the tree, and some on shared maps, against the oracle.
 tree() {
-    campaign ci/properties.sh
-    done+=("$(grep -oE '[0-9]+ random operations' "$log" | tail -n 1) on the tree")
+    local operations
+    logged cargo test --package samara --test properties --test maps -- --nocapture real_ tiny_ small_ wide_ epoch_both \
+        portable_search
+    # The runner's own words may come before ours on a line.
+    operations=$(grep -oE 'samara-ops [0-9]+' "$log" | awk '{ sum += $2 } END { print sum + 0 }')
+    counts operations "$operations" tests "$(passed)"
+    [ "$operations" -ge 10000000 ]
 }
 
-# Random calls on the model, beside the running kernel.
+# Three million random calls on the model and on the running kernel.
 calls() {
-    local n=0 at
-    for at in 0 1 2; do
-        campaign cargo run --quiet --release --package samara-cli -- check --ops 1000000 --seed "$((seed + at))"
-        n=$((n + 1000000))
+    local part
+    for part in 0 1 2; do
+        logged cargo run --quiet --release --package samara-cli -- check --ops 1000000 --seed "$((seed + part))"
     done
-    done+=("$n calls beside the kernel")
+    counts calls 3000000
 }
 
-# Programs whose threads race for the same pages, each recorded and with the engine in charge.
+# Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
-    SAMARA_RACES=${SAMARA_RACES:-738} campaign cargo test --package samara-trace --test own -- --exact races --nocapture
-    done+=("$(grep -o 'races: [0-9].*' "$log" | tail -n 1)")
+    export SAMARA_RACES=${SAMARA_RACES:-738}
+    logged cargo test --package samara-trace --test own -- --exact races --nocapture
+    counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs twice, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
-# What threads do to a shared tree, with more preemptions than in CI.
+# The models of threads, with more preemptions than in CI, and more trees.
 models() {
     LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} \
-        MODELS_SECONDS=${MODELS_SECONDS:-7200} campaign ci/models.sh
-    done+=("$(grep -c ' ways' "$log") models")
+        MODELS_SECONDS=${MODELS_SECONDS:-7200} logged ci/models.sh
+    counts models "$(lines '^model .* ways')" ways "$(awk '/^model .* ways/ { sum += $3 } END { print sum + 0 }' "$log")"
 }
 
-# The fuzz targets, ten minutes each.
+# Ten minutes of each fuzz target.
 fuzz() {
-    campaign ci/fuzz.sh "${SAMARA_FUZZ_SECONDS:-600}"
-    done+=("$(grep -c 'without a failure' "$log") fuzz targets of ${SAMARA_FUZZ_SECONDS:-600} s")
+    local seconds=${SAMARA_FUZZ_SECONDS:-600}
+    logged ci/fuzz.sh "$seconds"
+    counts targets "$(lines 'without a failure')" seconds_each "$seconds" \
+        inputs "$(awk '/number_of_executed_units/ { sum += $2 } END { print sum + 0 }' "$log")"
 }
 
-for name in "${@:-tree calls races models fuzz}"; do
-    for one in $name; do
-        start=$SECONDS
-        "$one"
-        echo "long: $one: $((SECONDS - start)) s"
-    done
+# All tests under Miri.
+miri() {
+    MIRI_SEED=$seed logged ci/miri.sh full
+    counts tests "$(awk '/^miri: [0-9]+ tests without/ { print $2 }' "$log")"
+}
+
+# All tests of threads under ThreadSanitizer.
+tsan() {
+    logged ci/tsan.sh full
+    counts tests "$(passed)"
+}
+
+# The tree's tests on aarch64.
+aarch64() {
+    logged ci/aarch64.sh full
+    counts tests "$(passed)"
+}
+
+# The tests of the rivals, and a short run of both suites.
+rivals() {
+    logged ci/rivals.sh full
+    counts tests "$(passed)" figures "$(awk '/^rivals: [0-9]+ figures/ { print $2 }' "$log")"
+}
+
+[ $# -gt 0 ] || set -- "${all[@]}"
+for campaign in "$@"; do
+    [[ " ${all[*]} " == *" $campaign "* ]] || { echo "long: no campaign $campaign; there are: ${all[*]}" >&2; exit 2; }
 done
-printf 'long: no failure, seed %s: %s\n' "$seed" "$(printf '%s; ' "${done[@]}" | sed 's/; $//')"
+for campaign in "$@"; do
+    start=$SECONDS
+    running="\"$campaign\""
+    "$campaign"
+    running=null
+    echo "long: $campaign: $((SECONDS - start)) s"
+done
