@@ -20,7 +20,8 @@ export CARGO_TARGET_DIR=${SAMARA_FUZZ_TARGET_DIR:-$PWD/fuzz/target}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cargo +nightly fuzz build --target "$host"
-for target in $(cargo +nightly fuzz list); do
+targets=$(cargo +nightly fuzz list)
+for target in $targets; do
     mkdir -p "fuzz/corpus/$target"
     # A script of 600 operations has about 16 KiB; 2 GiB is far more than a batch may take.
     cargo +nightly fuzz run --target "$host" "$target" -- -seed="$seed" -max_total_time="$seconds" \
