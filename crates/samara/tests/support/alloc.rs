@@ -68,8 +68,8 @@ unsafe impl GlobalAlloc for Failing {
         if fails() {
             return std::ptr::null_mut();
         }
-        // SAFETY: by I1 `ptr` came from the system's allocator with this layout; the caller promises
-        // a `size` that is not zero and does not overflow.
+        // SAFETY: by I1 `ptr` came from the system's allocator with this layout; the caller
+        // promises a `size` that is not zero and does not overflow.
         unsafe { System.realloc(ptr, layout, size) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
