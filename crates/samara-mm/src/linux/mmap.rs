@@ -1,0 +1,63 @@
+//! `mmap`: which object is mapped, from flags and descriptor.
+//!
+//! It knows no rules of areas. Neighbours: [`Host`] gives the objects.
+
+use super::host::Host;
+use super::request::Request;
+use crate::area::Backing;
+use crate::area::flags::{MapFlags, Prot};
+use crate::area::page_size::PageSize;
+use crate::calls::mmap::{FileMode, MapRequest};
+use crate::errno::Errno;
+use crate::space::place::Placement;
+
+/// Where the size of huge pages stands in the flags of `mmap` (MAP_HUGE_SHIFT).
+const HUGE_SHIFT: u32 = 26;
+
+/// The page size with this logarithm; 0: the default size.
+fn huge_size(log: u32) -> Result<Option<PageSize>, Errno> {
+    if log == 0 { Ok(None) } else { PageSize::new(1 << log).map(Some).ok_or(Errno::EINVAL) }
+}
+
+impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+    pub(super) fn mmap(&mut self) -> Result<u64, Errno> {
+        let [start, len, prot, flags, fd, offset] = self.args;
+        let (space, host) = (&mut *self.space, &mut *self.host);
+        if !space.aligned(offset) {
+            return Err(Errno::EINVAL);
+        }
+        let (kind, huge) = (flags as u32 & MapFlags::TYPE, flags as u32 >> HUGE_SHIFT);
+        // Bits above 32 are unknown ones: only SHARED_VALIDATE minds them.
+        let unknown = if flags >> 32 == 0 { 0 } else { 1 << 31 };
+        let mut flags = MapFlags::from_bits_retain(flags as u32 | unknown);
+        let anonymous = flags.contains(MapFlags::ANONYMOUS);
+        let (backing, mode) = if !anonymous {
+            let file = host.file(fd as u32 as i32)?;
+            if flags.contains(MapFlags::HUGETLB) && space.huge_page(Some(&file.backing)).is_none() {
+                return Err(Errno::EINVAL);
+            }
+            let own = kind & MapFlags::SHARED.bits() != 0 && file.mode.contains(FileMode::ZERO | FileMode::WRITE);
+            (Some(if own { host.shared_memory(space.page_up(len))? } else { file.backing }), file.mode)
+        } else if flags.contains(MapFlags::HUGETLB) {
+            // From here on it is a file like any other.
+            let memory = host.huge_memory(huge_size(huge)?)?;
+            flags -= MapFlags::ANONYMOUS;
+            (Some(memory), FileMode::RW)
+        } else if kind == MapFlags::SHARED.bits() {
+            (Some(host.shared_memory(space.page_up(len))?), FileMode::RW)
+        } else {
+            (None, FileMode::RW)
+        };
+        let prot = Prot::from_bits_retain(prot as u32);
+        // A fixed address that looks like an error number is returned as one, whatever else is wrong.
+        let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
+        let sound = space.huge_page(backing.as_ref()).is_none()
+            && len != 0
+            && (1..=space.config().task_size).contains(&space.page_up(len));
+        if fixed && start > u64::MAX - 4095 && sound && space.len() <= space.config().max_map_count {
+            return Ok(start);
+        }
+        let request = MapRequest { offset, mode, flags, backing, ..MapRequest::anonymous(start, len, prot) };
+        space.mmap_at(&request, |file| host.huge_places(file, false), self.placement, self.plan)
+    }
+}

@@ -1,0 +1,101 @@
+//! System calls by their x86-64 numbers and raw arguments, with raw results.
+//!
+//! [`call`] finds the call in the table (one row a call: number, name, verb). The verb cuts the
+//! arguments to size, makes the checks that Linux makes before it looks at the address space, and
+//! calls [`AddressSpace`]. The rules of areas are not known here. A [`Host`] answers for the world
+//! around the address space: descriptors, the program's memory, keys, segments.
+//!
+//! ```
+//! use samara_mm::{AddressSpace, Config, FileId, Linux, linux};
+//!
+//! struct NoFiles;
+//! impl linux::Host<FileId> for NoFiles {}
+//!
+//! let mut space = AddressSpace::<FileId>::new(Config::default());
+//! let mut call = |nr, args| linux::call(&mut space, &mut NoFiles, &mut Linux, nr, args).expect("a call of this module").result;
+//! // mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0), and munmap of its first page.
+//! assert_eq!(call(linux::MMAP, [0, 8192, 3, 0x22, u64::MAX, 0]), 0x7fff_f7ff_d000);
+//! assert_eq!(call(linux::MUNMAP, [0x7fff_f7ff_d000, 4096, 0, 0, 0, 0]), 0);
+//! assert_eq!(call(linux::MUNMAP, [0x7fff_f7ff_d001, 4096, 0, 0, 0, 0]), -22); // EINVAL
+//! assert!(linux::call(&mut space, &mut NoFiles, &mut Linux, 0, [0; 6]).is_none()); // read(2) is not this module's
+//! ```
+
+mod host;
+mod mbind;
+mod mmap;
+mod prctl;
+mod process_madvise;
+mod request;
+mod table;
+mod verbs;
+
+pub use host::{Host, OpenFile};
+pub use table::*;
+
+use crate::area::Backing;
+use crate::space::AddressSpace;
+use crate::space::place::Placement;
+use crate::space::plan::Plan;
+use request::{Refusal, Request};
+use table::Often;
+
+/// What a call did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Called {
+    /// What the program gets: a value, or a negative error number.
+    pub result: i64,
+    /// What was changed, also by a call that was refused half way.
+    pub plan: Plan,
+}
+
+/// Makes system call `nr` of x86-64 on `space`. `None`: this module does not know the call (its
+/// calls are the constants above), or the call is about another process. `placement` chooses places
+/// that the call leaves open.
+pub fn call<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    nr: u64,
+    args: [u64; 6],
+) -> Option<Called> {
+    match Often::of(nr) {
+        Some(call) => Some(frequent(space, host, placement, call, args)),
+        None => other(space, host, placement, nr, args),
+    }
+}
+
+/// Makes a call that programs make often. The plan is made where it is returned, and never copied.
+#[inline(never)]
+fn frequent<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    call: Often,
+    args: [u64; 6],
+) -> Called {
+    let mut called = Called { result: 0, plan: Plan::new() };
+    let done = Request { space, host, placement, args, plan: &mut called.plan }.often(call);
+    called.result = done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64);
+    called
+}
+
+/// Makes one of the other calls.
+fn other<B: Backing>(
+    space: &mut AddressSpace<B>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B>,
+    nr: u64,
+    args: [u64; 6],
+) -> Option<Called> {
+    let mut called = Called { result: 0, plan: Plan::new() };
+    let done = Request { space, host, placement, args, plan: &mut called.plan }.seldom(nr)?;
+    called.result = match done {
+        Ok(value) => value as i64,
+        Err(Refusal::Errno(errno)) => -i64::from(errno.raw()),
+        Err(Refusal::NotOurs) => return None,
+    };
+    Some(called)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! A call that is being made: what it is made on, its arguments, and where its plan goes.
+//!
+//! Every verb of the table is a method of [`Request`]. It knows no rules.
+
+use crate::errno::Errno;
+use crate::space::AddressSpace;
+use crate::space::error::Error;
+use crate::space::plan::Plan;
+
+/// A call that is being made on a space.
+pub(super) struct Request<'a, B, H, P> {
+    pub(super) space: &'a mut AddressSpace<B>,
+    pub(super) host: &'a mut H,
+    pub(super) placement: &'a mut P,
+    pub(super) args: [u64; 6],
+    /// What the call changes, also if it is refused half way.
+    pub(super) plan: &'a mut Plan,
+}
+
+/// The value of a call, or why there is none.
+pub(super) type Did = Result<u64, Refusal>;
+
+/// Why a verb gives no value.
+pub(super) enum Refusal {
+    /// The call is refused.
+    Errno(Errno),
+    /// The call is not this space's: it acts on another process's memory, or is an option that has
+    /// no row.
+    NotOurs,
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Refusal {
+        Refusal::Errno(errno)
+    }
+}
+
+impl<B, H, P> Request<'_, B, H, P> {
+    /// Keeps the plan of a verb of the space, which has no value.
+    pub(super) fn done(&mut self, done: Result<Plan, Error>) -> Did {
+        self.value(done.map(|plan| (0, plan)))
+    }
+
+    /// Keeps the plan of a verb of the space.
+    pub(super) fn value(&mut self, done: Result<(u64, Plan), Error>) -> Did {
+        match done {
+            Ok((value, plan)) => {
+                *self.plan = plan;
+                Ok(value)
+            }
+            Err(error) => {
+                *self.plan = error.done;
+                Err(Refusal::Errno(error.errno))
+            }
+        }
+    }
+}
