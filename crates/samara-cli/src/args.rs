@@ -3,11 +3,12 @@
 
 use nix::errno::Errno;
 
-use crate::calls::{Kind, signature};
+use samara_trace::calls::{Kind, option_name, signature};
 
 /// `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)`.
 pub(crate) fn call(name: &str, args: &[u64; 6]) -> String {
-    let shown: Vec<_> = signature(name).0.iter().enumerate().filter_map(|(i, kind)| argument(*kind, args, i)).collect();
+    let shown: Vec<_> =
+        signature(name).0.iter().enumerate().filter_map(|(i, kind)| argument(name, *kind, args, i)).collect();
     format!("{name}({})", shown.join(", "))
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn errno(result: i64) -> Option<(String, String)> {
     })
 }
 
-fn argument(kind: Kind, args: &[u64; 6], i: usize) -> Option<String> {
+fn argument(name: &str, kind: Kind, args: &[u64; 6], i: usize) -> Option<String> {
     let value = args[i];
     Some(match kind {
         Kind::Addr => address(value),
@@ -68,11 +69,8 @@ fn argument(kind: Kind, args: &[u64; 6], i: usize) -> Option<String> {
             }
         }
         Kind::Policy => word(value & 0xff, POLICY),
-        Kind::Prctl => word(value, PRCTL),
-        Kind::ArchPrctl => word(value, ARCH_PRCTL),
-        Kind::Ioctl => {
-            word(u64::from(value as u32), &[(0xc020_aa00, "UFFDIO_REGISTER"), (0x8010_aa01, "UFFDIO_UNREGISTER")])
-        }
+        Kind::Command => option(name, value),
+        Kind::Request => option(name, u64::from(value as u32)),
         Kind::AtFd if value as i32 == -100 => "AT_FDCWD".to_owned(),
         Kind::AtFd => (value as i32).to_string(),
     })
@@ -88,6 +86,10 @@ fn hex(value: u64) -> String {
 
 fn word(value: u64, names: &[(u64, &str)]) -> String {
     names.iter().find(|name| name.0 == value).map_or_else(|| hex(value), |name| name.1.to_owned())
+}
+
+fn option(call: &str, value: u64) -> String {
+    option_name(call, value).map_or_else(|| hex(value), str::to_owned)
 }
 
 fn flags(value: u64, none: &str, names: &[(u64, &str)]) -> String {
@@ -219,22 +221,6 @@ const POLICY: &[(u64, &str)] = &[
     (4, "MPOL_LOCAL"),
     (5, "MPOL_PREFERRED_MANY"),
     (6, "MPOL_WEIGHTED_INTERLEAVE"),
-];
-
-const PRCTL: &[(u64, &str)] = &[
-    (0x5356_4d41, "PR_SET_VMA"),
-    (35, "PR_SET_MM"),
-    (41, "PR_SET_THP_DISABLE"),
-    (65, "PR_SET_MDWE"),
-    (67, "PR_SET_MEMORY_MERGE"),
-];
-
-const ARCH_PRCTL: &[(u64, &str)] = &[
-    (0x2001, "ARCH_MAP_VDSO_X32"),
-    (0x2002, "ARCH_MAP_VDSO_32"),
-    (0x2003, "ARCH_MAP_VDSO_64"),
-    (0x5001, "ARCH_SHSTK_ENABLE"),
-    (0x5002, "ARCH_SHSTK_DISABLE"),
 ];
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod calls;
 mod cli;
 mod commands;
 mod exit;

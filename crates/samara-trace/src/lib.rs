@@ -34,7 +34,8 @@ pub mod file;
 
 mod api;
 mod arch;
-mod calls;
+#[doc(hidden)]
+pub mod calls;
 mod journal;
 mod sync;
 

@@ -5,7 +5,7 @@
 //! meaning. So the rest of the crate and the trace know one table only. x32 numbers are x86-64
 //! numbers with one more bit set.
 
-use crate::calls::{Call, Row, When};
+use crate::calls::{Abi, Call, IPC, Number, When, count, numbers};
 
 /// `AUDIT_ARCH_X86_64`: calls by the `syscall` instruction, x32 included.
 #[cfg(test)]
@@ -54,140 +54,14 @@ pub(crate) fn is_thread_exit(nr: u32) -> bool {
     nr & !X32_BIT == libc::SYS_exit as u32 || nr == COMPAT_EXIT
 }
 
-const UFFDIO_REGISTER: u32 = 0xc020_aa00;
-const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
-/// PR_SET_VMA, PR_SET_MM, PR_SET_MDWE, PR_SET_MEMORY_MERGE.
-const PRCTLS: &[u32] = &[0x5356_4d41, 35, 65, 67];
-/// PR_SET_SECCOMP.
-const PRCTL_FILTER: &[u32] = &[22];
-/// PTRACE_TRACEME, PTRACE_ATTACH, PTRACE_SEIZE.
-const PTRACE_BEGINS: &[u32] = &[0, 16, 0x4206];
-/// ARCH_MAP_VDSO_X32, _32, _64, ARCH_SHSTK_ENABLE, _DISABLE.
-const ARCH_PRCTLS: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
-
-const fn row(nr: libc::c_long, call: Call) -> Row {
-    Row { nr: nr as u32, call, when: When::Always }
-}
-
-const fn row_if(nr: libc::c_long, call: Call, arg: u8, values: &'static [u32]) -> Row {
-    Row { nr: nr as u32, call, when: When::Is(arg, values) }
-}
-
 /// The x86-64 table.
-pub(crate) const NATIVE: &[Row] = &[
-    row(libc::SYS_mmap, Call::Mmap),
-    row(libc::SYS_munmap, Call::Munmap),
-    row(libc::SYS_mprotect, Call::Mprotect),
-    row(libc::SYS_brk, Call::Brk),
-    row(libc::SYS_madvise, Call::Madvise),
-    row(libc::SYS_mremap, Call::Mremap),
-    row(libc::SYS_pkey_mprotect, Call::PkeyMprotect),
-    row(libc::SYS_process_madvise, Call::ProcessMadvise),
-    row(libc::SYS_mlock, Call::Mlock),
-    row(libc::SYS_mlock2, Call::Mlock2),
-    row(libc::SYS_munlock, Call::Munlock),
-    row(libc::SYS_mlockall, Call::Mlockall),
-    row(libc::SYS_munlockall, Call::Munlockall),
-    row(462, Call::Mseal),
-    row(libc::SYS_remap_file_pages, Call::RemapFilePages),
-    row(libc::SYS_shmat, Call::Shmat),
-    row(libc::SYS_shmdt, Call::Shmdt),
-    row(libc::SYS_mbind, Call::Mbind),
-    row(450, Call::HomeNode),
-    row_if(libc::SYS_ioctl, Call::UffdRegister, 1, &[UFFDIO_REGISTER]),
-    row_if(libc::SYS_ioctl, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
-    row_if(libc::SYS_prctl, Call::Prctl, 0, PRCTLS),
-    row_if(libc::SYS_arch_prctl, Call::ArchPrctl, 0, ARCH_PRCTLS),
-    row_if(libc::SYS_ptrace, Call::Ptrace, 0, PTRACE_BEGINS),
-    row(libc::SYS_seccomp, Call::Filter),
-    row_if(libc::SYS_prctl, Call::Filter, 0, PRCTL_FILTER),
-    row(libc::SYS_personality, Call::Personality),
-    row(libc::SYS_sched_setaffinity, Call::Affinity),
-    row(libc::SYS_sched_getaffinity, Call::Affinity),
-    row(libc::SYS_io_setup, Call::IoSetup),
-    row(libc::SYS_io_destroy, Call::IoDestroy),
-    row(453, Call::MapShadowStack),
-    row(libc::SYS_clone, Call::Clone),
-    row(libc::SYS_clone3, Call::Clone3),
-    row(libc::SYS_fork, Call::Fork),
-    row(libc::SYS_vfork, Call::Vfork),
-    row(libc::SYS_execve, Call::Execve),
-    row(libc::SYS_execveat, Call::Execveat),
-];
+pub(crate) const NATIVE: &[Number] = &numbers::<{ count(Abi::Native) }>(Abi::Native);
 
-/// Memory calls that a program expects to fail sometimes: faults may be injected into these.
-pub(crate) const FAILING: &[u32] = &[
-    libc::SYS_mmap as u32,
-    libc::SYS_munmap as u32,
-    libc::SYS_mprotect as u32,
-    libc::SYS_pkey_mprotect as u32,
-    libc::SYS_mremap as u32,
-    libc::SYS_brk as u32,
-    libc::SYS_madvise as u32,
-    libc::SYS_process_madvise as u32,
-    libc::SYS_mlock as u32,
-    libc::SYS_mlock2 as u32,
-    libc::SYS_munlock as u32,
-    libc::SYS_mlockall as u32,
-    libc::SYS_munlockall as u32,
-    462, // mseal
-    libc::SYS_remap_file_pages as u32,
-    libc::SYS_shmat as u32,
-    libc::SYS_shmdt as u32,
-    libc::SYS_mbind as u32,
-];
-
-/// Calls whose x32 number is not their x86-64 number with the bit set.
-pub(crate) const X32: &[Row] = &[
-    row_if(514, Call::UffdRegister, 1, &[UFFDIO_REGISTER]),
-    row_if(514, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
-    row(520, Call::Execve),
-    row(543, Call::IoSetup),
-    row(545, Call::Execveat),
-];
+/// Calls whose x32 number is not the x86-64 number with the bit set.
+pub(crate) const X32: &[Number] = &numbers::<{ count(Abi::X32) }>(Abi::X32);
 
 /// The i386 table.
-pub(crate) const COMPAT: &[Row] = &[
-    row(90, Call::Mmap), // old form: one pointer to six words
-    row(192, Call::Mmap),
-    row(91, Call::Munmap),
-    row(125, Call::Mprotect),
-    row(45, Call::Brk),
-    row(219, Call::Madvise),
-    row(163, Call::Mremap),
-    row(380, Call::PkeyMprotect),
-    row(440, Call::ProcessMadvise),
-    row(150, Call::Mlock),
-    row(376, Call::Mlock2),
-    row(151, Call::Munlock),
-    row(152, Call::Mlockall),
-    row(153, Call::Munlockall),
-    row(257, Call::RemapFilePages),
-    row_if(117, Call::Shmat, 0, &[21]),
-    row_if(117, Call::Shmdt, 0, &[22]),
-    row(397, Call::Shmat),
-    row(398, Call::Shmdt),
-    row(274, Call::Mbind),
-    row(450, Call::HomeNode),
-    row_if(54, Call::UffdRegister, 1, &[UFFDIO_REGISTER]),
-    row_if(54, Call::UffdUnregister, 1, &[UFFDIO_UNREGISTER]),
-    row_if(172, Call::Prctl, 0, PRCTLS),
-    row_if(384, Call::ArchPrctl, 0, ARCH_PRCTLS),
-    row_if(26, Call::Ptrace, 0, PTRACE_BEGINS),
-    row(354, Call::Filter),
-    row_if(172, Call::Filter, 0, PRCTL_FILTER),
-    row(136, Call::Personality),
-    row(241, Call::Affinity),
-    row(242, Call::Affinity),
-    row(245, Call::IoSetup),
-    row(246, Call::IoDestroy),
-    row(120, Call::Clone),
-    row(435, Call::Clone3),
-    row(2, Call::Fork),
-    row(190, Call::Vfork),
-    row(11, Call::Execve),
-    row(358, Call::Execveat),
-];
+pub(crate) const COMPAT: &[Number] = &numbers::<{ count(Abi::Compat) }>(Abi::Compat);
 
 /// A call as the rest of the crate sees it: the x86-64 number and arguments.
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +81,6 @@ pub(crate) fn decode(arch: u32, nr: u64, args: [u64; 6], read: impl Fn(u64, &mut
     let nr = nr as u32;
     if compat {
         let row = find(COMPAT, nr, &args)?;
-        let native = NATIVE.iter().find(|r| r.call == row.call)?;
         let mut args = args.map(|a| a & 0xffff_ffff);
         match (row.call, nr) {
             (Call::Mmap, 90) => {
@@ -221,26 +94,25 @@ pub(crate) fn decode(arch: u32, nr: u64, args: [u64; 6], read: impl Fn(u64, &mut
             }
             (Call::Mmap, _) => args[5] <<= 12,
             // ipc(2): call, first, second, third, pointer, fifth.
-            (Call::Shmat, 117) => args = [args[1], args[4], args[2], 0, 0, 0],
-            (Call::Shmdt, 117) => args = [args[4], 0, 0, 0, 0, 0],
+            (Call::Shmat, IPC) => args = [args[1], args[4], args[2], 0, 0, 0],
+            (Call::Shmdt, IPC) => args = [args[4], 0, 0, 0, 0, 0],
             _ => {}
         }
-        return Some(Decoded { call: row.call, nr: native.nr, args, compat });
+        return Some(Decoded { call: row.call, nr: row.call.row().nr, args, compat });
     }
     let plain = nr & !X32_BIT;
     let row = if nr == plain { None } else { find(X32, plain, &args) };
     let row = row.or_else(|| find(NATIVE, plain, &args))?;
-    let native = NATIVE.iter().find(|r| r.call == row.call)?;
-    Some(Decoded { call: row.call, nr: native.nr, args, compat })
+    Some(Decoded { call: row.call, nr: row.call.row().nr, args, compat })
 }
 
-fn find(table: &'static [Row], nr: u32, args: &[u64; 6]) -> Option<&'static Row> {
+fn find(table: &'static [Number], nr: u32, args: &[u64; 6]) -> Option<&'static Number> {
     table.iter().find(|row| {
         row.nr == nr
             && match row.when {
                 When::Always => true,
                 When::Is(arg, values) => {
-                    args.get(usize::from(arg)).is_some_and(|value| values.contains(&(*value as u32)))
+                    args.get(usize::from(arg)).is_some_and(|arg| values.iter().any(|value| value.0 == *arg as u32))
                 }
             }
     })

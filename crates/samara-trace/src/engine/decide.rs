@@ -16,7 +16,7 @@ use samara_mm::{
 };
 
 use crate::arch::Decoded;
-use crate::calls::Call;
+use crate::calls::{self, Call};
 use crate::engine::random_place::Anywhere;
 use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::file::call_name;
@@ -264,14 +264,9 @@ impl Charge {
         let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
         let executable = (libc::PROT_EXEC | implied) as u64;
         let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
-        // A driver may refuse, a page that cannot be read in or moved, a kernel without huge pages,
-        // a security module; strict overcommit, and a seal that was set later, may too.
-        let pages = match d.call {
-            Call::Mlock | Call::Mlock2 | Call::Mlockall | Call::Madvise | Call::ProcessMadvise => true,
-            Call::Mbind => d.args[5] != 0,
-            Call::RemapFilePages => true,
-            _ => false,
-        };
+        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module;
+        // what is promised to others; a seal that came later.
+        let pages = d.call.needs_pages(&d.args);
         let excused = match advice(d) {
             // Pages of one area may refuse before a hole behind the area does.
             Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
@@ -331,20 +326,7 @@ impl Charge {
                 matches!(advice(d).and_then(|a| Advice::from_raw(a as u32)), Some(advice) if advice.for_others())
             }
             Call::Mbind => self.nodes,
-            Call::Munmap
-            | Call::Mprotect
-            | Call::Mremap
-            | Call::Brk
-            | Call::Mlock
-            | Call::Mlock2
-            | Call::Munlock
-            | Call::Mlockall
-            | Call::Munlockall
-            | Call::Mseal
-            | Call::RemapFilePages
-            | Call::Shmat
-            | Call::Shmdt => true,
-            _ => false,
+            call => call.row().decided,
         }
     }
 
@@ -473,8 +455,7 @@ impl Charge {
             return Some(fault.errno);
         }
         let all = rate.filter(|_| !self.engine.faults.iter().any(random))?;
-        let ours = [libc::SYS_mmap, libc::SYS_mremap, libc::SYS_brk].contains(&i64::from(nr));
-        (ours && self.rng.f64() < all).then_some(libc::ENOMEM)
+        (calls::fails_by_rate(nr) && self.rng.f64() < all).then_some(libc::ENOMEM)
     }
 }
 

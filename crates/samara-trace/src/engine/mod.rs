@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::arch;
-use crate::file::call_name;
+use crate::calls;
 
 /// The engine in charge: the model decides what memory calls get, and the kernel carries that out.
 ///
@@ -140,8 +139,8 @@ impl FromStr for Fault {
             return wrong(format!("{text:?}: give a call and an error, as in mmap:ENOMEM or mmap:ENOMEM@17"));
         };
         let (errno, which) = rest.split_once('@').map_or((rest, None), |(errno, which)| (errno, Some(which)));
-        let Some(nr) = arch::FAILING.iter().find(|nr| call_name(**nr) == Some(call)) else {
-            let names: Vec<_> = arch::FAILING.iter().filter_map(|nr| call_name(*nr)).collect();
+        let Some((nr, _)) = calls::failing().find(|(_, name)| *name == call) else {
+            let names: Vec<_> = calls::failing().map(|(_, name)| name).collect();
             let names = names.join(", ");
             return wrong(format!("{call:?} is not a call that can be made to fail: give one of {names}"));
         };
@@ -169,7 +168,7 @@ impl FromStr for Fault {
                 None => When::At(number(which)?),
             },
         };
-        Ok(Fault { nr: *nr, errno, when })
+        Ok(Fault { nr, errno, when })
     }
 }
 

@@ -14,7 +14,7 @@ use samara_mm::{
 };
 
 use crate::arch::Decoded;
-use crate::calls::Call;
+use crate::calls::{Call, Reads};
 use crate::event::Step;
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::{self, Tid};
@@ -25,9 +25,6 @@ use crate::space::reach::Range;
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
-
-/// `prctl(2)`.
-pub(crate) const SET_MEMORY_MERGE: u64 = 67;
 
 /// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`.
 const EVENT_FORK: u64 = 1 << 1;
@@ -110,9 +107,9 @@ fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
 pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
     const BRK: u64 = 7;
     const MAP: u64 = 14;
-    match (d.args[0], d.args[1]) {
-        (35, BRK) => Some(d.args[2]),
-        (35, MAP) => {
+    match (d.call, d.args[1]) {
+        (Call::PrSetMm, BRK) => Some(d.args[2]),
+        (Call::PrSetMm, MAP) => {
             // The sixth word of `struct prctl_mm_map`.
             let mut word = [0u8; 8];
             sys::read_memory(tid, d.args[2].checked_add(40)?, &mut word).then(|| u64::from_ne_bytes(word))
@@ -206,12 +203,12 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let (start, len, _) = uffd_range(memory, a[2])?;
             m.unregister_uffd(start, len)
         }
-        Call::Prctl if failed => return nothing,
-        Call::Prctl if a[0] == 0x5356_4d41 && a[1] == 0 => match c_string(memory, a[4]) {
+        Call::PrSetVma | Call::PrSetMdwe if failed => return nothing,
+        Call::PrSetVma if a[1] == 0 => match c_string(memory, a[4]) {
             None if a[4] != 0 => return None, // not for us to read
             name => m.set_anon_name(a[2], a[3], name),
         },
-        Call::Prctl if a[0] == 65 => {
+        Call::PrSetMdwe => {
             // It changes no area: what it refuses from now on counts where the engine decides.
             let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
             return nothing;
@@ -344,12 +341,8 @@ fn may_be_huge(a: &[u64; 6]) -> bool {
 /// asking the program for it: not where a userfaultfd serves it, and not where the program can read
 /// and others cannot: in secret memory, where it may write or execute only, and below a stack.
 pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
-    let (at, len) = match d.call {
-        // It is read by words.
-        Call::Mbind => (d.args[3], (d.args[4] / 8).saturating_add(8)),
-        Call::ProcessMadvise => (d.args[1], d.args[2].saturating_mul(16)),
-        _ => return true,
-    };
+    let Reads::Request(request) = d.call.row().reads else { return true };
+    let (at, len) = request(&d.args);
     let plain = |a: &Area<Inode>| match &a.object {
         Object::File(file) => !file.is_secret() && !has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)),
         _ => true,

@@ -46,13 +46,7 @@ impl Memory {
     /// program.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
         let a = &d.args;
-        let (at, len) = match d.call {
-            Call::Mbind => (a[3], (a[4] / 8).saturating_add(8)),
-            Call::ProcessMadvise => (a[1], a[2].saturating_mul(16)),
-            Call::Prctl => (a[4], 80),
-            Call::UffdRegister | Call::UffdUnregister => (a[2], 24),
-            _ => (0, 0),
-        };
+        let (at, len) = d.call.reads(a).unwrap_or((0, 0));
         let mut bytes = Vec::new();
         let len = if read { len.min(MOST) as usize } else { 0 };
         // As far as it goes: the end may not be mapped.

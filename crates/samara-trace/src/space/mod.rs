@@ -70,7 +70,7 @@ impl Returned {
     /// Whether it was refused, and may have cut areas for it, emptied its place, or moved the first
     /// of many.
     pub(crate) fn stopped_half_way(&self) -> bool {
-        self.failed() && matches!(self.decoded.call, Call::Mmap | Call::Mremap | Call::RemapFilePages)
+        self.failed() && self.decoded.call.row().stops_half_way
     }
 }
 
@@ -364,13 +364,13 @@ impl Space {
         match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
             Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
             Applied::AskKernel(_) if self.trial => {
-                attempt.misfit = Some(format!("only the kernel knows what {:?} did", call.decoded.call));
+                attempt.misfit = Some(format!("only the kernel knows what {} did", call.decoded.call));
             }
             Applied::AskKernel(done) => {
                 let reach = attempt.reach.clone();
                 attempt.steps = done;
                 attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
-                if d.call == Call::Prctl {
+                if matches!(d.call, Call::PrSetMm | Call::PrSetVma | Call::PrSetMemoryMerge) {
                     let at = proc::layout(call.who.tid);
                     let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
                     self.model.set_layout(samara_mm::Layout {
@@ -379,7 +379,7 @@ impl Space {
                         start_stack: at.start_stack,
                         data: at.data,
                     });
-                    if d.args[0] == apply::SET_MEMORY_MERGE {
+                    if d.call == Call::PrSetMemoryMerge {
                         self.model.merge_pages(d.args[1] != 0);
                     }
                 }

@@ -317,7 +317,7 @@ impl Space {
         if unsure {
             let text = match calls {
                 [one] => {
-                    format!("what {:?} did beside other calls is not known: taken from the kernel", one.decoded.call)
+                    format!("what {} did beside other calls is not known: taken from the kernel", one.decoded.call)
                 }
                 _ => format!("the order of {} overlapped calls is not known: taken from the kernel", calls.len()),
             };

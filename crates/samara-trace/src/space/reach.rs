@@ -48,9 +48,9 @@ pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Ran
         }
         Call::ProcessMadvise | Call::Personality => vec![],
         Call::Mlockall | Call::Munlockall => vec![ALL],
-        Call::Prctl if a[0] == 67 => vec![ALL], // PR_SET_MEMORY_MERGE marks every area
-        Call::Prctl if a[0] == 0x5356_4d41 => vec![range(a[2], a[3], page)],
-        Call::Prctl | Call::ArchPrctl => vec![],
+        Call::PrSetMemoryMerge => vec![ALL], // it marks every area
+        Call::PrSetVma => vec![range(a[2], a[3], page)],
+        Call::PrSetMm | Call::PrSetMdwe | Call::ArchPrctl => vec![],
         // An attached segment's length is the segment's: what the kernel shows is looked up.
         Call::Shmat | Call::MapShadowStack | Call::IoSetup if failed => vec![],
         Call::Shmat => vec![range(value, page, page)],

@@ -84,7 +84,7 @@ impl Space {
                 // Where nothing is to be taken, a call beside this one has undone it by now; but what it answered
                 // stays.
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
-                    let how = format!("after {:?}: {how}", call.decoded.call);
+                    let how = format!("after {}: {how}", call.decoded.call);
                     let unknown = if self.is_foggy(&reached) {
                         "which policies files' areas have here"
                     } else if !self.future_locks.is_empty() {
@@ -114,8 +114,7 @@ impl Space {
         attempt.unsure = !steps.is_empty();
         self.tell_call(call, attempt, journal);
         if !steps.is_empty() {
-            let text =
-                format!("what {:?} did beside other calls is not known: taken from the kernel", call.decoded.call);
+            let text = format!("what {} did beside other calls is not known: taken from the kernel", call.decoded.call);
             self.tell_learnt(call.who, text, &steps, journal);
         }
     }

@@ -459,8 +459,8 @@ impl Tracer<'_> {
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        // SECCOMP_SET_MODE_STRICT and _FILTER, and PR_SET_SECCOMP; other operations only ask.
-        if flight.decoded.call == Call::Filter
+        // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
+        if flight.decoded.call.sets_filter()
             && result >= 0
             && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
         {

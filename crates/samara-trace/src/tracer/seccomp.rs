@@ -6,7 +6,7 @@
 //!   kernel can cache the answer for its number.
 
 use crate::arch;
-use crate::calls::{Row, When};
+use crate::calls::{Number, When};
 
 const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
 const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -32,8 +32,8 @@ fn unless_skip(code: u16, k: u32, over: usize) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: over as u8, k }
 }
 
-/// The blocks of one table. The accumulator holds the call's number at the start of each.
-fn table(rows: &[Row]) -> Vec<libc::sock_filter> {
+/// The blocks for one table; the accumulator holds the number at the start of each.
+fn table(rows: &[Number]) -> Vec<libc::sock_filter> {
     let mut out = Vec::new();
     let mut done: Vec<u32> = Vec::new();
     for row in rows {
@@ -50,7 +50,7 @@ fn table(rows: &[Row]) -> Vec<libc::sock_filter> {
                 When::Is(arg, values) => {
                     body.push(op(LOAD, OFFSET_ARGS + 8 * u32::from(arg)));
                     for value in values {
-                        body.push(unless_skip(IF_EQUAL, *value, 1));
+                        body.push(unless_skip(IF_EQUAL, value.0, 1));
                         body.push(op(RETURN, STOP));
                     }
                 }
@@ -67,7 +67,7 @@ fn table(rows: &[Row]) -> Vec<libc::sock_filter> {
 /// The whole program.
 pub(crate) fn program() -> Vec<libc::sock_filter> {
     let compat = table(arch::COMPAT);
-    let x32: Vec<Row> = {
+    let x32: Vec<Number> = {
         let own = arch::X32.iter().map(|r| r.nr).collect::<Vec<_>>();
         arch::NATIVE.iter().filter(|r| !own.contains(&r.nr)).chain(arch::X32).copied().collect()
     };

@@ -1,0 +1,123 @@
+//! The table agrees with the kernel's headers, with the model's table, and with the documents.
+
+use super::*;
+
+#[test]
+fn what_the_engine_decides_is_in_the_model_s_table() {
+    for row in TABLE.iter().filter(|row| row.decided) {
+        let modelled = linux::CALLS.iter().find(|call| call.0 == u64::from(row.nr));
+        assert_eq!(modelled.map(|call| Some(call.1)), Some(row.name), "{:?}", row.call);
+    }
+    // The model's other calls are seen but not decided, or change no area.
+    let undecided = |nr: u64| !TABLE.iter().any(|row| row.decided && u64::from(row.nr) == nr);
+    let others: Vec<&str> = linux::CALLS.iter().filter(|call| undecided(call.0)).map(|call| call.1).collect();
+    assert_eq!(others, ["msync", "mincore", "personality", "prctl"]);
+}
+
+#[test]
+fn what_fails_by_a_rate_can_be_made_to_fail() {
+    let rated: Vec<&str> = TABLE.iter().filter(|row| row.fails_by_rate).filter_map(|row| row.name).collect();
+    assert_eq!(rated, ["mmap", "mremap", "brk"]);
+    assert!(TABLE.iter().all(|row| row.decided || !row.fails_by_rate));
+}
+
+#[test]
+fn texts_of_events_name_calls_as_ever() {
+    let shown = |call: Call| call.to_string();
+    assert_eq!(shown(Call::Mremap), "Mremap");
+    assert_eq!([Call::PrSetVma, Call::PrSetMm, Call::PrSetMdwe, Call::PrSetMemoryMerge].map(shown), ["Prctl"; 4]);
+    assert_eq!([Call::Seccomp, Call::PrSetSeccomp].map(shown), ["Filter"; 2]);
+    assert_eq!([Call::SchedSetaffinity, Call::SchedGetaffinity].map(shown), ["Affinity"; 2]);
+}
+
+#[test]
+fn the_manual_lists_the_calls_that_can_fail() {
+    let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md")).unwrap();
+    let words: Vec<&str> = manual.split_whitespace().collect();
+    let listed: Vec<String> = failing().map(|(_, name)| format!("`{name}`")).collect();
+    assert!(words.join(" ").contains(&listed.join(", ")), "{}", listed.join(", "));
+}
+
+#[test]
+fn options_have_names() {
+    assert_eq!(option_name("prctl", 0x5356_4d41), Some("PR_SET_VMA"));
+    assert_eq!(option_name("prctl", 41), Some("PR_SET_THP_DISABLE"));
+    assert_eq!(option_name("prctl", 22), None, "no event has it");
+    assert_eq!(option_name("prctl", 0x1_0000_0023), None);
+    assert_eq!(option_name("ioctl", 0x8010_aa01), Some("UFFDIO_UNREGISTER"));
+    assert_eq!(option_name("arch_prctl", 0x5001), Some("ARCH_SHSTK_ENABLE"));
+    assert_eq!(option_name("mmap", 35), None);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn numbers_are_the_abi_s() {
+    let known = [
+        (libc::SYS_mmap, "mmap"),
+        (libc::SYS_munmap, "munmap"),
+        (libc::SYS_mprotect, "mprotect"),
+        (libc::SYS_pkey_mprotect, "pkey_mprotect"),
+        (libc::SYS_mremap, "mremap"),
+        (libc::SYS_brk, "brk"),
+        (libc::SYS_madvise, "madvise"),
+        (libc::SYS_process_madvise, "process_madvise"),
+        (libc::SYS_mlock, "mlock"),
+        (libc::SYS_mlock2, "mlock2"),
+        (libc::SYS_munlock, "munlock"),
+        (libc::SYS_mlockall, "mlockall"),
+        (libc::SYS_munlockall, "munlockall"),
+        (libc::SYS_mseal, "mseal"),
+        (libc::SYS_remap_file_pages, "remap_file_pages"),
+        (libc::SYS_shmat, "shmat"),
+        (libc::SYS_shmdt, "shmdt"),
+        (libc::SYS_mbind, "mbind"),
+        (libc::SYS_ioctl, "ioctl"),
+        (libc::SYS_prctl, "prctl"),
+        (libc::SYS_arch_prctl, "arch_prctl"),
+        (libc::SYS_clone, "clone"),
+        (libc::SYS_clone3, "clone3"),
+        (libc::SYS_fork, "fork"),
+        (libc::SYS_vfork, "vfork"),
+        (libc::SYS_execve, "execve"),
+        (libc::SYS_execveat, "execveat"),
+        (libc::SYS_exit, "exit"),
+        (libc::SYS_exit_group, "exit_group"),
+        (libc::SYS_io_setup, "io_setup"),
+        (libc::SYS_io_destroy, "io_destroy"),
+        (libc::SYS_io_uring_setup, "io_uring_setup"),
+        (libc::SYS_io_uring_register, "io_uring_register"),
+        (libc::SYS_msync, "msync"),
+        (libc::SYS_shmget, "shmget"),
+        (libc::SYS_shmctl, "shmctl"),
+        (libc::SYS_personality, "personality"),
+        (libc::SYS_setrlimit, "setrlimit"),
+        (libc::SYS_prlimit64, "prlimit64"),
+        (libc::SYS_set_mempolicy, "set_mempolicy"),
+        (libc::SYS_migrate_pages, "migrate_pages"),
+        (libc::SYS_move_pages, "move_pages"),
+        (libc::SYS_perf_event_open, "perf_event_open"),
+        (libc::SYS_userfaultfd, "userfaultfd"),
+        (libc::SYS_pkey_alloc, "pkey_alloc"),
+        (libc::SYS_pkey_free, "pkey_free"),
+        (libc::SYS_process_mrelease, "process_mrelease"),
+        (libc::SYS_set_mempolicy_home_node, "set_mempolicy_home_node"),
+    ];
+    for (nr, known) in known {
+        assert_eq!(name(nr as u32), Some(known), "{nr}");
+    }
+    // map_shadow_stack has no constant in libc yet.
+    let mut all: Vec<u32> = TABLE.iter().filter(|row| row.name.is_some()).map(|row| row.nr).collect();
+    all.extend(NAMED.iter().map(|named| named.0));
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), known.len() + 1);
+    let unseen = [
+        (libc::SYS_ptrace, Call::Ptrace),
+        (libc::SYS_seccomp, Call::Seccomp),
+        (libc::SYS_sched_setaffinity, Call::SchedSetaffinity),
+        (libc::SYS_sched_getaffinity, Call::SchedGetaffinity),
+    ];
+    for (nr, call) in unseen {
+        assert_eq!((call.row().nr, name(nr as u32)), (nr as u32, None), "{call:?}");
+    }
+}
