@@ -1,10 +1,15 @@
-//! Takes over the kernel's view of a space where the model's differs: after calls that are not
+//! Takes over the kernel's view of a space where the model differs: after calls that are not
 //! modelled, and after differences.
 //!
-//! - **ADOPT-1** what `smaps` does not tell stays known of all memory that is still there: a cut, a
-//!   changed or a joined area keeps its identity, offset, policy, registration and open file. Only
-//!   what a call is known to have made anew, and what fits no area that stood there, is known by
-//!   `smaps` alone.
+//! It does not know why the two differ.
+//!
+//! - **ADOPT-1** what `smaps` does not show stays known for all memory that is still there: an area
+//!   that was cut, changed or joined keeps its identity, offset, policy, registration and open file.
+//!   Only memory that a call is known to have made anew, and memory that fits no area that stood
+//!   there, is known by `smaps` alone.
+//!
+//! Neighbours: `taken` takes over parts of a space, with memory policies, where the order of calls
+//! is not known.
 
 use std::collections::HashSet;
 
@@ -18,7 +23,7 @@ use crate::space::apply::is_zero;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::{Range, meets};
 
-/// Flags that an area has from its beginning to its end.
+/// Flags that never change while an area exists.
 const FIXED: Flags = Flags::SHARED
     .union(Flags::MAYSHARE)
     .union(Flags::GROWSDOWN)
@@ -28,13 +33,12 @@ const FIXED: Flags = Flags::SHARED
     .union(Flags::SPECIAL);
 
 impl Space {
-    /// Takes the kernel's view wherever the model's differs. `None` where the kernel has none any
-    /// more.
+    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows nothing any more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         self.adopt_with(tid, &[])
     }
 
-    /// As `adopt`, after a call that made the memory in these ranges anew.
+    /// As [`Space::adopt`], after a call that made the memory in these ranges anew.
     pub(crate) fn adopt_with(&mut self, tid: Tid, made: &[Range]) -> Option<Vec<Step>> {
         let areas = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let steps = take_over(&mut self.model, &areas, made);
@@ -51,7 +55,7 @@ impl Space {
     }
 }
 
-/// Makes the model what the kernel shows. The steps tell which areas became what.
+/// Makes the model equal to what the kernel shows. The steps tell what became of which areas.
 fn take_over(model: &mut Model, areas: &[KernelArea], made: &[Range]) -> Vec<Step> {
     let page = sys::page_size();
     let news: Vec<&KernelArea> =
@@ -94,17 +98,17 @@ fn is_known(model: &Model, k: &KernelArea, page: u64) -> bool {
     })
 }
 
-/// A part of a model's area that is still there, as it is now.
+/// A part of an area of the model that is still there, as it is now.
 struct Piece {
     start: u64,
     end: u64,
     area: Area<Inode>,
     extras: Extras,
-    /// It has other flags now, or another name.
+    /// Its flags or its name have changed.
     changed: bool,
 }
 
-/// The parts of the model's areas that stand in `k` still, ascending: outside of what was made
+/// The parts of the model's areas that are still there in `k`, ascending, without what was made
 /// anew.
 fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
     let (shown, told) = model::import(k, page);
@@ -129,15 +133,15 @@ fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> 
     kept
 }
 
-/// Whether an area of the model can be what the kernel shows now: the same memory, of which calls
-/// changed flags at most.
+/// Whether an area of the model can be what the kernel shows now: the same memory, whose flags at
+/// most were changed by calls.
 fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>) -> bool {
     let place =
         matches!(shown.object, Object::Anonymous | Object::Special(_)) || m.area.bias == shown.bias || is_zero(m);
     m.area.object == shown.object && place && !(m.area.flags ^ shown.flags).intersects(FIXED)
 }
 
-/// What became of an old area of which these parts are still there.
+/// Adds the steps for an old area when these parts of it are still there.
 fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
     let mut at = start;
     for (i, part) in parts.iter().enumerate() {
@@ -154,7 +158,7 @@ fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
     }
 }
 
-/// How the area came about that the kernel shows.
+/// Adds the steps that made the area that the kernel shows.
 fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     let (mut at, mut joins) = (k.start, Vec::new());
     for piece in pieces {
@@ -178,9 +182,9 @@ fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     steps.append(&mut joins);
 }
 
-/// Puts the area into the model, where nothing is: with what is known of its parts.
+/// Puts the area into the model, at an empty place, with what is known of its parts.
 fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, page: u64) {
-    // The kernel has one area: what is known of a part is known of what came to it.
+    // The kernel has one area: what is known of a part also holds for what was joined to it.
     let bounds: Vec<u64> = pieces.iter().skip(1).map(|p| p.start).collect();
     let starts = [k.start].into_iter().chain(bounds.iter().copied());
     let ends = bounds.iter().copied().chain([k.end]);
@@ -191,7 +195,7 @@ fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, page: u64) {
         let _ = model.learn_join(*at);
     }
     if model.area_at(k.start).is_none_or(|m| (m.start, m.end) != (k.start, k.end)) {
-        // Nothing is known of it, or what is known of its parts was wrong.
+        // Nothing is known of it, or what was known of its parts was wrong.
         let _ = model.forget(k.start, k.end);
         let (area, extras) = model::import(k, page);
         let _ = model.import_with(k.start, k.end, area, extras);

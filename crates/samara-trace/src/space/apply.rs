@@ -1,9 +1,13 @@
-//! Has the model do what a call did, with the call's real result. Whether the kernel sees it the
-//! same way is `compare`'s.
+//! Applies a call to the model, given the result that the kernel returned.
+//!
+//! It does not compare the model with the kernel: `compare` does. Calls whose effect the model does
+//! not know are left to the kernel's view ([`Applied::AskKernel`]).
 //!
 //! - **APPLY-1** the model is changed only as far as it agrees with the call's result: if the
 //!   kernel refused, the model keeps only what the same refusal leaves behind (a protected part
 //!   before a hole, for one).
+//!
+//! Neighbours: `host` and `memory` answer what the call read; `reach` says how far it reached.
 
 use std::sync::Arc;
 
@@ -30,15 +34,15 @@ const HUGE: u64 = 2 << 20;
 const EVENT_FORK: u64 = 1 << 1;
 const EVENT_REMAP: u64 = 1 << 2;
 
-/// What applying a call came to.
+/// The outcome of applying a call.
 pub(crate) enum Applied {
-    /// The model did it (perhaps nothing); its steps.
+    /// The model did the same, in these steps (perhaps none).
     Done(Vec<Step>),
-    /// What this call does, or whether it did it, is not modelled: take the kernel's word, after
-    /// these steps of the model.
+    /// The model does not know what this call does, or whether it did it: the kernel's view is to be
+    /// taken over, after these steps of the model.
     AskKernel(Vec<Step>),
-    /// The model says otherwise: it would have refused, or done what was refused. Its reason, and
-    /// what it has done.
+    /// The model disagrees: it refuses what the kernel did, or would do what the kernel refused. The
+    /// reason, and what the model has done.
     Disagrees(String, Vec<Step>),
 }
 
@@ -75,17 +79,17 @@ pub(crate) fn apply(
 fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
     let mut layout = model.layout();
     if compat && result == layout.brk & 0xffff_ffff {
-        return Applied::Done(Vec::new()); // a program of 64 bits that asks by the call for 32
+        return Applied::Done(Vec::new()); // a 64-bit program that asks by the i386 call
     }
     if layout.brk == 0 {
-        layout.brk = result; // never told before
+        layout.brk = result; // not known before
         model.set_layout(layout);
     }
     if result == model.layout().brk {
         return Applied::Done(Vec::new()); // a question, a refusal, or no change
     }
     if result != asked {
-        // Where the break stands within its page nobody told so far: areas show whole pages.
+        // The offset of the break within its page was not known: areas show whole pages.
         let page = sys::page_size();
         if result.next_multiple_of(page) == layout.brk.next_multiple_of(page) {
             model.set_layout(samara_mm::Layout { brk: result, ..layout });
@@ -103,7 +107,7 @@ fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
     }
 }
 
-/// The break that a `prctl(PR_SET_MM, ..)` sets, if it does.
+/// The break that a `prctl(PR_SET_MM, ..)` sets, if it sets one.
 pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
     const BRK: u64 = 7;
     const MAP: u64 = 14;
@@ -120,15 +124,16 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
 
 type Did = Option<Result<Plan, Error>>;
 
-/// `None`: the kernel tells it. `guessed` is what the model has done nevertheless.
+/// Has the model make the call. `None`: the kernel's view is to be taken over; `guessed` is what the
+/// model has done nevertheless.
 fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
     let prot = Prot::from_bits_retain(a[2] as u32);
     Some(match d.call {
-        // What is in huge pages, and is refused for want of them, has emptied its place, which is longer than what was
-        // asked for.
+        // A map in huge pages that is refused because too few are free has emptied its place, which is
+        // longer than the length that was asked for.
         Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => return None,
         Call::Mmap if failed => return Some(refused(result)),
         Call::Mmap => return map(m, maps, memory, a, prot, result as u64),
@@ -139,8 +144,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             m.protect(a[0], a[1], prot, key)
         }
         Call::Mremap => {
-            // Where a private map of /dev/zero is shown to begin after a move depends on whether it was
-            // written.
+            // The offset that is shown for a moved private map of /dev/zero depends on whether it was
+            // written to.
             let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
             let flags = a[3] as i32;
             let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
@@ -166,7 +171,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         Call::Mlock | Call::Mlock2 => {
             let flags = if d.call == Call::Mlock { 0 } else { a[2] };
             let done = m.lock(a[0], a[1], lock_kind(flags, libc::MLOCK_ONFAULT as u64));
-            // Too much for the limit, and nothing is locked; or pages that could not be brought in, and all is.
+            // ENOMEM: over the limit, and nothing is locked; or pages could not be read in, and all is
+            // locked.
             match done {
                 Ok(plan) if result == -i64::from(libc::ENOMEM) => {
                     *guessed = plan;
@@ -183,12 +189,12 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         }
         Call::Munlockall => m.unlock_all(),
         Call::Mseal => m.seal(a[0], a[1]),
-        // It may have set the policy, and not have moved the pages.
+        // It may have set the policy without moving the pages.
         Call::Mbind if result == -i64::from(libc::EIO) => return None,
         Call::Mbind if failed => return Some(refused(result)),
         Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => return None,
-        // What was refused half way leaves the first half.
+        // A call that is refused half way leaves its first half done.
         Call::ProcessMadvise => return as_it_comes(m, memory, d, result, guessed),
         Call::Mbind if !failed => return as_it_comes(m, memory, d, result, guessed),
         Call::RemapFilePages => return as_it_comes(m, memory, d, result, guessed),
@@ -209,19 +215,19 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             name => m.set_anon_name(a[2], a[3], name),
         },
         Call::PrSetMdwe => {
-            // It changes no area: what it refuses from now on counts where the engine decides.
+            // It changes no area. What it forbids from now on matters where the engine decides.
             let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
             return nothing;
         }
-        // SHM_REMAP makes room, for a segment whose length is the segment's, before it is refused.
+        // SHM_REMAP unmaps the place, as long as the segment, before the call may be refused.
         Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => return None,
-        // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel tells it all.
+        // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows all that they did.
         _ if failed => return nothing,
         _ => return None,
     })
 }
 
-/// What the kernel refused and the model is not asked about.
+/// The refusal that the kernel gave, for calls that the model is not asked about.
 fn refused(result: i64) -> Result<Plan, Error> {
     use samara_mm::Errno::*;
     let all = [EPERM, EBADF, EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, EEXIST, EINVAL, ETXTBSY, EOVERFLOW];
@@ -235,7 +241,7 @@ fn lock_kind(flags: u64, onfault: u64) -> LockKind {
     if flags & onfault != 0 { LockKind::OnFault } else { LockKind::Now }
 }
 
-/// Advice that changes flags of areas, or that gives memory an identity.
+/// Whether this advice changes flags of areas, or gives memory an anonymous identity.
 pub(crate) fn changes_areas(advice: i32) -> bool {
     matches!(
         advice,
@@ -244,7 +250,8 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
     )
 }
 
-/// Drivers of these names add flags of their own to their areas: `smaps` is asked.
+/// Whether a file of this name may have a driver that adds flags of its own to its areas, so that
+/// `smaps` must be asked.
 pub(crate) fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
         || name.starts_with("/sys/")
@@ -263,7 +270,7 @@ fn map(m: &mut Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], prot: Prot
         let request = MapRequest { flags, ..MapRequest::anonymous(start, a[1], prot) };
         return Some(m.map(&request));
     }
-    // What lies behind it, and where in it, the kernel says.
+    // The kernel says which object is mapped, and at which offset.
     let kept = memory.mapped(start);
     let opened = kept.as_ref().map(|(_, mode)| *mode);
     let k: KernelArea = match kept {
@@ -271,18 +278,18 @@ fn map(m: &mut Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], prot: Prot
         None => maps.at(start).ok()??,
     };
     let name = k.name.clone().unwrap_or_default();
-    // The text of maps does not tell huge pages, but by the bounds of an area.
+    // `maps` shows huge pages only by the bounds of an area.
     let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
     if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
         return None;
     }
-    // Anonymous memory in huge pages is a file's like any other.
+    // Anonymous memory in huge pages is mapped like a file.
     let flags = if k.huge().is_some() { flags - MapFlags::ANONYMOUS } else { flags };
     let offset = k.offset + (start - k.start);
     let mut extra = FileMode::empty();
     let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
     extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));
-    // Where what is read would be executed too, what cannot be executed shows it.
+    // Where READ implies EXEC, an area that is not executable shows that its file cannot be executed.
     let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
     extra.set(FileMode::NOEXEC, implied && k.perms & proc::EXEC == 0);
     let file =
@@ -299,8 +306,8 @@ pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
     matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
 }
 
-/// How a task's descriptor was opened: for writing where that cannot be told (it may be closed by
-/// now).
+/// How a task's descriptor was opened. For reading and writing where that is not known: it may be
+/// closed by now.
 pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
     match Program::new(tid).file(fd) {
         Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
@@ -311,14 +318,14 @@ pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
     }
 }
 
-/// A call with its arguments as they came.
+/// Makes the call through `samara_mm::linux`, with its raw arguments.
 fn as_it_comes(m: &mut Model, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let Some(called) = linux::call(m, &mut Program::seen(memory.clone()), &mut Linux, d.nr.into(), d.args) else {
         return Some(Ok(Plan::default())); // another process's memory
     };
     match refused(called.result) {
         Err(why) => Some(Err(Error { done: called.plan, ..why })),
-        // Advice that came not as far as areas let it: pages had a say.
+        // Advice that came less far than the areas allow: pages stopped it.
         Ok(_) if called.result != result => {
             *guessed = called.plan;
             None
@@ -327,8 +334,7 @@ fn as_it_comes(m: &mut Model, memory: &Memory, d: &Decoded, result: i64, guessed
     }
 }
 
-/// Whether what a `mmap` at a fixed place maps may be in huge pages: anonymous memory, or a file of
-/// hugetlbfs.
+/// Whether a `mmap` at a fixed place may map huge pages: anonymous ones, or a file of hugetlbfs.
 fn may_be_huge(a: &[u64; 6]) -> bool {
     match a[3] as i32 & (libc::MAP_ANONYMOUS | libc::MAP_HUGETLB) {
         libc::MAP_ANONYMOUS => false,
@@ -337,9 +343,11 @@ fn may_be_huge(a: &[u64; 6]) -> bool {
     }
 }
 
-/// Whether the memory that a call's arguments point to is read as the kernel reads it, and without
-/// asking the program for it: not where a userfaultfd serves it, and not where the program can read
-/// and others cannot: in secret memory, where it may write or execute only, and below a stack.
+/// Whether the recorder can read the memory that a call's arguments point to just as the kernel
+/// does, without asking the program for it.
+///
+/// It cannot where a userfaultfd serves the memory, nor where the program can read and others
+/// cannot: in secret memory, in memory that may only be written or executed, and below a stack.
 pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
     let Reads::Request(request) = d.call.row().reads else { return true };
     let (at, len) = request(&d.args);
@@ -349,14 +357,14 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
     };
     let open = |flags: Flags| flags.contains(Flags::READ) || !flags.intersects(Flags::WRITE | Flags::EXEC);
     let odd = |a: &Area<Inode>| a.flags.intersects(Flags::UFFD) || !open(a.flags) || !plain(a);
-    // Reading makes a stack grow.
+    // Reading below a stack makes it grow.
     let grows = |a: Placed<'_, Inode>| a.start > at && a.area.flags.contains(Flags::GROWSDOWN);
     !model.areas_in(at, at.saturating_add(len.max(1))).any(|a| odd(a.area))
         && !model.area_at_or_after(at).is_some_and(grows)
 }
 
-/// Where a call is about to act, as ranges of start and end; of most calls their first two
-/// arguments say it.
+/// The ranges on which a call acts, as start and end. For most calls the first two arguments say
+/// it.
 pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
     if d.call != Call::ProcessMadvise {
@@ -370,8 +378,8 @@ pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
 }
 
-/// Whether something lies there that has rules of its own: huge pages of a size that is not known,
-/// a driver's memory.
+/// Whether these ranges contain memory with rules of its own: huge pages of a size that is not
+/// known, or a driver's memory.
 pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
     let odd = |a: &Area<Inode>| {
         let driver = match &a.object {
@@ -383,28 +391,28 @@ pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
         let size = matches!(&a.object, Object::File(file) if file.huge.is_some());
         (a.flags.contains(Flags::HUGETLB) && !size) || driver
     };
-    // Not all of a call that goes over very many.
+    // At most 100 areas of each range are looked at.
     spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
 }
 
-/// The userfaultfd that a call registers memory with.
+/// The userfaultfd with which a call registers memory.
 pub(crate) fn uffd_of(memory: &Memory, d: &Decoded) -> Uffd {
     let (id, features) = memory.userfaultfd(d.args[0] as i32).unwrap_or((d.args[0], 0));
     Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 }
 }
 
-/// The range of a userfaultfd registration, and its mode.
+/// Start, length and mode of a userfaultfd registration. `None`: they cannot be read.
 pub(crate) fn uffd_range(memory: &Memory, at: u64) -> Option<(u64, u64, u64)> {
     let mut bytes = [0u8; 24];
     if !memory.read(at, &mut bytes[..16]) {
         return None;
     }
-    memory.read(at, &mut bytes); // the mode is there for a registration only
+    memory.read(at, &mut bytes); // only a registration has a mode
     let word = |i: usize| bytes.as_chunks().0.get(i).map_or(0, |w| u64::from_ne_bytes(*w));
     Some((word(0), word(1), word(2)))
 }
 
-/// A short string in the program's memory; `None` for nothing readable, as for a null pointer.
+/// A short string in the program's memory. `None`: it cannot be read, as at a null pointer.
 fn c_string(memory: &Memory, at: u64) -> Option<Arc<str>> {
     let mut bytes = [0u8; 80];
     for i in 0..bytes.len() {

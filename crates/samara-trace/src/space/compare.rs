@@ -1,7 +1,11 @@
-//! Compares the model with the kernel's view of a window, and learns what arguments could not tell.
+//! Compares the model with the kernel's view of a window, and learns what arguments do not tell.
 //!
-//! - **COMPARE-1** learning settles only what the model holds to be unknown; whatever else differs
+//! It knows no calls and does not read `/proc`.
+//!
+//! - **COMPARE-1** learning settles only what the model holds to be unknown; every other difference
 //!   is left as it is and reported.
+//!
+//! Neighbours: `samara_mm` says what is learnable ([`NotLearnable`] if it is not).
 
 use samara_mm::{Flags, NotLearnable, Reason, Reasons};
 
@@ -10,29 +14,29 @@ use crate::os::proc::KernelArea;
 use crate::space::model::{self, Model};
 use crate::space::reach::{Range, meets};
 
-/// What a comparison found.
+/// The outcome of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The two agree, perhaps after learning boundaries.
+    /// Model and kernel agree, perhaps after boundaries were learnt.
     Equal,
-    /// They differ, and nothing explains it: how.
+    /// They differ, and nothing explains it. How they differ.
     Differs(String),
 }
 
-/// A stack that grew: its new start, its old start.
+/// A stack that grew: its new start and its old start.
 pub(crate) type Grown = (u64, u64);
 
-/// What is not known when areas are compared.
+/// What is unknown when areas are compared.
 pub(crate) struct Unknown<'a> {
     /// Where memory policies are not known.
     pub(crate) foggy: &'a [Range],
-    /// Several calls were applied, in an order that may not be theirs.
+    /// Several calls were applied, in an order that may be wrong.
     pub(crate) order: bool,
 }
 
-/// Compares the areas that meet `[start, end)`: `kernel` holds those of the kernel, whole.
-/// Boundaries that only one side has are learnt where the model allows it, and the call's `steps`
-/// put right; stacks that grew are told in `grown`.
+/// Compares the areas that meet `[start, end)`. `kernel` holds the kernel's areas, whole. Boundaries
+/// that only one side has are learnt where the model allows it, and the call's `steps` are
+/// corrected. Stacks that grew are added to `grown`.
 pub(crate) fn compare(
     model: &mut Model,
     kernel: &[KernelArea],
@@ -41,7 +45,7 @@ pub(crate) fn compare(
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
 ) -> Found {
-    // Each round either ends or settles one boundary, of which there are at most as many as areas on
+    // Each round either ends or settles one boundary. There are at most as many boundaries as areas on
     // both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
     for _ in 0..rounds * 2 {
@@ -49,7 +53,7 @@ pub(crate) fn compare(
             None => return Found::Equal,
             Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
-                // A new map that joined one neighbour, and in the kernel the other: that join first.
+                // A new map joined one neighbour here and the other one in the kernel: that join first.
                 Err(NotLearnable::NothingUnknown)
                     if let Some(other) = kernel_joins(model, kernel, at)
                         && model.learn_join(other).is_ok() =>
@@ -76,7 +80,7 @@ pub(crate) fn compare(
     Found::Differs("boundaries keep differing".into())
 }
 
-/// A bound of the model's area at `at` where the kernel has no boundary.
+/// A bound of the model's area at `at` at which the kernel has no boundary.
 fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
     let one = model.area_at(at)?;
     let bounds = [(one.end, one.end), (one.start, one.start.checked_sub(1)?)];
@@ -88,8 +92,8 @@ fn by_policy_alone(why: Reasons) -> bool {
     why.iter().all(|reason| matches!(reason, Reason::Policy | Reason::AnonymousIdentity | Reason::OpenFile))
 }
 
-/// The kernel has one area where the model has two that differ by their policies, and the policy of
-/// one is not known: it is the other one's. False: both are known.
+/// Copies a policy where the kernel has one area and the model has two that differ by their policies:
+/// the unknown policy is the other area's. False: both policies are known.
 fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let unknown = |at: u64| meets(foggy, (at, at + 1));
     let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
@@ -104,8 +108,8 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     model.set_policy(start, len, policy).is_ok()
 }
 
-/// The kernel has a boundary where the model has one area, of which the policy is not known on one
-/// side at least: it is one that no other area has. False: both sides are known.
+/// Gives one side a policy that no other area has, where the kernel has a boundary in an area of the
+/// model and the policy is unknown on at least one side. False: both sides are known.
 fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let unknown = |at: u64| meets(foggy, (at, at + 1));
     let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {
@@ -180,7 +184,7 @@ fn range(start: u64, end: u64) -> String {
     format!("{start:x}-{end:x}")
 }
 
-/// The kernel cut, or did not merge, at `at`.
+/// Corrects the steps: the kernel cut, or did not merge, at `at`.
 fn note_cut(steps: &mut Vec<Step>, at: u64) {
     match steps.iter().position(|s| s.kind == StepKind::Merged && s.start == at) {
         Some(i) => drop(steps.remove(i)),
@@ -188,7 +192,7 @@ fn note_cut(steps: &mut Vec<Step>, at: u64) {
     }
 }
 
-/// The kernel merged, or did not cut, at `at`.
+/// Corrects the steps: the kernel merged, or did not cut, at `at`.
 fn note_join(steps: &mut Vec<Step>, at: u64) {
     match steps.iter().position(|s| s.kind == StepKind::Split && s.start == at) {
         Some(i) => drop(steps.remove(i)),

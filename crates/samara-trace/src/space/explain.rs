@@ -1,5 +1,7 @@
-//! Changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed. Looked
-//! for only when a call does not fit, before the call is applied anew.
+//! Finds changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed.
+//!
+//! It is asked when a call does not agree with the kernel, before the call is applied again; for
+//! stacks also before the engine decides a call, and at the end of a process. It knows no calls.
 
 use samara_mm::Flags;
 
@@ -9,10 +11,10 @@ use crate::os::sys::Tid;
 use crate::space::model::{self, Model};
 use crate::space::reach::Range;
 
-/// What was learnt: a text and the steps that the model took.
+/// What was learnt: a text, and the steps that the model took.
 pub(crate) type Learnt = (String, Vec<Step>);
 
-/// Brings the model up to date with what changed by itself before a call that reached `ranges`.
+/// Brings the model up to date with changes that no call made before a call that reached `ranges`.
 pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
     let mut learnt = Vec::new();
     for range in ranges {
@@ -23,8 +25,8 @@ pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid:
     learnt
 }
 
-/// Where areas begin that grow down and may have grown into `range`: those that begin in it, and
-/// the one next above it.
+/// Starts of the areas that grow down and may have grown into `range`: those that begin in it, and
+/// the next one above it.
 pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item = u64> {
     let next = model.area_at_or_after(end).filter(|a| a.start >= end);
     let all = model.areas_in(start, end).chain(next);
@@ -37,13 +39,13 @@ pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item =
 /// place in `range` counts as grown if anything is mapped below it or in it.
 fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<Learnt> {
     let below = model.areas_in(range.0, old).last().map_or(range.0, |a| a.end);
-    // How far is looked, and the lowest place where something stands.
+    // Where the search stands, and the lowest mapped place so far.
     let (mut at, mut start) = (old, old);
     while at > 0 {
         let mut here: Vec<KernelArea> = Vec::new();
         maps.between(at - 1, at, &mut here).ok()?;
         at = match here.first() {
-            // What the model knows of is not what grew.
+            // An area that the model knows is not what grew.
             Some(k) if model.area_at(k.end - 1).is_some_and(|m| m.start < old) => break,
             Some(k) => {
                 start = k.start;
@@ -60,9 +62,9 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
     Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
 }
 
-/// Registrations that the kernel has no longer: their userfaultfd was closed. What touches there is
-/// one area only where the kernel shows one, unless the call that is to be applied next, in
-/// `ranges`, may have changed that.
+/// Removes registrations that the kernel no longer has: their userfaultfd was closed. Areas that
+/// touch there become one only where the kernel shows one area, unless the call that is applied
+/// next, in `ranges`, may have changed that.
 fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
     let registered: Vec<Range> =
         model.areas().filter(|a| a.extras().uffd.is_some()).map(|a| (a.start, a.end)).collect();

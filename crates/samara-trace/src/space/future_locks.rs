@@ -1,5 +1,7 @@
-//! What `mlockall` says of later maps, which no file of `/proc` shows before there is one. After
-//! calls that overlapped it may be one of several; the next map that shows it settles that.
+//! What `mlockall` says about later maps. No file of `/proc` shows it before there is such a map.
+//! After overlapped calls there may be several answers; the next map that shows it settles it.
+//!
+//! It does not know how locks change areas. Neighbours: `overlap` says which calls may be the last.
 
 use samara_mm::LockKind;
 
@@ -8,7 +10,7 @@ use crate::os::proc;
 use crate::space::overlap::last_of;
 use crate::space::{Returned, Space};
 
-/// What a call says of later maps; `None`: nothing.
+/// What a call says about later maps. `None`: nothing.
 fn said(call: &Returned) -> Option<Option<LockKind>> {
     let bits = call.decoded.args[0] as i32;
     match call.decoded.call {
@@ -22,8 +24,8 @@ fn said(call: &Returned) -> Option<Option<LockKind>> {
 }
 
 impl Space {
-    /// After these calls, in whatever order they were applied: those that may have been the last
-    /// have said it.
+    /// Sets what these calls said about later maps, whatever the order in which they were applied: the
+    /// calls that may have been the last count.
     pub(crate) fn find_future_locks(&mut self, calls: &[Returned]) {
         let mut all: Vec<Option<LockKind>> =
             last_of(calls, |c| said(c).is_some()).into_iter().filter_map(said).collect();
@@ -34,8 +36,8 @@ impl Space {
         }
     }
 
-    /// Before overlapped calls are applied: settles it by the memory that one of them has made, if
-    /// no other one of them says or locks anything.
+    /// Settles the answer before overlapped calls are applied, by the memory that one of them has
+    /// made, if none of them says anything about later maps, and none locks or moves memory.
     pub(crate) fn settle_future_locks_by(&mut self, calls: &[Returned]) {
         let locks = |c: &Returned| matches!(c.decoded.call, Call::Mlock | Call::Mlock2 | Call::Munlock | Call::Mremap);
         if !calls.iter().any(|c| said(c).is_some() || locks(c)) {
@@ -43,7 +45,8 @@ impl Space {
         }
     }
 
-    /// Before a call is applied: settles it by the memory that the call has made, if that shows it.
+    /// Settles the answer before a call is applied, by the memory that the call has made, if that
+    /// shows it.
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
         if self.future_locks.is_empty() || call.failed() {
             return;

@@ -1,5 +1,8 @@
-//! The world beside a traced program's address space, as the engine asks for it: its descriptors,
-//! its memory, the memory nodes. Knows no calls.
+//! The world around a traced program's address space: [`Program`] answers what the model's calls
+//! ask of a [`Host`]: descriptors, memory, segments, memory nodes.
+//!
+//! It knows no calls. It asks `/proc` and the file system, and says so where it does not know
+//! (`unknown`). Neighbours: `memory` keeps what a call read; `os` reads `/proc`.
 
 use std::cell::OnceCell;
 use std::fs::Metadata;
@@ -21,19 +24,19 @@ use crate::space::model::{self, Inode};
 pub(crate) struct Program {
     pub(crate) tid: Tid,
     memory: Memory,
-    /// A task of the process whose space is asked: that of `tid`, or one that it advises.
+    /// A task of the process whose space is asked: the process of `tid`, or one that it advises.
     pub(crate) of: Tid,
-    /// A file was asked for, whose driver may have a word of its own.
+    /// A file was asked for: its driver may refuse what the model grants.
     pub(crate) file: bool,
-    /// It is one that the model does not know the rules of.
+    /// Something was asked for whose rules the model does not know.
     pub(crate) unknown: bool,
-    /// How long the segment was that was asked for.
+    /// Length in bytes of the segment that was asked for.
     pub(crate) bytes: u64,
-    /// The nodes that it may use.
+    /// The memory nodes that the task may use.
     nodes: OnceCell<Vec<u64>>,
-    /// The size of the pages of what was asked for, if they are huge ones of hugetlbfs.
+    /// Page size of the object that was asked for, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
-    /// What decides which places suit huge pages; `None`: no places are sought.
+    /// The settings that decide which places suit huge pages. `None`: no places are searched for.
     pub(crate) settings: Option<Rc<Settings>>,
 }
 
@@ -57,12 +60,12 @@ impl Program {
         }
     }
 
-    /// What the settings say of shared memory.
+    /// What the settings say about shared memory.
     fn shared(&self) -> SharedHuge {
         self.settings.as_ref().map(|settings| settings.shared()).unwrap_or_default()
     }
 
-    /// A file of which the kernel says what may be mapped of it.
+    /// Refuses, and notes that only the kernel knows the rules.
     fn not_known<T>(&mut self, errno: Errno) -> Result<T, Errno> {
         self.unknown = true;
         Err(errno)
@@ -101,7 +104,7 @@ impl Host<Inode> for Program {
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             Inode { name: model::SECRET.into(), ..named(&meta, HugePlaces::Plain) }
         } else {
-            // Nothing is asked of a file system that may have to ask somebody else, who may be waiting for us.
+            // A file system that may have to ask another process is not asked: that process may wait for us.
             let mount = find_mount(self.tid, |m| m.id == mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
             let Some(mount) = mount else {
                 return self.not_known(Errno::EINVAL);
@@ -120,7 +123,7 @@ impl Host<Inode> for Program {
     }
 
     fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {
-        // Who may attach it is the kernel's to say.
+        // Only the kernel knows who may attach it.
         self.file = true;
         let inode = u64::from(id as u32);
         let places = self.shared().files;
@@ -170,13 +173,13 @@ impl Host<Inode> for Program {
     }
 
     fn shared_memory(&mut self, _bytes: u64) -> Result<Inode, Errno> {
-        // No file is like it: nothing merges with it in the trial.
+        // No file equals it: nothing merges with it in the trial.
         let places = self.shared().anonymous;
         Ok(Inode { dev: (u32::MAX, u32::MAX), inode: u64::MAX, name: "".into(), places, huge: None })
     }
 
     fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Inode, Errno> {
-        // A limit of a control group on such pages is the kernel's to know.
+        // Only the kernel knows a control group's limit on such pages.
         self.file = true;
         let page = page.or_else(sys::huge_page).filter(|page| sys::free_huge_pages(*page).is_some());
         self.huge = Some(page.ok_or(Errno::EINVAL)?);
@@ -188,7 +191,7 @@ impl Host<Inode> for Program {
             return file.places;
         }
         match find_mount(self.tid, |mount| mount.dev == file.dev) {
-            // What overlayfs maps is a file of another file system.
+            // overlayfs maps files of another file system.
             Some(mount) if LOCAL.contains(&mount.kind.as_str()) && mount.kind != "overlay" => mount.places(self),
             None if SHARED_MEMORY.iter().any(|name| file.name.starts_with(name)) => self.shared().files,
             _ => {
@@ -199,8 +202,8 @@ impl Host<Inode> for Program {
     }
 }
 
-/// How long a System V segment is, by its number, which its areas show as their inode. `None` where
-/// there is none, or the task has others than we.
+/// Length in bytes of a System V segment by its number, which its areas show as their inode. `None`:
+/// there is no such segment, or the task has another IPC namespace than the recorder.
 fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
     let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
     if space(&tid.to_string()) != space("self") {
@@ -215,14 +218,14 @@ fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
     text.lines().find_map(size)
 }
 
-/// What `memfd_secret` makes files of.
+/// The magic number of the file system of `memfd_secret`.
 const SECRETMEM_MAGIC: statfs::FsType = statfs::FsType(0x5345_434d);
 
 fn file_system(path: &str) -> Option<statfs::FsType> {
     statfs::statfs(path).ok().map(|s| s.filesystem_type())
 }
 
-/// Whether a file is in use for swapping.
+/// Whether a file is in use as swap space.
 fn is_swap_file(meta: &Metadata) -> bool {
     let text = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
     // Filename, Type, Size, ...; a blank in a name is \040.
@@ -239,20 +242,20 @@ fn write_sealed(path: &str) -> bool {
     seals.is_ok_and(|s| s.intersects(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE))
 }
 
-/// File systems that answer by themselves, and map files as files are mapped.
+/// File systems that answer without asking other processes, and map files by the usual rules.
 const LOCAL: &[&str] = &[
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "tmpfs", "ramfs", "overlay", "squashfs", "erofs", "iso9660",
     "vfat", "zfs",
 ];
 
-/// Those of them that seek places that suit huge pages.
+/// Those of them that choose places that suit huge pages.
 const HUGE: &[&str] = &["ext4", "xfs", "btrfs"];
 
-/// How the names of shared memory begin that lies on no mount: memfds, System V segments, shared
+/// Prefixes of the names of shared memory that is on no mount: memfds, System V segments, shared
 /// anonymous memory.
 const SHARED_MEMORY: &[&str] = &["/memfd:", "/SYSV", "/dev/zero"];
 
-/// A mounted file system, as far as maps ask.
+/// A mounted file system, as far as maps depend on it.
 struct Mount {
     /// Its number.
     id: String,
@@ -278,7 +281,7 @@ impl Mount {
         })
     }
 
-    /// Which places are sought for its files.
+    /// Which places suit its files.
     fn places(&self, host: &Program) -> HugePlaces {
         match self.kind.as_str() {
             "tmpfs" => host.shared().mounted(self.huge.as_deref()),
@@ -288,8 +291,8 @@ impl Mount {
     }
 }
 
-/// A mount as a task sees it, or if it sees none, as we do. `None`: one that nobody sees, as those
-/// of pipes, sockets and drivers.
+/// A mount as the task sees it, or else as the recorder sees it. `None`: neither sees it, as with the
+/// mounts of pipes, sockets and drivers.
 fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
     let find = |of: &str| {
         let text = std::fs::read_to_string(format!("/proc/{of}/mountinfo")).ok()?;

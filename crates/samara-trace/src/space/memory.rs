@@ -1,6 +1,7 @@
-//! What a call's arguments point to, and what lies behind what it mapped. Of a call that waits to
-//! be settled it is kept: its thread goes on and may write there, or close the file. Knows no
-//! model.
+//! What a call's arguments point to, and what is behind the memory that it mapped.
+//!
+//! For a call that waits to be settled this is kept: its thread goes on, and may write there or
+//! close the file. It knows no model. Neighbours: the table of calls says what a call reads.
 
 use std::rc::Rc;
 
@@ -14,10 +15,10 @@ use crate::os::sys::{self, Tid};
 use crate::space::apply::open_mode;
 use crate::space::host::Program;
 
-/// Longer masks, and more ranges, no call takes.
+/// Most bytes that are kept: no call takes a longer mask or more ranges.
 const MOST: u64 = 1024 * 16;
 
-/// A task's memory, as a call of it saw it.
+/// A task's memory as one of its calls saw it.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) tid: Tid,
@@ -26,30 +27,31 @@ pub(crate) struct Memory {
 
 #[derive(Debug)]
 struct Kept {
-    /// Where it stands, and what.
+    /// What the call read: the address, and the bytes.
     bytes: (u64, Vec<u8>),
-    /// Where the call mapped a file: what the kernel has there, and how its descriptor was opened.
+    /// Where the call mapped a file, the area that the kernel has there, and how the descriptor was
+    /// opened.
     mapped: Option<(u64, KernelArea, FileMode)>,
-    /// Whether the descriptor of a process stands for the caller's own.
+    /// Whether the descriptor of a process stood for the caller's own process.
     own: Option<Result<bool, Errno>>,
-    /// The userfaultfd that it registered memory with: its number and its features.
+    /// The userfaultfd with which the call registered memory: its number and its features.
     uffd: Option<(u64, u64)>,
 }
 
 impl Memory {
-    /// As it is now.
+    /// The memory as it is now.
     pub(crate) fn now(tid: Tid) -> Memory {
         Memory { tid, kept: None }
     }
 
-    /// Keeps what the call may have read and mapped. `read`: it can be read without asking the
-    /// program.
+    /// Keeps what the call may have read and mapped. `read`: what its arguments point to can be read
+    /// without asking the program.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
         let a = &d.args;
         let (at, len) = d.call.reads(a).unwrap_or((0, 0));
         let mut bytes = Vec::new();
         let len = if read { len.min(MOST) as usize } else { 0 };
-        // As far as it goes: the end may not be mapped.
+        // As far as it can be read: the end may not be mapped.
         while bytes.len() < len {
             let mut some = [0u8; 8];
             if at.checked_add(bytes.len() as u64).is_none_or(|at| !sys::read_memory(self.tid, at, &mut some)) {
@@ -67,7 +69,7 @@ impl Memory {
         self.kept = Some(Rc::new(Kept { bytes: (at, bytes), mapped, own, uffd }));
     }
 
-    /// Fills `to` from `at` on. False: it cannot be read.
+    /// Reads the bytes from `at` on. False: they cannot be read.
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) -> bool {
         let Some(kept) = &self.kept else { return sys::read_memory(self.tid, at, to) };
         let (start, bytes) = &kept.bytes;
@@ -79,12 +81,13 @@ impl Memory {
         part.is_some()
     }
 
-    /// Whether the descriptor of a process that the call was given stood for its own.
+    /// Whether the descriptor of a process that the call was given stood for the caller's own
+    /// process. `None`: nothing was kept.
     pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
         self.kept.as_ref()?.own
     }
 
-    /// The number and the features of the userfaultfd that the call was given.
+    /// Number and features of the userfaultfd that the call was given.
     pub(crate) fn userfaultfd(&self, fd: i32) -> Option<(u64, u64)> {
         match &self.kept {
             Some(kept) => kept.uffd,
@@ -92,7 +95,7 @@ impl Memory {
         }
     }
 
-    /// What was seen at the place that the call mapped, and how its file was opened.
+    /// The area that was seen at the place that the call mapped, and how its file was opened.
     pub(crate) fn mapped(&self, at: u64) -> Option<(KernelArea, FileMode)> {
         let (start, area, mode) = self.kept.as_ref()?.mapped.as_ref()?;
         (*start == at).then(|| (area.clone(), *mode))

@@ -1,11 +1,17 @@
-//! One address space: its model, its open maps file, and what becomes of a call that returned:
-//! applied, checked, told.
+//! One traced address space: its model and its open maps file. A call that returned is applied to
+//! the model, checked against the kernel, and told as an event.
+//!
+//! It does not know how tasks are stopped or how events are stored.
 //!
 //! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that
-//!   call, or a difference has been told and the kernel's view taken over. While calls overlap this
-//!   may wait in `pending` until they have all returned.
+//!   call, or a difference has been told and the kernel's view taken over. Calls that overlap may
+//!   wait in `pending` until all of them have returned.
 //! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model
 //!   (fork), never from nothing.
+//!
+//! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
+//! `report` tells it, `adopt` and `taken` take the kernel's view over, `explain` finds changes that
+//! no call made.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;
@@ -39,10 +45,10 @@ use crate::space::memory::Memory;
 use crate::space::model::{Inode, Model};
 use crate::space::reach::Range;
 
-/// Number of a space, never used again within a recording.
+/// Number of a space. A recording never uses a number twice.
 pub(crate) type SpaceId = u64;
 
-/// Of a call on more ranges than this, what lies between them is looked at too.
+/// A call on more ranges than this is checked as one range, from the first to the last.
 const MANY: usize = 16;
 
 /// A call that has returned.
@@ -53,12 +59,12 @@ pub(crate) struct Returned {
     pub(crate) who: Who,
     pub(crate) memory: Memory,
     pub(crate) overlapped: bool,
-    /// When it was let into the kernel.
+    /// When it entered the kernel.
     pub(crate) go_ns: u64,
-    /// Its answer was not the one that the engine in charge gave, and it was beside others.
+    /// The kernel answered otherwise than the engine in charge, while other calls overlapped it.
     pub(crate) unsure: bool,
     pub(crate) personality: u32,
-    /// Why the engine in charge refused it, if it did.
+    /// Why the engine in charge refused it, if the engine did.
     pub(crate) cause: Option<&'static str>,
 }
 
@@ -67,8 +73,8 @@ impl Returned {
         self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
     }
 
-    /// Whether it was refused, and may have cut areas for it, emptied its place, or moved the first
-    /// of many.
+    /// Whether it was refused, and may have left something behind: cut areas, an emptied place, or
+    /// the first of many moved.
     pub(crate) fn stopped_half_way(&self) -> bool {
         self.failed() && self.decoded.call.row().stops_half_way
     }
@@ -76,46 +82,47 @@ impl Returned {
 
 pub(crate) struct Space {
     pub(crate) id: SpaceId,
-    /// It belongs to the program's first process.
+    /// Whether it belongs to the program's first process.
     root: bool,
     pub(crate) model: Model,
-    /// Where the engine in charge seeks places.
+    /// Where the engine in charge searches for places.
     pub(crate) bases: Bases,
     pub(crate) maps: Maps,
     pub(crate) size: Size,
     pub(crate) pending: Vec<Returned>,
-    /// Calls of killed tasks whose end was not seen: they may have had an effect, or not.
+    /// Calls whose tasks were killed before the calls returned. They may have had an effect or not.
     pub(crate) lost: Vec<Decoded>,
-    /// A userfaultfd has been registered here: it may be closed without a word.
+    /// A userfaultfd has been registered here. Closing it changes areas without a call.
     pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
-    /// Where the break may be, if calls that overlapped left more than one place: settled by the
-    /// next `brk`.
+    /// The places where the break may be, if overlapped calls left more than one. The next `brk`
+    /// settles it.
     pub(crate) breaks: Vec<u64>,
-    /// How later maps may be locked, if calls that overlapped left more than one answer: settled by
-    /// the next map that shows it.
+    /// How later maps may be locked, if overlapped calls left more than one answer. The next map
+    /// that shows it settles it.
     pub(crate) future_locks: Vec<Option<LockKind>>,
-    /// Where memory policies are not known: of files' areas the kernel may tell the file's only.
+    /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
+    /// file's policy only.
     pub(crate) foggy: Vec<Range>,
-    /// Memory was moved: where imported memory was mapped first is not known.
+    /// A call moved memory: where imported memory was mapped first is not known.
     pub(crate) moved: bool,
-    /// A call gave a memory policy: the kernel is asked for them, too.
+    /// A call set a memory policy: from now on the kernel is asked for policies too.
     pub(crate) bound: bool,
-    /// For tests: what its model forgets.
+    /// For tests: the number of a call that the model ignores.
     forgets: Option<u32>,
-    /// Calls are tried: nothing may be taken over from the kernel.
+    /// An order of calls is being tried: nothing may be taken over from the kernel.
     pub(crate) trial: bool,
-    /// Other calls are in the kernel: what reaches further than the call at hand may be theirs.
+    /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
     pub(crate) beside: bool,
-    /// Overlapped calls that were told, when they had returned, and what they reached.
+    /// Overlapped calls that were told: when they returned, and what they reached.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
-    /// It has been compared for the last time, or it was told why not.
+    /// The last comparison was made, or the reason why not was told.
     finished: bool,
-    /// The recorder may not look at it: the model is empty, and stays so.
+    /// The recorder may not read it: the model stays empty.
     hidden: bool,
 }
 
-/// A part of the model, kept so that it can be put back: each range with all that stood in it.
+/// A saved part of the model, which can be put back: each range with all areas in it.
 pub(crate) struct Saved {
     layout: samara_mm::Layout,
     pub(crate) parts: Vec<(Range, Vec<Whole>)>,
@@ -124,20 +131,21 @@ pub(crate) struct Saved {
 /// An area with its bounds.
 pub(crate) type Whole = (u64, u64, Area<Inode>, Extras);
 
-/// What one attempt to apply calls came to.
+/// The outcome of one attempt to apply a call.
 #[derive(Default)]
 pub(crate) struct Attempt {
-    /// What the call may have changed, as it stood before: where the heap ended then is part of it.
+    /// The ranges that the call may have changed, by the model before it: where the heap ended then
+    /// counts.
     pub(crate) reach: Vec<Range>,
     pub(crate) steps: Vec<Step>,
     pub(crate) grown: Vec<compare::Grown>,
-    /// Why it does not fit, if it does not.
+    /// Why model and kernel differ, if they do.
     pub(crate) misfit: Option<String>,
-    /// What the call did is not known: what the kernel has was taken over.
+    /// What the call did is not known: the kernel's view was taken over.
     pub(crate) unsure: bool,
     /// The model would have answered otherwise.
     pub(crate) answer: bool,
-    /// Of a call that was refused: what stood there.
+    /// For a refused call: what stood in its reach before it.
     pub(crate) unchanged: Option<Saved>,
 }
 
@@ -154,7 +162,7 @@ impl Space {
         space
     }
 
-    /// The space of a process whose parent ended before it could be told of its child.
+    /// The space of a process whose parent ended before the recorder learnt of the child.
     pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, false, query);
         space.fill(who.tid, journal);
@@ -194,8 +202,8 @@ impl Space {
             }
             child.rename(&areas);
         }
-        // Which of the calls that overlapped came before the copy, nobody can say; nor does `maps` tell all
-        // that they did.
+        // Nobody can say which of the overlapped calls came before the copy. `maps` does not show all that
+        // they did either.
         let before = if quiet {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
@@ -249,19 +257,19 @@ impl Space {
         }
     }
 
-    /// Areas taken over from the kernel at a child's birth came through the fork.
+    /// Marks areas that were taken over from the kernel at a child's birth as copied by the fork.
     fn inherit(&mut self) {
         if let Ok(model) = self.model.fork() {
             self.model = model;
         }
     }
 
-    /// Whether nothing can be known of it, as its program may not be read.
+    /// Whether nothing can be known of it because the recorder may not read it.
     pub(crate) fn hidden(&self) -> bool {
         self.hidden
     }
 
-    /// Takes the whole of the kernel's view.
+    /// Takes over the kernel's view of the whole space.
     fn fill(&mut self, tid: Tid, journal: &mut Journal<'_>) {
         if self.maps.refused() {
             self.hidden = true;
@@ -290,18 +298,18 @@ impl Space {
         }
     }
 
-    /// A task was killed in this call, and nobody saw how far it came.
+    /// Notes a call whose task was killed in it. Nobody saw how far it came.
     pub(crate) fn lost(&mut self, decoded: Decoded) {
         self.lost.push(decoded);
     }
 
-    /// Overlapped calls wait for one another's end: no further one should begin.
+    /// Whether overlapped calls wait for one another to return: no further call should begin.
     pub(crate) fn unsettled(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Before a call is decided: stacks that grew on faults since the last one, as far as it is
-    /// about them. `limited`: how large all areas are matters.
+    /// Learns, before a call is decided, which stacks have grown on faults, as far as the call
+    /// depends on them. `limited`: the size of all areas together matters.
     pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
         let mut ranges = reach::of(decoded, 0, self.model.layout().brk, sys::page_size());
         ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
@@ -316,7 +324,7 @@ impl Space {
         learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
     }
 
-    /// Takes over what the kernel has at a place and no call that was seen has made.
+    /// Takes over what the kernel has at a place although no call that was seen made it.
     pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
         let Some(shown) = self.look(who.tid, &[place]) else { return };
         let steps = self.take(&shown);
@@ -328,8 +336,8 @@ impl Space {
         }
     }
 
-    /// An area that grows down begins in what the call reaches, or stands next above it: it may
-    /// have grown without a word.
+    /// Whether an area that grows down begins in these ranges or is the next above one of them. It
+    /// may have grown without a call.
     pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
         ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
     }
@@ -354,7 +362,7 @@ impl Space {
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
-        // What is refused for a limit may have been done in part.
+        // A call that a limit refused may have been done in part.
         let limited = call.result == -i64::from(libc::ENOMEM);
         let limits = if limited { sys::limits(call.who.tid) } else { None };
         self.model.set_limits(limits.unwrap_or_default());
@@ -396,7 +404,7 @@ impl Space {
         self.ranges_of(&call.memory, &call.decoded, call.result)
     }
 
-    /// Where a call of this task reaches.
+    /// The ranges that a call reaches.
     pub(crate) fn ranges_of(&self, memory: &Memory, d: &Decoded, result: i64) -> Vec<Range> {
         if d.call == Call::ProcessMadvise && apply::readable(&self.model, d) {
             let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
@@ -414,15 +422,15 @@ impl Space {
         reach::of(d, result, self.model.layout().brk, sys::page_size())
     }
 
-    /// Compares the model with the kernel around what the call may have changed.
+    /// Compares the model with the kernel around the ranges that the call may have changed.
     pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
         let mut ranges = attempt.reach.clone();
         if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
-            // Content only: a look at where it begins is enough.
+            // It changes content only: a look at its first byte is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
         }
-        // A neighbour of one range may stick out into the other, which is looked at later: hence several
-        // rounds.
+        // A neighbour of one range may stick out into another range, which is looked at later: hence
+        // several rounds.
         for round in 0..=ranges.len() {
             attempt.misfit = self.compare(&ranges, attempt, journal);
             if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
@@ -432,8 +440,7 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
         }
-        // What was refused half way by the model, for a hole, the kernel may have refused at once, for a
-        // limit.
+        // Where the model refuses half way, for a hole, the kernel may have refused at once, for a limit.
         let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
         if let Some(saved) = unchanged {
             self.put_back(saved);
@@ -452,7 +459,7 @@ impl Space {
                 }
             }
         }
-        // Or it came some way: areas were cut for it, or the first of many moved.
+        // Or it was done in part: areas were cut, or the first of many moved.
         if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
             let reach = attempt.reach.clone();
             attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
@@ -460,7 +467,8 @@ impl Space {
         }
     }
 
-    /// Compares the model with the kernel in these ranges and around them. How they differ.
+    /// Compares the model with the kernel in these ranges and one byte around them. Returns how they
+    /// differ.
     fn compare(&mut self, ranges: &[Range], attempt: &mut Attempt, journal: &mut Journal<'_>) -> Option<String> {
         let mut misfit = None;
         for (start, end) in ranges {
@@ -481,7 +489,7 @@ impl Space {
         misfit
     }
 
-    /// The last task of the space is about to end: compares everything, to the byte.
+    /// Compares the whole space, to the byte: its last task is about to end.
     pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
         if self.hidden {
             self.finished = true;
@@ -533,7 +541,7 @@ impl Space {
         }
     }
 
-    /// The end comparison cannot be made.
+    /// Notes that the last comparison cannot be made.
     fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
         journal.unchecked(why);
         self.finished = true;
@@ -542,19 +550,20 @@ impl Space {
         }
     }
 
-    /// The space is no more; `ends`: because its last task has ended.
+    /// Drops the space. `ends`: because its last task has ended.
     pub(crate) fn close(mut self, ends: bool, journal: &mut Journal<'_>) {
         if ends && !self.finished && !self.hidden {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
-        // Calls of which the end was never seen to fit: their tasks are gone, and nobody can say any more.
+        // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say any
+        // more.
         for call in std::mem::take(&mut self.pending) {
             self.tell_call(&call, Attempt::default(), journal);
         }
         journal.resized(&mut self.size, Size::default());
     }
 
-    /// Takes over names that the kernel shows differently now.
+    /// Takes over names that the kernel shows differently now. True if there were any.
     fn rename(&mut self, areas: &[KernelArea]) -> bool {
         let names: std::collections::HashMap<((u32, u32), u64), &str> =
             areas.iter().filter_map(|a| Some(((a.dev, a.inode), a.name.as_deref()?))).collect();

@@ -1,5 +1,7 @@
-//! The model of a space: `samara_mm` over the files that `/proc` names. How areas come in from the
-//! kernel's view and go out as records. It knows nothing of calls or of comparing.
+//! The model of a space: a `samara_mm` address space over the files that `/proc` names. Areas come
+//! in from the kernel's view and go out as records.
+//!
+//! It knows neither calls nor comparisons. Neighbours: `apply` changes it, `compare` compares it.
 
 use std::sync::Arc;
 
@@ -11,17 +13,17 @@ use crate::event::{AreaRecord, Step, StepKind};
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
 
-/// What lies behind a file's area, as far as `/proc` tells: the inode. That one inode was opened
-/// twice is learnt.
+/// The file behind an area, as far as `/proc` shows it: the inode. That one inode was opened twice
+/// is learnt.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
-    /// As it was when it was mapped; a later rename does not make it another file.
+    /// The name at the time of the map. A later rename does not make it another file.
     pub(crate) name: Arc<str>,
-    /// Which places are sought for it: known of what is about to be mapped only.
+    /// Which places suit it. Known only for a file that is about to be mapped.
     pub(crate) places: HugePlaces,
-    /// The size of its pages, if they are huge ones of hugetlbfs.
+    /// Its page size, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
 }
 
@@ -60,7 +62,7 @@ impl Backing for Inode {
     }
 }
 
-/// The name of files that `memfd_secret` made; no device has them.
+/// The name of files that `memfd_secret` made. They are on no device.
 pub(crate) const SECRET: &str = "/secretmem (deleted)";
 
 pub(crate) type Model = AddressSpace<Inode>;
@@ -71,7 +73,7 @@ pub(crate) fn empty() -> Model {
     let defaults = Config::default();
     let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
-        // The kernel has decided already what is in reach and how many areas are too many: its results are applied.
+        // The kernel has already decided about reach and the number of areas: its results are applied.
         task_size: 1 << 56,
         max_map_count: usize::MAX / 2,
         touches: Touches::Unseen,
@@ -87,7 +89,7 @@ pub(crate) fn empty() -> Model {
     model
 }
 
-/// An area of the kernel's view as one of the model's.
+/// An area of the kernel's view as an area of the model.
 pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
     let name = k.name.as_deref().unwrap_or_default();
     let flags = match &k.flags {
@@ -131,7 +133,7 @@ fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {
     }
 }
 
-/// Flags of an area of which only the letters of the maps line are known.
+/// Flags of an area for which only the letters of the maps line are known.
 fn guess_flags(perms: u8) -> Flags {
     let mut flags = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
     flags.set(Flags::READ, perms & READ != 0);
@@ -193,7 +195,7 @@ pub(crate) fn records(model: &Model, start: u64, end: u64) -> Vec<AreaRecord> {
     model.areas_in(start, end).map(|at| record(model, &at)).collect()
 }
 
-/// The steps of a plan, as events have them: of areas, not of what pages hold.
+/// The steps of a plan as events have them: steps of areas, not of the content of pages.
 pub(crate) fn steps(plan: &[samara_mm::Step]) -> Vec<Step> {
     plan.iter().filter_map(|s| Some(Step { kind: kind(s.kind)?, start: s.start, end: s.end })).collect()
 }
@@ -207,7 +209,7 @@ fn kind(kind: samara_mm::StepKind) -> Option<StepKind> {
         samara_mm::StepKind::Merged => StepKind::Merged,
         samara_mm::StepKind::Moved => StepKind::Moved,
         samara_mm::StepKind::Changed(_) => StepKind::Changed,
-        // `samara_mm::StepKind` may grow: its tests against a trace fail then, rather than its users.
+        // `samara_mm::StepKind` may grow: then tests fail, not users.
         other => {
             debug_assert!(false, "a kind of step that traces have no word for: {other:?}");
             StepKind::Changed
