@@ -7,14 +7,12 @@
 //!   kernel refused, the model keeps only what the same refusal leaves behind (a protected part
 //!   before a hole, for one).
 //!
-//! Neighbours: `host` and `memory` answer what the call read; `reach` says how far it reached.
+//! Neighbours: `replay` makes the call on the model; `memory` has what the call read; `reach` says
+//! how far it reached.
 
-use std::sync::Arc;
-
-use samara_mm::linux::{self, Host};
+use samara_mm::linux::{self, Host, OpenFile};
 use samara_mm::{
-    Advice, Area, Backing, Error, FileMode, Flags, Linux, LockKind, MapFlags, MapRequest, Object, Personality, Placed,
-    Plan, Prot, RemapMode, RemapRequest, Uffd,
+    Area, Backing, Errno, Error, FileMode, Flags, Linux, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
 };
 
 use crate::arch::Decoded;
@@ -26,6 +24,7 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
+use crate::space::replay::{Mapped, replay};
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
@@ -38,11 +37,11 @@ const EVENT_REMAP: u64 = 1 << 2;
 pub(crate) enum Applied {
     /// The model did the same, in these steps (perhaps none).
     Done(Vec<Step>),
-    /// The model does not know what this call does, or whether it did it: the kernel's view is to be
-    /// taken over, after these steps of the model.
+    /// The model does not know what this call does, or whether it did it: the kernel's view is to
+    /// be taken over, after these steps of the model.
     AskKernel(Vec<Step>),
-    /// The model disagrees: it refuses what the kernel did, or would do what the kernel refused. The
-    /// reason, and what the model has done.
+    /// The model disagrees: it refuses what the kernel did, or would do what the kernel refused.
+    /// The reason, and what the model has done.
     Disagrees(String, Vec<Step>),
 }
 
@@ -122,109 +121,104 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
     }
 }
 
+/// What the model made of a call. `None`: the kernel's view is to be taken over.
 type Did = Option<Result<Plan, Error>>;
 
-/// Has the model make the call. `None`: the kernel's view is to be taken over; `guessed` is what the
-/// model has done nevertheless.
+/// Has the model make the call as the kernel answered it. `guessed` is what the model has done
+/// where the kernel's view is to be taken over nevertheless.
+///
+/// Calls are replayed through `samara_mm::linux` (`replay`). The exceptions stand before: calls
+/// that the model is not asked about, and calls whose effect only the kernel shows.
 fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
     let nothing: Did = Some(Ok(Plan::default()));
-    let prot = Prot::from_bits_retain(a[2] as u32);
-    Some(match d.call {
-        // A map in huge pages that is refused because too few are free has emptied its place, which is
-        // longer than the length that was asked for.
-        Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => return None,
-        Call::Mmap if failed => return Some(refused(result)),
-        Call::Mmap => return map(m, maps, memory, a, prot, result as u64),
-        Call::Munmap => m.unmap(a[0], a[1]),
-        Call::Mprotect => m.protect(a[0], a[1], prot, None),
-        Call::PkeyMprotect => {
-            let key = if a[3] as i32 == -1 { None } else { Some(a[3] as u8) };
-            m.protect(a[0], a[1], prot, key)
-        }
-        Call::Mremap => {
-            // The offset that is shown for a moved private map of /dev/zero depends on whether it was
-            // written to.
-            let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
-            let flags = a[3] as i32;
-            let dontunmap = flags & libc::MREMAP_DONTUNMAP != 0;
-            let mode = if flags & libc::MREMAP_FIXED != 0 {
-                RemapMode::Fixed(a[4])
-            } else if failed || (result as u64 == a[0] && !dontunmap) {
-                RemapMode::InPlace
-            } else {
-                RemapMode::MoveTo(result as u64)
-            };
-            let done = m.remap(&RemapRequest { old: a[0], old_len: a[1], new_len: a[2], mode, dontunmap });
-            if zero {
-                *guessed = done.unwrap_or_else(|refused| refused.done);
-                return None;
-            }
-            done
-        }
-        Call::Madvise => match Advice::from_raw(a[2] as u32) {
-            Some(advice) if changes_areas(a[2] as i32) => m.advise(a[0], a[1], advice),
-            _ => return Some(if failed { refused(result) } else { Ok(Plan::default()) }),
-        },
-        Call::Personality => return nothing,
-        Call::Mlock | Call::Mlock2 => {
-            let flags = if d.call == Call::Mlock { 0 } else { a[2] };
-            let done = m.lock(a[0], a[1], lock_kind(flags, libc::MLOCK_ONFAULT as u64));
-            // ENOMEM: over the limit, and nothing is locked; or pages could not be read in, and all is
-            // locked.
-            match done {
-                Ok(plan) if result == -i64::from(libc::ENOMEM) => {
-                    *guessed = plan;
-                    return None;
-                }
-                done => done,
-            }
-        }
-        Call::Munlock => m.unlock(a[0], a[1]),
-        Call::Mlockall if failed => return Some(refused(result)),
-        Call::Mlockall => {
-            let has = |bit: libc::c_int| a[0] & bit as u64 != 0;
-            m.lock_all(has(libc::MCL_CURRENT), has(libc::MCL_FUTURE), lock_kind(a[0], libc::MCL_ONFAULT as u64))
-        }
-        Call::Munlockall => m.unlock_all(),
-        Call::Mseal => m.seal(a[0], a[1]),
+    match d.call {
+        // A map in huge pages that is refused because too few are free has emptied its place, which
+        // is longer than the length that was asked for.
+        Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => None,
         // It may have set the policy without moving the pages.
-        Call::Mbind if result == -i64::from(libc::EIO) => return None,
-        Call::Mbind if failed => return Some(refused(result)),
-        Call::Mbind | Call::ProcessMadvise if !readable(m, d) => return None,
-        Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => return None,
+        Call::Mbind if result == -i64::from(libc::EIO) => None,
+        Call::Mmap | Call::Mlockall | Call::Mbind if failed => Some(refused(result)),
+        Call::Madvise if !changes_areas(a[2] as i32) => {
+            if failed {
+                Some(refused(result))
+            } else {
+                nothing
+            }
+        }
+        Call::Mbind | Call::ProcessMadvise if !readable(m, d) => None,
+        Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => None,
         // A call that is refused half way leaves its first half done.
-        Call::ProcessMadvise => return as_it_comes(m, memory, d, result, guessed),
-        Call::Mbind if !failed => return as_it_comes(m, memory, d, result, guessed),
-        Call::RemapFilePages => return as_it_comes(m, memory, d, result, guessed),
-        Call::UffdRegister | Call::UffdUnregister if failed => return nothing,
+        Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages => as_it_comes(m, memory, d, result, guessed),
+        // An ioctl is no call of the model's.
+        Call::UffdRegister | Call::UffdUnregister if failed => nothing,
         Call::UffdRegister => {
             let (start, len, mode) = uffd_range(memory, a[2])?;
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
-            m.register_uffd(start, len, uffd_of(memory, d), modes)
+            Some(m.register_uffd(start, len, uffd_of(memory, d), modes))
         }
         Call::UffdUnregister => {
             let (start, len, _) = uffd_range(memory, a[2])?;
-            m.unregister_uffd(start, len)
+            Some(m.unregister_uffd(start, len))
         }
-        Call::PrSetVma | Call::PrSetMdwe if failed => return nothing,
-        Call::PrSetVma if a[1] == 0 => match c_string(memory, a[4]) {
-            None if a[4] != 0 => return None, // not for us to read
-            name => m.set_anon_name(a[2], a[3], name),
-        },
+        Call::PrSetVma | Call::PrSetMdwe if failed => nothing,
+        // Another attribute than a name.
+        Call::PrSetVma if a[1] != 0 => None,
+        // It changes no area. What it forbids from now on matters where the engine decides.
         Call::PrSetMdwe => {
-            // It changes no area. What it forbids from now on matters where the engine decides.
-            let _ = samara_mm::Mdwe::from_bits(a[1]).and_then(|mdwe| m.set_mdwe(mdwe));
-            return nothing;
+            let _ = replay(m, memory, None, d, result);
+            nothing
         }
+        Call::Mmap if is_private_anonymous(a) => Some(replay(m, memory, None, d, result)),
+        Call::Mmap => {
+            let mapped = mapped(m, maps, memory, a, result as u64)?;
+            Some(replay(m, memory, Some(&mapped), d, result))
+        }
+        Call::Mremap => {
+            // The offset that is shown for a moved private map of /dev/zero depends on whether it
+            // was written to.
+            let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
+            unless(zero, replay(m, memory, None, d, result), guessed)
+        }
+        Call::Mlock | Call::Mlock2 => {
+            let done = replay(m, memory, None, d, result);
+            // ENOMEM: over the limit, and nothing is locked; or pages could not be read in, and all
+            // is locked.
+            let refused = result == -i64::from(libc::ENOMEM);
+            unless(refused && done.is_ok(), done, guessed)
+        }
+        Call::PrSetVma => {
+            let done = replay(m, memory, None, d, result);
+            // A name that the recorder cannot read.
+            let unread = done.as_ref().is_err_and(|error| error.errno == Errno::EFAULT);
+            unless(unread, done, guessed)
+        }
+        Call::Munmap
+        | Call::Mprotect
+        | Call::PkeyMprotect
+        | Call::Madvise
+        | Call::Munlock
+        | Call::Mlockall
+        | Call::Munlockall
+        | Call::Mseal => Some(replay(m, memory, None, d, result)),
+        Call::Personality => nothing,
         // SHM_REMAP unmaps the place, as long as the segment, before the call may be refused.
-        Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => return None,
+        Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => None,
         // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows all that they did.
-        _ if failed => return nothing,
-        _ => return None,
-    })
+        _ if failed => nothing,
+        _ => None,
+    }
+}
+
+/// What the model made of a call, unless only the kernel shows it.
+fn unless(ask: bool, done: Result<Plan, Error>, guessed: &mut Plan) -> Did {
+    if ask {
+        *guessed = done.unwrap_or_else(|refused| refused.done);
+        return None;
+    }
+    Some(done)
 }
 
 /// The refusal that the kernel gave, for calls that the model is not asked about.
@@ -235,10 +229,6 @@ fn refused(result: i64) -> Result<Plan, Error> {
         Some(errno) => Err(errno.into()),
         None => Ok(Plan::default()),
     }
-}
-
-fn lock_kind(flags: u64, onfault: u64) -> LockKind {
-    if flags & onfault != 0 { LockKind::OnFault } else { LockKind::Now }
 }
 
 /// Whether this advice changes flags of areas, or gives memory an anonymous identity.
@@ -262,15 +252,24 @@ pub(crate) fn has_driver(name: &str, private: bool) -> bool {
             && !name.starts_with("/dev/shm/"))
 }
 
-fn map(m: &mut Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], prot: Prot, start: u64) -> Did {
-    let flags = MapFlags::from_bits_retain(a[3] as u32) - MapFlags::FIXED_NOREPLACE;
+/// Whether a `mmap` maps private memory of no file, in pages of the usual size.
+fn is_private_anonymous(a: &[u64; 6]) -> bool {
+    let flags = MapFlags::from_bits_retain(a[3] as u32);
+    flags.contains(MapFlags::ANONYMOUS) && is_private(a) && !flags.contains(MapFlags::HUGETLB)
+}
+
+/// Whether a `mmap` maps privately.
+fn is_private(a: &[u64; 6]) -> bool {
     let kind = a[3] as i32 & 0xf;
-    let private = kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE;
-    if flags.contains(MapFlags::ANONYMOUS) && private && !flags.contains(MapFlags::HUGETLB) {
-        let request = MapRequest { flags, ..MapRequest::anonymous(start, a[1], prot) };
-        return Some(m.map(&request));
-    }
-    // The kernel says which object is mapped, and at which offset.
+    kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE
+}
+
+/// The object that a `mmap` mapped at `start`, by what the kernel shows there. `None`: the model
+/// does not know the rules of such an object.
+fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], start: u64) -> Option<Mapped> {
+    let flags = MapFlags::from_bits_retain(a[3] as u32);
+    let prot = Prot::from_bits_retain(a[2] as u32);
+    let private = is_private(a);
     let kept = memory.mapped(start);
     let opened = kept.as_ref().map(|(_, mode)| *mode);
     let k: KernelArea = match kept {
@@ -283,22 +282,21 @@ fn map(m: &mut Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], prot: Prot
     if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
         return None;
     }
-    // Anonymous memory in huge pages is mapped like a file.
-    let flags = if k.huge().is_some() { flags - MapFlags::ANONYMOUS } else { flags };
     let offset = k.offset + (start - k.start);
     let mut extra = FileMode::empty();
     let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
     extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));
-    // Where READ implies EXEC, an area that is not executable shows that its file cannot be executed.
+    // Where READ implies EXEC, an area that is not executable shows that its file cannot be
+    // executed.
     let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
     extra.set(FileMode::NOEXEC, implied && k.perms & proc::EXEC == 0);
-    let file =
+    let backing =
         Inode { dev: k.dev, inode: k.inode, name: name.into(), places: samara_mm::HugePlaces::Plain, huge: k.huge() };
     // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
     let asks = !private && !prot.contains(Prot::WRITE);
     let opened = || opened.unwrap_or_else(|| open_mode(memory.tid, a[4] as i32));
     let mode = if asks { opened() } else { FileMode::RW };
-    Some(m.map(&MapRequest { mode: mode | extra, ..MapRequest::file(start, a[1], prot, flags, file, offset) }))
+    Some(Mapped { file: OpenFile { backing, mode: mode | extra }, offset })
 }
 
 /// Whether an area is a private map of `/dev/zero`.
@@ -410,18 +408,4 @@ pub(crate) fn uffd_range(memory: &Memory, at: u64) -> Option<(u64, u64, u64)> {
     memory.read(at, &mut bytes); // only a registration has a mode
     let word = |i: usize| bytes.as_chunks().0.get(i).map_or(0, |w| u64::from_ne_bytes(*w));
     Some((word(0), word(1), word(2)))
-}
-
-/// A short string in the program's memory. `None`: it cannot be read, as at a null pointer.
-fn c_string(memory: &Memory, at: u64) -> Option<Arc<str>> {
-    let mut bytes = [0u8; 80];
-    for i in 0..bytes.len() {
-        if !memory.read(at.checked_add(i as u64)?, &mut bytes[i..=i]) {
-            return None;
-        }
-        if bytes[i] == 0 {
-            return Some(String::from_utf8_lossy(&bytes[..i]).into());
-        }
-    }
-    Some(String::from_utf8_lossy(&bytes).into())
 }

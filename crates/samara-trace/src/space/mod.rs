@@ -23,6 +23,7 @@ pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod overlap;
 pub(crate) mod reach;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod settle;
 pub(crate) mod taken;
@@ -202,8 +203,8 @@ impl Space {
             }
             child.rename(&areas);
         }
-        // Nobody can say which of the overlapped calls came before the copy. `maps` does not show all that
-        // they did either.
+        // Nobody can say which of the overlapped calls came before the copy. `maps` does not show
+        // all that they did either.
         let before = if quiet {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
@@ -429,8 +430,8 @@ impl Space {
             // It changes content only: a look at its first byte is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
         }
-        // A neighbour of one range may stick out into another range, which is looked at later: hence
-        // several rounds.
+        // A neighbour of one range may stick out into another range, which is looked at later:
+        // hence several rounds.
         for round in 0..=ranges.len() {
             attempt.misfit = self.compare(&ranges, attempt, journal);
             if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
@@ -440,7 +441,8 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
         }
-        // Where the model refuses half way, for a hole, the kernel may have refused at once, for a limit.
+        // Where the model refuses half way, for a hole, the kernel may have refused at once, for a
+        // limit.
         let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
         if let Some(saved) = unchanged {
             self.put_back(saved);
@@ -467,8 +469,8 @@ impl Space {
         }
     }
 
-    /// Compares the model with the kernel in these ranges and one byte around them. Returns how they
-    /// differ.
+    /// Compares the model with the kernel in these ranges and one byte around them. Returns how
+    /// they differ.
     fn compare(&mut self, ranges: &[Range], attempt: &mut Attempt, journal: &mut Journal<'_>) -> Option<String> {
         let mut misfit = None;
         for (start, end) in ranges {
@@ -555,8 +557,8 @@ impl Space {
         if ends && !self.finished && !self.hidden {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
-        // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say any
-        // more.
+        // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say
+        // any more.
         for call in std::mem::take(&mut self.pending) {
             self.tell_call(&call, Attempt::default(), journal);
         }
