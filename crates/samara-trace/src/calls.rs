@@ -1,15 +1,15 @@
 //! The table of system calls that matter to a recording: one row a call, or a row an option of
 //! `prctl` and `ioctl`.
 //!
-//! All that is known of a call beside its rules stands in its row: numbers, name, arguments, what
-//! it does to areas, whether the engine in charge decides it, whether it may block, what it leaves
-//! behind when it fails. The filter, the decoder, the names, the printed arguments and the calls
-//! that can be made to fail are read from here. It knows no rules of calls: those are
-//! `samara_mm::linux`'s, by whose table the numbers and names of its calls are taken over.
+//! A row has all that is known of a call except its rules: numbers, name, arguments, what it does
+//! to areas, whether the engine in charge decides it, whether it may block, whether it leaves
+//! something behind when it fails. The filter, the decoder, the names, the printed arguments and
+//! the calls that can be made to fail are read from here. The rules are in `samara_mm::linux`;
+//! numbers and names of the calls in its table are taken from there.
 //!
-//! - **CALLS-1** each [`Call`] has exactly one row, at its own place in [`TABLE`] (checked at
-//!   compile time).
-//! - **CALLS-2** a call that the engine decides has a row in `samara_mm::linux` too.
+//! - **CALLS-1** each call has exactly one row, at its own index in the table (checked at compile
+//!   time).
+//! - **CALLS-2** a call that the engine decides has a row in the table of `samara_mm::linux` too.
 //!
 //! Neighbours: `arch` makes the lists of numbers of the three call tables; `space` applies calls.
 
@@ -58,8 +58,8 @@ pub enum Kind {
 
 use Kind::*;
 
-/// A system call that can change an address space, that makes or replaces one, or that the recorder
-/// must see for another reason. In the order of [`TABLE`].
+/// A system call that can change an address space, makes or replaces one, or must be seen by the
+/// recorder for another reason. In the order of [`TABLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
     Mmap,
@@ -110,7 +110,7 @@ pub(crate) enum Call {
     Execveat,
 }
 
-/// As texts of events name it.
+/// The name in texts of events.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -122,10 +122,10 @@ impl fmt::Display for Call {
     }
 }
 
-/// A value of an argument that makes a call one of ours, and its name.
+/// A value of the argument that chooses among calls with one number, and its name.
 pub(crate) type Value = (u32, &'static str);
 
-/// A condition on one 32-bit word of a call's arguments, which the filter tests without a stop.
+/// A condition on one 32-bit word of a call's arguments. The filter tests it without a stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
     /// Every such call.
@@ -176,48 +176,49 @@ enum Effect {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reads {
     Nothing,
-    /// So many bytes at this place, from its arguments: they name an area, or say where it stands.
+    /// Address and length, from its arguments. The model may be asked even if they cannot be read.
     Detail(fn(&[u64; 6]) -> (u64, u64)),
-    /// As `Detail`; and what the call does depends on nothing but these bytes.
+    /// Address and length, from its arguments. The model is asked only if the recorder can read
+    /// them as the kernel does.
     Request(fn(&[u64; 6]) -> (u64, u64)),
 }
 
-/// A call, and all that is known of it beside its rules.
+/// A call, and all that is known of it except its rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     call: Call,
-    /// `None`: no event has it.
+    /// `None`: no event has this call.
     name: Option<&'static str>,
-    /// The number on x86-64; on x32 too, with the bit, but for `x32`.
+    /// The number on x86-64. On x32 it is the same with one more bit, unless `x32` has another.
     pub(crate) nr: u32,
     x32: Option<u32>,
     /// The numbers on i386.
     compat: &'static [u32],
-    /// What `ipc` of i386 calls it.
+    /// Its number as an option of `ipc` on i386, if it is one.
     ipc: &'static [Value],
-    /// Which of the calls with this number it is.
+    /// Which calls with this number it stands for.
     when: When,
-    /// What its arguments are. A missing one is not printed.
+    /// What its arguments are, for printing.
     args: &'static [Kind],
     /// Whether its result is an address.
     address: bool,
     effect: Effect,
-    /// The engine in charge decides it, and it can be made to fail.
+    /// The engine in charge decides it, and users can make it fail.
     pub(crate) decided: bool,
-    /// It fails by a rate, if no other call is named.
+    /// It fails at the rate of `--fail-rate` if no call is named.
     pub(crate) fails_by_rate: bool,
     /// It may wait for another thread of the program: see [`Call::may_block`].
     blocks: If,
-    /// It brings pages in or moves them, which may fail for reasons that are not the areas'.
+    /// It brings pages in or moves them: see [`Call::needs_pages`].
     pages: If,
-    /// Refused, it may have cut areas for what it was to do, emptied its place, or moved the first
-    /// of many.
+    /// What a refused call may leave behind: cut areas, an emptied place, or the first of many
+    /// areas moved. False: nothing, or what the model's refusal leaves too.
     pub(crate) stops_half_way: bool,
     pub(crate) reads: Reads,
 }
 
 impl Row {
-    /// A call that is not in the model's table.
+    /// A row for a call that is not in the model's table.
     const fn new(
         call: Call,
         nr: u32,
@@ -245,7 +246,7 @@ impl Row {
         }
     }
 
-    /// A call of the model's table, whose name it has.
+    /// A row for a call of the model's table, with the name from there.
     const fn modelled(call: Call, nr: u64, compat: &'static [u32], args: &'static [Kind]) -> Row {
         let mut i = 0;
         while linux::CALLS[i].0 != nr {
@@ -254,18 +255,18 @@ impl Row {
         Row::new(call, nr as u32, Some(linux::CALLS[i].1), compat, args)
     }
 
-    /// A call that the engine decides.
+    /// A row for a call that the engine decides.
     const fn decided(call: Call, nr: u64, compat: &'static [u32], args: &'static [Kind]) -> Row {
         Row { decided: true, ..Row::modelled(call, nr, compat, args) }
     }
 
-    /// An option of `prctl` that changes areas.
+    /// A row for an option of `prctl` that concerns areas.
     const fn prctl(call: Call, option: &'static [Value]) -> Row {
         let row = Row::modelled(call, linux::PRCTL, &[172], &[Command, Hex, Hex, Hex, Hex]);
         Row { when: When::Is(0, option), effect: Effect::Wide, ..row }
     }
 
-    /// A request of `ioctl` to a userfaultfd: it points to a range, and perhaps a mode.
+    /// A row for an `ioctl` on a userfaultfd. It points to a range, and perhaps a mode.
     const fn uffd(call: Call, request: &'static [Value]) -> Row {
         Row {
             x32: Some(514),
@@ -276,7 +277,7 @@ impl Row {
         }
     }
 
-    /// A call that no event has.
+    /// A row for a call that no event has.
     const fn unseen(call: Call, nr: u32, compat: &'static [u32]) -> Row {
         Row { effect: Effect::None, ..Row::new(call, nr, None, compat, ANY) }
     }
@@ -298,8 +299,8 @@ const PR_SET_MEMORY_MERGE: &[Value] = &[modelled_option(linux::PR_SET_MEMORY_MER
 /// Arguments of which nothing is known.
 const ANY: &[Kind] = &[Hex, Hex, Hex, Hex, Hex, Hex];
 
-/// The table. The filter tests numbers in this order, and those that can be made to fail are listed
-/// in it.
+/// The table. The filter tests numbers in this order; calls that can be made to fail are listed in
+/// this order.
 const TABLE: &[Row] = &[
     Row {
         address: true,
@@ -443,7 +444,7 @@ const _: () = {
     assert!(TABLE.len() == Call::Execveat as usize + 1);
 };
 
-/// Calls that the recorder does not stop at, and that have names: number, name and arguments.
+/// Calls that have names although the recorder does not stop at them: number, name, arguments.
 const NAMED: &[(u32, &str, &[Kind])] = &[
     (60, "exit", &[Int]),
     (231, "exit_group", &[Int]),
@@ -464,7 +465,7 @@ const NAMED: &[(u32, &str, &[Kind])] = &[
     (448, "process_mrelease", ANY),
 ];
 
-/// Options that the recorder does not stop at, and that have names.
+/// Options that have names although the recorder does not stop at them.
 const NAMED_OPTIONS: &[(&str, Value)] = &[("prctl", (41, "PR_SET_THP_DISABLE"))];
 
 /// The name of a system call of x86-64, or `None`.
@@ -473,14 +474,14 @@ pub(crate) fn name(nr: u32) -> Option<&'static str> {
     row.or_else(|| NAMED.iter().find(|named| named.0 == nr).map(|named| named.1))
 }
 
-/// What the arguments of a call are, by its name, and whether its result is an address.
+/// The arguments of a call by its name, and whether its result is an address.
 pub fn signature(name: &str) -> (&'static [Kind], bool) {
     let row = TABLE.iter().find(|row| row.name == Some(name)).map(|row| (row.args, row.address));
     let named = || NAMED.iter().find(|named| named.1 == name).map(|named| (named.2, false));
     row.or_else(named).unwrap_or((ANY, false))
 }
 
-/// The name of an option of a call, as an event may have it.
+/// The name of an option of a call, if events can have it.
 pub fn option_name(call: &str, option: u64) -> Option<&'static str> {
     let rows = TABLE.iter().filter(|row| row.name == Some(call));
     let values = rows.filter_map(|row| match row.when {
@@ -496,7 +497,7 @@ pub(crate) fn failing() -> impl Iterator<Item = (u32, &'static str)> {
     TABLE.iter().filter(|row| row.decided).filter_map(|row| Some((row.nr, row.name?)))
 }
 
-/// Whether a call of this number fails by a rate, if no other call is named.
+/// Whether a call with this number fails at the rate of `--fail-rate` if no call is named.
 pub(crate) fn fails_by_rate(nr: u32) -> bool {
     TABLE.iter().any(|row| row.nr == nr && row.fails_by_rate)
 }
@@ -590,43 +591,43 @@ impl Call {
         &TABLE[self as usize]
     }
 
-    /// Makes or replaces a process or a thread: reported by ptrace events, not by its return.
+    /// Makes a process or a thread: reported by ptrace events, not by its return.
     pub(crate) fn makes_task(self) -> bool {
         matches!(self.row().effect, Effect::Task | Effect::TaskAndWait)
     }
 
-    /// How far it reaches is not in its arguments: the kernel is asked for everything.
+    /// Its arguments do not tell how far it reaches: the kernel is asked for everything.
     pub(crate) fn is_wide(self) -> bool {
         self.row().effect == Effect::Wide
     }
 
-    /// All that it does to areas it does at one instant.
+    /// It changes areas at one instant.
     pub(crate) fn is_one_step(self) -> bool {
         !matches!(self.row().effect, Effect::Wide | Effect::Steps)
     }
 
-    /// Stops for other reasons than the space: it neither waits for others nor keeps them waiting.
+    /// It stops for other reasons than the space: it waits for no call, and no call waits for it.
     pub(crate) fn stays_out(self) -> bool {
         matches!(self.row().effect, Effect::Exec | Effect::TaskAndWait | Effect::None)
     }
 
-    /// Loads a program.
+    /// It loads a program.
     pub(crate) fn execs(self) -> bool {
         self.row().effect == Effect::Exec
     }
 
-    /// Sets a filter of the program's own.
+    /// It sets a seccomp filter of the program's own.
     pub(crate) fn sets_filter(self) -> bool {
         matches!(self, Call::Seccomp | Call::PrSetSeccomp)
     }
 
-    /// May wait for another thread of the program (page faults that a userfaultfd thread serves, a
-    /// parent that waits for its vfork child), so no other thread is held while it runs.
+    /// It may wait for another thread of the program (page faults that a userfaultfd thread serves,
+    /// a parent that waits for its vfork child), so no other thread is held while it runs.
     pub(crate) fn may_block(self, args: &[u64; 6]) -> bool {
         self.row().blocks.holds(args)
     }
 
-    /// Brings pages in or moves them, which may fail for reasons that are not the areas'.
+    /// It brings pages in or moves them, which may fail for reasons that are not the areas'.
     pub(crate) fn needs_pages(self, args: &[u64; 6]) -> bool {
         self.row().pages.holds(args)
     }

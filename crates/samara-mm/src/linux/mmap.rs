@@ -49,7 +49,8 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
             (None, FileMode::RW)
         };
         let prot = Prot::from_bits_retain(prot as u32);
-        // A fixed address that looks like an error number is returned as one, whatever else is wrong.
+        // A fixed address that looks like an error number is returned as one, whatever else is
+        // wrong.
         let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
         let sound = space.huge_page(backing.as_ref()).is_none()
             && len != 0

@@ -4,9 +4,9 @@
 //! It does not know why the two differ.
 //!
 //! - **ADOPT-1** what `smaps` does not show stays known for all memory that is still there: an area
-//!   that was cut, changed or joined keeps its identity, offset, policy, registration and open file.
-//!   Only memory that a call is known to have made anew, and memory that fits no area that stood
-//!   there, is known by `smaps` alone.
+//!   that was cut, changed or joined keeps its identity, offset, policy, registration and open
+//!   file. Only memory that a call is known to have made anew, and memory that fits no area that
+//!   stood there, is known by `smaps` alone.
 //!
 //! Neighbours: `taken` takes over parts of a space, with memory policies, where the order of calls
 //! is not known.
@@ -33,7 +33,8 @@ const FIXED: Flags = Flags::SHARED
     .union(Flags::SPECIAL);
 
 impl Space {
-    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows nothing any more.
+    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows nothing any
+    /// more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         self.adopt_with(tid, &[])
     }

@@ -34,9 +34,9 @@ pub(crate) struct Unknown<'a> {
     pub(crate) order: bool,
 }
 
-/// Compares the areas that meet `[start, end)`. `kernel` holds the kernel's areas, whole. Boundaries
-/// that only one side has are learnt where the model allows it, and the call's `steps` are
-/// corrected. Stacks that grew are added to `grown`.
+/// Compares the areas that meet `[start, end)`. `kernel` holds the kernel's areas, whole.
+/// Boundaries that only one side has are learnt where the model allows it, and the call's `steps`
+/// are corrected. Stacks that grew are added to `grown`.
 pub(crate) fn compare(
     model: &mut Model,
     kernel: &[KernelArea],
@@ -45,15 +45,16 @@ pub(crate) fn compare(
     steps: &mut Vec<Step>,
     grown: &mut Vec<Grown>,
 ) -> Found {
-    // Each round either ends or settles one boundary. There are at most as many boundaries as areas on
-    // both sides.
+    // Each round either ends or settles one boundary. There are at most as many boundaries as areas
+    // on both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
     for _ in 0..rounds * 2 {
         match first_difference(model, kernel, (start, end)) {
             None => return Found::Equal,
             Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
-                // A new map joined one neighbour here and the other one in the kernel: that join first.
+                // A new map joined one neighbour here and the other one in the kernel: that join
+                // first.
                 Err(NotLearnable::NothingUnknown)
                     if let Some(other) = kernel_joins(model, kernel, at)
                         && model.learn_join(other).is_ok() =>
@@ -92,8 +93,8 @@ fn by_policy_alone(why: Reasons) -> bool {
     why.iter().all(|reason| matches!(reason, Reason::Policy | Reason::AnonymousIdentity | Reason::OpenFile))
 }
 
-/// Copies a policy where the kernel has one area and the model has two that differ by their policies:
-/// the unknown policy is the other area's. False: both policies are known.
+/// Copies a policy where the kernel has one area and the model has two that differ by their
+/// policies: the unknown policy is the other area's. False: both policies are known.
 fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let unknown = |at: u64| meets(foggy, (at, at + 1));
     let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
@@ -108,8 +109,8 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     model.set_policy(start, len, policy).is_ok()
 }
 
-/// Gives one side a policy that no other area has, where the kernel has a boundary in an area of the
-/// model and the policy is unknown on at least one side. False: both sides are known.
+/// Gives one side a policy that no other area has, where the kernel has a boundary in an area of
+/// the model and the policy is unknown on at least one side. False: both sides are known.
 fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let unknown = |at: u64| meets(foggy, (at, at + 1));
     let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {

@@ -24,8 +24,8 @@ fn said(call: &Returned) -> Option<Option<LockKind>> {
 }
 
 impl Space {
-    /// Sets what these calls said about later maps, whatever the order in which they were applied: the
-    /// calls that may have been the last count.
+    /// Sets what these calls said about later maps, whatever the order in which they were applied:
+    /// the calls that may have been the last count.
     pub(crate) fn find_future_locks(&mut self, calls: &[Returned]) {
         let mut all: Vec<Option<LockKind>> =
             last_of(calls, |c| said(c).is_some()).into_iter().filter_map(said).collect();

@@ -104,7 +104,8 @@ impl Host<Inode> for Program {
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             Inode { name: model::SECRET.into(), ..named(&meta, HugePlaces::Plain) }
         } else {
-            // A file system that may have to ask another process is not asked: that process may wait for us.
+            // A file system that may have to ask another process is not asked: that process may
+            // wait for us.
             let mount = find_mount(self.tid, |m| m.id == mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
             let Some(mount) = mount else {
                 return self.not_known(Errno::EINVAL);
@@ -202,8 +203,8 @@ impl Host<Inode> for Program {
     }
 }
 
-/// Length in bytes of a System V segment by its number, which its areas show as their inode. `None`:
-/// there is no such segment, or the task has another IPC namespace than the recorder.
+/// Length in bytes of a System V segment by its number, which its areas show as their inode.
+/// `None`: there is no such segment, or the task has another IPC namespace than the recorder.
 fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
     let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
     if space(&tid.to_string()) != space("self") {
@@ -291,8 +292,8 @@ impl Mount {
     }
 }
 
-/// A mount as the task sees it, or else as the recorder sees it. `None`: neither sees it, as with the
-/// mounts of pipes, sockets and drivers.
+/// A mount as the task sees it, or else as the recorder sees it. `None`: neither sees it, as with
+/// the mounts of pipes, sockets and drivers.
 fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
     let find = |of: &str| {
         let text = std::fs::read_to_string(format!("/proc/{of}/mountinfo")).ok()?;

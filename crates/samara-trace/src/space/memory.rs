@@ -44,8 +44,8 @@ impl Memory {
         Memory { tid, kept: None }
     }
 
-    /// Keeps what the call may have read and mapped. `read`: what its arguments point to can be read
-    /// without asking the program.
+    /// Keeps what the call may have read and mapped. `read`: what its arguments point to can be
+    /// read without asking the program.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
         let a = &d.args;
         let (at, len) = d.call.reads(a).unwrap_or((0, 0));

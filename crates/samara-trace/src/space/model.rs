@@ -73,7 +73,8 @@ pub(crate) fn empty() -> Model {
     let defaults = Config::default();
     let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
-        // The kernel has already decided about reach and the number of areas: its results are applied.
+        // The kernel has already decided about reach and the number of areas: its results are
+        // applied.
         task_size: 1 << 56,
         max_map_count: usize::MAX / 2,
         touches: Touches::Unseen,

@@ -1,24 +1,30 @@
-//! Calls of one space that were in the kernel at the same time: in which order they took effect.
+//! Finds the order in which calls of one space took effect that were in the kernel at the same
+//! time.
 //!
-//! A call takes effect at one instant between the moment when it is let into the kernel and the
-//! moment when it is seen to be back. So of two calls of which one was back before the other was
-//! let in, the order is known. Of others it is not, and where they touch (one reaches an area that
-//! the other one reaches, or the area beside it) it may matter. Such calls wait until none that
-//! touches them is in the kernel. Then:
+//! A call takes effect at one instant between the moment when it enters the kernel and the moment
+//! when it is seen to be back. If one of two calls was back before the other entered, their order
+//! is known. Otherwise it is not known. It may matter where the calls touch: one reaches an area
+//! that the other reaches, or the area next to it. Such calls wait until no call that touches them
+//! is in the kernel. Then:
 //!
-//! - Every order that the times allow is tried on a copy of the model. If one result alone agrees
-//!   with what the kernel shows, the calls are told with that.
+//! - Every order that the times allow is tried on a copy of the model. If exactly one result agrees
+//!   with what the kernel shows, the calls are told with that result.
 //! - Results that `maps` does not tell apart are compared with `smaps` and `numa_maps`.
-//! - If all orders give one result and the kernel has another, that is a difference.
-//! - Else what the calls did is unsure: the kernel's areas are taken over, and the calls are
-//!   marked.
+//! - If all orders give the same result and the kernel has another one, that is a difference.
+//! - Otherwise the effect of the calls is unsure: the kernel's areas are taken over, and the calls
+//!   are marked.
 //!
-//! A call whose place is not known before it returns (a `mmap` that leaves it open) keeps nobody
-//! waiting: when it is back, it is looked at what was told meanwhile of the place that it got.
+//! A call whose place is not known before it returns (a `mmap` that leaves it open) makes no other
+//! call wait. When it is back, the calls told meanwhile are searched for one that reached its
+//! place.
+//!
+//! It does not know how calls are applied. Neighbours: `settle` settles single calls, `taken` takes
+//! the kernel's areas over, `reach` says how far a call reaches.
 //!
 //! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled
 //!   by itself.
-//! - **OVERLAP-2** a call that touched none that was in the kernel beside it is never unsure.
+//! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
+//!   unsure.
 
 use crate::arch::Decoded;
 use crate::calls::Call;
@@ -30,11 +36,11 @@ use crate::space::reach::{self, Range, meets};
 use crate::space::taken::Shown;
 use crate::space::{Attempt, Returned, Space};
 
-/// More overlapped calls than this are not kept waiting for one another.
+/// Maximum number of overlapped calls that wait for one another.
 const PENDING_LIMIT: usize = 16;
-/// So many overlapped calls are remembered after they were told.
+/// Number of overlapped calls that are remembered after they were told.
 const RECENT_LIMIT: usize = 64;
-/// More orders than this are not tried.
+/// Maximum number of orders that are tried.
 const ORDERS_LIMIT: usize = 120;
 
 /// A call that is in the kernel.
@@ -42,27 +48,28 @@ const ORDERS_LIMIT: usize = 120;
 pub(crate) struct Flying {
     pub(crate) tid: Tid,
     pub(crate) decoded: Decoded,
-    /// The place that was chosen for it.
+    /// The place that the engine in charge chose for it.
     pub(crate) place: Option<Range>,
 }
 
-/// What a trial of an order came to.
+/// The outcome of trying an order.
 struct Tried {
     order: Vec<usize>,
-    /// What the calls made of the model, before anything was learnt from the kernel.
+    /// The model after the calls, before anything was learnt from the kernel. `None`: the model
+    /// refuses this order.
     made: Option<Vec<String>>,
-    /// What it is with what was learnt, if it agrees with the areas that the kernel shows.
+    /// The model with what was learnt, if it agrees with the areas that the kernel shows.
     fits: Option<Vec<String>>,
 }
 
-/// Of the calls that `are` of a kind, those that may have been the last, as far as times tell.
+/// The calls for which `are` holds that may have been the last of them, as far as the times tell.
 pub(crate) fn last_of(calls: &[Returned], are: impl Fn(&Returned) -> bool) -> Vec<&Returned> {
     let all: Vec<&Returned> = calls.iter().filter(|c| are(c)).collect();
     all.iter().copied().filter(|c| !all.iter().any(|later| c.who.exit_ns <= later.go_ns)).collect()
 }
 
 impl Space {
-    /// Settles the calls that have returned and wait, as far as none that touches them is in the
+    /// Settles the calls that have returned and wait, unless a call that touches them is in the
     /// kernel.
     pub(crate) fn settle_pending(&mut self, flying: &[Flying], journal: &mut Journal<'_>) {
         let calls = std::mem::take(&mut self.pending);
@@ -84,14 +91,13 @@ impl Space {
         }
     }
 
-    /// Where a call that has returned reached: everything where that is only found out from the
-    /// kernel.
+    /// The ranges that a returned call reached: everything, where only the kernel shows it.
     fn reaches(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
     }
 
-    /// Where a call reaches that has not returned, and whether it may reach another place that
-    /// nobody knows.
+    /// The ranges that a call in the kernel may reach, and whether it may also get a place that is
+    /// not known yet.
     fn may_reach(&self, flying: &Flying) -> (Vec<Range>, bool) {
         let (d, page) = (&flying.decoded, sys::page_size());
         let a = &d.args;
@@ -116,12 +122,12 @@ impl Space {
         }
     }
 
-    /// Whether some call in the kernel may get a place that nobody knows yet.
+    /// Whether some call in the kernel may get a place that is not known yet.
     pub(crate) fn some_place_is_open(&self, flying: &[Flying]) -> bool {
         flying.iter().any(|f| self.may_reach(f).1)
     }
 
-    /// Tries the orders of calls that touch one another, and tells them.
+    /// Tries the orders of calls that touch one another, and tells the calls.
     fn settle_group(&mut self, calls: &[Returned], flying: &[Flying], journal: &mut Journal<'_>) {
         let page = sys::page_size();
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.span(&self.reaches(c), page)).collect();
@@ -187,7 +193,7 @@ impl Space {
         self.take_over(calls, journal);
     }
 
-    /// All orders give one result, and the kernel has another: that is no question of order.
+    /// Tells a difference: all orders give one result, and the kernel has another.
     fn tell_difference(&mut self, calls: &[Returned], order: &[usize], reach: &[Range], journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let attempts: Vec<(Returned, Attempt)> =
@@ -204,9 +210,9 @@ impl Space {
         }
     }
 
-    /// Applies the calls in this order: what they make of the model; and, if the kernel's areas
-    /// agree with it, what became of each. `Err`: the model refuses what the kernel did, or has
-    /// to ask.
+    /// Applies the calls in this order. Returns the model's picture after them; and, if the
+    /// kernel's areas agree with it, the outcome of each call. `Err`: the model refuses what the
+    /// kernel did, or has to ask the kernel.
     #[expect(clippy::type_complexity, reason = "used here only")]
     fn try_order(
         &mut self,
@@ -228,7 +234,8 @@ impl Space {
         let made = self.picture(reach);
         let fits = |done: &[(Returned, Attempt)]| done.iter().all(|(_, a)| a.misfit.is_none());
         done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
-        // A neighbour of one call may stick out into the range of another, which was looked at later.
+        // A neighbour of one call may stick out into the range of another, which was looked at
+        // later.
         if !fits(&done) {
             done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
         }
@@ -236,8 +243,8 @@ impl Space {
         Ok((made, Some(done).filter(|done| fits(done))))
     }
 
-    /// The model in these ranges, with all that keeps areas apart and that the kernel can be asked
-    /// for.
+    /// The model in these ranges as text, with everything that keeps areas apart and that the
+    /// kernel can show.
     fn picture(&self, reach: &[Range]) -> Vec<String> {
         let known = samara_mm::Flags::all() - samara_mm::Flags::ACCOUNT - samara_mm::Flags::STICKY;
         let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
@@ -258,7 +265,8 @@ impl Space {
         areas.map(one).chain([format!("{brk:x}")]).collect()
     }
 
-    /// Which policy files' areas have is not known after these calls, if one of them gave policies.
+    /// Notes that the policies of files' areas are not known after these calls, if one of them set
+    /// a policy.
     pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
         if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&self.foggy, *r)) {
             let filed = |a: &samara_mm::Placed<'_, crate::space::model::Inode>| {
@@ -276,12 +284,13 @@ impl Space {
         }
     }
 
-    /// Whether the policies of files' areas are not known where a call reaches.
+    /// Whether policies of files' areas are unknown in or next to these ranges.
     pub(crate) fn is_foggy(&self, reach: &[Range]) -> bool {
         self.span(reach, sys::page_size()).iter().any(|r| meets(&self.foggy, *r))
     }
 
-    /// What is not known of memory goes with it; a call that gives a policy makes it known.
+    /// Moves the ranges of unknown policies: they move with memory, and end where a call sets a
+    /// policy, unmaps or maps.
     pub(crate) fn move_fog(&mut self, call: &Returned) {
         if self.foggy.is_empty() || self.trial {
             return;
@@ -297,7 +306,7 @@ impl Space {
         }
     }
 
-    /// What these calls did is not known: takes over what the kernel has where they reached.
+    /// Takes over what the kernel has where these calls reached: their effect is not known.
     pub(crate) fn take_over(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
@@ -308,8 +317,8 @@ impl Space {
             self.find_break(&self.last_breaks(calls), shown);
         }
         self.find_future_locks(calls);
-        // Where nothing is to be taken, they undid one another, or one that was told before came after them
-        // and undid them.
+        // Where nothing is to be taken over, the calls undid one another, or a call that was told
+        // before them came after them and undid them.
         let unsure = !steps.is_empty();
         for call in calls {
             self.tell_call(call, Attempt { unsure, ..Attempt::default() }, journal);
@@ -325,8 +334,8 @@ impl Space {
         }
     }
 
-    /// Where the break may be after these calls: what those of them got that may have been the last
-    /// to move it or to ask for it.
+    /// Where the break may be after these calls: the results of those that may have been the last
+    /// `brk`.
     fn last_breaks(&self, calls: &[Returned]) -> Vec<u64> {
         let last = last_of(calls, |c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
         let mut found: Vec<u64> = last.into_iter().map(|c| c.result as u64).collect();
@@ -334,8 +343,8 @@ impl Space {
         found
     }
 
-    /// Where the break is, of the places where it may be; those that agree with the names of areas
-    /// too are kept for the next `brk`.
+    /// Sets the break to one of the places where it may be. All places that agree with the names of
+    /// areas are kept for the next `brk` if there are several.
     fn find_break(&mut self, found: &[u64], shown: &Shown) {
         if found.is_empty() {
             return;
@@ -353,8 +362,8 @@ impl Space {
         self.breaks = if found.len() > 1 { found } else { Vec::new() };
     }
 
-    /// Remembers an overlapped call that is told now: one that is in the kernel may have got a
-    /// place that it reached.
+    /// Remembers an overlapped call that is told now: a call that is still in the kernel may get a
+    /// place that this one reached.
     pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
         if self.recent.len() == RECENT_LIMIT {
             self.recent.pop_front();
@@ -362,8 +371,8 @@ impl Space {
         self.recent.push_back((call.who.exit_ns, reach.to_vec()));
     }
 
-    /// Whether a call that was in the kernel at the same time and reached the same place was told
-    /// before this one, which reaches `ours`.
+    /// Whether a call that was told before this one was in the kernel at the same time and reached
+    /// the same place. This one reaches `ours`.
     pub(crate) fn met_before(&self, call: &Returned, ours: &[Range]) -> bool {
         let page = sys::page_size();
         let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
@@ -372,7 +381,7 @@ impl Space {
     }
 }
 
-/// Numbers of the entries of `reach` that hang together by ranges that meet.
+/// Groups the entries of `reach` that are connected by ranges that meet, as their indices.
 fn group(reach: &[Vec<Range>]) -> Vec<Vec<usize>> {
     let meet = |a: usize, b: usize| reach[a].iter().any(|x| reach[b].iter().any(|y| x.0 < y.1 && y.0 < x.1));
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -386,14 +395,14 @@ fn group(reach: &[Vec<Range>]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Orders in which the calls may have taken effect, [`ORDERS_LIMIT`] at most, that of their returns
-/// first. `None`: there is none.
+/// The orders in which the calls may have taken effect, at most [`ORDERS_LIMIT`]. The order of
+/// their returns comes first. `None`: there is none.
 fn orders(calls: &[Returned]) -> Option<Vec<Vec<usize>>> {
     orders_of(&calls.iter().map(|c| (c.go_ns, c.who.exit_ns)).collect::<Vec<_>>())
 }
 
-/// Orders of times from `.0` to `.1`, in which none that ended before another one began comes after
-/// it.
+/// The orders of spans from `.0` to `.1` in which no span comes after one that began later than it
+/// ended.
 fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
     fn more(times: &[(u64, u64)], begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
         if all.len() == ORDERS_LIMIT {

@@ -1,5 +1,8 @@
 //! How far a call reaches: the ranges that it may have changed, from its arguments and result
 //! alone.
+//!
+//! It knows no model and reads no memory. Neighbours: `overlap` and `settle` order calls by what
+//! they reach.
 
 use crate::arch::Decoded;
 use crate::calls::Call;
@@ -23,13 +26,13 @@ pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
     (first.min(USER_END), end.min(USER_END).max(first.min(USER_END)))
 }
 
-/// The ranges (at most two) that the call may have changed. `brk` is where the heap ended before.
+/// The ranges that the call may have changed, at most two. `brk` is where the heap ended before.
 pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Range> {
     let a = &decoded.args;
     let failed = (-4095..0).contains(&result);
     let value = result as u64;
     match decoded.call {
-        // Where a failed one would have gone is known only if it was to be fixed.
+        // The place of a failed map is known only if it was fixed.
         Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED == 0 => vec![],
         Call::Mmap => vec![range(if failed { a[0] } else { value }, a[1], page)],
         Call::Mremap => {
@@ -51,21 +54,20 @@ pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Ran
         Call::PrSetMemoryMerge => vec![ALL], // it marks every area
         Call::PrSetVma => vec![range(a[2], a[3], page)],
         Call::PrSetMm | Call::PrSetMdwe | Call::ArchPrctl => vec![],
-        // An attached segment's length is the segment's: what the kernel shows is looked up.
+        // Only the kernel shows the length of an attached segment.
         Call::Shmat | Call::MapShadowStack | Call::IoSetup if failed => vec![],
         Call::Shmat => vec![range(value, page, page)],
         Call::MapShadowStack => vec![range(value, a[1], page)],
         Call::IoSetup => vec![],
         Call::Shmdt | Call::IoDestroy => vec![range(a[0], page, page)],
-        // The range of a userfaultfd registration stands in the program's memory: the space reads it.
+        // The range of a userfaultfd registration is in the program's memory: the space reads it.
         Call::UffdRegister | Call::UffdUnregister => vec![],
         Call::Madvise => vec![range(a[0], a[1], page)],
         _ => vec![range(a[0], a[1], page)],
     }
 }
 
-/// Where a call that returned `result` has made memory anew, whose effect is the kernel's to tell.
-/// Of a segment its first page.
+/// The ranges that a call that returned `result` has mapped anew. For a segment its first page.
 pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
     match decoded.call {
         _ if (-4095..0).contains(&result) => vec![],

@@ -1,5 +1,6 @@
-//! How a space tells what became of it: events with the plan and the areas around it. Changes no
-//! model.
+//! Writes the events of a space: each with the plan, and the areas around it.
+//!
+//! It changes no model. Neighbours: `journal` stores events.
 
 use crate::event::{Event, EventKind, Step, StepKind, UNSURE};
 use crate::journal::{Journal, Size, Who};
@@ -45,8 +46,8 @@ impl Space {
         self.write(event, journal);
     }
 
-    /// Model and kernel differed and the kernel's view was taken over, by `steps`. True where that
-    /// is explained.
+    /// Tells that model and kernel differed, and that the kernel's view was taken over by `steps`.
+    /// True where something explains the difference: then it is no `Difference`.
     pub(crate) fn tell_misfit(
         &mut self,
         who: Who,
@@ -79,7 +80,7 @@ impl Space {
         false
     }
 
-    /// The kernel answered a call otherwise than the engine in charge had said.
+    /// Tells that the kernel answered a call otherwise than the engine in charge.
     pub(crate) fn tell_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
         let mut event = journal.blank(EventKind::Difference, self.id, who);
         event.text = how;
@@ -100,7 +101,7 @@ impl Space {
         let low = steps.iter().map(|s| s.start).min();
         let high = steps.iter().map(|s| s.end).max();
         if let (Some(low), Some(high)) = (low, high) {
-            // The neighbours that touch belong to it: their bounds or their reasons may have changed.
+            // Neighbours that touch are shown too: their bounds or their reasons may have changed.
             let page = sys::page_size();
             let (low, high) = (low.saturating_sub(page), high.saturating_add(page));
             event.window = Some((low, high));

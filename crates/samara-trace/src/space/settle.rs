@@ -1,8 +1,12 @@
-//! What becomes of a call that has returned: settled at once, or kept until those that overlapped
-//! it have returned (`overlap`).
+//! Settles a call that has returned: at once, or after the calls that overlapped it have returned
+//! (`overlap`).
 //!
-//! - **SETTLE-1** a call that touched none in the kernel beside it is settled by itself, and what
-//!   does not agree then is a difference.
+//! It does not know in which order overlapped calls took effect.
+//!
+//! - **SETTLE-1** a call that touched no call in the kernel at the same time is settled by itself,
+//!   and what does not agree then is a difference.
+//!
+//! Neighbours: `overlap` settles groups of calls, `report` tells them.
 
 use crate::calls::Call;
 use crate::event::Step;
@@ -15,7 +19,8 @@ use crate::space::reach::{self, Range};
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {
-    /// A call returned. `flying`: calls of other tasks in this space that are in the kernel.
+    /// Takes in a call that returned. `flying`: calls of other tasks in this space that are in the
+    /// kernel.
     pub(crate) fn returned(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         if self.hidden() {
             return self.tell_call(&call, Attempt::default(), journal);
@@ -32,13 +37,13 @@ impl Space {
         self.settle_pending(flying, journal);
     }
 
-    /// Settles a call that touches none of the calls that were in the kernel beside it, as far as
-    /// their places are known.
+    /// Settles a call that touches no call that was in the kernel at the same time, as far as the
+    /// places of those are known.
     pub(crate) fn alone(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
         self.beside = !flying.is_empty();
         self.settle_future_locks(&call);
-        // What it needs to be undone is kept only where it may have to be.
+        // What is needed to undo the call is saved only where it may be needed.
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
         let mut attempt = self.attempt(&call, journal);
@@ -60,7 +65,8 @@ impl Space {
             } else if let Some(fits) = self.attempt_breaks(&call, journal) {
                 attempt = fits;
             } else if !open {
-                // Nothing explains it: its effect is told, and what the kernel has instead after it.
+                // Nothing explains it: the call's effect is told, and after it what the kernel has
+                // instead.
                 let misfit = attempt.misfit.take();
                 attempt = Attempt { misfit, ..self.apply(&call) };
             }
@@ -73,7 +79,7 @@ impl Space {
                 self.tell_call(&call, attempt, journal);
                 self.learn_locks(&call, &reach, journal);
             }
-            // The other call may be why: wait for it.
+            // The other call may be the reason: wait for it.
             Some(_) if open => return self.pending.push(call),
             Some(_) if met => self.take_over(std::slice::from_ref(&call), journal),
             Some(how) => {
@@ -81,8 +87,8 @@ impl Space {
                 attempt.steps.extend(steps.iter().flatten());
                 let (reached, answer) = (attempt.reach.clone(), attempt.answer);
                 self.tell_call(&call, attempt, journal);
-                // Where nothing is to be taken, a call beside this one has undone it by now; but what it answered
-                // stays.
+                // Where nothing is to be taken over, an overlapping call has undone it by now; but
+                // its answer stays wrong.
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
                     let how = format!("after {}: {how}", call.decoded.call);
                     let unknown = if self.is_foggy(&reached) {
@@ -105,8 +111,8 @@ impl Space {
         }
     }
 
-    /// Tells a call of which another one reached the place while it was in the kernel, and was told
-    /// before it: whether that was the order, `maps` does not say.
+    /// Tells a call whose place another call reached at the same time. The other call was told
+    /// first; `maps` does not show whether that was the order.
     fn tell_met(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
         let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
         let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
@@ -119,8 +125,8 @@ impl Space {
         }
     }
 
-    /// The memory that a call made has the locks that the kernel shows, where it is not known which
-    /// it gets.
+    /// Takes over the locks that the kernel shows for memory that a call made, where it is not
+    /// known how new memory is locked.
     fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
         if self.future_locks.is_empty() || self.made(std::slice::from_ref(call)).is_empty() {
             return;
@@ -132,7 +138,8 @@ impl Space {
         }
     }
 
-    /// A `brk` whose start may have been at one of several places: that from which it fits.
+    /// Tries a `brk` from each place where the break may have been: the first that agrees with the
+    /// kernel is taken.
     fn attempt_breaks(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Option<Attempt> {
         if call.decoded.call != Call::Brk {
             return None;
@@ -151,12 +158,12 @@ impl Space {
         None
     }
 
-    /// Where these calls have made memory anew.
+    /// The ranges that these calls have mapped anew.
     pub(crate) fn made(&mut self, calls: &[Returned]) -> Vec<Range> {
         let mut all = Vec::new();
         for call in calls {
             let mut made = reach::made(&call.decoded, call.result, sys::page_size());
-            // A segment joins nothing, and how long it is the arguments do not tell.
+            // A segment merges with nothing, and the arguments do not tell its length.
             if call.decoded.call == Call::Shmat {
                 made.iter_mut().for_each(|r| r.1 = self.maps.at(r.0).ok().flatten().map_or(r.1, |k| k.end));
             }
@@ -165,8 +172,8 @@ impl Space {
         all
     }
 
-    /// Takes the kernel's view: where the call reached, if others are in the kernel; everywhere, if
-    /// not.
+    /// Takes the kernel's view: everywhere; or only where the call reached, if other calls are in
+    /// the kernel.
     pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
         if !self.beside {
             let made = self.made(std::slice::from_ref(call));

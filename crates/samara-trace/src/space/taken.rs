@@ -1,8 +1,11 @@
-//! Takes a part of a space from the kernel: its areas with what `maps` does not show, flags and
-//! memory policies. For where the order of calls cannot be known. Knows nothing of the order of
-//! calls.
+//! Takes a part of a space over from the kernel, where the order of calls cannot be known: its
+//! areas with what `maps` does not show, flags and memory policies.
+//!
+//! It does not know in which order calls took effect.
 //!
 //! - **TAKEN-1** what is taken is closed: no area of the model or of the kernel sticks out of it.
+//!
+//! Neighbours: `adopt` takes over where the order is known; `overlap` asks for this one.
 
 use std::collections::HashMap;
 
@@ -21,32 +24,34 @@ use crate::space::{Returned, Space};
 pub(crate) struct Shown {
     ranges: Vec<Range>,
     areas: Vec<KernelArea>,
-    /// The whole space's, for what the names of areas tell of the break.
+    /// Anonymous areas of the whole space, and whether each is named `[heap]`: that tells where the
+    /// break may be.
     heap: Vec<(u64, u64, bool)>,
     /// Memory policies by the start of their areas; `None` where the kernel tells none.
     policies: Option<HashMap<u64, Option<Policy>>>,
-    /// What the calls at hand have made: it has no policy yet.
+    /// What the calls have mapped anew: it has no policy yet.
     fresh: Vec<Range>,
-    /// What they have registered memory with, if it is one userfaultfd.
+    /// The userfaultfd with which they registered memory, if it is a single one.
     uffd: Option<Uffd>,
 }
 
 impl Shown {
-    /// Whether the heap may end at `brk`, by the names of areas.
+    /// Whether the names of areas allow the heap to end at `brk`.
     pub(crate) fn ends_at(&self, brk: u64, start_brk: u64) -> bool {
         self.heap.iter().all(|(start, end, named)| *named == (*start < brk && *end > start_brk))
     }
 
     fn policy(&self, k: &KernelArea) -> Option<Option<Policy>> {
-        // Of shared memory, and of private maps of it, the kernel tells the file's policy, not the area's.
+        // For shared memory and private maps of it, the kernel shows the file's policy, not the
+        // area's.
         let own = k.inode == 0 && k.dev == (0, 0);
         self.policies.as_ref().filter(|_| own).and_then(|p| p.get(&k.start)).copied()
     }
 }
 
 impl Space {
-    /// What the kernel shows in these ranges, which grow until no area sticks out. `None` where it
-    /// shows nothing any more.
+    /// What the kernel shows in these ranges, which grow until no area sticks out (TAKEN-1).
+    /// `None`: it shows nothing any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let mut ranges: Vec<Range> = self.whole(ranges);
@@ -73,7 +78,7 @@ impl Space {
         Some(Shown { ranges, areas, heap, policies, fresh: Vec::new(), uffd: None })
     }
 
-    /// As `look`, after these calls.
+    /// As [`Space::look`], after these calls.
     pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
         let mut shown = self.look(calls.last()?.who.tid, ranges)?;
         shown.fresh = self.made(calls);
@@ -84,7 +89,7 @@ impl Space {
         Some(shown)
     }
 
-    /// The ranges with all areas of the model that they meet, whole; those that meet as one.
+    /// The ranges, widened to whole areas of the model. Ranges that meet become one.
     fn whole(&self, ranges: &[Range]) -> Vec<Range> {
         let mut ranges = self.span(ranges, 0);
         ranges.sort_unstable();
@@ -98,8 +103,8 @@ impl Space {
         out
     }
 
-    /// Each range, `more` bytes wider at both ends, with the areas of the model whole that it meets
-    /// then.
+    /// Each range, `more` bytes wider at both ends, then widened to the whole areas of the model
+    /// that it meets.
     pub(crate) fn span(&self, ranges: &[Range], more: u64) -> Vec<Range> {
         let wide = |(start, end): &Range| {
             let (low, high) = (start.saturating_sub(more), end.saturating_add(more));
@@ -111,14 +116,14 @@ impl Space {
         ranges.iter().filter(|r| r.0 < r.1 || more > 0).map(wide).collect()
     }
 
-    /// Areas that the kernel shows and the model has otherwise or not at all; areas of the model
-    /// that the kernel does not show so.
+    /// The areas that the kernel shows and the model lacks or has otherwise; and the areas of the
+    /// model that the kernel does not show like that.
     fn unlike<'a>(&self, shown: &'a Shown) -> (Vec<&'a KernelArea>, Vec<Range>) {
         let page = sys::page_size();
         let same = |k: &KernelArea| {
             self.model.area_at(k.start).is_some_and(|m| {
                 let (new, extras) = model::import(k, page);
-                // What is charged, and what was written, the model knows only in part.
+                // The model knows only in part what is charged and what was written.
                 let ignored = Flags::ACCOUNT | Flags::STICKY;
                 (m.start, m.end) == (k.start, k.end)
                     && model::backing(&self.model, &m) == (k.offset, k.dev, k.inode)
@@ -144,8 +149,8 @@ impl Space {
     pub(crate) fn take(&mut self, shown: &Shown) -> Vec<Step> {
         let page = sys::page_size();
         let (news, olds) = self.unlike(shown);
-        // What nobody shows is kept: which userfaultfd an area is registered with, and the policy where it
-        // is not told.
+        // What no file shows is kept: the userfaultfd of an area, and its policy where none is
+        // shown.
         let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
@@ -166,8 +171,8 @@ impl Space {
                 let (mut area, extras) = model::import(k, page);
                 let (uffd, policy) = kept(k, area.flags);
                 if self.moved && matches!(area.object, Object::Anonymous) && area.is_private() {
-                    // Where it was mapped first nobody tells: at a place of its own, and it is learnt with what it is
-                    // one.
+                    // Nothing shows where it was mapped first: it gets a place of its own, and what
+                    // it merges with is learnt.
                     area = Area::new(area.flags, area.object.clone(), (1 << 63) | (k.start / page));
                     area.set_anon(Anon::Unknown);
                 }
@@ -199,8 +204,7 @@ fn policies(tid: Tid) -> Option<HashMap<u64, Option<Policy>>> {
 fn policies_in(text: &str) -> HashMap<u64, Option<Policy>> {
     let line = |line: &str| {
         let (start, rest) = line.split_once(' ')?;
-        // A mode may have a blank in it: the name ends before the first word with a `=` that is no flag of
-        // the mode, or at `stack` and `heap`.
+        // A mode may have a blank in it. The policy ends at the first blank after the mode's name.
         let end = ["prefer (many)", "weighted interleave"]
             .iter()
             .find(|name| rest.starts_with(**name))
