@@ -296,7 +296,7 @@ const PR_SET_VMA: &[Value] = &[modelled_option(linux::PR_SET_VMA)];
 const PR_SET_MDWE: &[Value] = &[modelled_option(linux::PR_SET_MDWE)];
 const PR_SET_MEMORY_MERGE: &[Value] = &[modelled_option(linux::PR_SET_MEMORY_MERGE)];
 
-/// Arguments of which nothing is known.
+/// Arguments of a call about which nothing is known.
 const ANY: &[Kind] = &[Hex, Hex, Hex, Hex, Hex, Hex];
 
 /// The table. The filter tests numbers in this order; calls that can be made to fail are listed in

@@ -10,9 +10,9 @@
 //! Neighbours: `replay` makes the call on the model; `memory` has what the call read; `reach` says
 //! how far it reached.
 
-use samara_mm::linux::{self, Host, OpenFile};
+use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{
-    Area, Backing, Errno, Error, FileMode, Flags, Linux, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
+    Area, Backing, Errno, Error, FileMode, Flags, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
 };
 
 use crate::arch::Decoded;
@@ -24,7 +24,7 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
-use crate::space::replay::{Mapped, replay};
+use crate::space::replay::{Mapped, Replayed, replay};
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
@@ -149,8 +149,6 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         }
         Call::Mbind | Call::ProcessMadvise if !readable(m, d) => None,
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => None,
-        // A call that is refused half way leaves its first half done.
-        Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages => as_it_comes(m, memory, d, result, guessed),
         // An ioctl is no call of the model's.
         Call::UffdRegister | Call::UffdUnregister if failed => nothing,
         Call::UffdRegister => {
@@ -168,29 +166,29 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         Call::PrSetVma if a[1] != 0 => None,
         // It changes no area. What it forbids from now on matters where the engine decides.
         Call::PrSetMdwe => {
-            let _ = replay(m, memory, None, d, result);
+            let _ = replay(m, memory, None, d, result).done;
             nothing
         }
-        Call::Mmap if is_private_anonymous(a) => Some(replay(m, memory, None, d, result)),
+        Call::Mmap if is_private_anonymous(a) => Some(replay(m, memory, None, d, result).done),
         Call::Mmap => {
             let mapped = mapped(m, maps, memory, a, result as u64)?;
-            Some(replay(m, memory, Some(&mapped), d, result))
+            Some(replay(m, memory, Some(&mapped), d, result).done)
         }
         Call::Mremap => {
             // The offset that is shown for a moved private map of /dev/zero depends on whether it
             // was written to.
             let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
-            unless(zero, replay(m, memory, None, d, result), guessed)
+            unless(zero, replay(m, memory, None, d, result).done, guessed)
         }
         Call::Mlock | Call::Mlock2 => {
-            let done = replay(m, memory, None, d, result);
+            let done = replay(m, memory, None, d, result).done;
             // ENOMEM: over the limit, and nothing is locked; or pages could not be read in, and all
             // is locked.
             let refused = result == -i64::from(libc::ENOMEM);
             unless(refused && done.is_ok(), done, guessed)
         }
         Call::PrSetVma => {
-            let done = replay(m, memory, None, d, result);
+            let done = replay(m, memory, None, d, result).done;
             // A name that the recorder cannot read.
             let unread = done.as_ref().is_err_and(|error| error.errno == Errno::EFAULT);
             unless(unread, done, guessed)
@@ -202,7 +200,15 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         | Call::Munlock
         | Call::Mlockall
         | Call::Munlockall
-        | Call::Mseal => Some(replay(m, memory, None, d, result)),
+        | Call::Mseal => Some(replay(m, memory, None, d, result).done),
+        // A call that is refused half way leaves its first half done.
+        Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages => {
+            let Replayed { done, result: own } = replay(m, memory, None, d, result);
+            // Advice that came less far than the areas allow: pages stopped it. Or the process of the
+            // descriptor has ended since.
+            let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
+            unless(open && own != result, done, guessed)
+        }
         Call::Personality => nothing,
         // SHM_REMAP unmaps the place, as long as the segment, before the call may be refused.
         Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => None,
@@ -313,22 +319,6 @@ pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
             Ok(d) if d.flags & libc::O_ACCMODE == libc::O_RDONLY => FileMode::READ,
             _ => FileMode::RW,
         },
-    }
-}
-
-/// Makes the call through `samara_mm::linux`, with its raw arguments.
-fn as_it_comes(m: &mut Model, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
-    let Some(called) = linux::call(m, &mut Program::seen(memory.clone()), &mut Linux, d.nr.into(), d.args) else {
-        return Some(Ok(Plan::default())); // another process's memory
-    };
-    match refused(called.result) {
-        Err(why) => Some(Err(Error { done: called.plan, ..why })),
-        // Advice that came less far than the areas allow: pages stopped it.
-        Ok(_) if called.result != result => {
-            *guessed = called.plan;
-            None
-        }
-        Ok(_) => Some(Ok(called.plan)),
     }
 }
 

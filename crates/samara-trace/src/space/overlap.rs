@@ -440,7 +440,7 @@ mod tests {
 
     #[test]
     fn what_was_back_before_another_came_is_before_it() {
-        // A long call, and four beside it that came one after the other.
+        // A long call, overlapped by four calls that came one after the other.
         let all = orders_of(&[(1, 2), (3, 4), (5, 6), (7, 8), (0, 9)]).unwrap();
         assert_eq!(all.len(), 5);
         assert!(all.iter().all(|order| order.iter().filter(|i| **i < 4).is_sorted()));

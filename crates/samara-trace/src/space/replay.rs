@@ -4,7 +4,7 @@
 //! It knows no rules of calls. Neighbours: `apply` says which calls are replayed; `memory` has what
 //! the call read.
 //!
-//! - **REPLAY-1** the model chooses no place: the address that the kernel returned is in the
+//! - **SPACE-REPLAY-1** the model chooses no place: the address that the kernel returned is in the
 //!   arguments, as a fixed one.
 
 use samara_mm::linux::{self, Host, OpenFile};
@@ -12,6 +12,7 @@ use samara_mm::{AddressSpace, Errno, Error, MapFlags, Placement, Plan, RemapFlag
 
 use crate::arch::Decoded;
 use crate::calls::Call;
+use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::{Inode, Model};
 
@@ -21,9 +22,17 @@ pub(crate) struct Mapped {
     pub(crate) offset: u64,
 }
 
+/// The outcome of a replayed call.
+pub(crate) struct Replayed {
+    /// What the model did, or why it refuses.
+    pub(crate) done: Result<Plan, Error>,
+    /// The raw result that the model gives.
+    pub(crate) result: i64,
+}
+
 /// The world as the call saw it.
 struct Seen<'a> {
-    memory: &'a Memory,
+    program: Program,
     mapped: Option<&'a Mapped>,
 }
 
@@ -41,7 +50,15 @@ impl Host<Inode> for Seen<'_> {
     }
 
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
-        if self.memory.read(addr, to) { Ok(()) } else { Err(Errno::EFAULT) }
+        self.program.read(addr, to)
+    }
+
+    fn is_self(&mut self, pidfd: i32) -> Result<bool, Errno> {
+        self.program.is_self(pidfd)
+    }
+
+    fn nodes(&self) -> &[u64] {
+        self.program.nodes()
     }
 
     /// The kernel refuses a key that is not allocated.
@@ -50,7 +67,7 @@ impl Host<Inode> for Seen<'_> {
     }
 }
 
-/// REPLAY-1: no place is chosen.
+/// SPACE-REPLAY-1: no place is chosen.
 struct Nowhere;
 
 impl Placement<Inode> for Nowhere {
@@ -67,15 +84,17 @@ pub(crate) fn replay(
     mapped: Option<&Mapped>,
     d: &Decoded,
     result: i64,
-) -> Result<Plan, Error> {
+) -> Replayed {
     let args = as_answered(d, result, mapped.map(|mapped| mapped.offset));
-    let Some(called) = linux::call(model, &mut Seen { memory, mapped }, &mut Nowhere, d.nr.into(), args) else {
-        return Ok(Plan::default()); // it is no call on this space
+    let mut host = Seen { program: Program::seen(memory.clone()), mapped };
+    let Some(called) = linux::call(model, &mut host, &mut Nowhere, d.nr.into(), args) else {
+        return Replayed { done: Ok(Plan::default()), result }; // it is no call on this space
     };
-    match errno(called.result) {
+    let done = match errno(called.result) {
         Some(errno) => Err(Error { errno, done: called.plan }),
         None => Ok(called.plan),
-    }
+    };
+    Replayed { done, result: called.result }
 }
 
 /// The arguments with which the call gets the place that the kernel gave it.
@@ -84,7 +103,8 @@ fn as_answered(d: &Decoded, result: i64, offset: Option<u64>) -> [u64; 6] {
     let moves = (RemapFlags::FIXED | RemapFlags::DONTUNMAP).bits();
     match d.call {
         Call::Mmap => {
-            let flags = MapFlags::from_bits_retain(args[3] as u32) - MapFlags::FIXED_NOREPLACE | MapFlags::FIXED;
+            let asked = MapFlags::from_bits_retain(args[3] as u32);
+            let flags = (asked - MapFlags::FIXED_NOREPLACE) | MapFlags::FIXED;
             (args[0], args[3]) = (result as u64, flags.bits().into());
             args[5] = offset.unwrap_or(0);
         }
