@@ -11,7 +11,8 @@ mapfile -t files < <(git ls-files --cached --others --exclude-standard 'crates/*
 {
     echo '# Invariants'
     echo
-    echo 'What the code keeps true, by name: the index of the heads of the modules. `ci/invariants.sh --update` writes this file.'
+    echo 'What the code keeps true, by name: the index of the heads of the modules.'
+    echo '`ci/invariants.sh --update` writes this file.'
     awk '
         FNR == 1 { open = 0; told = 0 }
         /^\/\/! - \*\*[A-Z][A-Z-]*-[0-9]+\*\*/ {

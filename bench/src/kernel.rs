@@ -76,8 +76,8 @@ impl Drop for Window {
 /// Moves the heap's end a page up and back down again, so many times: two calls each. False where
 /// the kernel refused.
 pub fn heap_up_and_down(times: u64) -> bool {
-    // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's, and
-    // nothing is allocated from the first to the last.
+    // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's,
+    // and nothing is allocated from the first to the last.
     unsafe {
         let end = libc::syscall(libc::SYS_brk, 0) as u64;
         let up = end + PAGE;

@@ -134,8 +134,8 @@ fn harmless(printed: &[u8]) {
 /// Does all that can be done with a file, within its bound.
 fn all(bytes: &[u8]) {
     let documented = (MAX_READER_MEMORY + MAX_REPLAY_MEMORY + (16 << 20)) as usize;
-    // LZ4 makes 255 bytes of one, and nothing needs more than a few times what it decompresses to. The
-    // output counts too.
+    // LZ4 makes 255 bytes of one, and nothing needs more than a few times what it decompresses to.
+    // The output counts too.
     let bound = documented.min((24 << 20) + 4096 * bytes.len());
     let held =
         |what: &str, took: usize| assert!(took <= bound, "{what}: {took} bytes of memory for {} of file", bytes.len());

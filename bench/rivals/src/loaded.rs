@@ -225,8 +225,8 @@ impl<M: Map> Loaded<M> {
     }
 
     fn gap(&mut self, case: Case, data: &Data) -> f64 {
-        // No hole between ranges is as long as a slot, none holds a slot's start, and two of three are two
-        // pages or more. One end of the window has room for what is sought.
+        // No hole between ranges is as long as a slot, none holds a slot's start, and two of three
+        // are two pages or more. One end of the window has room for what is sought.
         let end_of_ranges = data.items[data.n() - 1].1 + 1;
         let up = |len: u64, align: u64| {
             let want = end_of_ranges.next_multiple_of(align);

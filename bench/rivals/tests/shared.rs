@@ -28,7 +28,8 @@ fn turn(case: Case, round: u64, threads: usize, effort: usize) -> Turn {
 fn every_subject_answers_every_case() {
     for n in [1, 2, 3, 9, 100, 2000] {
         let scene = Scene::new(n);
-        // Where all meet at few places, those that spin for them take long on a machine that is busy.
+        // Where all meet at few places, those that spin for them take long on a machine that is
+        // busy.
         let effort = if n < 100 { 200 } else { 3_000 };
         for kind in Kind::value_variants() {
             let mut subject = kind.load(&scene);

@@ -15,7 +15,8 @@ fn main() {
 
 fn work(pairs: usize) {
     for pair in 0..pairs {
-        // Mapped, and at the end of the statement unmapped, untouched. Lengths of one to eight pages.
+        // Mapped, and at the end of the statement unmapped, untouched. Lengths of one to eight
+        // pages.
         let len = 4096 * (pair % 8 + 1);
         assert_eq!(MmapMut::map_anon(len).expect("memory to map").len(), len);
     }

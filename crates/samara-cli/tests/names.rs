@@ -98,8 +98,8 @@ fn random_names_do_no_harm() {
         }
         let shown = printed(&|out| testing::show(&*bytes, (None, None), true, true, out));
         assert!(harmless(&shown), "round {round}");
-        // To a file: the bytes that the kernel shows, of which only newlines are escaped, and a line an
-        // area.
+        // To a file: the bytes that the kernel shows, of which only newlines are escaped, and a
+        // line an area.
         let shown = printed(&|out| testing::show(&*bytes, (Some(100), None), false, false, out));
         let expected = String::from_utf8_lossy(&file).replace('\n', "\\012").len();
         let lines: Vec<_> = shown.split(|byte| *byte == b'\n').collect();

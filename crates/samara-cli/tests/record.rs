@@ -163,7 +163,8 @@ fn the_summary_s_figures_agree() {
     assert!(s["mapped_bytes_peak"].as_u64().unwrap() > 100_000);
     let size = std::fs::metadata(dir.path().join("t.samara")).unwrap().len();
     assert_eq!(s["file_bytes"], size);
-    // The last state of the first process has as many areas as the summary says, and the gate's line.
+    // The last state of the first process has as many areas as the summary says, and the gate's
+    // line.
     let shown = run(dir.path(), &["show", "t.samara"]);
     let lines = stdout(&shown).lines().filter(|line| !line.ends_with("[vsyscall]")).count();
     assert_eq!(s["areas_final"], lines);
@@ -237,8 +238,8 @@ fn shown_maps_are_the_kernel_s() {
     assert!(output.status.success(), "{}", said(&output));
     let maps = stdout(&output);
     let events = stdout(&run(dir.path(), &["events", "t.samara"])).lines().count();
-    // `cat` may map a buffer before it reads, and give it back after: one of the moments is that of the
-    // reading.
+    // `cat` may map a buffer before it reads, and give it back after: one of the moments is that of
+    // the reading.
     let shown = |at: usize| stdout(&run(dir.path(), &["show", "t.samara", "--at", &at.to_string()]));
     assert!((0..events).rev().any(|at| shown(at) == maps), "{maps}\nat the end:\n{}", shown(events - 1));
 }

@@ -99,7 +99,8 @@ impl Process {
 fn main() -> Result<(), Error> {
     let (mut kernel, mut process) = (Kernel, Process::exec()?);
 
-    // mmap(NULL, 12288, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0), and of the library.
+    // mmap(NULL, 12288, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0), and of the
+    // library.
     let at = process.syscall(&mut kernel, linux::MMAP, [0, 3 * PAGE, 3, 0x22, u64::MAX, 0]) as u64;
     process.syscall(&mut kernel, linux::MMAP, [0, 4 * PAGE, 1, 2, 3, 0]);
     process.syscall(&mut kernel, linux::BRK, [0x41_2000, 0, 0, 0, 0, 0]);
@@ -113,8 +114,8 @@ fn main() -> Result<(), Error> {
     process.write(0x7fff_ffff_b008, 1).expect("the stack grows");
     assert_eq!(process.write(0x1000_0000, 1).map_err(Refused::si_code), Err(1));
 
-    // The child has the same, and goes its own way: mremap to twice the size, which must move it, and
-    // the page with it.
+    // The child has the same, and goes its own way: mremap to twice the size, which must move it,
+    // and the page with it.
     let mut child = process.fork()?;
     let to = child.syscall(&mut kernel, linux::MREMAP, [at + PAGE, PAGE, 2 * PAGE, 1, 0, 0]) as u64;
     assert_eq!((child.read(to), child.read(at + PAGE)), (Ok(7), Err(Refused::NotMapped)));

@@ -12,7 +12,8 @@ use std::process::{Command, Stdio};
 const TASK: u64 = 0x7fff_ffff_f000;
 const PAGE: u64 = 4096;
 
-/// mmap(0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), whose answer it writes, then a read and the end. It uses no stack, as there may be none.
+/// mmap(0, 4096, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), whose answer it writes, then a read and
+/// the end. It uses no stack, as there may be none.
 #[rustfmt::skip]
 const CODE: &[u8] = &[
     0xb8, 9, 0, 0, 0, 0x31, 0xff, 0xbe, 0, 0x10, 0, 0, 0xba, 3, 0, 0, 0, // eax = 9; edi = 0; esi = 4096; edx = 3
@@ -124,8 +125,8 @@ fn as_exec_decides() {
         let (got, maps) = run(&program, stack_limit, fixed);
         let (others, stack) = areas(&maps, got);
         assert_eq!(told(&others, stack, bases), got, "a stack of {stack_limit:#x}: {bases:x?}\n{maps}");
-        // The kernel's own pages came first, and end where the search begins: the whole of it was needed to
-        // foretell the place.
+        // The kernel's own pages came first, and end where the search begins: the whole of it was
+        // needed to foretell the place.
         let top = others.iter().map(|range| range.1).max();
         assert_eq!(top, Some(bases.top_down), "a stack of {stack_limit:#x}\n{maps}");
         // Upwards.
@@ -135,7 +136,8 @@ fn as_exec_decides() {
         let first = others.iter().map(|range| range.0).filter(|start| *start > 1 << 32).min();
         assert_eq!(first, Some(bases.bottom_up), "upwards\n{maps}");
     }
-    // At random: what the shift is, the map tells; that it is one that may be is what the model says.
+    // At random: what the shift is, the map tells; that it is one that may be is what the model
+    // says.
     for stack_limit in [8 << 20, 1 << 30, 1 << 40, u64::MAX].into_iter().cycle().take(20) {
         let highest = Bases::at_exec(TASK, stack_limit, Some(0));
         let (got, maps) = run(&program, stack_limit, 0);

@@ -167,7 +167,8 @@ fn crowded(features: Features, room: usize) -> Space {
 
 #[test]
 fn room_for_a_move() {
-    // To a place that is given, over what is there: refused before anything is done, up to this room.
+    // To a place that is given, over what is there: refused before anything is done, up to this
+    // room.
     let refused = |features, room| {
         let mut s = crowded(features, room);
         let answer = errno(s.remap(&remap(100, P, P, 102, false)));
@@ -176,8 +177,8 @@ fn room_for_a_move() {
     for room in 0..8 {
         let (old, new) = (refused(Features::LINUX_7_0, room), refused(Features::LINUX_7_1, room));
         assert_eq!(old, if room <= 5 { (12, true) } else { (0, true) }, "{room}");
-        // What is not refused at once still has the move's own check before it, which has seen the target
-        // go.
+        // What is not refused at once still has the move's own check before it, which has seen the
+        // target go.
         let expected = match room {
             0 | 1 => (12, true),
             2 => (12, false),

@@ -211,8 +211,8 @@ fn what_a_move_joined_and_then_overwrote_is_as_it_was() {
     rw(&mut space, 24, 34);
     space.map(&MapRequest::anonymous(34 * PAGE, PAGE, Prot::NONE)).unwrap();
     rw(&mut space, 15, 23);
-    // The first copy may join what begins at 15, and the second one comes over that: whether it did can
-    // be seen nowhere.
+    // The first copy may join what begins at 15, and the second one comes over that: whether it did
+    // can be seen nowhere.
     let mode = RemapMode::Fixed(8 * PAGE);
     let request = RemapRequest { old: 27 * PAGE, old_len: 8 * PAGE, new_len: 8 * PAGE, mode, dontunmap: false };
     space.remap(&request).unwrap();

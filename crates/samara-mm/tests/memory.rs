@@ -180,8 +180,8 @@ fn whole_or_not_at_all() {
                 LEFT.set(None);
                 space.check().unwrap_or_else(|v| panic!("step {i}, {allowed} allocations: {v}"));
                 match answer {
-                    // An allocation that is refused may be done without; if the call is refused for it, nothing was
-                    // done, and nothing is said to have been.
+                    // An allocation that is refused may be done without; if the call is refused for
+                    // it, nothing was done, and nothing is said to have been.
                     Err((_, nothing)) if short => {
                         assert!(nothing, "step {i}, call {kind}, {allowed} allocations: {errno:?}");
                         assert_eq!(before, space.to_string(), "step {i}, call {kind}, {allowed} allocations");
@@ -238,8 +238,8 @@ fn a_large_call_gives_back_what_it_set_aside() {
 
 #[test]
 fn two_cuts_far_apart() {
-    // Both ends of the change lie in the middle of an area, in different nodes of the tree; either may
-    // be full.
+    // Both ends of the change lie in the middle of an area, in different nodes of the tree; either
+    // may be full.
     const AREAS: u64 = 48;
     let mut refused = 0;
     for (from, to) in (0..AREAS).flat_map(|i| (i + 1..AREAS).map(move |j| (i, j))) {
@@ -272,8 +272,8 @@ fn two_cuts_far_apart() {
 fn many_areas_move_whole_or_not_at_all() {
     const AREAS: u64 = 40;
     let mut refused = 0;
-    // Sources with and without holes, cut at both ends; the target is free, or one area lies under all
-    // of it, or many.
+    // Sources with and without holes, cut at both ends; the target is free, or one area lies under
+    // all of it, or many.
     for (hole, target, keep) in (0..3).flat_map(|h| (0..3).flat_map(move |t| [(h, t, false), (h, t, true)])) {
         for allowed in 0.. {
             let mut space = AddressSpace::<FileId>::new(Config::default());

@@ -284,12 +284,14 @@ fn child() {
             let flags = flags | extra | MapFlags::NORESERVE;
             (MMAP, [hint, len, 0, flags.bits().into(), fd as u64, offset])
         };
-        // The settings are others for the length of some calls. (What reads them may map something itself.)
+        // The settings are others for the length of some calls. (What reads them may map something
+        // itself.)
         let changed = shmem::VALUES.get(rng.below(70) as usize).filter(|_| changes.is_ok());
         let changed = changed.map(|values| shmem::Changed::to(*values).expect("it was written before"));
         files.huge = if changed.is_some() { shmem::now() } else { as_it_is };
         maps(&mut text);
-        // SAFETY: no fixed place that is taken: nothing is mapped over; what moves is this test's own.
+        // SAFETY: no fixed place that is taken: nothing is mapped over; what moves is this test's
+        // own.
         let got = unsafe { libc::syscall(nr as i64, args[0], args[1], args[2], args[3], args[4], args[5]) };
         let got = if got == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap()) } else { got };
         drop(changed);

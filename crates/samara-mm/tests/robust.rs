@@ -309,7 +309,8 @@ fn the_last_pages() {
 
 #[test]
 fn counts_follow_the_plan() {
-    // Each plan's steps add up to the change in the number of areas, where no whole area was unmapped.
+    // Each plan's steps add up to the change in the number of areas, where no whole area was
+    // unmapped.
     let mut r = Rng(9);
     let mut space = AddressSpace::<FileId>::new(Config::default());
     space.map(&MapRequest::anonymous(0, 256 * 4096, Prot::RW)).unwrap();
@@ -360,7 +361,8 @@ fn places_are_those_of_a_page_by_page_search() {
         let ask = MapRequest::anonymous(0, len * PAGE, Prot::NONE);
         let linux = (least..high).rev().find(|page| fits(*page, high)).or_else(|| lowest(low));
         assert_eq!(space.choose(&ask, &mut Linux).ok(), linux.map(|page| page * PAGE), "{space}");
-        // Below where Linux searches down from, if there is room, as what lies above is the stack's.
+        // Below where Linux searches down from, if there is room, as what lies above is the
+        // stack's.
         let first = |end: u64| (least..end).find(|page| fits(*page, end));
         let want = first(high).or_else(|| first(PAGES));
         assert_eq!(space.choose(&ask, &mut FirstFit).ok(), want.map(|page| page * PAGE), "{space}");

@@ -121,8 +121,8 @@ impl Display for Divergence {
             Some((seed, n)) => (format!("_{seed}_{n}"), format!(", seed {seed}, sequence {n}")),
             None => Default::default(),
         };
-        // The same sequence may differ again at another time, for another reason: then beside the first
-        // test of it.
+        // The same sequence may differ again at another time, for another reason: then beside the
+        // first test of it.
         let ops = self.ops.iter().map(|op| Code(op).to_string()).collect::<String>();
         let hash = ops.bytes().fold(0x811c_9dc5, |hash: u32, c| (hash ^ u32::from(c)).wrapping_mul(0x0100_0193));
         let name = format!("{}{number}_{:04x}", self.mix, hash >> 16);

@@ -190,8 +190,8 @@ impl Kernel {
 
     /// Runs the ops in a new process.
     pub(crate) fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
-        // SAFETY: CHILD-1: no process of an earlier run is left, and `&mut self` says that nobody here
-        // reads what it left.
+        // SAFETY: CHILD-1: no process of an earlier run is left, and `&mut self` says that nobody
+        // here reads what it left.
         let words = unsafe { std::slice::from_raw_parts_mut(self.arena, WORDS) };
         words[..HEAD].fill(0);
         let parent = std::process::id();
@@ -214,8 +214,8 @@ impl Kernel {
             status => status,
         };
         if libc::WIFSIGNALED(status) {
-            // One that is killed does not wait for its child, which dies of that. The other end goes with the
-            // last of them.
+            // One that is killed does not wait for its child, which dies of that. The other end
+            // goes with the last of them.
             let _ = gone.read(&mut [0]);
         }
         if words[TROUBLE] != 0 {
@@ -283,7 +283,8 @@ struct Blocked(libc::sigset_t);
 
 impl Blocked {
     fn new() -> Blocked {
-        // SAFETY: sets of signals are plain numbers, which `sigemptyset` and `pthread_sigmask` write.
+        // SAFETY: sets of signals are plain numbers, which `sigemptyset` and `pthread_sigmask`
+        // write.
         unsafe {
             let (mut set, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigemptyset(&raw mut set);
@@ -544,7 +545,8 @@ impl Child<'_> {
             self.expect(got == 0 && done == 0, 7);
         }
         if !set.privileged {
-            // _LINUX_CAPABILITY_VERSION_3, this process; effective, permitted and inheritable, twice.
+            // _LINUX_CAPABILITY_VERSION_3, this process; effective, permitted and inheritable,
+            // twice.
             let (head, none) = ([0x2008_0522u32, 0], [0u32; 6]);
             let done = call(libc::SYS_capset, [&raw const head as u64, &raw const none as u64, 0, 0, 0, 0]);
             self.expect(done == 0, 7);
@@ -616,8 +618,8 @@ fn bytes_of(text: &[u8], name: &[u8]) -> Option<u64> {
 
 /// The area at `addr`, or the first one after it.
 fn query(maps: u64, addr: u64) -> Option<Seen> {
-    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size,
-    // offset; the rest is about objects and names.
+    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page
+    // size, offset; the rest is about objects and names.
     let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
     let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
     done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })

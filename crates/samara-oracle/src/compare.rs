@@ -207,8 +207,8 @@ impl Sides {
             && scope == Scope::Whole
             && !out.frames().0.eq(start.areas.iter().copied())
         {
-            // This process has changed meanwhile (its heap, mostly), and so its child began elsewhere: told
-            // anew, from there.
+            // This process has changed meanwhile (its heap, mostly), and so its child began
+            // elsewhere: told anew, from there.
             start.areas = out.frames().0.collect();
             let again = tell(start, &told.ops, self.twist);
             return Ok(again.map_or(Verdict::Unknowable, |told| verdict(&out, &told)));

@@ -377,7 +377,8 @@ fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
             2 if nr == libc::SYS_mremap => args[2] = r.pick(&ABSURD),
             3 if nr == libc::SYS_mmap => args[4] = r.pick(&[99, fd::NONE, 1 << 31, fd::WRITE_ONLY, fd::PIPE, fd::FILE]),
             3 if nr == libc::SYS_mremap => args[4] = r.pick(&[args[4] + 1, u64::MAX - 4095, 0x7fff_ffff_f000]),
-            // Unknown bits. The flags of mmap: a type that there is not (its other bits all mean something somewhere).
+            // Unknown bits. The flags of mmap: a type that there is not (its other bits all mean
+            // something somewhere).
             4 if nr == libc::SYS_mmap => args[3] = args[3] & !15 | r.pick(&[0, 4, 5, 6, 7, 9, 12, 15]),
             2 if nr == libc::SYS_mincore => args[2] = r.pick(&[0, u64::MAX, 1 << 63, 1 << 47, 0x7fff_ffff_f000]),
             2 if nr == libc::SYS_remap_file_pages => args[3] = r.pick(&[u64::MAX, 1 << 51, (1 << 51) - 1, 1 << 52]),

@@ -84,15 +84,16 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     let of = |page| flags.iter().find(|(start, _)| *start == at(page)).map(|(_, flags)| *flags);
     let answers = [
         (Features::GUARD_PAGES, guarded == 0),
-        // What is not aligned lies right below what was mapped before it: only one of two can be at a multiple by
-        // chance.
+        // What is not aligned lies right below what was mapped before it: only one of two can be at
+        // a multiple by chance.
         (Features::HUGE_MULTIPLES, !(whole(one) && whole(other))),
         (Features::MOVE_MANY, moved > 0),
         (Features::SEALS_SPARE_FILES, sealed == 0 && spared == 0),
         (Features::GUARD_MARK, flags.iter().any(|(_, flags)| flags.contains(Flags::MAYBE_GUARD))),
         (Features::ROUNDS_FIRST, rounded > 0),
         (Features::KEEPS_CHARGE, of(STAYS).is_some_and(|flags| flags.contains(Flags::ACCOUNT))),
-        // Joined, it is no area of its own. (Where pages are not merged at all, it has joined, too.)
+        // Joined, it is no area of its own. (Where pages are not merged at all, it has joined,
+        // too.)
         (Features::MERGEABLE_FIRST, of(JOINS).is_none()),
         (Features::DROPPABLE, droppable > 0),
         (Features::DROPPABLE_TOLD, droppable == -i64::from(libc::EOPNOTSUPP)),

@@ -166,7 +166,8 @@ impl Mix {
                 shapes
             }
             Mix::Free => vec![Shape { kind: Kind::Free, len: 200, segments: true, huge: true, ..plain }],
-            // No locks: whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt.
+            // No locks: whether locked memory that was moved away with DONTUNMAP joins its copy
+            // cannot be learnt.
             Mix::Unseen => {
                 let moves = Shape { kind: Kind::Moves, len: 60, pages: 30, forks: true, ..plain };
                 vec![moves, Shape { kind: Kind::Hot, pages: 8, ..moves }, Shape { kind: Kind::General, ..moves }]

@@ -75,8 +75,8 @@ fn mask(model: &Model, seen: &mut Seen) {
 
 fn learn(model: &mut Model, kernel: &[Seen]) -> Result<(), NotLearnable> {
     let inside = |k: &[Seen], x: u64| k.iter().any(|a| a.start < x && x < a.end);
-    // Joins come first: a new map may have joined the other neighbour, and by it alone no boundary can
-    // be learnt.
+    // Joins come first: a new map may have joined the other neighbour, and by it alone no boundary
+    // can be learnt.
     for a in seen(model) {
         if inside(kernel, a.start) {
             model.space.learn_join(a.start)?;

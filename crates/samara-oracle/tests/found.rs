@@ -69,7 +69,8 @@ fn errors_1_76() {
     agree(
         Mix::Errors,
         &[
-            // 0: mmap 0xfffffffffffff800, 0xc000 bytes private fixed|anonymous|noreserve|populate|fixed_noreplace: rw-
+            // 0: mmap 0xfffffffffffff800, 0xc000 bytes private
+            // fixed|anonymous|noreserve|populate|fixed_noreplace: rw-
             Op::call(libc::SYS_mmap, &[0xfffffffffffff800, 0xc000, 3, 0x10c032, fd::NONE]),
         ],
     );

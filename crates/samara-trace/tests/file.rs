@@ -40,8 +40,8 @@ fn a_file_without_events_is_complete() {
 #[test]
 fn cut_anywhere_it_gives_its_whole_batches() {
     let bytes = file(4, 5);
-    // The offsets that batches end at, from the lengths of shorter files without their end marker of 8
-    // bytes.
+    // The offsets that batches end at, from the lengths of shorter files without their end marker
+    // of 8 bytes.
     let ends: Vec<usize> = (0..=4).map(|n| file(n, 5).len() - 8).collect();
     for cut in 0..bytes.len() {
         let (events, error) = read(&bytes[..cut]);

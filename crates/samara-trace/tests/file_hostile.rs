@@ -41,11 +41,13 @@ fn a_changed_byte_is_noticed_and_costs_its_batch() {
             assert!(events.len() >= whole, "byte {at} ^ {change:#x}: {} events", events.len());
             match error {
                 Some(error) => {
-                    // Where it shows is the changed message, or one after it where a length is wrong.
+                    // Where it shows is the changed message, or one after it where a length is
+                    // wrong.
                     assert!(error.offset as usize >= starts.iter().copied().filter(|s| *s <= at).max().unwrap_or(0));
                     assert!(events.len() < 12 || at >= starts[3], "{error}");
                 }
-                // The checksum's own key: then there is no checksum, and the events are right (asserted above).
+                // The checksum's own key: then there is no checksum, and the events are right
+                // (asserted above).
                 None => {
                     assert_eq!(events.len(), 12);
                     unnoticed += 1;

@@ -83,7 +83,8 @@ proptest! {
             event.seq = seq;
             event.exit_ns = seq;
             tally.add(&event);
-            // A process that comes back after its end, to the space that was kept for it alone, finds it empty.
+            // A process that comes back after its end, to the space that was kept for it alone,
+            // finds it empty.
             let fresh = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share);
             let back = replay.process(event.pid).is_some_and(|p| p.space == event.space && p.ended_ns.is_some());
             if fresh && back && !replay.processes().any(|(_, p)| p.space == event.space && p.ended_ns.is_none()) {

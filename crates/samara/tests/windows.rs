@@ -1,5 +1,5 @@
-//! Verbs that work on all entries of a window: `coalesce` and `rewrite`, against the same done key by
-//! key, and where memory runs out.
+//! Verbs that work on all entries of a window: `coalesce` and `rewrite`, against the same done key
+//! by key, and where memory runs out.
 
 use samara::testing::{Small, Tiny};
 use samara::{Normal, RangeMap, Shape, SharedRangeMap, Span, StoreError};

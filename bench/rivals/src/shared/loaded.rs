@@ -56,7 +56,8 @@ impl<M: SharedMap> Subject for Shared<M> {
             Case::ReadPinned => vec![Figure::nanos("read_pinned", reads::pinned(map, &data.probes(round, effort)))],
             Case::ReadPinEach => {
                 let probes = data.probes(round, effort);
-                // The first pass comes to a map as `read_pinned` does; after it, two find the same in the caches.
+                // The first pass comes to a map as `read_pinned` does; after it, two find the same
+                // in the caches.
                 let each = reads::pin_each(map, &probes);
                 let cost = reads::pin_each(map, &probes) - reads::pinned(map, &probes);
                 vec![Figure::nanos("read_pin_each", each), Figure::nanos("read_pin_cost", cost)]

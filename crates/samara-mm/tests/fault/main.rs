@@ -170,7 +170,8 @@ fn chosen() {
         (&[stack(600, 602), limit(&[16 * PAGE, u64::MAX]), write(585)], mapped),
         (&[stack(600, 602), limit(&[16 * PAGE - 1, u64::MAX]), write(586)], mapped),
         (&[stack(600, 602), limit(&[0, u64::MAX]), write(600)], ok),
-        // Whom a limit refuses has been touched: it and another do not become one. Whom a neighbour refuses has not.
+        // Whom a limit refuses has been touched: it and another do not become one. Whom a neighbour
+        // refuses has not.
         (&[stack(600, 602), limit(&[0, u64::MAX]), write(599), stack(604, 606), write(604), stack(602, 604)], ok),
         (
             &[Map(590, 591, Prot::RW, NONE), stack(600, 602), write(599), stack(604, 606), write(604), stack(602, 604)],

@@ -65,8 +65,8 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn call(nr: i64, a: [u64; 6]) -> i64 {
-    // SAFETY: the calls are made in the sacrificial child (or are plain file calls), on addresses in
-    // the window, which no Rust object lives in.
+    // SAFETY: the calls are made in the sacrificial child (or are plain file calls), on addresses
+    // in the window, which no Rust object lives in.
     let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
     if r == -1 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
@@ -141,8 +141,8 @@ pub(crate) fn run(calls: &[Raw], window: Window) -> Result<Outcome, String> {
         return Err(format!("the child ended with wait status {status:#x}"));
     }
     let frame = |i: usize| {
-        // SAFETY: `shared` has room for `calls.len() + 1` frames, all-zero bytes are a valid frame, and the
-        // child is gone.
+        // SAFETY: `shared` has room for `calls.len() + 1` frames, all-zero bytes are a valid frame,
+        // and the child is gone.
         let f = unsafe { &*shared.at.cast::<Frame>().add(i) };
         (f.ret, f.areas[..f.count.min(MAX_AREAS)].to_vec())
     };
@@ -249,8 +249,8 @@ fn userfaultfd() -> u64 {
 
 /// The area at `addr`, or the first one after it.
 fn query(maps: u64, addr: u64) -> Option<Seen> {
-    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page size,
-    // offset; the rest is about objects and names.
+    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page
+    // size, offset; the rest is about objects and names.
     let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
     let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
     done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })

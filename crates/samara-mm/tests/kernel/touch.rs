@@ -18,9 +18,9 @@ pub(super) fn touch(access: Access, addr: u64) -> i64 {
         }
     }
     let (mut scratch, mut code) = (0u64, 0i64);
-    // SAFETY: the address is in the window, where no Rust object lives. Whatever is refused comes back
-    // at label 3 (in r10) with a code in r9. What is executed there is one instruction, of two zero
-    // bytes, which adds al to the scratch word: the trap flag stops it after that.
+    // SAFETY: the address is in the window, where no Rust object lives. Whatever is refused comes
+    // back at label 3 (in r10) with a code in r9. What is executed there is one instruction, of two
+    // zero bytes, which adds al to the scratch word: the trap flag stops it after that.
     unsafe {
         match access {
             Access::Read => asm!("lea r10, [rip + 3f]", "mov r8b, byte ptr [rdi]", "3:",

@@ -59,7 +59,8 @@ fn the_kernels_own_pages() {
     let fixed = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
     for (_, start, end) in [vdso, vvar] {
         let (at, len) = (*start, *end - *start);
-        // Whole, its first page, its last page; with a part of the next one, where that is one of these.
+        // Whole, its first page, its last page; with a part of the next one, where that is one of
+        // these.
         let parts = [(at, len), (at, PAGE), (at + len - PAGE, PAGE), (at + PAGE, len)];
         let next = own.iter().any(|a| a.1 == *end);
         for (at, len) in parts.into_iter().take(if next { 4 } else { 3 }) {

@@ -209,8 +209,8 @@ fn free_huge_pages() {
         space.check().unwrap();
         done.map_or_else(|e| e.errno.raw(), |_| 0)
     };
-    // Two pages of the one kind, and three of the other over them while one is free: what is private
-    // gives its own back.
+    // Two pages of the one kind, and three of the other over them while one is free: what is
+    // private gives its own back.
     for (before, over, answer) in [(P, P, 0), (P, S, 0), (S, P, 12), (S, S, 12), (P | MapFlags::NORESERVE, P, 12)] {
         let mut space = AddressSpace::new(Config::default());
         assert_eq!(map(&mut space, before, 0, 2, 3), 0);

@@ -23,8 +23,8 @@ struct Fixed {
 static WORD: AtomicU64 = AtomicU64::new(1);
 
 fn raw(nr: i64, a: [u64; 6]) -> i64 {
-    // SAFETY: the calls are made in a sacrificial child, on addresses that no Rust object lives in; or
-    // they are plain calls on files.
+    // SAFETY: the calls are made in a sacrificial child, on addresses that no Rust object lives in;
+    // or they are plain calls on files.
     let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
     if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
@@ -300,8 +300,8 @@ impl Kernel<'_> {
     fn userfaultfd(&mut self, which: usize) -> Option<u64> {
         if self.uffds[which].is_none() {
             let fd = raw(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
-            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it, and minor faults
-            // of shared memory (10).
+            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it, and
+            // minor faults of shared memory (10).
             let api: [u64; 3] = [0xaa, 1 << 12 | 1 << 10, 0];
             let good = fd >= 0 && raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) == 0;
             self.uffds[which] = good.then_some(fd as u64);
@@ -325,8 +325,8 @@ impl Machine for Kernel<'_> {
     fn fault(&mut self, addr: u64, access: Access) -> i64 {
         match raw(libc::SYS_fork, [0; 6]) {
             0 => {
-                // SAFETY: a handler that only ends this process, and an access that does no harm where it is
-                // allowed: nothing else lives in this child.
+                // SAFETY: a handler that only ends this process, and an access that does no harm
+                // where it is allowed: nothing else lives in this child.
                 unsafe {
                     let mut action = std::mem::zeroed::<libc::sigaction>();
                     action.sa_sigaction = refused as *const () as usize;

@@ -211,7 +211,8 @@ fn special_places() {
 fn the_longest_name() {
     let _one = crate::ONE.lock();
     let Some(mut w) = (if lacking() { None } else { Window::new() }) else { return };
-    // Too long for a path in one piece: one directory after the other, each through the one before it.
+    // Too long for a path in one piece: one directory after the other, each through the one before
+    // it.
     let dir = w.dir.clone();
     let deep = |name_len: usize| {
         let mut len = dir.as_os_str().len();

@@ -89,8 +89,8 @@ fn of_what_calls_made() {
     for (call, frame) in calls.iter().zip(&out.frames) {
         assert!(frame.0 >= 0, "{call:x?}: {}", frame.0);
     }
-    // The lines from the window to the last of these areas; its hidden file's numbers are the kernel's
-    // to draw.
+    // The lines from the window to the last of these areas; its hidden file's numbers are the
+    // kernel's to draw.
     let last = space.areas().next_back().expect("areas").end;
     let kernel = lines_of(&out.smaps, BASE, last);
     let hidden = |line: &str| line.ends_with("/anon_hugepage (deleted)");

@@ -25,7 +25,8 @@ pub(crate) const CASES: [&str; 24] = [
     "pfile 0 10-12; remove 10-12; p-r 10-12; remove 10-12",
     "rw 10-12; resize 10-100000000000 1 2",
     "rw 10-12; resize 10-100000000000000 1 2",
-    // Offsets in pages: the last that can be mapped, and the first that cannot; what is looked at before that.
+    // Offsets in pages: the last that can be mapped, and the first that cannot; what is looked at
+    // before that.
     "big 10-11 7fffffffffffe; big 10-12 7fffffffffffe; big 10-11 7ffffffffffff; big 10-11 8000000000000; big 10-12 fffffffffffff",
     "rw 10-12; new-big 10-12 8000000000000; new-big 12-13 8000000000000; type-big 12-13 8000000000000",
     "ro-big 10-11 8000000000000; shared-big 10-11 8000000000000; far-big 10-11 8000000000000",

@@ -264,8 +264,8 @@ impl Charge {
         let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
         let executable = (libc::PROT_EXEC | implied) as u64;
         let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
-        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security module;
-        // what is promised to others; a seal that came later.
+        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security
+        // module; what is promised to others; a seal that came later.
         let pages = d.call.needs_pages(&d.args);
         let excused = match advice(d) {
             // Pages of one area may refuse before a hole behind the area does.

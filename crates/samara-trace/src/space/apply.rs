@@ -204,8 +204,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         // A call that is refused half way leaves its first half done.
         Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages => {
             let Replayed { done, result: own } = replay(m, memory, None, d, result);
-            // Advice that came less far than the areas allow: pages stopped it. Or the process of the
-            // descriptor has ended since.
+            // Advice that came less far than the areas allow: pages stopped it. Or the process of
+            // the descriptor has ended since.
             let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
             unless(open && own != result, done, guessed)
         }

@@ -36,7 +36,8 @@ fn less(size: usize) {
 // touches no block.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the layout is the caller's, who keeps the contract of this method, which is that of
+        // SAFETY: the layout is the caller's, who keeps the contract of this method, which is that
+        // of
         // `System`'s.
         let block = unsafe { System.alloc(layout) };
         if !block.is_null() {
@@ -56,8 +57,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         less(layout.size());
-        // SAFETY: the block came from `System` by one of these methods, with this layout: the caller's
-        // contract.
+        // SAFETY: the block came from `System` by one of these methods, with this layout: the
+        // caller's contract.
         unsafe { System.dealloc(block, layout) };
     }
 

@@ -121,7 +121,8 @@ fn keep(property: &str, cut: &str, w: u64) {
         "segment-first" => segment(p(-8), 0),
         "segment-last" => segment(p(7), 0),
         "segment-refused" => segment(p(0), libc::SHM_EXEC | 0x0100_0000),
-        // Where it was attached, with a policy: it has none then. What a page of it gets next shows.
+        // Where it was attached, with a policy: it has none then. What a page of it gets next
+        // shows.
         "segment-again" => {
             let id = call(libc::SYS_shmget, [0, 4 * PAGE, 0o1600, 0, 0, 0]);
             for _ in 0..2 {

@@ -512,7 +512,8 @@ fn replay(events: &[Event]) -> BTreeMap<u64, u64> {
     let mut areas: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events.iter().filter(|e| e.space == 1) {
         let Some((low, high)) = event.window else { continue };
-        // What the window held goes, as do older areas under the new ones; what sticks out of both stays.
+        // What the window held goes, as do older areas under the new ones; what sticks out of both
+        // stays.
         let cut: Vec<(u64, u64)> = event.areas.iter().map(|a| (a.start, a.end)).chain([(low, high)]).collect();
         for (start, end) in cut {
             let hit: Vec<(u64, u64)> =

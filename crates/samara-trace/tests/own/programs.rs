@@ -48,8 +48,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "racing" => crate::racing::run(args),
         "lonely" => crate::racing::lonely(),
         "long-check" => {
-            // One call after which the recorder compares many areas; then silence, so that nothing else wakes
-            // it.
+            // One call after which the recorder compares many areas; then silence, so that nothing
+            // else wakes it.
             let quiet = || std::thread::sleep(std::time::Duration::from_secs(20));
             std::thread::spawn(quiet);
             let at = mmap(0, PAGE * 20_000, R, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
@@ -92,7 +92,8 @@ fn forks() {
             .map(|i| {
                 let child = fork();
                 if child == 0 {
-                    // Beside inherited memory, new memory stays apart or joins by rules that only the kernel sees.
+                    // Beside inherited memory, new memory stays apart or joins by rules that only
+                    // the kernel sees.
                     assert_eq!(mprotect(at + PAGE, PAGE, R), 0);
                     assert_eq!(mprotect(at + PAGE, PAGE, RW), 0);
                     assert_eq!(munmap(at + 3 * PAGE, PAGE), 0);
@@ -318,8 +319,8 @@ fn fixed() {
     let over = libc::MAP_PRIVATE | libc::MAP_FIXED;
     assert_eq!(mmap(w + 3 * PAGE, 4 * PAGE, R, over, fd, PAGE as i64 as u64) as u64, w + 3 * PAGE);
     assert_eq!(mmap(w + 7 * PAGE, 4 * PAGE, R, over, fd, 5 * PAGE) as u64, w + 7 * PAGE); // continues it
-    // Shared and not open for writing: it can never be written, and what comes before it has changed by
-    // then.
+    // Shared and not open for writing: it can never be written, and what comes before it has
+    // changed by then.
     let shared = libc::MAP_SHARED | libc::MAP_FIXED;
     assert_eq!(mmap(w + 21 * PAGE, PAGE, R, shared, fd, 0) as u64, w + 21 * PAGE);
     assert_eq!(mprotect(w + 20 * PAGE, 2 * PAGE, RW), -i64::from(libc::EACCES));
@@ -328,8 +329,8 @@ fn fixed() {
 
 fn brk() {
     let ask = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
-    // `struct prctl_mm_map`, but for the break: the program's places, no new auxiliary vector, no new
-    // program file.
+    // `struct prctl_mm_map`, but for the break: the program's places, no new auxiliary vector, no
+    // new program file.
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
     let mut place = [26, 27, 45, 46, 47, 0, 28, 48, 49, 50, 51, 0, 0]

@@ -218,13 +218,15 @@ fn half_way() {
     if fd < 0 {
         return;
     }
-    // A file of huge pages has its place emptied, all huge pages of it, before its offset is looked at.
+    // A file of huge pages has its place emptied, all huge pages of it, before its offset is looked
+    // at.
     for n in [512 + 7, 1024 - 7] {
         assert_eq!(mmap(p(n), 2 * PAGE, RW, FIXED, -1, 0) as u64, p(n));
     }
     assert_eq!(mmap(p(512), PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, PAGE), EINVAL);
     assert_eq!(munmap(p(512), 512 * PAGE), 0);
-    // A segment that does not fit: what stands there is cut, or a part of huge pages would have to go.
+    // A segment that does not fit: what stands there is cut, or a part of huge pages would have to
+    // go.
     assert_eq!(
         mmap(p(1024), 512 * PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE, fd, 0) as u64,
         p(1024)

@@ -14,8 +14,8 @@ pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
 /// A system call, and what its six argument registers hold after it.
 pub(crate) fn call_and_look(nr: libc::c_long, mut a: [u64; 6]) -> (i64, [u64; 6]) {
     let mut result = nr;
-    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, and the others are told to the
-    // compiler.
+    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, and the others are told to
+    // the compiler.
     unsafe {
         std::arch::asm!(
             "syscall", inout("rax") result, inout("rdi") a[0], inout("rsi") a[1], inout("rdx") a[2], inout("r10") a[3],
@@ -62,7 +62,8 @@ pub(crate) fn touch(at: u64, len: u64) {
 
 /// A raw fork: 0 in the child.
 pub(crate) fn fork() -> i32 {
-    // SAFETY: the programs that fork have one thread, or their children do nothing but system calls.
+    // SAFETY: the programs that fork have one thread, or their children do nothing but system
+    // calls.
     unsafe { libc::fork() }
 }
 
@@ -114,7 +115,8 @@ pub(crate) fn breakpoint() {
 /// A 32-bit system call from 64-bit code. -38 where the kernel has none.
 pub(crate) fn int80(nr: u32, a: [u32; 6]) -> i32 {
     let mut result = nr;
-    // SAFETY: rbx and rbp are saved and put back; the kernel keeps the others but rax and r8 to r11.
+    // SAFETY: rbx and rbp are saved and put back; the kernel keeps the others but rax and r8 to
+    // r11.
     unsafe {
         std::arch::asm!(
             "push rbx", "push rbp", "mov ebx, r12d", "mov ebp, r13d", "int 0x80", "pop rbp", "pop rbx",
@@ -167,8 +169,8 @@ pub(crate) fn memfd(len: u64) -> c_int {
 /// argument's register holds then.
 pub(crate) fn call_keeping(nr: libc::c_long, args: [u64; 2]) -> (i64, u64) {
     let (mut result, mut first) = (nr, args[0]);
-    // SAFETY: only calls that fork without a new stack; the kernel keeps all registers but rax, rcx and
-    // r11.
+    // SAFETY: only calls that fork without a new stack; the kernel keeps all registers but rax, rcx
+    // and r11.
     unsafe {
         std::arch::asm!("syscall", inout("rax") result, inout("rdi") first, in("rsi") args[1], in("rdx") 0, in("r10") 0,
             in("r8") 0, out("rcx") _, out("r11") _);
@@ -260,8 +262,8 @@ pub(crate) fn no_new_privileges() {
 /// The command begins with its three standard files alone, and may open files below a limit.
 pub(crate) fn with_files_up_to(command: &mut std::process::Command, limit: u64) -> &mut std::process::Command {
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
-    // SAFETY: two system calls, which a child of a process with threads may make. The descriptors are
-    // marked, not closed: the one by which the standard library tells a failed start must last
+    // SAFETY: two system calls, which a child of a process with threads may make. The descriptors
+    // are marked, not closed: the one by which the standard library tells a failed start must last
     // until the program begins.
     unsafe {
         std::os::unix::process::CommandExt::pre_exec(command, move || {
@@ -279,7 +281,8 @@ pub(crate) fn with_files_up_to(command: &mut std::process::Command, limit: u64) 
 pub(crate) fn shared_counters(n: usize) -> &'static [std::sync::atomic::AtomicU64] {
     let at = mmap(0, 8 * n as u64, RW, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0);
     assert!(at > 0, "mmap: {at}");
-    // SAFETY: mapped above, zeroed, aligned to a page and never unmapped; only ever used as atomics.
+    // SAFETY: mapped above, zeroed, aligned to a page and never unmapped; only ever used as
+    // atomics.
     unsafe { std::slice::from_raw_parts(at as *const std::sync::atomic::AtomicU64, n) }
 }
 

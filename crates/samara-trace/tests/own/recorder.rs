@@ -244,8 +244,9 @@ fn inherited() -> Result<(), Failed> {
 
 /// Spaces whose maps could not be opened are told.
 fn too_few_files() -> Result<(), Failed> {
-    // Three files are open, and nine spaces live at once: one limit after the other that cannot hold
-    // them all. What the limit forbids is told, as an error where not even the start was possible.
+    // Three files are open, and nine spaces live at once: one limit after the other that cannot
+    // hold them all. What the limit forbids is told, as an error where not even the start was
+    // possible.
     let mut noted = 0;
     for limit in 4..=11 {
         let mut command = std::process::Command::new(std::env::current_exe()?);

@@ -90,8 +90,8 @@ fn turns(crowd: Crowd) {
     let mut starved = 0;
     for pair in 1..=PAIRS {
         munmap(anon(PAGE), PAGE);
-        // Each of the two calls stops twice, and each stop waits for one round of the others at most; but
-        // this task may wait for a processor too, while others run.
+        // Each of the two calls stops twice, and each stop waits for one round of the others at
+        // most; but this task may wait for a processor too, while others run.
         if since().max().unwrap_or(0) > 50 * pair + 1000 {
             starved = 5;
             break;

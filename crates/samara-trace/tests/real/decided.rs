@@ -12,7 +12,8 @@ fn decided(dir: &Path, script: &str, engine: Engine) -> (Outcome, String) {
     let (outcome, _, out) = run(dir, script, Some(engine));
     let done = outcome.counters.decisions.clone().unwrap();
     assert!(done.decided > 20 && done.placed > 5, "{done:?}");
-    // What no option refuses, and what is none of the address space's: the prctls that name or switch.
+    // What no option refuses, and what is none of the address space's: the prctls that name or
+    // switch.
     let left: Vec<_> = done.left.keys().filter(|name| !["prctl", "arch_prctl", "mbind"].contains(*name)).collect();
     assert!(left.is_empty() && done.limited == 0 && done.failed == 0, "{done:?}");
     (outcome, out)

@@ -44,8 +44,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     ///
     /// # Complexity
     /// O(c log n) for c stores since the snapshot was taken, each in one place: a store copies the
-    /// nodes on the way to one leaf, and these are looked into, with their neighbours. O(n) for maps
-    /// that share nothing. Allocates nothing.
+    /// nodes on the way to one leaf, and these are looked into, with their neighbours. O(n) for
+    /// maps that share nothing. Allocates nothing.
     ///
     /// # Examples
     /// ```

@@ -17,9 +17,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// [`merge_at`](Self::merge_at); where `joins` panics, the pairs joined so far stay joined.
     ///
     /// # Complexity
-    /// O(k log n) for k entries in the window. Needs no memory, except to copy nodes that are shared
-    /// with a snapshot; lack of that ends the program, unless [`unshare`](Self::unshare) has gone
-    /// before.
+    /// O(k log n) for k entries in the window. Needs no memory, except to copy nodes that are
+    /// shared with a snapshot; lack of that ends the program, unless [`unshare`](Self::unshare)
+    /// has gone before.
     ///
     /// # Examples
     /// ```
@@ -40,7 +40,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
             return 0;
         }
         let mut joined = 0;
-        // The lower entry of the first pair may end just below the first entry that meets the window.
+        // The lower entry of the first pair may end just below the first entry that meets the
+        // window.
         let first = self.get(window.first).map_or(window.first, |(span, _)| span.first);
         let mut lower = self.at_or_after(first.pred().unwrap_or(first)).map(|(span, _)| span);
         while let Some(left) = lower.filter(|left| left.first <= window.last)

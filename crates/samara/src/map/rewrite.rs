@@ -23,9 +23,9 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// Each piece becomes an entry of its own; [`coalesce`](Self::coalesce) joins equal ones. In
     /// [`SharedRangeMap::update`](crate::WriteGuard::update) a rewrite is one instant for readers.
     ///
-    /// Nothing changes before `rewrite` has been asked about all pieces: where it panics, the map is
-    /// as before. Where a value's `clone` panics, an entry may have been split at an edge of the
-    /// window; every key still has its value.
+    /// Nothing changes before `rewrite` has been asked about all pieces: where it panics, the map
+    /// is as before. Where a value's `clone` panics, an entry may have been split at an edge of
+    /// the window; every key still has its value.
     ///
     /// # Complexity
     /// O(k log n) for k pieces. Allocates a list of the pieces, and reserves memory for the stores

@@ -141,8 +141,8 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
         Combined::new(self, other, |one, two| one && two)
     }
 
-    /// The ranges of keys that this set has and `other` has not, ascending. O(1) amortised a step for
-    /// each range of both.
+    /// The ranges of keys that this set has and `other` has not, ascending. O(1) amortised a step
+    /// for each range of both.
     pub fn difference<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
         Combined::new(self, other, |one, two| one && !two)
     }
@@ -255,8 +255,8 @@ impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
 }
 
 impl<K: Key, S: Shape, R: Into<Span<K>>> Extend<R> for RangeSet<K, S> {
-    /// Adds all keys of these ranges. Empty ranges add nothing. Lack of memory ends the program as it
-    /// does for `Box`.
+    /// Adds all keys of these ranges. Empty ranges add nothing. Lack of memory ends the program as
+    /// it does for `Box`.
     fn extend<I: IntoIterator<Item = R>>(&mut self, ranges: I) {
         for range in ranges {
             if let Err(StoreError::Alloc) = self.insert(range) {

@@ -85,8 +85,8 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
     #[inline(always)]
     unsafe fn run<F: Search>(mut self) -> Spot<V, K, S> {
         let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
-        // SAFETY: the caller of `descend` has pinned the map, so every node that is reached is live. Above level 0
-        // there are inner nodes, none of them empty.
+        // SAFETY: the caller of `descend` has pinned the map, so every node that is reached is
+        // live. Above level 0 there are inner nodes, none of them empty.
         unsafe {
             for level in (1..=self.height).rev() {
                 let node = Inner::<K, S>::from_raw(at);
@@ -145,7 +145,8 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
     }
 
     fn descend(&self, key: K) -> Option<Spot<V, K, S>> {
-        // SAFETY: the map is pinned for `'g`, as the caller of `new` promised; the spot stays in here.
+        // SAFETY: the map is pinned for `'g`, as the caller of `new` promised; the spot stays in
+        // here.
         unsafe { descend(self.published, key, |_, _| ()) }
     }
 

@@ -20,8 +20,8 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     /// Sets aside what `stores` stores may need, wherever they go.
     ///
     /// A store needs nodes for three things:
-    /// - It copies the paths to the first and the last leaf that it meets and to the next leaf,
-    ///   and those leaves.
+    /// - It copies the paths to the first and the last leaf that it meets and to the next leaf, and
+    ///   those leaves.
     /// - It rebalances on two paths, with one or two neighbours per level.
     /// - It splits a leaf at most twice, and the nodes above.
     ///

@@ -6,8 +6,8 @@
 //!
 //! - **DIFF-1** Both trees are borrowed while a walk over them lives, so their nodes stay, and a
 //!   node that both reach is the same node: everything below it is in both trees.
-//! - **DIFF-2** `path` has a step for each level above the current position; the step's slot is
-//!   the one that leads there.
+//! - **DIFF-2** `path` has a step for each level above the current position; the step's slot is the
+//!   one that leads there.
 
 use crate::node::Raw;
 use crate::node::inner::Inner;

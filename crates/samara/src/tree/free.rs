@@ -155,7 +155,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         self.len = 0;
         self.hole.forget();
         if let Some(at) = root {
-            // SAFETY: TREE-4: the root is a live node at level `height`; the tree has just given it up.
+            // SAFETY: TREE-4: the root is a live node at level `height`; the tree has just given it
+            // up.
             drop(unsafe { Subtree::<V, K, S>::new(at, level) });
         }
         self.leaves.forget();

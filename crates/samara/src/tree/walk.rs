@@ -6,8 +6,8 @@
 //! again.
 //!
 //! - **WALK-1** A walk borrows the tree, so its leaves stay live and not empty.
-//! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf,
-//!   `front.slot <= back.slot`. `back.slot` is the slot behind the last entry to come.
+//! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf, `front.slot <=
+//!   back.slot`. `back.slot` is the slot behind the last entry to come.
 //!
 //! Does not know what the caller does with an entry.
 

@@ -9,9 +9,9 @@ use core::ops::{Range, RangeFrom, RangeFull, RangeInclusive};
 /// Both ends are inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an
 /// ordinary range. A span with `first > last` holds no key. Stores refuse it with an error.
 ///
-/// Converts from all of Rust's ranges that have a start, and from `..`; an exclusive end becomes the
-/// key below it. Compares with `RangeInclusive`, and prints keys as hexadecimal numbers, also by
-/// `{:?}`.
+/// Converts from all of Rust's ranges that have a start, and from `..`; an exclusive end becomes
+/// the key below it. Compares with `RangeInclusive`, and prints keys as hexadecimal numbers, also
+/// by `{:?}`.
 ///
 /// ```
 /// use samara::Span;

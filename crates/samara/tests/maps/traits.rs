@@ -88,10 +88,7 @@ fn debug_shows_the_entries() {
     assert_eq!(format!("{:?}", map.iter()), "Iter { left: 1, .. }");
     assert_eq!(format!("{:?}", map.clone().into_iter()), "IntoIter { left: 1, .. }");
     let mut map = map;
-    assert_eq!(
-        format!("{:?}", map.entry(10)),
-        "VacantEntry { span: 0xa..=0xffffffffffffffff, key: 10 }"
-    );
+    assert_eq!(format!("{:?}", map.entry(10)), "VacantEntry { span: 0xa..=0xffffffffffffffff, key: 10 }");
     assert_eq!(format!("{:?}", map.entry(9)), "OccupiedEntry { span: 0x0..=0x9, value: 'a' }");
     assert_eq!(format!("{:?}", map.reserve(3).unwrap()), "Reservation { remaining: 3, .. }");
 }

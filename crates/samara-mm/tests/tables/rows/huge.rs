@@ -27,7 +27,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("huge; rw+hugetlb+noreserve 0-512; rw+hugetlb+noreserve 512-1024; p-r 0-1024; p-r 0-512", "0-512 512-1024"),
     ("huge; rw+hugetlb+noreserve 0-1024; p-r 0-512; p-rw 0-512; merge-pages; mergeable 0-1024", "0-512:rw@0{de nr ht} 512-1024:rw@512{de nr ht}"),
     ("huge; rw+noreserve+shared 0-512 huge-file 0; rw+noreserve+shared 512-1024 huge-file 512", "0-512@0 512-1024@512"),
-    // Files: MAP_HUGETLB means nothing to those that have huge pages, nor does a size; to others it is refused.
+    // Files: MAP_HUGETLB means nothing to those that have huge pages, nor does a size; to others it
+    // is refused.
     ("huge; rw+noreserve 0-1 huge-file; rw+noreserve+shared+hugetlb 512-513 huge-file 1024; rw+noreserve+hugetlb+1gb 1024-1025 huge-file", "0-512:rw@0{de nr ht} 512-1024:rws@1024{de nr ht} 1024-1536"),
     ("rw+hugetlb+noreserve 0-1 f !EINVAL; r+hugetlb 0-1 nofile !EBADF; mmap @0 0 r private|fixed|hugetlb f !EINVAL; r+hugetlb+noreserve 0-1 zero !EINVAL", ""),
     ("huge; rw 0-2048; rw+noreserve 0-512 huge-file 1 !EINVAL; rw 512-1024 huge-file !ENOMEM; r+shared 1024-1025 huge-file !ENOMEM; rw+noreserve 1-2 huge-file !EINVAL", "1536-2048"),

@@ -66,7 +66,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; seal 10-12; dont-need 10-12; free 10-12; dont-fork 10-12; wipe-on-fork 10-12", "10-12{dc ac wf sl}"),
     ("r 10-12 f; seal 10-12; dont-need 10-12; dont-fork 10-12", "10-12{dc sl}"),
     ("rw 10-11; r 11-12; seal 11-12; dont-fork 10-12 !EPERM", "10-11{dc ac} 11-12{sl}"),
-    // Collapsing into huge pages, as far as areas have a say: a range with no whole one in it has their bound in it at least.
+    // Collapsing into huge pages, as far as areas have a say: a range with no whole one in it has
+    // their bound in it at least.
     ("rw 0-1024; t 0-1; collapse 0-1; collapse 1-2 !EINVAL; collapse 1-512; collapse 1-511 !EINVAL; collapse 511-513", "0-1024"),
     ("rw 0-1024; collapse 0-1 !EINVAL; t 700-701; collapse 0-1; p-none 0-1024; collapse 0-1", "0-1024"),
     ("rw 1-512; t 1-512; collapse 1-512 !EINVAL; rw 600-1100; t 600-601; collapse 600-1100 !EINVAL", "1-512 600-1100"),

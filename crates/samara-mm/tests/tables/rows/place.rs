@@ -1,4 +1,5 @@
-//! mmap without a place, and with a wish. (What is chosen, to the byte, is foretold in tests/place.rs.)
+//! mmap without a place, and with a wish. (What is chosen, to the byte, is foretold in
+//! tests/place.rs.)
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     // A wish that is free is granted, from its page on.

@@ -1,4 +1,5 @@
-//! Maps of secret memory (memfd_secret): shared, locked for good, left out of dumps, never executed. `privileged`: it is locked memory.
+//! Maps of secret memory (memfd_secret): shared, locked for good, left out of dumps, never
+//! executed. `privileged`: it is locked memory.
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     ("privileged; rw+shared 10-12 secret 0", "10-12[rd wr sh mr mw ms lo dd]"),

@@ -1,8 +1,10 @@
-//! PROCMAP_QUERY on `/proc/PID/maps`. (The text of maps and smaps is compared to the byte in tests/places and tests/views.)
+//! PROCMAP_QUERY on `/proc/PID/maps`. (The text of maps and smaps is compared to the byte in
+//! tests/places and tests/views.)
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; query @10 0 = @10; query @11+5 0 = @10; query @9 0 !ENOENT; query @12 0 !ENOENT", "10-12"),
-    // Flags: 1 readable, 2 writable, 4 executable, 8 shared, 0x10 or the next one, 0x20 with a file.
+    // Flags: 1 readable, 2 writable, 4 executable, 8 shared, 0x10 or the next one, 0x20 with a
+    // file.
     ("rw 10-12; query @9 0x10 = @10; query @10 0x10 = @10; query 0 0x11 = @10", "10-12"),
     ("rw 10-12; query @10 1 = @10; query @10 3 = @10; query @10 4 !ENOENT; query @10 8 !ENOENT; query @10 0x20 !ENOENT", "10-12"),
     ("none 10-12; rw 12-14; rx 14-16; query @10 0x11 = @12; query @10 0x14 = @14; query @10 1 !ENOENT", "10-12 12-14 14-16"),

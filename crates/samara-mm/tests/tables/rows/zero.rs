@@ -1,4 +1,5 @@
-//! Maps of /dev/zero: private ones are anonymous memory that has a place in a file, shared ones objects of their own.
+//! Maps of /dev/zero: private ones are anonymous memory that has a place in a file, shared ones
+//! objects of their own.
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12 zero 0; rw 12-14 zero 2; rw 14-16; rw 8-10", "8-10@0 10-14@0 14-16@0[rd wr mr mw me ac]"),
@@ -22,7 +23,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12 zero; p-r 10-12; r 12-14 zero 2", "10-14{}"),
     ("rw 10-12 zero; t 10-11; p-r 10-12; r 12-14 zero 2", "10-12{ac} 12-14{}"),
     ("rw+noreserve 10-12 zero; rw+stack 12-14 zero 2; rw+locked 14-16 zero; rw+growsdown 16-18 zero !EINVAL; rw+droppable 16-18 zero !EINVAL", "10-12{nr} 12-14{ac nh} 14-16{lo ac}"),
-    // Pages that are merged of their own: marked when its neighbours were looked at, and it joined none.
+    // Pages that are merged of their own: marked when its neighbours were looked at, and it joined
+    // none.
     ("merge-pages; rw 10-12 zero 0; rw 12-14 zero 2", "10-12{ac mg} 12-14{ac mg}"),
     ("rw 10-12 zero 0; merge-pages; unmergeable 10-12; rw 14-16 zero 4; rw 12-14 zero 2", "10-14{ac} 14-16{ac mg}"),
     ("merge-pages; r+shared 10-12 zero-ro 0; rw+shared 12-14 zero", "10-12{} 12-14{}"),

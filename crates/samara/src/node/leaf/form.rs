@@ -1,4 +1,5 @@
-//! The form of a leaf: which keys a packed leaf can hold, and the change from one form to the other.
+//! The form of a leaf: which keys a packed leaf can hold, and the change from one form to the
+//! other.
 //!
 //! Knows both layouts of the key arrays (`leaf`). Does not know where entries go in a leaf
 //! (`shift`), nor when a store needs another form (`tree::store`).
