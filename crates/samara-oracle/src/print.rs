@@ -89,33 +89,8 @@ impl Display for Code<'_> {
     }
 }
 
-const CALLS: [(i64, &str); 21] = [
-    (libc::SYS_mmap, "mmap"),
-    (libc::SYS_munmap, "munmap"),
-    (libc::SYS_mprotect, "mprotect"),
-    (libc::SYS_mremap, "mremap"),
-    (libc::SYS_madvise, "madvise"),
-    (libc::SYS_process_madvise, "process_madvise"),
-    (libc::SYS_mlock, "mlock"),
-    (libc::SYS_mlock2, "mlock2"),
-    (libc::SYS_munlock, "munlock"),
-    (libc::SYS_mlockall, "mlockall"),
-    (libc::SYS_munlockall, "munlockall"),
-    (libc::SYS_mbind, "mbind"),
-    (libc::SYS_brk, "brk"),
-    (libc::SYS_msync, "msync"),
-    (libc::SYS_mincore, "mincore"),
-    (libc::SYS_remap_file_pages, "remap_file_pages"),
-    (libc::SYS_pkey_mprotect, "pkey_mprotect"),
-    (libc::SYS_shmat, "shmat"),
-    (libc::SYS_shmdt, "shmdt"),
-    (libc::SYS_prctl, "prctl"),
-    (libc::SYS_personality, "personality"),
-];
-
 pub(crate) fn name(nr: i64) -> Option<&'static str> {
-    let named = CALLS.iter().find(|call| call.0 == nr).map(|call| call.1);
-    named.or((nr == SYS_MSEAL).then_some("mseal"))
+    samara_mm::linux::CALLS.iter().find(|call| call.0 as i64 == nr).map(|call| call.1)
 }
 
 fn number(nr: i64) -> String {
