@@ -83,6 +83,8 @@
 //! | `retain` | O(n), with one descent per leaf |
 //! | `append` of m entries | O(m log n); plus O(n) on a map that shares nodes |
 //! | `unshare` | O(log n + k) |
+//! | `coalesce`, `rewrite` | O(k log n) |
+//! | `changes_since` of a snapshot, after c stores in one place each | O(c log n) |
 //! | `shrink_to_fit` | O(n) |
 //! | `len`, `is_empty`, `snapshot` | O(1) |
 //!

@@ -1,6 +1,9 @@
 //! Verbs that work on all entries of a window: `coalesce` and `rewrite`, against the same done key
 //! by key, and where memory runs out.
 
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use samara::testing::{Small, Tiny};
 use samara::{Normal, RangeMap, Shape, SharedRangeMap, Span, StoreError};
 
@@ -167,4 +170,58 @@ fn a_rewrite_is_one_instant() {
     assert!(map.pin().iter().all(|(span, value)| *value == u64::from(span.first >= 95 && span.last <= 504)));
     assert_eq!(before.iter().count(), 102);
     assert_eq!(map.len(), 102);
+}
+
+/// A value whose clone panics where the fuse says so.
+#[derive(Debug, PartialEq, Eq)]
+struct Bomb(u64);
+
+thread_local!(static FUSE: Cell<u64> = const { Cell::new(u64::MAX) });
+
+impl Clone for Bomb {
+    fn clone(&self) -> Self {
+        FUSE.set(FUSE.get() - 1);
+        assert!(FUSE.get() > 0, "a clone that panics");
+        Bomb(self.0)
+    }
+}
+
+/// A clone that panics in a rewrite leaves every key its value; where nodes are shared with a
+/// snapshot, each key has the value of before or of afterwards.
+fn panics_in_a_rewrite(shares: bool) {
+    let n = if cfg!(miri) { 12 } else { 40 };
+    let mut panics = 0;
+    for (from, to) in (0..n).flat_map(|from| (from..n).step_by(3).map(move |to| (from, to))) {
+        for fuse in 1.. {
+            FUSE.set(u64::MAX);
+            let mut map: RangeMap<Bomb, u64, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 7, Bomb(i))).collect();
+            let before = shares.then(|| map.snapshot());
+            let was = |key: u64| (key % 10 < 8).then_some(key / 10);
+            FUSE.set(fuse);
+            let window = Span::new(10 * from + 2, 10 * to + 4);
+            // Most pieces go, so that nodes are left thin.
+            let rewrite = || map.rewrite(window, |span, _| span.first.is_multiple_of(70).then_some(Bomb(99)));
+            let done = catch_unwind(AssertUnwindSafe(rewrite)).is_ok();
+            FUSE.set(u64::MAX);
+            map.check().unwrap();
+            assert!(before.is_none_or(|before| before.iter().map(|(_, value)| value.0).eq(0..n)));
+            if done {
+                assert!(map.range(window).all(|(_, value)| value.0 == 99));
+                break;
+            }
+            panics += 1;
+            for key in 0..10 * n {
+                let is = map.get(key).map(|(_, value)| value.0);
+                let rewritten = shares && window.contains(key) && matches!(is, None | Some(99));
+                assert!(is == was(key) || rewritten, "{window}, fuse {fuse}, key {key}: {is:?}");
+            }
+        }
+    }
+    assert!(panics > 0);
+}
+
+#[test]
+fn a_clone_that_panics_in_a_rewrite() {
+    panics_in_a_rewrite(false);
+    panics_in_a_rewrite(true);
 }

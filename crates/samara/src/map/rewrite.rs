@@ -20,12 +20,16 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// `rewrite` returned for it, or no entry if that was `None`. Parts of entries outside of
     /// the window stay as they are.
     ///
-    /// Each piece becomes an entry of its own; [`coalesce`](Self::coalesce) joins equal ones. In
-    /// [`SharedRangeMap::update`](crate::WriteGuard::update) a rewrite is one instant for readers.
+    /// Each piece becomes an entry of its own; [`coalesce`](Self::coalesce) joins equal ones. In a
+    /// [`WriteGuard::update`](crate::WriteGuard::update) of a shared map, readers see all of a
+    /// rewrite or nothing of it.
     ///
     /// Nothing changes before `rewrite` has been asked about all pieces: where it panics, the map
-    /// is as before. Where a value's `clone` panics, an entry may have been split at an edge of
-    /// the window; every key still has its value.
+    /// is as before. Where a value's `clone` panics, every key still has its value, but an entry
+    /// may have been split at an edge of the window, and the memory that was reserved for the
+    /// stores stays set aside until [`release`](Self::release). If the map shares nodes with a
+    /// snapshot, copies of nodes clone values too: where one of those panics, a part of the pieces
+    /// may have been rewritten. An `update` of a shared map publishes nothing then.
     ///
     /// # Complexity
     /// O(k log n) for k pieces. Allocates a list of the pieces, and reserves memory for the stores

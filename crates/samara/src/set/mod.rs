@@ -177,7 +177,7 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     /// [`RangeMap::try_snapshot`]. O(1).
     ///
     /// # Errors
-    /// [`AllocError`] at more than two thousand million snapshots of one set.
+    /// [`AllocError`] beyond about a thousand million (2^30) snapshots of one set.
     pub fn try_snapshot(&self) -> Result<Self, AllocError> {
         Ok(RangeSet { map: self.map.try_snapshot()? })
     }
