@@ -35,7 +35,7 @@ const N: usize = 20_000;
 /// Repetitions of the cases that do one operation at a time.
 const OPS: usize = 20_000;
 
-type Tree = RangeMap<u64>;
+type Tree = RangeMap<u64, u64>;
 /// What is counted, and how many operations or entries that was.
 type Count = fn(&Data, &mut Tree) -> usize;
 

@@ -15,9 +15,9 @@ const LONGEST: usize = 600;
 /// Operations done so far; printed now and then, so that the run's log says how many there were.
 static OPS: AtomicU64 = AtomicU64::new(0);
 
-fn attempt<V: Value, K: TestKey, S: Shape>(u: &mut Unstructured<'_>) {
+fn attempt<K: TestKey, V: Value, S: Shape>(u: &mut Unstructured<'_>) {
     let Ok(ops) = script_from_bytes::<K>(u, LONGEST) else { return };
-    match run::<V, K, S>(&ops) {
+    match run::<K, V, S>(&ops) {
         Ok(stats) => {
             let before = OPS.fetch_add(stats.ops, Ordering::Relaxed);
             if before / 250_000 != (before + stats.ops) / 250_000 {
@@ -32,12 +32,12 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let u = &mut Unstructured::new(rest);
     match choice % 8 {
-        0..=1 => attempt::<u32, u64, Tiny>(u),
-        2 => attempt::<Box<u64>, u64, Normal>(u),
-        3 => attempt::<u64, u32, Tiny>(u),
-        4 => attempt::<u32, u128, Tiny>(u),
-        5 => attempt::<[u64; 12], u64, Tiny>(u),
-        6 => attempt::<(), usize, Tiny>(u),
+        0..=1 => attempt::<u64, u32, Tiny>(u),
+        2 => attempt::<u64, Box<u64>, Normal>(u),
+        3 => attempt::<u32, u64, Tiny>(u),
+        4 => attempt::<u128, u32, Tiny>(u),
+        5 => attempt::<u64, [u64; 12], Tiny>(u),
+        6 => attempt::<usize, (), Tiny>(u),
         _ => attempt::<u64, u64, Normal>(u),
     }
 });

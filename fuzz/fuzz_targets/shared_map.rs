@@ -16,10 +16,10 @@ const LONGEST: usize = 600;
 /// Operations done so far; printed now and then, so that the run's log says how many there were.
 static OPS: AtomicU64 = AtomicU64::new(0);
 
-fn attempt<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(u: &mut Unstructured<'_>, sharing: Sharing<R>) {
+fn attempt<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(u: &mut Unstructured<'_>, sharing: Sharing<R>) {
     let Ok(ops) = script_shared_from_bytes::<K>(u, LONGEST) else { return };
     let ledger = Ledger::open();
-    match run_shared::<V, K, R, S>(sharing, &ops) {
+    match run_shared::<K, V, R, S>(sharing, &ops) {
         Ok(stats) => {
             let before = OPS.fetch_add(stats.ops, Ordering::Relaxed);
             if before / 250_000 != (before + stats.ops) / 250_000 {
@@ -44,10 +44,10 @@ fuzz_target!(|bytes: &[u8]| {
     let epoch = Sharing { reclaim: Epoch::new, holds: true, shares, thins };
     let quiet = Sharing { reclaim: quiescent, holds: false, shares, thins };
     match choice % 8 {
-        0..=1 => attempt::<Tracked, u64, _, Tiny>(u, fenced),
-        2 => attempt::<Tracked, u64, _, Tiny>(u, quiet),
-        3..=4 => attempt::<u32, u64, _, Small>(u, fenced),
-        5..=6 => attempt::<Box<Tracked>, u64, _, Normal>(u, epoch),
-        _ => attempt::<u64, u128, _, Tiny>(u, quiet),
+        0..=1 => attempt::<u64, Tracked, _, Tiny>(u, fenced),
+        2 => attempt::<u64, Tracked, _, Tiny>(u, quiet),
+        3..=4 => attempt::<u64, u32, _, Small>(u, fenced),
+        5..=6 => attempt::<u64, Box<Tracked>, _, Normal>(u, epoch),
+        _ => attempt::<u128, u64, _, Tiny>(u, quiet),
     }
 });

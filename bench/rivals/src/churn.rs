@@ -57,7 +57,7 @@ fn age(n: usize) -> Aged {
             (first, first + len - 1, i + 1)
         })
         .collect();
-    let map: samara::RangeMap<u64> = Built::Insert.of(&[], &live);
+    let map: samara::RangeMap<u64, u64> = Built::Insert.of(&[], &live);
     let mut churn = Churn { map, live, rng, next: n as u64 + 1 };
     churn.pairs((4 * n).min(500_000));
     let (live, rng, next) = (churn.live.clone(), churn.rng.clone(), churn.next);

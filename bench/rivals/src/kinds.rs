@@ -46,7 +46,7 @@ pub enum Kind {
 macro_rules! with_map {
     ($kind:expr, $map:ident => $body:expr) => {
         match $kind {
-            Kind::Samara | Kind::SamaraBulk => with_map!(@ $map, samara::RangeMap<u64>, $body),
+            Kind::Samara | Kind::SamaraBulk => with_map!(@ $map, samara::RangeMap<u64, u64>, $body),
             Kind::Btreemap | Kind::BtreemapBulk => with_map!(@ $map, subjects::btreemap::Tree, $body),
             Kind::Rangemap => with_map!(@ $map, rangemap::RangeMap<u64, u64>, $body),
             Kind::RangemapInclusive => with_map!(@ $map, rangemap::RangeInclusiveMap<u64, u64>, $body),

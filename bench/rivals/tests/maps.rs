@@ -96,7 +96,7 @@ fn agrees<M: Map>(name: &str) {
 
 #[test]
 fn every_map_agrees_with_a_list() {
-    agrees::<samara::RangeMap<u64>>("samara");
+    agrees::<samara::RangeMap<u64, u64>>("samara");
     agrees::<subjects::btreemap::Tree>("btreemap");
     agrees::<RangeMap<u64, u64>>("rangemap");
     agrees::<RangeInclusiveMap<u64, u64>>("rangemap_inclusive");

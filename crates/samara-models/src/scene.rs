@@ -65,12 +65,12 @@ fn entry((span, value): (Span<u64>, &Value)) -> Entry {
     (span.first, span.last, value.0)
 }
 
-pub(crate) fn entries<S: Shape>(map: &RangeMap<Value, u64, S>) -> State {
+pub(crate) fn entries<S: Shape>(map: &RangeMap<u64, Value, S>) -> State {
     map.iter().map(entry).collect()
 }
 
 /// Does it to a plain map.
-fn change<S: Shape>(map: &mut RangeMap<Value, u64, S>, op: &Op, who: u32) {
+fn change<S: Shape>(map: &mut RangeMap<u64, Value, S>, op: &Op, who: u32) {
     match *op {
         Op::Insert(first, last) => map.insert(Span::new(first, last), Value::new(who)).unwrap(),
         Op::Clear(first, last) => map.clear_range(Span::new(first, last), |_| ()).unwrap(),
@@ -79,7 +79,7 @@ fn change<S: Shape>(map: &mut RangeMap<Value, u64, S>, op: &Op, who: u32) {
     }
 }
 
-fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, Value, u64, R, S>, op: &Op, who: u32) {
+fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, u64, Value, R, S>, op: &Op, who: u32) {
     match *op {
         Op::Insert(first, last) => write.insert(Span::new(first, last), Value::new(who)).unwrap(),
         Op::Clear(first, last) => write.clear_range(Span::new(first, last), |_| ()).unwrap(),
@@ -97,7 +97,7 @@ fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, Value, u64, R, S>, op:
     }
 }
 
-fn store_beside<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, Value, u64, R, S>, op: &Op, who: u32) {
+fn store_beside<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Value, R, S>, op: &Op, who: u32) {
     match *op {
         Op::Insert(first, last) => writer.insert(Span::new(first, last), Value::new(who)).unwrap(),
         Op::Clear(first, last) => writer.clear_range(Span::new(first, last), |_| ()).unwrap(),
@@ -107,7 +107,7 @@ fn store_beside<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, Value, u64, 
     }
 }
 
-fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<Value, u64, R, S>, looks: &[Look]) -> Vec<Seen> {
+fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, looks: &[Look]) -> Vec<Seen> {
     let reader = map.reader();
     let mut pinned = None;
     let mut seen = Vec::new();
@@ -141,7 +141,7 @@ fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<Value, u64, R, S>, looks: &[L
 
 /// The map before, and who does what to it.
 pub(crate) struct Scene<S: Shape> {
-    pub(crate) before: RangeMap<Value, u64, S>,
+    pub(crate) before: RangeMap<u64, Value, S>,
     pub(crate) roles: Vec<Role>,
 }
 
@@ -149,7 +149,7 @@ pub(crate) struct Scene<S: Shape> {
 const WORDS: usize = 160;
 
 /// What a thread has seen.
-fn act<R: Reclaim, S: Shape>(map: &SharedRangeMap<Value, u64, R, S>, role: &Role, writer: usize) -> Vec<Seen> {
+fn act<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, role: &Role, writer: usize) -> Vec<Seen> {
     match role {
         Role::Handle(script) => {
             for (i, op) in script.iter().enumerate() {
@@ -194,7 +194,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
             let values = VALUES.get();
             let run = Run::begin();
             // A copy, node by node: as thin as it is there.
-            let map: SharedRangeMap<Value, u64, R, S> =
+            let map: SharedRangeMap<u64, Value, R, S> =
                 SharedRangeMap::from_map(before.snapshot(), R::default()).unwrap();
             let map = Arc::new(map);
             run.threads(WORDS);
@@ -227,7 +227,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
 }
 
 /// The same entries, each four keys of ten.
-pub(crate) fn full<S: Shape>(entries: u64) -> RangeMap<Value, u64, S> {
+pub(crate) fn full<S: Shape>(entries: u64) -> RangeMap<u64, Value, S> {
     RangeMap::from_sorted((0..entries).map(|i| (Span::new(10 * i, 10 * i + 4), Value::new(i as u32)))).unwrap()
 }
 
@@ -242,7 +242,7 @@ fn thinning<T>(thin: impl FnOnce() -> T) -> T {
 
 /// Takes out all but those entries that are kept, one by one beside a snapshot. Mending leaves
 /// neighbours alone.
-pub(crate) fn thin_by_snapshots<S: Shape>(map: &mut RangeMap<Value, u64, S>, keep: impl Fn(u64) -> bool) {
+pub(crate) fn thin_by_snapshots<S: Shape>(map: &mut RangeMap<u64, Value, S>, keep: impl Fn(u64) -> bool) {
     let all = entries(map);
     thinning(|| {
         for (first, ..) in all.into_iter().filter(|entry| !keep(entry.0 / 10)) {
@@ -256,9 +256,9 @@ pub(crate) fn thin_by_snapshots<S: Shape>(map: &mut RangeMap<Value, u64, S>, kee
 
 /// The same by updates of a shared map.
 pub(crate) fn thin_by_updates<S: Shape>(
-    map: RangeMap<Value, u64, S>,
+    map: RangeMap<u64, Value, S>,
     keep: impl Fn(u64) -> bool,
-) -> RangeMap<Value, u64, S> {
+) -> RangeMap<u64, Value, S> {
     let all = entries(&map);
     // SAFETY: one thread, and no guards.
     let shared = SharedRangeMap::from_map(map, unsafe { Quiescent::new() }).unwrap();

@@ -69,19 +69,19 @@ fn env(name: &str) -> Option<u64> {
 ///
 /// # Panics
 /// Where a script fails, with its seed and a small script that fails too.
-pub fn campaign<V: Value, K: TestKey, S: Shape>(campaign: Campaign) -> Stats {
-    scripts(campaign, script::<K>, &run::<V, K, S>)
+pub fn campaign<K: TestKey, V: Value, S: Shape>(campaign: Campaign) -> Stats {
+    scripts(campaign, script::<K>, &run::<K, V, S>)
 }
 
 /// The same with a shared map.
 ///
 /// # Panics
 /// As [`campaign`].
-pub fn campaign_shared<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
+pub fn campaign_shared<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     campaign: Campaign,
     sharing: Sharing<R>,
 ) -> Stats {
-    scripts(campaign, script_shared::<K>, &|ops| run_shared::<V, K, R, S>(sharing, ops))
+    scripts(campaign, script_shared::<K>, &|ops| run_shared::<K, V, R, S>(sharing, ops))
 }
 
 /// What makes a script: of a seed, with keys of a universe, so long.

@@ -100,7 +100,7 @@ macro_rules! walk_cursor {
 
 pub(crate) use {walk_cursor, walk_step};
 
-impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
+impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     pub(crate) fn edit_by_cursor(&mut self, key: K, steps: &[Step<K>]) -> Outcome {
         let ids: Vec<u64> = steps.iter().map(|_| self.next_id()).collect();
         let naive = &mut self.naive;

@@ -75,8 +75,8 @@ impl std::error::Error for Difference {}
 ///
 /// # Errors
 /// The first difference.
-pub fn run<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Difference> {
-    let mut run = Run::<V, K, S> {
+pub fn run<K: TestKey, V: Value, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Difference> {
+    let mut run = Run::<K, V, S> {
         map: RangeMap::default(),
         naive: Naive { entries: Vec::new() },
         id: 0,
@@ -96,8 +96,8 @@ pub fn run<V: Value, K: TestKey, S: Shape>(ops: &[Op<K>]) -> Result<Stats, Diffe
     Ok(run.stats)
 }
 
-pub(crate) struct Run<V, K: TestKey, S: Shape> {
-    pub(crate) map: RangeMap<V, K, S>,
+pub(crate) struct Run<K: TestKey, V, S: Shape> {
+    pub(crate) map: RangeMap<K, V, S>,
     pub(crate) naive: Naive<K>,
     /// The next value's number.
     pub(crate) id: u64,
@@ -110,7 +110,7 @@ pub(crate) fn same<T: PartialEq + fmt::Debug>(what: &str, got: &T, want: &T) -> 
     if got == want { Ok(()) } else { Err(format!("{what}: got {got:?}, want {want:?}")) }
 }
 
-pub(crate) fn same_entry<V: Value, K: TestKey>(
+pub(crate) fn same_entry<K: TestKey, V: Value>(
     what: &str,
     got: Option<(Span<K>, &V)>,
     want: Option<(Span<K>, u64)>,
@@ -164,7 +164,7 @@ fn walk_any<T, W: Copy + fmt::Debug>(
     Ok(())
 }
 
-impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
+impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     pub(crate) fn next_id(&mut self) -> u64 {
         self.id += 1;
         self.id
@@ -297,8 +297,8 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
 }
 
 /// A lookup, or a walk.
-pub(crate) fn look<V: Value, K: TestKey>(
-    view: &dyn Looks<V, K>,
+pub(crate) fn look<K: TestKey, V: Value>(
+    view: &dyn Looks<K, V>,
     naive: &Naive<K>,
     op: &Op<K>,
     stats: &mut Stats,
@@ -331,15 +331,15 @@ pub(crate) fn look<V: Value, K: TestKey>(
 }
 
 /// A store at some place, of the value of number `id`.
-pub(crate) fn store<V: Value, K: TestKey>(
-    map: &mut dyn Stores<V, K>,
+pub(crate) fn store<K: TestKey, V: Value>(
+    map: &mut dyn Stores<K, V>,
     naive: &mut Naive<K>,
     id: u64,
     op: &Op<K>,
     stats: &mut Stats,
 ) -> Outcome {
     let mut pieces: Vec<(Piece<K>, V)> = Vec::new();
-    let observe: Observe<'_, V, K> = &mut |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
+    let observe: Observe<'_, K, V> = &mut |d| pieces.push(((d.span, d.entry, 0, d.remains()), d.value.clone()));
     match op {
         Op::Insert(span) => same("result", &map.insert(*span, V::make(id)), &naive.store(*span, Some(id)).map(|_| ())),
         Op::Replace(span) => {
@@ -360,7 +360,7 @@ pub(crate) fn store<V: Value, K: TestKey>(
 }
 
 /// What a store answered, and what its observer was told.
-pub(crate) fn observed<V: Value, K: TestKey>(
+pub(crate) fn observed<K: TestKey, V: Value>(
     got: Result<(), StoreError<K>>,
     pieces: &[(Piece<K>, V)],
     want: Result<Vec<Piece<K>>, StoreError<K>>,
@@ -377,7 +377,7 @@ pub(crate) fn observed<V: Value, K: TestKey>(
     if right { Ok(()) } else { Err(format!("the observer was told {pieces:?}, should be told {want:?}")) }
 }
 
-pub(crate) fn pair<V, K: Copy>(entry: &Option<(Span<K>, V)>) -> Option<(Span<K>, &V)> {
+pub(crate) fn pair<K: Copy, V>(entry: &Option<(Span<K>, V)>) -> Option<(Span<K>, &V)> {
     entry.as_ref().map(|(span, value)| (*span, value))
 }
 

@@ -15,16 +15,16 @@ use samara::{
 };
 
 /// The observer that every store here is given.
-pub(crate) type Observe<'a, V, K> = &'a mut dyn FnMut(Displaced<'_, V, K>);
+pub(crate) type Observe<'a, K, V> = &'a mut dyn FnMut(Displaced<'_, K, V>);
 
 /// The question that every store which joins is given.
-pub(crate) type Joins<'a, V, K> = &'a mut dyn FnMut((Span<K>, &V), (Span<K>, &V)) -> bool;
+pub(crate) type Joins<'a, K, V> = &'a mut dyn FnMut((Span<K>, &V), (Span<K>, &V)) -> bool;
 
 /// An iterator over entries.
-pub(crate) type Entries<'a, V, K> = Box<dyn DoubleEndedIterator<Item = (Span<K>, &'a V)> + 'a>;
+pub(crate) type Entries<'a, K, V> = Box<dyn DoubleEndedIterator<Item = (Span<K>, &'a V)> + 'a>;
 
 /// Who can be asked.
-pub(crate) trait Looks<V, K: TestKey> {
+pub(crate) trait Looks<K: TestKey, V> {
     fn get(&self, key: K) -> Option<(Span<K>, &V)>;
     fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V;
     fn contains_key(&self, key: K) -> bool;
@@ -32,8 +32,8 @@ pub(crate) trait Looks<V, K: TestKey> {
     fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)>;
     fn first(&self) -> Option<(Span<K>, &V)>;
     fn last(&self) -> Option<(Span<K>, &V)>;
-    fn iter(&self) -> Entries<'_, V, K>;
-    fn range(&self, window: Span<K>) -> Entries<'_, V, K>;
+    fn iter(&self) -> Entries<'_, K, V>;
+    fn range(&self, window: Span<K>) -> Entries<'_, K, V>;
     fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>>;
     /// Goes these steps with a cursor, and compares each.
     fn walk_cursor(&self, naive: &Naive<K>, key: K, steps: &[Step<K>]) -> Outcome;
@@ -41,7 +41,7 @@ pub(crate) trait Looks<V, K: TestKey> {
 
 macro_rules! looks {
     ($face:ty, $($generics:tt)*) => {
-        impl<V: Value, K: TestKey, S: Shape, $($generics)*> Looks<V, K> for $face {
+        impl<K: TestKey, V: Value, S: Shape, $($generics)*> Looks<K, V> for $face {
             fn get(&self, key: K) -> Option<(Span<K>, &V)> {
                 <$face>::get(self, key)
             }
@@ -63,10 +63,10 @@ macro_rules! looks {
             fn last(&self) -> Option<(Span<K>, &V)> {
                 <$face>::last(self)
             }
-            fn iter(&self) -> Entries<'_, V, K> {
+            fn iter(&self) -> Entries<'_, K, V> {
                 Box::new(<$face>::iter(self))
             }
-            fn range(&self, window: Span<K>) -> Entries<'_, V, K> {
+            fn range(&self, window: Span<K>) -> Entries<'_, K, V> {
                 Box::new(<$face>::range(self, window))
             }
             fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
@@ -79,46 +79,46 @@ macro_rules! looks {
     };
 }
 
-looks!(RangeMap<V, K, S>,);
-looks!(SharedGuard<'_, V, K, R, S>, R: Reclaim);
+looks!(RangeMap<K, V, S>,);
+looks!(SharedGuard<'_, K, V, R, S>, R: Reclaim);
 
 /// Who can be told to store.
-pub(crate) trait Stores<V, K: TestKey> {
+pub(crate) trait Stores<K: TestKey, V> {
     fn insert(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>>;
-    fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, V, K>) -> Result<(), StoreError<K>>;
+    fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>>;
     fn replace_merging(
         &mut self,
         span: Span<K>,
         value: V,
-        joins: Joins<'_, V, K>,
-        observe: Observe<'_, V, K>,
+        joins: Joins<'_, K, V>,
+        observe: Observe<'_, K, V>,
     ) -> Result<Span<K>, StoreError<K>>;
-    fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, V, K>) -> Result<(), StoreError<K>>;
+    fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>>;
     fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError>;
     fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>>;
-    fn merge_at(&mut self, key: K, joins: Joins<'_, V, K>) -> Result<Option<V>, AllocError>;
+    fn merge_at(&mut self, key: K, joins: Joins<'_, K, V>) -> Result<Option<V>, AllocError>;
 }
 
 macro_rules! stores {
     // The handle may need memory where a map needs none: `$ok` makes the latter's answer a result.
     ($face:ty, $ok:expr, $($generics:tt)*) => {
-        impl<V: Value, K: TestKey, S: Shape, $($generics)*> Stores<V, K> for $face {
+        impl<K: TestKey, V: Value, S: Shape, $($generics)*> Stores<K, V> for $face {
             fn insert(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
                 <$face>::insert(self, span, value)
             }
-            fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, V, K>) -> Result<(), StoreError<K>> {
+            fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
                 <$face>::replace(self, span, value, observe)
             }
             fn replace_merging(
                 &mut self,
                 span: Span<K>,
                 value: V,
-                joins: Joins<'_, V, K>,
-                observe: Observe<'_, V, K>,
+                joins: Joins<'_, K, V>,
+                observe: Observe<'_, K, V>,
             ) -> Result<Span<K>, StoreError<K>> {
                 <$face>::replace_merging(self, span, value, joins, observe)
             }
-            fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, V, K>) -> Result<(), StoreError<K>> {
+            fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
                 <$face>::clear_range(self, span, observe)
             }
             fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
@@ -127,34 +127,34 @@ macro_rules! stores {
             fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
                 <$face>::split_at(self, key)
             }
-            fn merge_at(&mut self, key: K, joins: Joins<'_, V, K>) -> Result<Option<V>, AllocError> {
+            fn merge_at(&mut self, key: K, joins: Joins<'_, K, V>) -> Result<Option<V>, AllocError> {
                 $ok(<$face>::merge_at(self, key, joins))
             }
         }
     };
 }
 
-stores!(RangeMap<V, K, S>, Ok,);
-stores!(WriteGuard<'_, V, K, R, S>, std::convert::identity, R: Reclaim);
+stores!(RangeMap<K, V, S>, Ok,);
+stores!(WriteGuard<'_, K, V, R, S>, std::convert::identity, R: Reclaim);
 
 /// What it has no verb for, the handle does.
-impl<V: Value, K: TestKey, S: Shape, R: Reclaim> Stores<V, K> for SharedWriter<'_, V, K, R, S> {
+impl<K: TestKey, V: Value, S: Shape, R: Reclaim> Stores<K, V> for SharedWriter<'_, K, V, R, S> {
     fn insert(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
         SharedWriter::insert(self, span, value)
     }
-    fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, V, K>) -> Result<(), StoreError<K>> {
+    fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
         SharedWriter::replace(self, span, value, observe)
     }
     fn replace_merging(
         &mut self,
         span: Span<K>,
         value: V,
-        joins: Joins<'_, V, K>,
-        observe: Observe<'_, V, K>,
+        joins: Joins<'_, K, V>,
+        observe: Observe<'_, K, V>,
     ) -> Result<Span<K>, StoreError<K>> {
         self.map().write().replace_merging(span, value, joins, observe)
     }
-    fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, V, K>) -> Result<(), StoreError<K>> {
+    fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
         SharedWriter::clear_range(self, span, observe)
     }
     fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
@@ -163,7 +163,7 @@ impl<V: Value, K: TestKey, S: Shape, R: Reclaim> Stores<V, K> for SharedWriter<'
     fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
         self.map().write().split_at(key)
     }
-    fn merge_at(&mut self, key: K, joins: Joins<'_, V, K>) -> Result<Option<V>, AllocError> {
+    fn merge_at(&mut self, key: K, joins: Joins<'_, K, V>) -> Result<Option<V>, AllocError> {
         self.map().write().merge_at(key, joins)
     }
 }

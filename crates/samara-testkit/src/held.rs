@@ -11,12 +11,12 @@ use crate::value::Value;
 use samara::{Reclaim, Shape, SharedCursor, SharedGuard, SharedRange, Span};
 
 /// A walk and a cursor of one guard.
-pub(crate) struct Held<'g, V, K: TestKey, S: Shape> {
-    walk: SharedRange<'g, V, K, S>,
+pub(crate) struct Held<'g, K: TestKey, V, S: Shape> {
+    walk: SharedRange<'g, K, V, S>,
     /// The moment at which it began.
     walk_since: usize,
     at: Between<K>,
-    cursor: SharedCursor<'g, V, K, S>,
+    cursor: SharedCursor<'g, K, V, S>,
     /// The moment at which it was sent to a key last.
     cursor_since: usize,
     /// What the cursor stands on: a range, and its value's number if it is an entry's.
@@ -27,9 +27,9 @@ pub(crate) struct Held<'g, V, K: TestKey, S: Shape> {
     beside: u64,
 }
 
-impl<'g, V: Value, K: TestKey, S: Shape> Held<'g, V, K, S> {
+impl<'g, K: TestKey, V: Value, S: Shape> Held<'g, K, V, S> {
     pub(crate) fn new<R: Reclaim>(
-        guard: &'g SharedGuard<'_, V, K, R, S>,
+        guard: &'g SharedGuard<'_, K, V, R, S>,
         (naive, now): (&Naive<K>, usize),
         window: Span<K>,
         key: K,

@@ -15,7 +15,7 @@
 //! use samara::Normal;
 //! use samara_testkit::{Universe, script, run};
 //! let ops = script::<u64>(1, Universe::Low(64), 500);
-//! let stats = run::<u32, u64, Normal>(&ops)?;
+//! let stats = run::<u64, u32, Normal>(&ops)?;
 //! assert_eq!(stats.ops, 500);
 //! # Ok::<(), samara_testkit::Difference>(())
 //! ```
@@ -62,28 +62,28 @@ struct Readme;
 /// fn shorter<'a>(list: Vec<&'static str>) -> Vec<&'a str> {
 ///     list
 /// }
-/// fn same<'a>(map: RangeMap<&'a str>) -> RangeMap<&'a str> {
+/// fn same<'a>(map: RangeMap<u64, &'a str>) -> RangeMap<u64, &'a str> {
 ///     map
 /// }
-/// fn same_borrowed<'a, 'b>(map: &'b RangeMap<&'a str>) -> &'b RangeMap<&'a str> {
-///     map
-/// }
-/// ```
-/// ```compile_fail
-/// use samara::RangeMap;
-/// fn shorter<'a>(map: RangeMap<&'static str>) -> RangeMap<&'a str> {
+/// fn same_borrowed<'a, 'b>(map: &'b RangeMap<u64, &'a str>) -> &'b RangeMap<u64, &'a str> {
 ///     map
 /// }
 /// ```
 /// ```compile_fail
 /// use samara::RangeMap;
-/// fn shorter_borrowed<'a, 'b>(map: &'b RangeMap<&'static str>) -> &'b RangeMap<&'a str> {
+/// fn shorter<'a>(map: RangeMap<u64, &'static str>) -> RangeMap<u64, &'a str> {
 ///     map
 /// }
 /// ```
 /// ```compile_fail
 /// use samara::RangeMap;
-/// fn longer<'a>(map: RangeMap<&'a str>) -> RangeMap<&'static str> {
+/// fn shorter_borrowed<'a, 'b>(map: &'b RangeMap<u64, &'static str>) -> &'b RangeMap<u64, &'a str> {
+///     map
+/// }
+/// ```
+/// ```compile_fail
+/// use samara::RangeMap;
+/// fn longer<'a>(map: RangeMap<u64, &'a str>) -> RangeMap<u64, &'static str> {
 ///     map
 /// }
 /// ```

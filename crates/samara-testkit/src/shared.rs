@@ -71,12 +71,12 @@ impl<R> Copy for Sharing<R> {}
 ///
 /// # Errors
 /// The first difference.
-pub fn run_shared<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
+pub fn run_shared<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     sharing: Sharing<R>,
     ops: &[Op<K>],
 ) -> Result<Stats, Difference> {
     let mut map = SharedRangeMap::with_reclaim((sharing.reclaim)());
-    let mut beside = Beside::<V, K, S> {
+    let mut beside = Beside::<K, V, S> {
         naive: Naive { entries: Vec::new() },
         id: 0,
         lived: V::live(),
@@ -104,19 +104,19 @@ pub fn run_shared<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
 type Script<'a, K> = std::iter::Enumerate<std::slice::Iter<'a, Op<K>>>;
 
 /// The map, and a reader's registration.
-struct On<'m, V, K: TestKey, R: Reclaim, S: Shape> {
-    map: &'m SharedRangeMap<V, K, R, S>,
-    reader: SharedReader<'m, V, K, R, S>,
+struct On<'m, K: TestKey, V, R: Reclaim, S: Shape> {
+    map: &'m SharedRangeMap<K, V, R, S>,
+    reader: SharedReader<'m, K, V, R, S>,
 }
 
-impl<'m, V, K: TestKey, R: Reclaim, S: Shape> On<'m, V, K, R, S> {
-    fn new(map: &'m SharedRangeMap<V, K, R, S>) -> Self {
+impl<'m, K: TestKey, V, R: Reclaim, S: Shape> On<'m, K, V, R, S> {
+    fn new(map: &'m SharedRangeMap<K, V, R, S>) -> Self {
         On { map, reader: map.reader() }
     }
 }
 
 /// What the map shall hold, and what is kept beside it.
-struct Beside<V, K: TestKey, S: Shape> {
+struct Beside<K: TestKey, V, S: Shape> {
     naive: Naive<K>,
     /// The last value's number.
     id: u64,
@@ -127,7 +127,7 @@ struct Beside<V, K: TestKey, S: Shape> {
     shares: bool,
     thins: bool,
     /// Snapshots, and what they hold.
-    kept: Vec<(RangeMap<V, K, S>, Naive<K>)>,
+    kept: Vec<(RangeMap<K, V, S>, Naive<K>)>,
     /// Of the time since something was pinned, if it is.
     history: History<K>,
     /// How many guards are held.
@@ -148,7 +148,7 @@ impl From<AllocError> for Stop {
     }
 }
 
-impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
+impl<K: TestKey, V: Value + Send + Sync, S: Shape> Beside<K, V, S> {
     fn next_id(&mut self) -> u64 {
         self.id += 1;
         self.id
@@ -159,7 +159,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     #[expect(clippy::type_complexity)]
     fn run<'a, R: Reclaim>(
         &mut self,
-        on: &On<'_, V, K, R, S>,
+        on: &On<'_, K, V, R, S>,
         script: &mut Script<'a, K>,
     ) -> Result<Option<(usize, &'a Op<K>, &'a [Op<K>])>, Difference> {
         while let Some((index, op)) = script.next() {
@@ -175,7 +175,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     /// Does one operation; where it pins something, all until that is let go.
     fn step<R: Reclaim>(
         &mut self,
-        on: &On<'_, V, K, R, S>,
+        on: &On<'_, K, V, R, S>,
         (index, op): (usize, &Op<K>),
         script: &mut Script<'_, K>,
     ) -> Result<(), Difference> {
@@ -204,7 +204,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     /// Pins, and goes on with the script until that is let go.
     fn pinned<R: Reclaim>(
         &mut self,
-        on: &On<'_, V, K, R, S>,
+        on: &On<'_, K, V, R, S>,
         (mut index, mut op): (usize, &Op<K>),
         (window, key): (Span<K>, K),
         script: &mut Script<'_, K>,
@@ -239,7 +239,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
         Ok(())
     }
 
-    fn operate<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, op: &Op<K>) -> Outcome {
+    fn operate<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, op: &Op<K>) -> Outcome {
         match op {
             Op::Get(_)
             | Op::AtOrAfter(_)
@@ -279,7 +279,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
         }
     }
 
-    fn verb<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, verb: &Verb<K>) -> Outcome {
+    fn verb<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, verb: &Verb<K>) -> Outcome {
         match verb {
             Verb::InsertMerging(span, left, right) => {
                 let id = self.next_id();
@@ -312,11 +312,11 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// What only a map of one owner can do, in an update of its own.
-    fn updated<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, op: &Op<K>) -> Outcome {
+    fn updated<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, op: &Op<K>) -> Outcome {
         if self.shares { self.update(on, std::slice::from_ref(op), false) } else { Ok(()) }
     }
 
-    fn shared<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, shared: &Shared<K>) -> Outcome {
+    fn shared<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, shared: &Shared<K>) -> Outcome {
         let which = |which: u8, kept: usize| usize::from(which).checked_rem(kept);
         match shared {
             Shared::Snapshot { by_handle } if self.shares && self.kept.len() < KEPT => {
@@ -349,7 +349,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
         Ok(())
     }
 
-    fn modify<R: Reclaim>(&mut self, write: &mut WriteGuard<'_, V, K, R, S>, key: K) -> Outcome {
+    fn modify<R: Reclaim>(&mut self, write: &mut WriteGuard<'_, K, V, R, S>, key: K) -> Outcome {
         let (id, want) = (self.next_id(), self.naive.get(key));
         let mut was = None;
         let got = write.modify(key, |value| was = Some(mem::replace(value, V::make(id))));
@@ -367,7 +367,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
 
     /// A removal and the rest through a reservation, one more than reserved; a snapshot in between
     /// changes nothing.
-    fn reserved<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, spans: &[Span<K>]) -> Outcome {
+    fn reserved<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, spans: &[Span<K>]) -> Outcome {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;
         let mut write = on.map.write();
@@ -387,7 +387,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// Operations that put another map in the place of all.
-    fn whole<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, op: &Op<K>) -> Outcome {
+    fn whole<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, op: &Op<K>) -> Outcome {
         let packs = self.next_id().is_multiple_of(2);
         let mut write = on.map.write();
         let done = match op {
@@ -424,7 +424,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// Operations of a map of one owner, as one instant or not at all.
-    fn update<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>, ops: &[Op<K>], fails: bool) -> Outcome {
+    fn update<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>, ops: &[Op<K>], fails: bool) -> Outcome {
         let before = self.naive.clone();
         let done = on.map.write().update(|inner| {
             self.by_owner(inner, ops).map_err(Stop::Wrong)?;
@@ -442,7 +442,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// Does `ops` on a map of one owner that holds what the oracle does.
-    fn by_owner(&mut self, map: &mut RangeMap<V, K, S>, ops: &[Op<K>]) -> Outcome {
+    fn by_owner(&mut self, map: &mut RangeMap<K, V, S>, ops: &[Op<K>]) -> Outcome {
         let naive = mem::replace(&mut self.naive, Naive { entries: Vec::new() });
         let mut run = Run { map: mem::take(map), naive, id: self.id, stats: self.stats };
         let done = ops.iter().try_for_each(|op| run.step(op).map_err(|what| format!("{op:?}: {what}")));
@@ -454,10 +454,10 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     /// Gives the map to one owner, and shares it again.
     fn alone<R: Reclaim>(
         &mut self,
-        map: SharedRangeMap<V, K, R, S>,
+        map: SharedRangeMap<K, V, R, S>,
         ops: &[Op<K>],
         reclaim: R,
-    ) -> Result<SharedRangeMap<V, K, R, S>, String> {
+    ) -> Result<SharedRangeMap<K, V, R, S>, String> {
         let mut inner = map.into_map();
         self.by_owner(&mut inner, ops)?;
         let map = SharedRangeMap::from_map(inner, reclaim).map_err(|error| error.to_string())?;
@@ -466,7 +466,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// Frees what no guard sees: all, where there is none.
-    fn reclaim<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>) -> Outcome {
+    fn reclaim<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>) -> Outcome {
         let left = on.map.write().reclaim();
         same("pending", &on.map.pending(), &left)?;
         // Where guards are held, those of other threads may be in the way.
@@ -487,7 +487,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// Compares all, as the handle shows it, as a guard does, and all snapshots; `check()` passes.
-    fn compare<R: Reclaim>(&mut self, on: &On<'_, V, K, R, S>) -> Outcome {
+    fn compare<R: Reclaim>(&mut self, on: &On<'_, K, V, R, S>) -> Outcome {
         self.unseen = 0;
         let write = on.map.write();
         same("another handle is refused", &on.map.try_write().is_err(), &true)?;
@@ -500,7 +500,7 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
     }
 
     /// Frees all that waits, and then the map.
-    fn end<R: Reclaim>(&mut self, map: SharedRangeMap<V, K, R, S>) -> Outcome {
+    fn end<R: Reclaim>(&mut self, map: SharedRangeMap<K, V, R, S>) -> Outcome {
         self.compare(&On::new(&map))?;
         self.kept.clear();
         while map.write().reclaim() > 0 {
@@ -514,15 +514,15 @@ impl<V: Value + Send + Sync, K: TestKey, S: Shape> Beside<V, K, S> {
 }
 
 /// A map holds what it shall.
-fn is_owned<V: Value, K: TestKey, S: Shape>(map: &RangeMap<V, K, S>, naive: &Naive<K>) -> Outcome {
+fn is_owned<K: TestKey, V: Value, S: Shape>(map: &RangeMap<K, V, S>, naive: &Naive<K>) -> Outcome {
     map.check().map_err(|violation| format!("check(): {violation:?}"))?;
     same("len", &map.len(), &naive.entries.len())?;
     walk(ALL, map.iter(), &naive.entries, |got, want| same_entry("entry", Some(got), Some(want)))
 }
 
 /// A guard shows what it shall, from both ends.
-fn is_whole<V: Value, K: TestKey, R: Reclaim, S: Shape>(
-    guard: &SharedGuard<'_, V, K, R, S>,
+fn is_whole<K: TestKey, V: Value, R: Reclaim, S: Shape>(
+    guard: &SharedGuard<'_, K, V, R, S>,
     naive: &Naive<K>,
 ) -> Outcome {
     for walked in [ALL, Walk { turns: u32::MAX, ..ALL }] {

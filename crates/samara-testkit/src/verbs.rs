@@ -19,7 +19,7 @@ fn nth(mask: u32, index: usize) -> bool {
 /// stores as there are `spans`, and one more. `$then` is told what there is after each.
 macro_rules! commit_all {
     ($commit:expr, $naive:expr, $spans:expr, $first:expr, $then:expr) => {{
-        let observe: $crate::faces::Observe<'_, V, K> = &mut |_| ();
+        let observe: $crate::faces::Observe<'_, K, V> = &mut |_| ();
         let mut left = $spans.len();
         for (span, id) in $spans.iter().zip($first..) {
             let (got, want) = match id % 4 {
@@ -46,7 +46,7 @@ macro_rules! commit_all {
 }
 pub(crate) use commit_all;
 
-impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
+impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     pub(crate) fn verb(&mut self, verb: &Verb<K>) -> Outcome {
         match verb {
             Verb::InsertMerging(span, left, right) => {
@@ -226,7 +226,7 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
             let _ = other.store(*span, Some(id));
         }
         if by_append {
-            let mut map: RangeMap<V, K, S> = entries().collect();
+            let mut map: RangeMap<K, V, S> = entries().collect();
             self.map.append(&mut map).map_err(|e| e.to_string())?;
             same("what was appended is empty", &map.is_empty(), &true)?;
             for (span, id) in other.entries {
@@ -237,7 +237,7 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
             for (span, id) in spans.iter().zip(first..) {
                 let _ = self.naive.store(*span, Some(id));
             }
-            let built = RangeMap::<V, K, S>::try_from_iter(entries());
+            let built = RangeMap::<K, V, S>::try_from_iter(entries());
             match (built, spans.iter().find(|span| span.is_empty())) {
                 (Err(got), Some(span)) => same("try_from_iter", &got, &StoreError::EmptyRange(*span))?,
                 (Ok(map), None) => {
@@ -275,8 +275,8 @@ impl<V: Value, K: TestKey, S: Shape> Run<V, K, S> {
 }
 
 /// Stores the value of number `id`, and says this of the entries that touch.
-pub(crate) fn insert_merging<V: Value, K: TestKey>(
-    map: &mut dyn Stores<V, K>,
+pub(crate) fn insert_merging<K: TestKey, V: Value>(
+    map: &mut dyn Stores<K, V>,
     naive: &mut Naive<K>,
     id: u64,
     span: Span<K>,
@@ -326,8 +326,8 @@ pub(crate) fn insert_merging<V: Value, K: TestKey>(
     observed(got.map(|_| ()), &pieces, want, stats)
 }
 
-pub(crate) fn merge_at<V: Value, K: TestKey>(
-    map: &mut dyn Stores<V, K>,
+pub(crate) fn merge_at<K: TestKey, V: Value>(
+    map: &mut dyn Stores<K, V>,
     naive: &mut Naive<K>,
     key: K,
     joins: bool,
@@ -398,14 +398,14 @@ pub(crate) fn set_span<K: TestKey>(
 }
 
 /// The first entry and the last one.
-pub(crate) fn ends<V: Value, K: TestKey>(view: &dyn Looks<V, K>, naive: &Naive<K>) -> Outcome {
+pub(crate) fn ends<K: TestKey, V: Value>(view: &dyn Looks<K, V>, naive: &Naive<K>) -> Outcome {
     same_entry("first", view.first(), naive.entries.first().copied())?;
     same_entry("last", view.last(), naive.entries.last().copied())
 }
 
 /// What is occupied and what is free.
-pub(crate) fn cover<V: Value, K: TestKey, S: Shape>(
-    map: &RangeMap<V, K, S>,
+pub(crate) fn cover<K: TestKey, V: Value, S: Shape>(
+    map: &RangeMap<K, V, S>,
     naive: &Naive<K>,
     window: Span<K>,
     key: K,

@@ -31,7 +31,7 @@ enum Refused {
 
 /// A map for each process: locks of one never overlap, read locks of two may.
 #[derive(Default)]
-struct Locks(BTreeMap<Process, RangeMap<Kind>>);
+struct Locks(BTreeMap<Process, RangeMap<u64, Kind>>);
 
 impl Locks {
     /// The first lock of another process that `kind` over `span` would meet.

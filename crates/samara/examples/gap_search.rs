@@ -18,7 +18,11 @@ struct Bar {
 }
 
 /// Places all windows of a device, or none. `None`: there is no room.
-fn place(bus: &mut RangeMap<&'static str>, name: &'static str, bars: &[Bar]) -> Result<Option<Vec<Span>>, AllocError> {
+fn place(
+    bus: &mut RangeMap<u64, &'static str>,
+    name: &'static str,
+    bars: &[Bar],
+) -> Result<Option<Vec<Span>>, AllocError> {
     // Memory first. The stores below then cannot fail, and none has to be undone for lack of it.
     let mut commit = bus.reserve(bars.len())?;
     let mut placed: Vec<Span> = Vec::new();

@@ -34,7 +34,7 @@ enum Exit {
     Nothing,
 }
 
-fn resolve(memory: &RangeMap<Area, Guest>, address: u64) -> Exit {
+fn resolve(memory: &RangeMap<Guest, Area>, address: u64) -> Exit {
     match memory.get(Guest(address)) {
         Some((_, Area::Ram(bias) | Area::Rom(bias))) => Exit::Host(address.wrapping_add(*bias)),
         Some((span, Area::Device(name))) => Exit::Device { name, offset: address - span.first.0 },
@@ -44,7 +44,7 @@ fn resolve(memory: &RangeMap<Area, Guest>, address: u64) -> Exit {
 
 fn main() -> Result<(), Box<dyn error::Error>> {
     let host = 0x7f00_0000_0000u64;
-    let mut memory = RangeMap::<Area, Guest>::default();
+    let mut memory = RangeMap::<Guest, Area>::default();
 
     // 4 GiB of RAM around the hole for devices, which starts at 3 GiB.
     memory.insert(span(0, 3 * GIB), Area::Ram(host))?;

@@ -22,7 +22,7 @@ fn network(base: &str, bits: u32) -> Span<Address> {
     Span::new(Address(first), Address(first | host))
 }
 
-type Table = RangeMap<&'static str, Address>;
+type Table = RangeMap<Address, &'static str>;
 
 /// Stores short prefixes first, so that longer ones overwrite them: a lookup is then one `get`.
 fn table(routes: &mut [(&str, u32, &'static str)]) -> Result<Table, StoreError<Address>> {
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn error::Error>> {
     assert_eq!(table.len(), 7);
 
     // Readers take no lock: at every moment they see the old route or the new one.
-    let shared: SharedRangeMap<_, Address> = SharedRangeMap::from(table);
+    let shared: SharedRangeMap<Address, _> = SharedRangeMap::from(table);
     let target = address("10.1.2.3");
     let always_routed = thread::scope(|scope| {
         let reader = scope.spawn(|| {

@@ -204,7 +204,7 @@ pub mod testing {
     pub use crate::node::shape::{Small, Tiny};
 
     /// A map whose nodes have three and five slots.
-    pub type TinyMap<V, K = u64> = crate::RangeMap<V, K, Tiny>;
+    pub type TinyMap<K, V> = crate::RangeMap<K, V, Tiny>;
 
     /// Selects the search path of the whole process: `level`, or the best one below it that the
     /// processor supports. Returns the selected one.

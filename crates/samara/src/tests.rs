@@ -9,16 +9,16 @@ use crate::types::key::Key;
 
 #[test]
 fn node_sizes_are_pinned() {
-    fn leaf<V, K: Key, S: Shape>() -> (usize, usize, usize) {
-        (Leaf::<V, K, S>::BYTES, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::WIDE)
+    fn leaf<K: Key, V, S: Shape>() -> (usize, usize, usize) {
+        (Leaf::<K, V, S>::BYTES, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::WIDE)
     }
     assert_eq!(leaf::<u64, u64, Normal>(), (512, 29, 16));
     assert_eq!((Inner::<u64, Normal>::BYTES, Inner::<u64, Normal>::SLOTS), (760, 31));
-    assert_eq!(leaf::<(), u64, Normal>(), (384, 29, 16));
-    assert_eq!(leaf::<[u64; 2], u64, Normal>(), (768, 29, 20));
-    assert_eq!(leaf::<[u64; 5], u64, Normal>(), (680, 13, 11));
-    assert_eq!((leaf::<u64, u32, Normal>(), leaf::<u64, u128, Normal>()), ((480, 29, 29), (1176, 29, 29)));
-    assert_eq!(core::mem::size_of::<crate::RangeMap<u64>>(), 384); // as its documentation says
+    assert_eq!(leaf::<u64, (), Normal>(), (384, 29, 16));
+    assert_eq!(leaf::<u64, [u64; 2], Normal>(), (768, 29, 20));
+    assert_eq!(leaf::<u64, [u64; 5], Normal>(), (680, 13, 11));
+    assert_eq!((leaf::<u32, u64, Normal>(), leaf::<u128, u64, Normal>()), ((480, 29, 29), (1176, 29, 29)));
+    assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64>>(), 384); // as its documentation says
     assert_eq!((leaf::<u64, u64, Tiny>(), Inner::<u64, Tiny>::SLOTS), ((128, 5, 4), 3));
 }
 

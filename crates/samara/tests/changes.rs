@@ -19,7 +19,7 @@ impl PartialEq for Value {
     }
 }
 
-type Map<S> = RangeMap<Value, u64, S>;
+type Map<S> = RangeMap<u64, Value, S>;
 
 fn entries<S: Shape>(map: &Map<S>) -> Vec<(Span, u64)> {
     map.iter().map(|(span, value)| (span, value.0)).collect()

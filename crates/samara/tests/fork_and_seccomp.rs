@@ -45,7 +45,7 @@ fn in_the_midst<R: PinHere<Stamp: Send> + Sync + Send>(reclaim: R, by_handle: bo
     drop(map.pin()); // the registration is made here, and not in the child
     thread::scope(|scope| {
         scope.spawn(move || {
-            let observe = |_: samara::Displaced<'_, u64>| {
+            let observe = |_: samara::Displaced<'_, u64, u64>| {
                 in_store.send(()).unwrap();
                 wait_go.recv().unwrap();
             };

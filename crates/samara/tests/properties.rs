@@ -46,12 +46,12 @@ fn force_wanted() {
 
 /// One pair in one universe.
 #[inline(never)]
-fn property<V: Value, K: TestKey, S: Shape>(name: &'static str, universe: Universe, ops: usize, script: usize) {
+fn property<K: TestKey, V: Value, S: Shape>(name: &'static str, universe: Universe, ops: usize, script: usize) {
     force_wanted();
     let (ops, script) = (ops_wanted(ops), if cfg!(miri) { 200 } else { script });
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
-    let stats = campaign::<V, K, S>(Campaign { name, universe, ops, script, filled: 0 });
+    let stats = campaign::<K, V, S>(Campaign { name, universe, ops, script, filled: 0 });
     ledger.assert_clean();
     assert_eq!(stats.ops, ops as u64);
     // Scripts that displace nothing and find no gap prove nothing. Miri's are too short to say.
@@ -63,7 +63,7 @@ macro_rules! properties {
     ($($name:ident: $shape:ty, $value:ty, $key:ty, $universe:expr, $ops:expr, $script:expr;)*) => {$(
         #[test]
         fn $name() {
-            property::<$value, $key, $shape>(stringify!($name), $universe, $ops, $script);
+            property::<$key, $value, $shape>(stringify!($name), $universe, $ops, $script);
         }
     )*};
 }

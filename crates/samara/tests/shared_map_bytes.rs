@@ -70,17 +70,17 @@ impl Made for Arc<u64> {
     }
 }
 
-type Map<V, R> = SharedRangeMap<V, u64, R>;
+type Map<V, R> = SharedRangeMap<u64, V, R>;
 
 fn span(i: u64) -> Span {
     Span::new(10 * i, 10 * i + 4)
 }
 
-fn built<V: Made>() -> RangeMap<V> {
+fn built<V: Made>() -> RangeMap<u64, V> {
     RangeMap::from_sorted((0..N).map(|i| (span(i), V::make(i)))).unwrap()
 }
 
-fn inserted<V: Made>() -> RangeMap<V> {
+fn inserted<V: Made>() -> RangeMap<u64, V> {
     let mut map = RangeMap::new();
     (0..N).for_each(|i| map.insert(span(i), V::make(i)).unwrap());
     map
@@ -118,7 +118,7 @@ fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, write
 
 /// A map's life, and what it holds at the end.
 fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: impl Fn() -> R, holds: bool) {
-    type From<V> = fn() -> RangeMap<V>;
+    type From<V> = fn() -> RangeMap<u64, V>;
     let plain: [(&str, From<V>); 3] =
         [("built", built), ("inserted", inserted), ("cloned", || inserted().try_clone().unwrap())];
     for (how, plain) in plain {

@@ -15,7 +15,7 @@ fn quiescent() -> Quiescent {
     unsafe { Quiescent::new() }
 }
 
-fn build<R: Reclaim, S: Shape>(map: &SharedRangeMap<Arc<u64>, u64, R, S>, n: u64) {
+fn build<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Arc<u64>, R, S>, n: u64) {
     let mut write = map.write();
     for i in 0..n {
         write.insert(i * 10..=i * 10 + 4, Arc::new(i)).unwrap();
@@ -24,7 +24,7 @@ fn build<R: Reclaim, S: Shape>(map: &SharedRangeMap<Arc<u64>, u64, R, S>, n: u64
 
 /// An older snapshot is put back while what was taken out since still waits.
 fn set_back<R: Reclaim, S: Shape>(reclaim: R) {
-    let map: SharedRangeMap<Arc<u64>, u64, R, S> = SharedRangeMap::with_reclaim(reclaim);
+    let map: SharedRangeMap<u64, Arc<u64>, R, S> = SharedRangeMap::with_reclaim(reclaim);
     let n = 60;
     build(&map, n);
     map.write().reclaim();
@@ -69,7 +69,7 @@ fn set_back_epoch() {
 fn marked_while_another_owner_copies() {
     let rounds = if cfg!(miri) { 2 } else { 4_000 };
     for round in 0..rounds {
-        let map: SharedRangeMap<Arc<u64>, u64, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        let map: SharedRangeMap<u64, Arc<u64>, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
         let plain = map.snapshot();
         drop(plain);
         build(&map, 2);
@@ -103,16 +103,16 @@ fn marked_while_another_owner_copies() {
 }
 
 /// A map, and what it shall hold.
-type Kept = (RangeMap<Arc<u64>, u64, Tiny>, Vec<(Span, u64)>);
+type Kept = (RangeMap<u64, Arc<u64>, Tiny>, Vec<(Span, u64)>);
 
 /// Snapshots of one shared map and of another swapped in.
 #[test]
 fn two_maps() {
-    let a: SharedRangeMap<Arc<u64>, u64, Quiescent, Tiny> = SharedRangeMap::with_reclaim(quiescent());
-    let b: SharedRangeMap<Arc<u64>, u64, Quiescent, Tiny> = SharedRangeMap::with_reclaim(quiescent());
+    let a: SharedRangeMap<u64, Arc<u64>, Quiescent, Tiny> = SharedRangeMap::with_reclaim(quiescent());
+    let b: SharedRangeMap<u64, Arc<u64>, Quiescent, Tiny> = SharedRangeMap::with_reclaim(quiescent());
     let mut rng = fastrand::Rng::with_seed(5);
     let mut kept: Vec<Kept> = Vec::new();
-    let list = |m: &RangeMap<Arc<u64>, u64, Tiny>| m.iter().map(|(s, v)| (s, **v)).collect::<Vec<_>>();
+    let list = |m: &RangeMap<u64, Arc<u64>, Tiny>| m.iter().map(|(s, v)| (s, **v)).collect::<Vec<_>>();
     let mut models: [Vec<(Span, u64)>; 2] = [vec![], vec![]];
     for op in 0..if cfg!(miri) { 60 } else { 60_000 } {
         let which = rng.usize(0..2);
@@ -224,7 +224,7 @@ impl Drop for Dies {
 fn a_drop_that_panics_loses_nothing() {
     for into in [false, true] {
         let told = Arc::new(Told::default());
-        let map: SharedRangeMap<Dies, u64, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        let map: SharedRangeMap<u64, Dies, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
         for number in 0..100 {
             map.write().insert(10 * number..=10 * number + 5, Dies::new(number, &told)).unwrap();
         }

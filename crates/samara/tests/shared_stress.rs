@@ -90,9 +90,9 @@ fn around(block: u64, rng: &mut fastrand::Rng) -> Span {
     Span::new(middle(block) - rng.u64(0..BLOCK / 2), middle(block) + rng.u64(0..=up))
 }
 
-fn write<R: Reclaim, S: Shape>(map: &SharedRangeMap<Told, u64, R, S>, live: &'static AtomicI64, seed: u64) {
+fn write<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Told, R, S>, live: &'static AtomicI64, seed: u64) {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut held: Vec<RangeMap<Told, u64, S>> = Vec::new();
+    let mut held: Vec<RangeMap<u64, Told, S>> = Vec::new();
     for _ in 0..STORES {
         let block = loop {
             let block = rng.u64(0..BLOCKS);
@@ -149,7 +149,7 @@ fn write<R: Reclaim, S: Shape>(map: &SharedRangeMap<Told, u64, R, S>, live: &'st
 }
 
 /// Looks at everything until told to stop.
-fn read<R: Reclaim, S: Shape>(map: &SharedRangeMap<Told, u64, R, S>, stop: &AtomicBool, seed: u64) -> usize {
+fn read<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Told, R, S>, stop: &AtomicBool, seed: u64) -> usize {
     let mut rng = fastrand::Rng::with_seed(seed);
     RNG.set(seed | 1);
     let reader = map.reader();
@@ -249,7 +249,7 @@ where
     R::Stamp: Send,
 {
     set_hook(wait);
-    let map: SharedRangeMap<Told, u64, R, S> = SharedRangeMap::with_reclaim(reclaim);
+    let map: SharedRangeMap<u64, Told, R, S> = SharedRangeMap::with_reclaim(reclaim);
     for block in 0..BLOCKS {
         let whole = Span::new(block * BLOCK, (block + 1) * BLOCK - 1);
         let whole = if block % 10 == 7 { Span::new(whole.first, whole.last - FREE) } else { whole };
@@ -328,7 +328,7 @@ fn normal_nodes_fenced() {
 fn an_update_is_one_instant() {
     set_hook(wait);
     const ACCOUNTS: u64 = 64;
-    let map = SharedRangeMap::<Arc<u64>, u64, Membarrier, Tiny>::default();
+    let map = SharedRangeMap::<u64, Arc<u64>, Membarrier, Tiny>::default();
     for account in 0..ACCOUNTS {
         map.write().insert(Span::new(10 * account, 10 * account + 9), Arc::new(100)).unwrap();
     }
@@ -434,7 +434,7 @@ fn a_gap_is_of_one_moment() {
 fn a_guard_that_stays() {
     const ENTRIES: u64 = if cfg!(miri) { 60 } else { 1_000 };
     const ROUNDS: u64 = if cfg!(miri) { 3 } else { 50 };
-    let map = SharedRangeMap::<Arc<u64>, u64, Membarrier>::default();
+    let map = SharedRangeMap::<u64, Arc<u64>, Membarrier>::default();
     for i in 0..ENTRIES {
         map.write().insert(Span::new(10 * i, 10 * i + 9), Arc::new(i)).unwrap();
     }

@@ -46,12 +46,12 @@ fn wait(_: Point) {
 }
 
 /// The entries of one thread's blocks.
-type Model = RangeMap<Arc<u64>>;
+type Model = RangeMap<u64, Arc<u64>>;
 
 /// The handle's verbs, by a `SharedWriter` or by the handle.
 enum By<'a, 'm, R: Reclaim, S: Shape> {
-    Writer(&'a mut SharedWriter<'m, Arc<u64>, u64, R, S>),
-    Handle(WriteGuard<'m, Arc<u64>, u64, R, S>),
+    Writer(&'a mut SharedWriter<'m, u64, Arc<u64>, R, S>),
+    Handle(WriteGuard<'m, u64, Arc<u64>, R, S>),
 }
 
 /// One random operation in one of the thread's blocks, on the map and on the model.
@@ -78,7 +78,7 @@ fn step<R: Reclaim, S: Shape>(by: &mut By<'_, '_, R, S>, model: &mut Model, thre
             assert_eq!(got, $model, "{span}");
         }};
     }
-    fn piece(of: &samara::Displaced<'_, Arc<u64>>) -> (Span, Span, u64) {
+    fn piece(of: &samara::Displaced<'_, u64, Arc<u64>>) -> (Span, Span, u64) {
         (of.span, of.entry, **of.value)
     }
     match rng.u8(0..12) {
@@ -99,7 +99,7 @@ fn step<R: Reclaim, S: Shape>(by: &mut By<'_, '_, R, S>, model: &mut Model, thre
 /// Writers, the handle, snapshots and readers, all at once.
 fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
     set_hook(wait);
-    let map: SharedRangeMap<Arc<u64>, u64, R, S> = SharedRangeMap::with_reclaim(reclaim);
+    let map: SharedRangeMap<u64, Arc<u64>, R, S> = SharedRangeMap::with_reclaim(reclaim);
     let (map, stop) = (&map, &AtomicBool::new(false));
     let models: Vec<Model> = thread::scope(|scope| {
         let writers: Vec<_> = (0..THREADS)
@@ -226,7 +226,7 @@ fn panics() {
         }
     }
     let when = Arc::new(AtomicUsize::new(0));
-    let map: SharedRangeMap<Loud, u64, Quiescent, Small> = SharedRangeMap::from_map(
+    let map: SharedRangeMap<u64, Loud, Quiescent, Small> = SharedRangeMap::from_map(
         (0..40_u32).map(|i| (u64::from(i) * 8..=u64::from(i) * 8 + 3, Loud(i, when.clone()))).collect(),
         // SAFETY: one thread, and no guard while it stores.
         unsafe { Quiescent::new() },

@@ -38,7 +38,7 @@ static ALLOCATOR: Counting = Counting;
 
 const N: u64 = 60_000;
 
-fn filled(n: u64, seed: u64) -> RangeMap<u64> {
+fn filled(n: u64, seed: u64) -> RangeMap<u64, u64> {
     let mut keys: Vec<u64> = (0..n).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut keys);
     let mut map = RangeMap::new();
@@ -157,10 +157,12 @@ fn memory_of_nodes() {
     #[repr(align(128))]
     struct Wide([u64; 16]);
     for _ in 0..3 {
-        let map = RangeMap::<u64>::from_sorted((0..N).map(|i| (Span::new(10 * i, 10 * i + 4), i))).unwrap();
+        let map = RangeMap::<u64, u64>::from_sorted((0..N).map(|i| (Span::new(10 * i, 10 * i + 4), i))).unwrap();
         drop(map.clone());
-        assert!(RangeMap::<u64>::from_sorted((0..N).map(|i| (Span::new(10 * (i % (N - 1)), 10 * i + 4), i))).is_err());
-        let wide: RangeMap<Wide> =
+        assert!(
+            RangeMap::<u64, u64>::from_sorted((0..N).map(|i| (Span::new(10 * (i % (N - 1)), 10 * i + 4), i))).is_err()
+        );
+        let wide: RangeMap<u64, Wide> =
             RangeMap::from_sorted((0..N / 20).map(|i| (Span::new(10 * i, 10 * i + 4), Wide([i; 16])))).unwrap();
         assert!(wide.iter().all(|(span, value)| value.0[15] == span.first / 10));
         drop((map, wide));

@@ -74,8 +74,8 @@ enum By {
 }
 
 struct Case<'m, K: Key, R: Reclaim, S: Shape> {
-    map: &'m SharedRangeMap<u64, K, R, S>,
-    model: RangeMap<u64, K, S>,
+    map: &'m SharedRangeMap<K, u64, R, S>,
+    model: RangeMap<K, u64, S>,
     keys: Keys,
     n: u64,
     rng: fastrand::Rng,
@@ -166,7 +166,7 @@ impl<K: TestKey, R: Reclaim + PinHere, S: Shape> Case<'_, K, R, S> {
         if let Some((guard, before)) = guard {
             // Each entry is one of before or of now.
             for (span, value) in guard.iter() {
-                let of = |map: &RangeMap<u64, K, S>| map.get(span.first).is_some_and(|entry| entry == (span, value));
+                let of = |map: &RangeMap<K, u64, S>| map.get(span.first).is_some_and(|entry| entry == (span, value));
                 assert!(of(&before) || of(model), "{span}");
             }
         }
@@ -182,13 +182,13 @@ fn campaign<K: TestKey, R: Reclaim + PinHere, S: Shape>(name: &str, reclaim: fn(
     for case in 0..cases {
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_add(case as u64));
         refuse(0);
-        let slots = RangeMap::<u64, K, S>::default().stats().unwrap();
+        let slots = RangeMap::<K, u64, S>::default().stats().unwrap();
         let (leaf, inner) = (slots.leaf_slots as u64, slots.inner_slots as u64);
         // Two levels above the leaves, or three where nodes are small.
         let most = if cfg!(miri) { 60 } else { (leaf * inner * inner * inner).min(2_500) };
         let n = rng.u64(leaf * inner / 2..most.max(leaf * inner));
         let plain = |n: u64| RangeMap::from_sorted((0..n).map(|i| (keys.span::<K>(i), i))).unwrap();
-        let map: SharedRangeMap<u64, K, R, S> = SharedRangeMap::from_map(plain(n), reclaim()).unwrap();
+        let map: SharedRangeMap<K, u64, R, S> = SharedRangeMap::from_map(plain(n), reclaim()).unwrap();
         let mut case = Case { map: &map, model: plain(n), keys, n, rng };
         refuse([255, 255, 128, 0][case.rng.usize(0..4)]);
         for _ in 0..case.rng.usize(1..4) {
@@ -397,7 +397,7 @@ fn what_is_deleted_beside_snapshots_is_compacted() {
 #[test]
 fn a_reserved_store_mends_what_is_shared() {
     refuse(0);
-    let plain = |n: u64| RangeMap::<u64>::from_sorted((0..n).map(|i| (Keys::Near.span::<u64>(i), i))).unwrap();
+    let plain = |n: u64| RangeMap::<u64, u64>::from_sorted((0..n).map(|i| (Keys::Near.span::<u64>(i), i))).unwrap();
     let mut map = plain(29 * 40);
     let full = map.stats().unwrap().leaves;
     let _kept: Vec<_> = (5..30)

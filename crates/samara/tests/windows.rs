@@ -14,7 +14,7 @@ use alloc::{Failing, fail_after};
 #[global_allocator]
 static ALLOCATOR: Failing = Failing;
 
-type Map<S> = RangeMap<u8, u64, S>;
+type Map<S> = RangeMap<u64, u8, S>;
 
 const ROUNDS: usize = if cfg!(miri) { 5 } else { 2_000 };
 const KEYS: u64 = if cfg!(miri) { 60 } else { 600 };
@@ -77,7 +77,7 @@ fn coalesce() {
     let mut map = drawn::<Normal>(&mut fastrand::Rng::with_seed(2));
     assert_eq!(map.coalesce(Span::new(5, 4), |_, _| unreachable!()), 0);
     // At both ends of the keys.
-    let mut ends: RangeMap<u8> = [(0..=4, 1), (5..=u64::MAX - 1, 1), (u64::MAX..=u64::MAX, 1)].into();
+    let mut ends: RangeMap<u64, u8> = [(0..=4, 1), (5..=u64::MAX - 1, 1), (u64::MAX..=u64::MAX, 1)].into();
     assert_eq!(ends.coalesce(Span::FULL, |_, _| true), 2);
     assert_eq!(ends.get(7), Some((Span::FULL, &1)));
 }
@@ -141,7 +141,7 @@ fn rewrite() {
     rewrites::<Normal>();
     let mut map = drawn::<Normal>(&mut fastrand::Rng::with_seed(2));
     assert_eq!(map.rewrite(Span::new(5, 4), |_, _| unreachable!()), Err(StoreError::EmptyRange(Span::new(5, 4))));
-    let mut full = RangeMap::<u8>::new();
+    let mut full = RangeMap::<u64, u8>::new();
     full.rewrite(Span::FULL, |span, value| (span == Span::FULL && value.is_none()).then_some(1)).unwrap();
     assert_eq!(full.get(0), Some((Span::FULL, &1)));
 }
@@ -149,7 +149,7 @@ fn rewrite() {
 /// What was reserved before a rewrite is still there after it.
 #[test]
 fn a_reservation_outlives_a_rewrite() {
-    let mut map: RangeMap<u64> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
+    let mut map: RangeMap<u64, u64> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
     map.reserve_within(0..=10_000, 20).unwrap();
     map.rewrite(0..=99, |_, _| Some(0)).unwrap();
     let ((), asked) = fail_after(0, || {
@@ -164,7 +164,7 @@ fn a_reservation_outlives_a_rewrite() {
 /// In a shared map a rewrite is one store: readers see all of it or nothing.
 #[test]
 fn a_rewrite_is_one_instant() {
-    let map: SharedRangeMap<u64> = (0..100u64).map(|i| (10 * i..=10 * i + 9, 0)).collect();
+    let map: SharedRangeMap<u64, u64> = (0..100u64).map(|i| (10 * i..=10 * i + 9, 0)).collect();
     let before = map.pin();
     map.write().update(|map| map.rewrite(95..=504, |_, value| value.map(|value| value + 1))).unwrap();
     assert!(map.pin().iter().all(|(span, value)| *value == u64::from(span.first >= 95 && span.last <= 504)));
@@ -194,7 +194,7 @@ fn panics_in_a_rewrite(shares: bool) {
     for (from, to) in (0..n).flat_map(|from| (from..n).step_by(3).map(move |to| (from, to))) {
         for fuse in 1.. {
             FUSE.set(u64::MAX);
-            let mut map: RangeMap<Bomb, u64, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 7, Bomb(i))).collect();
+            let mut map: RangeMap<u64, Bomb, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 7, Bomb(i))).collect();
             let before = shares.then(|| map.snapshot());
             let was = |key: u64| (key % 10 < 8).then_some(key / 10);
             FUSE.set(fuse);

@@ -48,7 +48,7 @@ macro_rules! with_map {
         match $kind {
             Kind::Samara => with_map!(@ $map, subjects::samara::ByEpoch, $shared),
             Kind::SamaraMembarrier => with_map!(@ $map, subjects::samara::ByMembarrier, $shared),
-            Kind::SamaraExclusive => with_map!(@ $map, samara::RangeMap<u64>, $exclusive),
+            Kind::SamaraExclusive => with_map!(@ $map, samara::RangeMap<u64, u64>, $exclusive),
             Kind::Btreemap => with_map!(@ $map, crate::subjects::btreemap::Tree, $exclusive),
             Kind::RwlockBtreemap => with_map!(@ $map, subjects::locks::Std, $shared),
             Kind::ParkingLotBtreemap => with_map!(@ $map, subjects::locks::ParkingLot, $shared),

@@ -7,7 +7,7 @@ use samara::{GapQuery, RangeMap, Span};
 use samara_bench::data::Item;
 use std::hint::black_box;
 
-impl Map for RangeMap<u64> {
+impl Map for RangeMap<u64, u64> {
     const LACKS: &'static [Case] = &[];
 
     fn empty() -> Self {

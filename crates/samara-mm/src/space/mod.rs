@@ -201,7 +201,7 @@ impl core::error::Error for ImportError {}
 /// takes O(k + log n).
 #[derive(Debug)]
 pub struct AddressSpace<B> {
-    pub(crate) areas: RangeMap<Area<B>>,
+    pub(crate) areas: RangeMap<u64, Area<B>>,
     pub(crate) extras: Table,
     pub(crate) config: Config,
     pub(crate) layout: Layout,

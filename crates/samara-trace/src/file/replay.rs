@@ -87,7 +87,7 @@ pub struct Process {
 /// One address space.
 #[derive(Debug, Default)]
 pub struct Space {
-    map: RangeMap<Laid>,
+    map: RangeMap<u64, Laid>,
     bytes: u64,
     weight: u64,
     users: u32,
@@ -378,7 +378,7 @@ impl Space {
     /// Puts an area, or nothing, in place of what is there.
     fn put(&mut self, span: Span, area: Option<Laid>) -> Result<(), ReplayError> {
         let (mut bytes, mut gone, mut halves) = (0, 0, 0);
-        let mut observe = |d: samara::Displaced<'_, Laid>| {
+        let mut observe = |d: samara::Displaced<'_, u64, Laid>| {
             bytes += d.span.last - d.span.first + 1;
             match d.remains() {
                 samara::Remains::Nothing => gone += d.value.weight(),

@@ -9,7 +9,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem::{self, MaybeUninit};
 
-impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// Moves every entry of `other` into this map, over what is there, and leaves `other` empty.
     /// O(m log n) for m entries of `other`; O(1) if this map is empty and neither map has memory
     /// set aside.
@@ -21,7 +21,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let mut low = RangeMap::<char>::from_sorted([(0..=9, 'a')]).unwrap();
+    /// let mut low = RangeMap::<u64, char>::from_sorted([(0..=9, 'a')]).unwrap();
     /// let mut high = RangeMap::from_sorted([(5..=14, 'b')]).unwrap();
     /// low.append(&mut high).unwrap();
     /// assert!(high.is_empty());
@@ -70,7 +70,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::RangeMap;
-    /// let mut map = RangeMap::<u64>::from_sorted((0..10_000).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+    /// let mut map = RangeMap::<u64, u64>::from_sorted((0..10_000).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
     /// map.retain(|span, _| span.first % 1000 == 0);
     /// map.shrink_to_fit()?;
     /// assert_eq!(map.len(), 100);
@@ -85,7 +85,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 
     /// A map of the ranges that meet `window`, trimmed to it, with uninitialised values.
-    fn places(&self, window: Span<K>) -> Result<RangeMap<MaybeUninit<V>, K, S>, AllocError> {
+    fn places(&self, window: Span<K>) -> Result<RangeMap<K, MaybeUninit<V>, S>, AllocError> {
         let mut builder = Builder::new();
         for (span, _) in self.range(window) {
             let span = Span::new(span.first.max(window.first), span.last.min(window.last));
@@ -95,7 +95,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 
     /// Moves `values` into the places of `map`, in order.
-    fn filled(mut map: RangeMap<MaybeUninit<V>, K, S>, values: impl Iterator<Item = V>) -> Self {
+    fn filled(mut map: RangeMap<K, MaybeUninit<V>, S>, values: impl Iterator<Item = V>) -> Self {
         let mut places = map.values_mut();
         for value in values {
             // Asserted, here and below: `map` and `values` come from the same ranges. Otherwise a
@@ -117,7 +117,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let mut low = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let mut low = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
     /// let high = low.split_off(5)?;
     /// assert!(low.iter().eq([(Span::new(0, 4), &'a')]));
     /// assert!(high.iter().eq([(Span::new(5, 9), &'a'), (Span::new(20, 29), &'b')]));

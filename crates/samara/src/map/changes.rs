@@ -12,27 +12,27 @@ use core::iter::FusedIterator;
 
 /// One difference between two maps: see [`RangeMap::changes_since`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Change<'a, V, K: Key = u64> {
+pub enum Change<'a, K: Key, V> {
     /// An entry of the earlier map that the later one does not have.
     Removed(Span<K>, &'a V),
     /// An entry of the later map that the earlier one does not have.
     Added(Span<K>, &'a V),
 }
 
-impl<V, K: Key> Clone for Change<'_, V, K> {
+impl<K: Key, V> Clone for Change<'_, K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<V, K: Key> Copy for Change<'_, V, K> {}
+impl<K: Key, V> Copy for Change<'_, K, V> {}
 
 /// The differences between two maps, ascending: see [`RangeMap::changes_since`].
 #[must_use = "an iterator does nothing until it is asked"]
-pub struct Changes<'a, V, K: Key = u64, S: Shape = Normal> {
-    both: Diff<'a, V, K, S>,
+pub struct Changes<'a, K: Key, V, S: Shape = Normal> {
+    both: Diff<'a, K, V, S>,
 }
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Returns the entries by which this map differs from `earlier`: those that only one of the two
     /// has. An entry is in both maps if both have one of the same range and an equal value.
     ///
@@ -50,7 +50,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{Change, RangeMap, Span};
-    /// let mut map: RangeMap<u32> = RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, 7)))?;
+    /// let mut map: RangeMap<u64, u32> = RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, 7)))?;
     /// let before = map.snapshot();
     /// map.insert(5..=14, 8)?;
     /// let told: Vec<_> = map.changes_since(&before).collect();
@@ -63,7 +63,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// ]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> Changes<'a, V, K, S>
+    pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> Changes<'a, K, V, S>
     where
         V: PartialEq,
     {
@@ -71,10 +71,10 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 }
 
-impl<'a, V: PartialEq, K: Key, S: Shape> Iterator for Changes<'a, V, K, S> {
-    type Item = Change<'a, V, K>;
+impl<'a, K: Key, V: PartialEq, S: Shape> Iterator for Changes<'a, K, V, S> {
+    type Item = Change<'a, K, V>;
 
-    fn next(&mut self) -> Option<Change<'a, V, K>> {
+    fn next(&mut self) -> Option<Change<'a, K, V>> {
         loop {
             let (old, new) = self.both.next();
             let removed = match (old, new) {
@@ -95,21 +95,21 @@ impl<'a, V: PartialEq, K: Key, S: Shape> Iterator for Changes<'a, V, K, S> {
     }
 }
 
-impl<V: PartialEq, K: Key, S: Shape> FusedIterator for Changes<'_, V, K, S> {}
+impl<K: Key, V: PartialEq, S: Shape> FusedIterator for Changes<'_, K, V, S> {}
 
-impl<V, K: Key, S: Shape> Clone for Changes<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Changes<'_, K, V, S> {
     fn clone(&self) -> Self {
         Changes { both: self.both.clone() }
     }
 }
 
-impl<V, K: Key, S: Shape> fmt::Debug for Changes<'_, V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for Changes<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Changes { .. }")
     }
 }
 
 // SAFETY: two `&Tree`s and addresses within them.
-unsafe impl<V: Sync, K: Key, S: Shape> Send for Changes<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Send for Changes<'_, K, V, S> {}
 // SAFETY: as above.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for Changes<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for Changes<'_, K, V, S> {}

@@ -7,7 +7,7 @@ use crate::node::shape::Shape;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Joins touching entries into one, where `joins` allows it, and returns how many were joined
     /// to the one before them. The joined entry keeps the lowest one's value; the others' are
     /// dropped.
@@ -24,7 +24,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let mut map: RangeMap<char> =
+    /// let mut map: RangeMap<u64, char> =
     ///     RangeMap::from_sorted([(0..=9, 'a'), (10..=19, 'a'), (20..=29, 'b'), (30..=39, 'b'), (50..=59, 'b')])?;
     /// assert_eq!(map.coalesce(Span::FULL, |left, right| left.1 == right.1), 2);
     /// assert!(map.spans().eq([Span::new(0, 19), Span::new(20, 39), Span::new(50, 59)]));

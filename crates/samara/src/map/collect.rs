@@ -6,7 +6,7 @@ use crate::types::error::StoreError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// Builds a map from entries in any order. Where entries overlap, the later one is stored over
     /// the earlier one, as by [`insert`](Self::insert). The fallible form of `collect`. O(n log n);
     /// O(n) if the entries ascend.
@@ -17,7 +17,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let map: RangeMap<_> = RangeMap::try_from_iter([(0..=9, 'a'), (5..=14, 'b')])?;
+    /// let map: RangeMap<u64, _> = RangeMap::try_from_iter([(0..=9, 'a'), (5..=14, 'b')])?;
     /// assert!(map.iter().eq([(Span::new(0, 4), &'a'), (Span::new(5, 14), &'b')]));
     /// # Ok::<(), samara::StoreError>(())
     /// ```
@@ -41,7 +41,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 }
 
-impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<K, V, S> {
     /// [`RangeMap::try_extend`] that aborts for lack of memory, as `Vec` does, and skips a range
     /// that holds no key.
     fn extend<I: IntoIterator<Item = (R, V)>>(&mut self, entries: I) {
@@ -54,7 +54,7 @@ impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<V
     }
 }
 
-impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for RangeMap<K, V, S> {
     /// [`RangeMap::try_from_iter`] that aborts for lack of memory, as `Vec` does, and skips a range
     /// that holds no key.
     fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
@@ -64,7 +64,7 @@ impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for Rang
     }
 }
 
-impl<V: Clone, K: Key, S: Shape, R: Into<Span<K>>, const N: usize> From<[(R, V); N]> for RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>, const N: usize> From<[(R, V); N]> for RangeMap<K, V, S> {
     /// Builds a map as `collect` does.
     fn from(entries: [(R, V); N]) -> Self {
         entries.into_iter().collect()

@@ -6,14 +6,14 @@ use crate::types::gap::GapQuery;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Whether every key of `span` is in an entry. `true` for a range that holds no key. O(log n),
     /// independent of the number of entries inside.
     ///
     /// # Examples
     /// ```
     /// # use samara::RangeMap;
-    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (10..=19, 'b'), (30..=39, 'c')])?;
+    /// let map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (10..=19, 'b'), (30..=39, 'c')])?;
     /// assert!(map.covers(5..=19) && !map.covers(5..=20));
     /// assert!(map.is_free(20..=29) && !map.is_free(19..=29));
     /// assert!(map.overlaps(19..=29) && !map.overlaps(20..=29));
@@ -43,7 +43,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (30..=39, 'b')])?;
+    /// let map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (30..=39, 'b')])?;
     /// assert_eq!(map.gap_at(15), Some(Span::new(10, 29)));
     /// assert_eq!(map.gap_at(5), None);
     /// # Ok::<(), samara::BuildError>(())

@@ -16,25 +16,25 @@ use crate::types::span::Span;
 use core::fmt;
 
 /// The position of a cursor.
-struct Stand<V, K: Key, S: Shape> {
+struct Stand<K: Key, V, S: Shape> {
     /// The range of the entry or the gap that the cursor stands on.
     span: Span<K>,
     /// Whether the cursor stands on an entry.
     entry: bool,
     /// The entry's slot; for a gap, the slot of the entry behind it, or the slot behind the last
     /// entry. `None` if the tree is empty.
-    place: Option<Place<V, K, S>>,
+    place: Option<Place<K, V, S>>,
 }
 
-impl<V, K: Key, S: Shape> Clone for Stand<V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Stand<K, V, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<V, K: Key, S: Shape> Copy for Stand<V, K, S> {}
+impl<K: Key, V, S: Shape> Copy for Stand<K, V, S> {}
 
-impl<V, K: Key, S: Shape> Stand<V, K, S> {
-    fn at(tree: &Tree<V, K, S>, key: K) -> Self {
+impl<K: Key, V, S: Shape> Stand<K, V, S> {
+    fn at(tree: &Tree<K, V, S>, key: K) -> Self {
         let Some(place) = tree.place(key) else { return Stand { span: Span::FULL, entry: false, place: None } };
         // SAFETY: CURSOR-1: the place was found in the tree as it is, and its slot is read only if
         // it is an entry's.
@@ -51,7 +51,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     ///
     /// # Safety
     /// CURSOR-1, and the slot is an entry's.
-    unsafe fn on(place: Place<V, K, S>) -> Self {
+    unsafe fn on(place: Place<K, V, S>) -> Self {
         // SAFETY: CURSOR-1: the leaf is live, and the caller guarantees that the slot is an
         // entry's.
         let span = unsafe { Span::new(place.leaf.first(place.slot), place.leaf.key(place.slot)) };
@@ -62,7 +62,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     ///
     /// # Safety
     /// CURSOR-1, and that gap holds a key.
-    unsafe fn before(tree: &Tree<V, K, S>, place: Place<V, K, S>) -> Self {
+    unsafe fn before(tree: &Tree<K, V, S>, place: Place<K, V, S>) -> Self {
         // SAFETY: CURSOR-1: the caller guarantees that the place is of the tree as it is; only
         // slots of entries are read.
         unsafe {
@@ -80,7 +80,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     ///
     /// # Safety
     /// CURSOR-1.
-    unsafe fn entry_before(tree: &Tree<V, K, S>, mut place: Place<V, K, S>) -> Option<Place<V, K, S>> {
+    unsafe fn entry_before(tree: &Tree<K, V, S>, mut place: Place<K, V, S>) -> Option<Place<K, V, S>> {
         if place.slot == 0 {
             // SAFETY: CURSOR-1: the caller guarantees that the place is of the tree as it is.
             place = unsafe { tree.neighbour(&place, false)? };
@@ -90,7 +90,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     }
 
     /// A stand on the next entry.
-    fn next(&self, tree: &Tree<V, K, S>) -> Option<Self> {
+    fn next(&self, tree: &Tree<K, V, S>) -> Option<Self> {
         let mut place = self.place?;
         // SAFETY: CURSOR-1: the place is of the tree as it is, and no leaf is empty (TREE-4), so
         // the neighbour's first slot is an entry's.
@@ -104,7 +104,7 @@ impl<V, K: Key, S: Shape> Stand<V, K, S> {
     }
 
     /// A stand on the previous entry.
-    fn prev(&self, tree: &Tree<V, K, S>) -> Option<Self> {
+    fn prev(&self, tree: &Tree<K, V, S>) -> Option<Self> {
         // SAFETY: CURSOR-1: the place is of the tree as it is, and `entry_before` returns an
         // entry's slot.
         unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
@@ -195,19 +195,19 @@ macro_rules! walking {
 /// assert_eq!(cursor.next(), None);
 /// # Ok::<(), samara::StoreError>(())
 /// ```
-pub struct Cursor<'a, V, K: Key = u64, S: Shape = Normal> {
-    tree: &'a Tree<V, K, S>,
-    stand: Stand<V, K, S>,
+pub struct Cursor<'a, K: Key, V, S: Shape = Normal> {
+    tree: &'a Tree<K, V, S>,
+    stand: Stand<K, V, S>,
 }
 
-impl<'a, V, K: Key, S: Shape> Cursor<'a, V, K, S> {
-    pub(crate) fn new(tree: &'a Tree<V, K, S>, key: K) -> Self {
+impl<'a, K: Key, V, S: Shape> Cursor<'a, K, V, S> {
+    pub(crate) fn new(tree: &'a Tree<K, V, S>, key: K) -> Self {
         Cursor { tree, stand: Stand::at(tree, key) }
     }
     walking!(&'a V);
 }
 
-impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
     fn clone(&self) -> Self {
         Cursor { tree: self.tree, stand: self.stand }
     }
@@ -230,7 +230,7 @@ impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
 ///
 /// ```
 /// # use samara::RangeMap;
-/// # let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+/// # let mut map = RangeMap::<u64, u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
 /// let mut cursor = map.cursor_mut(0); // stands on the first entry
 /// loop {
 ///     if cursor.current().is_some_and(|(_, value)| value % 2 == 1) {
@@ -257,13 +257,13 @@ impl<V, K: Key, S: Shape> Clone for Cursor<'_, V, K, S> {
 /// assert_eq!(cursor.span(), Span::new(0, 19));
 /// # Ok::<(), samara::StoreError>(())
 /// ```
-pub struct CursorMut<'a, V, K: Key = u64, S: Shape = Normal> {
-    tree: &'a mut Tree<V, K, S>,
-    stand: Stand<V, K, S>,
+pub struct CursorMut<'a, K: Key, V, S: Shape = Normal> {
+    tree: &'a mut Tree<K, V, S>,
+    stand: Stand<K, V, S>,
 }
 
-impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
-    pub(crate) fn new(tree: &'a mut Tree<V, K, S>, key: K) -> Self {
+impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
+    pub(crate) fn new(tree: &'a mut Tree<K, V, S>, key: K) -> Self {
         let stand = Stand::at(tree, key);
         CursorMut { tree, stand }
     }
@@ -360,13 +360,13 @@ impl<'a, V, K: Key, S: Shape> CursorMut<'a, V, K, S> {
 
 /// Gives a cursor a new stand when dropped: after a change of its tree, an error or a panic
 /// (CURSOR-1).
-struct Restand<'c, 'a, V, K: Key, S: Shape> {
-    cursor: &'c mut CursorMut<'a, V, K, S>,
+struct Restand<'c, 'a, K: Key, V, S: Shape> {
+    cursor: &'c mut CursorMut<'a, K, V, S>,
     /// The key to stand at.
     key: K,
 }
 
-impl<V, K: Key, S: Shape> Drop for Restand<'_, '_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Restand<'_, '_, K, V, S> {
     fn drop(&mut self) {
         self.cursor.stand = Stand::at(self.cursor.tree, self.key);
     }
@@ -374,7 +374,7 @@ impl<V, K: Key, S: Shape> Drop for Restand<'_, '_, V, K, S> {
 
 macro_rules! debug {
     ($($name:ident),*) => {$(
-        impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for $name<'_, V, K, S> {
+        impl<K: Key, V: fmt::Debug, S: Shape> fmt::Debug for $name<'_, K, V, S> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($name)).field("span", &self.span()).field("current", &self.current()).finish()
             }
@@ -384,10 +384,10 @@ macro_rules! debug {
 debug!(Cursor, CursorMut);
 
 // SAFETY: a `Cursor` is a `&Tree` and addresses within it, and is as `Send` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Send for Cursor<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Send for Cursor<'_, K, V, S> {}
 // SAFETY: a `Cursor` is a `&Tree` and addresses within it, and is as `Sync` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for Cursor<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for Cursor<'_, K, V, S> {}
 // SAFETY: a `CursorMut` is a `&mut Tree` and addresses within it, and is as `Send` as that.
-unsafe impl<V: Send, K: Key, S: Shape> Send for CursorMut<'_, V, K, S> {}
+unsafe impl<K: Key, V: Send, S: Shape> Send for CursorMut<'_, K, V, S> {}
 // SAFETY: a `CursorMut` is a `&mut Tree` and addresses within it, and is as `Sync` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for CursorMut<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for CursorMut<'_, K, V, S> {}

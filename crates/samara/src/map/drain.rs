@@ -19,7 +19,7 @@ use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
 
-impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// Clears `window`, as [`clear_range`](Self::clear_range) does, and yields what was in it:
     /// entries in ascending order, from both ends, trimmed to the window. An entry that sticks out
     /// keeps its value, and the piece inside gets a clone. O(log n + entries met).
@@ -42,7 +42,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// assert!(map.iter().eq([(Span::new(0, 4), &'a')]));
     /// # Ok::<(), samara::StoreError>(())
     /// ```
-    pub fn drain(&mut self, window: impl Into<Span<K>>) -> Result<Drain<'_, V, K, S>, StoreError<K>> {
+    pub fn drain(&mut self, window: impl Into<Span<K>>) -> Result<Drain<'_, K, V, S>, StoreError<K>> {
         let window = window.into();
         if window.is_empty() {
             return Err(StoreError::EmptyRange(window));
@@ -84,15 +84,15 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
 }
 
 /// Takes entries out of a map: see [`RangeMap::drain`].
-pub struct Drain<'a, V: Clone, K: Key = u64, S: Shape = Normal> {
-    map: &'a mut RangeMap<V, K, S>,
+pub struct Drain<'a, K: Key, V: Clone, S: Shape = Normal> {
+    map: &'a mut RangeMap<K, V, S>,
     low: Option<(Span<K>, V)>,
     high: Option<(Span<K>, V)>,
     window: Span<K>,
-    leaving: Leaving<V, K, S>,
+    leaving: Leaving<K, V, S>,
 }
 
-impl<V: Clone, K: Key, S: Shape> Iterator for Drain<'_, V, K, S> {
+impl<K: Key, V: Clone, S: Shape> Iterator for Drain<'_, K, V, S> {
     type Item = (Span<K>, V);
     fn next(&mut self) -> Option<Self::Item> {
         self.low.take().or_else(|| self.leaving.next()).or_else(|| self.high.take())
@@ -103,20 +103,20 @@ impl<V: Clone, K: Key, S: Shape> Iterator for Drain<'_, V, K, S> {
     }
 }
 
-impl<V: Clone, K: Key, S: Shape> DoubleEndedIterator for Drain<'_, V, K, S> {
+impl<K: Key, V: Clone, S: Shape> DoubleEndedIterator for Drain<'_, K, V, S> {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.high.take().or_else(|| self.leaving.next_back()).or_else(|| self.low.take())
     }
 }
 
-impl<V: Clone, K: Key, S: Shape> ExactSizeIterator for Drain<'_, V, K, S> {}
-impl<V: Clone, K: Key, S: Shape> FusedIterator for Drain<'_, V, K, S> {}
+impl<K: Key, V: Clone, S: Shape> ExactSizeIterator for Drain<'_, K, V, S> {}
+impl<K: Key, V: Clone, S: Shape> FusedIterator for Drain<'_, K, V, S> {}
 
-impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
+impl<K: Key, V: Clone, S: Shape> Drop for Drain<'_, K, V, S> {
     fn drop(&mut self) {
         /// Gives the map its entries back, even if a value's drop panics.
-        struct GiveBack<'d, 'a, V: Clone, K: Key, S: Shape>(&'d mut Drain<'a, V, K, S>);
-        impl<V: Clone, K: Key, S: Shape> Drop for GiveBack<'_, '_, V, K, S> {
+        struct GiveBack<'d, 'a, K: Key, V: Clone, S: Shape>(&'d mut Drain<'a, K, V, S>);
+        impl<K: Key, V: Clone, S: Shape> Drop for GiveBack<'_, '_, K, V, S> {
             fn drop(&mut self) {
                 let Drain { map, window, leaving, .. } = &mut *self.0;
                 // TAKE-OUT-2: the window holds no value any more. TAKE-OUT-1: clearing it drops
@@ -134,7 +134,7 @@ impl<V: Clone, K: Key, S: Shape> Drop for Drain<'_, V, K, S> {
     }
 }
 
-impl<V: Clone, K: Key, S: Shape> fmt::Debug for Drain<'_, V, K, S> {
+impl<K: Key, V: Clone, S: Shape> fmt::Debug for Drain<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drain").field("left", &self.len()).finish_non_exhaustive()
     }

@@ -5,13 +5,13 @@ use crate::node::shape::Shape;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// The lowest entry. O(log n).
     ///
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
+    /// let map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
     /// assert_eq!(map.first(), Some((Span::new(0, 9), &'a')));
     /// assert_eq!(map.last(), Some((Span::new(20, 29), &'b')));
     /// # Ok::<(), samara::BuildError>(())
@@ -40,7 +40,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
+    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
     /// assert_eq!(map.pop_last(), Some((Span::new(20, 29), 'b')));
     /// assert_eq!(map.pop_first(), Some((Span::new(0, 9), 'a')));
     /// assert_eq!(map.pop_first(), None);

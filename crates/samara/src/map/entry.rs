@@ -11,7 +11,7 @@ use crate::types::span::Span;
 use core::fmt;
 use core::mem;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Finds the entry or the gap that holds `key`, for editing. O(log n).
     ///
     /// # Examples
@@ -31,7 +31,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// assert!(map.iter().eq([(Span::new(0, 9), &2), (Span::new(15, 19), &7)]));
     /// # Ok::<(), samara::StoreError>(())
     /// ```
-    pub fn entry(&mut self, key: K) -> Entry<'_, V, K, S> {
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V, S> {
         let cursor = self.cursor_mut(key);
         if cursor.current().is_some() {
             Entry::Occupied(OccupiedEntry { cursor })
@@ -42,30 +42,30 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 }
 
 /// The entry or the gap at a key: see [`RangeMap::entry`].
-pub enum Entry<'a, V, K: Key = u64, S: Shape = Normal> {
+pub enum Entry<'a, K: Key, V, S: Shape = Normal> {
     /// An entry holds the key.
-    Occupied(OccupiedEntry<'a, V, K, S>),
+    Occupied(OccupiedEntry<'a, K, V, S>),
     /// A gap holds the key.
-    Vacant(VacantEntry<'a, V, K, S>),
+    Vacant(VacantEntry<'a, K, V, S>),
 }
 
 /// An entry of the map.
-pub struct OccupiedEntry<'a, V, K: Key = u64, S: Shape = Normal> {
+pub struct OccupiedEntry<'a, K: Key, V, S: Shape = Normal> {
     /// Stands on the entry.
-    cursor: CursorMut<'a, V, K, S>,
+    cursor: CursorMut<'a, K, V, S>,
 }
 
 /// A gap of the map.
-pub struct VacantEntry<'a, V, K: Key = u64, S: Shape = Normal> {
+pub struct VacantEntry<'a, K: Key, V, S: Shape = Normal> {
     /// Stands on the gap.
-    cursor: CursorMut<'a, V, K, S>,
+    cursor: CursorMut<'a, K, V, S>,
     key: K,
 }
 
 /// Why the cursor of an occupied entry has a value: no method moves it off its entry.
 const STANDS: &str = "the entry's cursor stands on it";
 
-impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
+impl<'a, K: Key, V, S: Shape> Entry<'a, K, V, S> {
     /// The range of the entry, or of the gap.
     #[must_use]
     pub fn span(&self) -> Span<K> {
@@ -123,7 +123,7 @@ impl<'a, V, K: Key, S: Shape> Entry<'a, V, K, S> {
     }
 }
 
-impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
+impl<'a, K: Key, V, S: Shape> OccupiedEntry<'a, K, V, S> {
     /// The entry's range.
     #[must_use]
     pub fn span(&self) -> Span<K> {
@@ -219,7 +219,7 @@ impl<'a, V, K: Key, S: Shape> OccupiedEntry<'a, V, K, S> {
     }
 }
 
-impl<'a, V, K: Key, S: Shape> VacantEntry<'a, V, K, S> {
+impl<'a, K: Key, V, S: Shape> VacantEntry<'a, K, V, S> {
     /// The range of the gap: the maximal run of free keys around the key.
     #[must_use]
     pub fn span(&self) -> Span<K> {
@@ -246,7 +246,7 @@ impl<'a, V, K: Key, S: Shape> VacantEntry<'a, V, K, S> {
     /// let Entry::Vacant(gap) = map.entry(5) else { panic!() };
     /// assert!(matches!(gap.insert(5..=10, 'b'), Err(EntryError::OutsideGap { .. })));
     /// ```
-    pub fn insert(mut self, span: impl Into<Span<K>>, value: V) -> Result<OccupiedEntry<'a, V, K, S>, EntryError<K>>
+    pub fn insert(mut self, span: impl Into<Span<K>>, value: V) -> Result<OccupiedEntry<'a, K, V, S>, EntryError<K>>
     where
         V: Clone,
     {
@@ -262,7 +262,7 @@ impl<'a, V, K: Key, S: Shape> VacantEntry<'a, V, K, S> {
     }
 }
 
-impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for Entry<'_, V, K, S> {
+impl<K: Key, V: fmt::Debug, S: Shape> fmt::Debug for Entry<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Entry::Occupied(entry) => entry.fmt(f),
@@ -271,13 +271,13 @@ impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for Entry<'_, V, K, S> {
     }
 }
 
-impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for OccupiedEntry<'_, V, K, S> {
+impl<K: Key, V: fmt::Debug, S: Shape> fmt::Debug for OccupiedEntry<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OccupiedEntry").field("span", &self.span()).field("value", self.get()).finish()
     }
 }
 
-impl<V, K: Key, S: Shape> fmt::Debug for VacantEntry<'_, V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for VacantEntry<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VacantEntry").field("span", &self.span()).field("key", &self.key).finish()
     }

@@ -9,19 +9,19 @@ use core::iter::FusedIterator;
 
 /// Iterator over gaps in ascending order: see [`RangeMap::gaps`](crate::RangeMap::gaps).
 #[must_use = "an iterator does nothing until it is asked"]
-pub struct Gaps<'a, V, K: Key = u64, S: Shape = Normal> {
-    entries: Range<'a, V, K, S>,
+pub struct Gaps<'a, K: Key, V, S: Shape = Normal> {
+    entries: Range<'a, K, V, S>,
     /// The part of the window that neither end has passed; `None` at the end.
     left: Option<Span<K>>,
 }
 
-impl<'a, V, K: Key, S: Shape> Gaps<'a, V, K, S> {
-    pub(crate) fn new(entries: Range<'a, V, K, S>, window: Span<K>) -> Self {
+impl<'a, K: Key, V, S: Shape> Gaps<'a, K, V, S> {
+    pub(crate) fn new(entries: Range<'a, K, V, S>, window: Span<K>) -> Self {
         Gaps { entries, left: (!window.is_empty()).then_some(window) }
     }
 }
 
-impl<V, K: Key, S: Shape> Iterator for Gaps<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Iterator for Gaps<'_, K, V, S> {
     type Item = Span<K>;
 
     fn next(&mut self) -> Option<Span<K>> {
@@ -39,7 +39,7 @@ impl<V, K: Key, S: Shape> Iterator for Gaps<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> DoubleEndedIterator for Gaps<'_, V, K, S> {
+impl<K: Key, V, S: Shape> DoubleEndedIterator for Gaps<'_, K, V, S> {
     fn next_back(&mut self) -> Option<Span<K>> {
         loop {
             let left = self.left?;
@@ -55,15 +55,15 @@ impl<V, K: Key, S: Shape> DoubleEndedIterator for Gaps<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> FusedIterator for Gaps<'_, V, K, S> {}
+impl<K: Key, V, S: Shape> FusedIterator for Gaps<'_, K, V, S> {}
 
-impl<V, K: Key, S: Shape> Clone for Gaps<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Gaps<'_, K, V, S> {
     fn clone(&self) -> Self {
         Gaps { entries: self.entries.clone(), left: self.left }
     }
 }
 
-impl<V, K: Key, S: Shape> fmt::Debug for Gaps<'_, V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for Gaps<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gaps").field("left", &self.left).finish_non_exhaustive()
     }

@@ -10,9 +10,9 @@ use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
 
-impl<V, K: Key, S: Shape> IntoIterator for RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> IntoIterator for RangeMap<K, V, S> {
     type Item = (Span<K>, V);
-    type IntoIter = IntoIter<V, K, S>;
+    type IntoIter = IntoIter<K, V, S>;
 
     /// The entries, owned, in ascending order. O(n) for all of them.
     fn into_iter(mut self) -> Self::IntoIter {
@@ -28,9 +28,9 @@ impl<V, K: Key, S: Shape> IntoIterator for RangeMap<V, K, S> {
 /// `into_iter`.
 ///
 /// Dropping it drops the entries that are left.
-pub struct IntoIter<V, K: Key = u64, S: Shape = Normal>(Leaving<V, K, S>);
+pub struct IntoIter<K: Key, V, S: Shape = Normal>(Leaving<K, V, S>);
 
-impl<V, K: Key, S: Shape> Iterator for IntoIter<V, K, S> {
+impl<K: Key, V, S: Shape> Iterator for IntoIter<K, V, S> {
     type Item = (Span<K>, V);
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -41,23 +41,23 @@ impl<V, K: Key, S: Shape> Iterator for IntoIter<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> DoubleEndedIterator for IntoIter<V, K, S> {
+impl<K: Key, V, S: Shape> DoubleEndedIterator for IntoIter<K, V, S> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         self.0.next_back()
     }
 }
 
-impl<V, K: Key, S: Shape> ExactSizeIterator for IntoIter<V, K, S> {}
-impl<V, K: Key, S: Shape> FusedIterator for IntoIter<V, K, S> {}
+impl<K: Key, V, S: Shape> ExactSizeIterator for IntoIter<K, V, S> {}
+impl<K: Key, V, S: Shape> FusedIterator for IntoIter<K, V, S> {}
 
-impl<V, K: Key, S: Shape> Drop for IntoIter<V, K, S> {
+impl<K: Key, V, S: Shape> Drop for IntoIter<K, V, S> {
     fn drop(&mut self) {
         self.0.drop_rest();
     }
 }
 
-impl<V, K: Key, S: Shape> fmt::Debug for IntoIter<V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for IntoIter<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntoIter").field("left", &self.len()).finish_non_exhaustive()
     }
@@ -65,24 +65,24 @@ impl<V, K: Key, S: Shape> fmt::Debug for IntoIter<V, K, S> {
 
 /// Owning iterator over the values of a map in the order of their ranges: see
 /// [`RangeMap::into_values`].
-pub struct IntoValues<V, K: Key = u64, S: Shape = Normal>(IntoIter<V, K, S>);
+pub struct IntoValues<K: Key, V, S: Shape = Normal>(IntoIter<K, V, S>);
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// The values, owned, in the order of their ranges. O(n) for all of them.
     ///
     /// # Examples
     /// ```
     /// # use samara::RangeMap;
-    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
+    /// let map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
     /// assert_eq!(map.into_values().collect::<String>(), "ab");
     /// # Ok::<(), samara::BuildError>(())
     /// ```
-    pub fn into_values(self) -> IntoValues<V, K, S> {
+    pub fn into_values(self) -> IntoValues<K, V, S> {
         IntoValues(self.into_iter())
     }
 }
 
-impl<V, K: Key, S: Shape> Iterator for IntoValues<V, K, S> {
+impl<K: Key, V, S: Shape> Iterator for IntoValues<K, V, S> {
     type Item = V;
     #[inline]
     fn next(&mut self) -> Option<V> {
@@ -93,17 +93,17 @@ impl<V, K: Key, S: Shape> Iterator for IntoValues<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> DoubleEndedIterator for IntoValues<V, K, S> {
+impl<K: Key, V, S: Shape> DoubleEndedIterator for IntoValues<K, V, S> {
     #[inline]
     fn next_back(&mut self) -> Option<V> {
         self.0.next_back().map(|(_, value)| value)
     }
 }
 
-impl<V, K: Key, S: Shape> ExactSizeIterator for IntoValues<V, K, S> {}
-impl<V, K: Key, S: Shape> FusedIterator for IntoValues<V, K, S> {}
+impl<K: Key, V, S: Shape> ExactSizeIterator for IntoValues<K, V, S> {}
+impl<K: Key, V, S: Shape> FusedIterator for IntoValues<K, V, S> {}
 
-impl<V, K: Key, S: Shape> fmt::Debug for IntoValues<V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for IntoValues<K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IntoValues").field("left", &self.len()).finish_non_exhaustive()
     }

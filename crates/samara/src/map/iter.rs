@@ -10,9 +10,9 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The entries that meet `span`, with their values.
-    pub(crate) fn range(&self, span: Span<K>) -> Range<'_, V, K, S> {
+    pub(crate) fn range(&self, span: Span<K>) -> Range<'_, K, V, S> {
         Range { walk: self.walk(span) }
     }
 }
@@ -21,12 +21,12 @@ macro_rules! iterator {
     ($name:ident, $item:ty, $doc:literal, [$($bound:tt)*], $to_ref:expr) => {
         #[doc = $doc]
         #[must_use = "an iterator does nothing until it is asked"]
-        pub struct $name<'a, V, K: Key = u64, S: Shape = crate::node::shape::Normal> {
-            pub(crate) walk: Walk<'a, V, K, S>,
+        pub struct $name<'a, K: Key, V, S: Shape = crate::node::shape::Normal> {
+            pub(crate) walk: Walk<'a, K, V, S>,
             $($bound)*
         }
 
-        impl<'a, V, K: Key, S: Shape> Iterator for $name<'a, V, K, S> {
+        impl<'a, K: Key, V, S: Shape> Iterator for $name<'a, K, V, S> {
             type Item = (Span<K>, $item);
             #[inline]
             fn next(&mut self) -> Option<Self::Item> {
@@ -47,7 +47,7 @@ macro_rules! iterator {
             }
         }
 
-        impl<'a, V, K: Key, S: Shape> DoubleEndedIterator for $name<'a, V, K, S> {
+        impl<'a, K: Key, V, S: Shape> DoubleEndedIterator for $name<'a, K, V, S> {
             #[inline]
             fn next_back(&mut self) -> Option<Self::Item> {
                 let (leaf, slot) = self.walk.next_back()?;
@@ -67,9 +67,9 @@ macro_rules! iterator {
             }
         }
 
-        impl<V, K: Key, S: Shape> FusedIterator for $name<'_, V, K, S> {}
+        impl<K: Key, V, S: Shape> FusedIterator for $name<'_, K, V, S> {}
 
-        impl<V, K: Key, S: Shape> fmt::Debug for $name<'_, V, K, S> {
+        impl<K: Key, V, S: Shape> fmt::Debug for $name<'_, K, V, S> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(concat!(stringify!($name), " { .. }"))
             }
@@ -92,17 +92,17 @@ iterator!(
     |v: *mut V| &mut *v
 );
 
-impl<V, K: Key, S: Shape> Clone for Range<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Range<'_, K, V, S> {
     fn clone(&self) -> Self {
         Range { walk: self.walk.clone() }
     }
 }
 
 // SAFETY: a `Range` is a `&Tree` and addresses within it, and is as `Send` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Send for Range<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Send for Range<'_, K, V, S> {}
 // SAFETY: a `Range` is a `&Tree` and addresses within it, and is as `Sync` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for Range<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for Range<'_, K, V, S> {}
 // SAFETY: a `RangeMut` is a `&mut Tree` and addresses within it, and is as `Send` as that.
-unsafe impl<V: Send, K: Key, S: Shape> Send for RangeMut<'_, V, K, S> {}
+unsafe impl<K: Key, V: Send, S: Shape> Send for RangeMut<'_, K, V, S> {}
 // SAFETY: a `RangeMut` is a `&mut Tree` and addresses within it, and is as `Sync` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for RangeMut<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for RangeMut<'_, K, V, S> {}

@@ -10,7 +10,7 @@ use crate::types::error::StoreError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`insert`](Self::insert) that joins the new entry with the entries that touch it, if `joins`
     /// returns `true`. Returns the range of the resulting entry. O(log n + entries met).
     ///
@@ -71,7 +71,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         span: impl Into<Span<K>>,
         value: V,
         mut joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
-        mut observe: impl FnMut(Displaced<'_, V, K>),
+        mut observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<Span<K>, StoreError<K>>
     where
         V: Clone,

@@ -46,7 +46,7 @@ use core::marker::PhantomData;
 /// each child. Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal
 /// values stay separate: the caller decides what is joined.
 ///
-/// `RangeMap<V>` is invariant in `V`: a map of `&'static str` is not a map of `&'a str`.
+/// `RangeMap<u64, V>` is invariant in `V`: a map of `&'static str` is not a map of `&'a str`.
 ///
 /// # Consistency
 /// A map has a single owner: `&mut` edits in place. A store replaces everything in its range at
@@ -81,11 +81,11 @@ use core::marker::PhantomData;
 /// assert!(map.gaps(0x1000..=0x4fff).eq([Span::new(0x2000, 0x2fff)]));
 /// # Ok::<(), samara::StoreError>(())
 /// ```
-pub struct RangeMap<V, K: Key = u64, S: Shape = Normal> {
-    pub(crate) tree: Tree<V, K, S>,
+pub struct RangeMap<K: Key, V, S: Shape = Normal> {
+    pub(crate) tree: Tree<K, V, S>,
 }
 
-impl<V> RangeMap<V> {
+impl<V> RangeMap<u64, V> {
     /// An empty map with `u64` keys. Allocates nothing. For other keys use [`RangeMap::default`].
     #[must_use]
     pub const fn new() -> Self {
@@ -93,16 +93,16 @@ impl<V> RangeMap<V> {
     }
 }
 
-impl<V, K: Key, S: Shape> Default for RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> Default for RangeMap<K, V, S> {
     /// An empty map. Allocates nothing.
     fn default() -> Self {
         RangeMap { tree: Tree::new() }
     }
 }
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// The sizes in bytes of a leaf and of an inner node of this map.
-    pub const NODE_BYTES: (usize, usize) = (Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES);
+    pub const NODE_BYTES: (usize, usize) = (Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES);
 
     /// The number of entries. O(1).
     #[must_use]
@@ -227,7 +227,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
         &mut self,
         span: impl Into<Span<K>>,
         value: V,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>>
     where
         V: Clone,
@@ -246,7 +246,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>>
     where
         V: Clone,
@@ -271,7 +271,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{BoundError, RangeMap};
-    /// let mut map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
     /// map.resize(5, 0..=14)?;
     /// assert_eq!(map.get(12).map(|(_, value)| *value), Some('a'));
     /// assert_eq!(map.resize(5, 0..=20), Err(BoundError::Occupied(20)));
@@ -310,12 +310,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// Iterates over the entries that meet `window`, ascending, from both ends. Entries are whole:
     /// the outer ones may stick out. A window that holds no key meets no entry. O(log n), then O(1)
     /// amortised a step.
-    pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, V, K, S> {
+    pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, K, V, S> {
         self.tree.range(window.into())
     }
 
     /// [`range`](Self::range) with mutable values.
-    pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, V, K, S> {
+    pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, K, V, S> {
         let window = window.into();
         or_abort(self.tree.own_met(window));
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
@@ -323,7 +323,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
     /// Iterates over the maximal gaps inside `window`, cut off at its ends; ascending, from both
     /// ends.
-    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, V, K, S> {
+    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, K, V, S> {
         let window = window.into();
         Gaps::new(self.tree.range(window), window)
     }
@@ -336,12 +336,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 
     /// A cursor that stands at `key`. O(log n).
-    pub fn cursor(&self, key: K) -> Cursor<'_, V, K, S> {
+    pub fn cursor(&self, key: K) -> Cursor<'_, K, V, S> {
         Cursor::new(&self.tree, key)
     }
 
     /// A cursor that stands at `key` and can edit. O(log n).
-    pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, V, K, S> {
+    pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, K, V, S> {
         CursorMut::new(&mut self.tree, key)
     }
 
@@ -381,7 +381,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
+    /// let mut map: RangeMap<u64, _> = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
     /// let before = map.try_snapshot()?;
     /// map.clear_range(5..=999_994, |_| ())?;
     /// assert_eq!((map.len(), before.len()), (2, 100_000));
@@ -407,7 +407,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
+    /// let mut map: RangeMap<u64, _> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
     /// let before = map.try_snapshot()?;
     /// map.unshare(500..=599)?;
     /// for (_, value) in map.range_mut(500..=599) {

@@ -15,14 +15,14 @@ use core::iter::FusedIterator;
 
 /// Iterator over entries from a key upwards: see [`RangeMap::range_from`].
 #[must_use = "an iterator does nothing until it is asked"]
-pub struct RangeFrom<'a, V, K: Key = u64, S: Shape = Normal> {
-    tree: &'a Tree<V, K, S>,
+pub struct RangeFrom<'a, K: Key, V, S: Shape = Normal> {
+    tree: &'a Tree<K, V, S>,
     /// The leaf and slot of the next entry. The slot may be the one behind the leaf's last entry:
     /// the next entry is then in the next leaf, if there is one. `None` at the end.
-    at: Option<(Leaf<V, K, S>, usize)>,
+    at: Option<(Leaf<K, V, S>, usize)>,
 }
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Iterates over the entry that holds `key`, whole, and all entries above it, ascending. The
     /// first step and each step into another leaf take O(log n), every other step O(1). For a few
     /// entries it is faster than [`range`](Self::range).
@@ -30,17 +30,17 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b'), (30..=39, 'c')])?;
+    /// let map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b'), (30..=39, 'c')])?;
     /// assert!(map.range_from(25).eq([(Span::new(20, 29), &'b'), (Span::new(30, 39), &'c')]));
     /// # Ok::<(), samara::BuildError>(())
     /// ```
     #[inline]
-    pub fn range_from(&self, key: K) -> RangeFrom<'_, V, K, S> {
+    pub fn range_from(&self, key: K) -> RangeFrom<'_, K, V, S> {
         RangeFrom { tree: &self.tree, at: self.tree.behind_hole(key).or_else(|| self.tree.find(key)) }
     }
 }
 
-impl<'a, V, K: Key, S: Shape> Iterator for RangeFrom<'a, V, K, S> {
+impl<'a, K: Key, V, S: Shape> Iterator for RangeFrom<'a, K, V, S> {
     type Item = (Span<K>, &'a V);
 
     #[inline]
@@ -59,21 +59,21 @@ impl<'a, V, K: Key, S: Shape> Iterator for RangeFrom<'a, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> FusedIterator for RangeFrom<'_, V, K, S> {}
+impl<K: Key, V, S: Shape> FusedIterator for RangeFrom<'_, K, V, S> {}
 
-impl<V, K: Key, S: Shape> Clone for RangeFrom<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for RangeFrom<'_, K, V, S> {
     fn clone(&self) -> Self {
         RangeFrom { tree: self.tree, at: self.at }
     }
 }
 
-impl<V, K: Key, S: Shape> fmt::Debug for RangeFrom<'_, V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for RangeFrom<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RangeFrom { .. }")
     }
 }
 
 // SAFETY: a `RangeFrom` is a `&Tree` and an address within it, and is as `Send` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Send for RangeFrom<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Send for RangeFrom<'_, K, V, S> {}
 // SAFETY: a `RangeFrom` is a `&Tree` and an address within it, and is as `Sync` as that.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for RangeFrom<'_, V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for RangeFrom<'_, K, V, S> {}

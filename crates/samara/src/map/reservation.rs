@@ -11,7 +11,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert),
     /// [`replace`](Self::replace), their merging forms, [`clear_range`](Self::clear_range),
     /// [`split_at`](Self::split_at). These stores then neither allocate nor fail for lack of
@@ -41,7 +41,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// assert_eq!(commit.insert(0..=9, 'c'), Err(ReservedError::UsedUp));
     /// assert_eq!(map.len(), 4);
     /// ```
-    pub fn reserve(&mut self, stores: usize) -> Result<Reservation<'_, V, K, S>, AllocError> {
+    pub fn reserve(&mut self, stores: usize) -> Result<Reservation<'_, K, V, S>, AllocError> {
         self.tree.plan_stores(stores, Span::FULL)?; // the stores may go anywhere
         Ok(Reservation { map: self, left: stores })
     }
@@ -61,7 +61,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map: RangeMap<u64> = RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, i))).unwrap();
+    /// let mut map: RangeMap<u64, u64> = RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, i))).unwrap();
     /// let before = map.snapshot();
     /// map.reserve_within(500..=599, 2)?;
     /// map.replace(510..=519, 7, |_| ()).unwrap(); // allocates nothing
@@ -82,12 +82,12 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 ///
 /// Every store that succeeds counts as one, whatever it meets, and even if it needs no memory. A
 /// refused store does not count. Removals need no memory and do not count.
-pub struct Reservation<'a, V, K: Key = u64, S: Shape = Normal> {
-    map: &'a mut RangeMap<V, K, S>,
+pub struct Reservation<'a, K: Key, V, S: Shape = Normal> {
+    map: &'a mut RangeMap<K, V, S>,
     left: usize,
 }
 
-impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
+impl<'a, K: Key, V, S: Shape> Reservation<'a, K, V, S> {
     /// The number of stores that can still be made.
     #[must_use]
     pub fn remaining(&self) -> usize {
@@ -97,7 +97,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
     /// The map as it is. After a snapshot taken from it here, stores need memory again: see
     /// [`ReservedError::Shared`].
     #[must_use]
-    pub fn map(&self) -> &RangeMap<V, K, S> {
+    pub fn map(&self) -> &RangeMap<K, V, S> {
         self.map
     }
 
@@ -108,7 +108,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
 
     fn commit<T>(
         &mut self,
-        store: impl FnOnce(&mut RangeMap<V, K, S>) -> Result<T, StoreError<K>>,
+        store: impl FnOnce(&mut RangeMap<K, V, S>) -> Result<T, StoreError<K>>,
     ) -> Result<T, ReservedError<K>> {
         if self.left == 0 {
             return Err(ReservedError::UsedUp);
@@ -163,7 +163,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
         &mut self,
         span: impl Into<Span<K>>,
         value: V,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), ReservedError<K>>
     where
         V: Clone,
@@ -178,7 +178,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), ReservedError<K>>
     where
         V: Clone,
@@ -209,7 +209,7 @@ impl<'a, V, K: Key, S: Shape> Reservation<'a, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> fmt::Debug for Reservation<'_, V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for Reservation<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reservation").field("remaining", &self.left).finish_non_exhaustive()
     }

@@ -15,13 +15,13 @@ use core::iter::FusedIterator;
 use core::ptr;
 
 /// Repairs a leaf that lost entries, even if a predicate or a value's drop panics.
-struct Sifted<'a, V, K: Key, S: Shape> {
-    tree: &'a mut Tree<V, K, S>,
+struct Sifted<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
     path: &'a Path,
     lost: bool,
 }
 
-impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Sifted<'_, K, V, S> {
     fn drop(&mut self) {
         if !self.lost {
             return;
@@ -29,18 +29,18 @@ impl<V, K: Key, S: Shape> Drop for Sifted<'_, V, K, S> {
         // SAFETY: since the path was sought only its leaf's entries have changed, so all other
         // words obey TREE-2 and TREE-3; each slot taken out is closed, so nothing is parked.
         unsafe {
-            let len = Leaf::<V, K, S>::from_raw(self.path.at(0).node).len();
+            let len = Leaf::<K, V, S>::from_raw(self.path.at(0).node).len();
             if len > 0 {
                 self.tree.refresh_cold(self.path);
             }
-            if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+            if thin(len, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
                 self.tree.mend(self.path);
             }
         }
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Keeps the entries that `keep` accepts. Goes leaf by leaf and repairs each leaf once.
     fn retain(&mut self, mut keep: impl FnMut(Span<K>, &mut V) -> bool) {
         or_abort(self.own(Span::FULL));
@@ -75,7 +75,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Keeps the entries that `keep` accepts and drops the others. Calls `keep` once for each
     /// entry, in ascending order. Needs no memory. O(n), with one descent per leaf.
     ///
@@ -84,7 +84,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// let mut map = RangeMap::<u64, u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
     /// map.retain(|span, value| {
     ///     *value += 1;
     ///     span.first % 20 == 0
@@ -107,13 +107,13 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::RangeMap;
-    /// let mut map = RangeMap::<u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// let mut map = RangeMap::<u64, u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
     /// let odd: Vec<u64> = map.extract_if(0..=99, |_, value| *value % 2 == 1).map(|(_, value)| value).collect();
     /// assert_eq!(odd, [1, 3, 5, 7, 9]);
     /// assert_eq!(map.len(), 95);
     /// # Ok::<(), samara::BuildError>(())
     /// ```
-    pub fn extract_if<F>(&mut self, window: impl Into<Span<K>>, wanted: F) -> ExtractIf<'_, V, F, K, S>
+    pub fn extract_if<F>(&mut self, window: impl Into<Span<K>>, wanted: F) -> ExtractIf<'_, K, V, F, S>
     where
         F: FnMut(Span<K>, &mut V) -> bool,
     {
@@ -130,8 +130,8 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
 
 /// Iterator that removes entries from a map: see [`RangeMap::extract_if`].
 #[must_use = "an iterator does nothing until it is asked; `retain` does it at once"]
-pub struct ExtractIf<'a, V, F, K: Key = u64, S: Shape = Normal> {
-    cursor: CursorMut<'a, V, K, S>,
+pub struct ExtractIf<'a, K: Key, V, F, S: Shape = Normal> {
+    cursor: CursorMut<'a, K, V, S>,
     /// The last key of the window.
     last: K,
     /// Whether the cursor's current entry or gap has not been looked at yet.
@@ -140,7 +140,7 @@ pub struct ExtractIf<'a, V, F, K: Key = u64, S: Shape = Normal> {
     wanted: F,
 }
 
-impl<V, F, K: Key, S: Shape> Iterator for ExtractIf<'_, V, F, K, S>
+impl<V, F, K: Key, S: Shape> Iterator for ExtractIf<'_, K, V, F, S>
 where
     F: FnMut(Span<K>, &mut V) -> bool,
 {
@@ -166,9 +166,9 @@ where
     }
 }
 
-impl<V, F, K: Key, S: Shape> FusedIterator for ExtractIf<'_, V, F, K, S> where F: FnMut(Span<K>, &mut V) -> bool {}
+impl<V, F, K: Key, S: Shape> FusedIterator for ExtractIf<'_, K, V, F, S> where F: FnMut(Span<K>, &mut V) -> bool {}
 
-impl<V, F, K: Key, S: Shape> fmt::Debug for ExtractIf<'_, V, F, K, S> {
+impl<V, F, K: Key, S: Shape> fmt::Debug for ExtractIf<'_, K, V, F, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ExtractIf { .. }")
     }

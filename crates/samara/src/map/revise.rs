@@ -23,7 +23,7 @@ pub enum Revision<K: Key = u64> {
     Remove,
 }
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Changes one entry as `decide` says, in one descent. The entry is the one that holds `key`,
     /// or else the first one above it. `decide` is called once, with that entry and the next one;
     /// it is not called if there is no such entry. Does what [`at_or_after`](Self::at_or_after)
@@ -37,7 +37,7 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Revision, Span};
-    /// let mut map = RangeMap::<char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
     /// // As far as there is room.
     /// map.revise(5, |(span, _), next| match next {
     ///     Some((next, _)) => Revision::Resize(Span::new(span.first, next.first - 1)),
@@ -79,13 +79,13 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     }
 }
 
-struct Revise<'a, V, K: Key, S: Shape, D> {
-    tree: &'a mut Tree<V, K, S>,
+struct Revise<'a, K: Key, V, S: Shape, D> {
+    tree: &'a mut Tree<K, V, S>,
     key: K,
     decide: &'a mut D,
 }
 
-impl<V, K, S, D> Job<K> for Revise<'_, V, K, S, D>
+impl<K, V, S, D> Job<K> for Revise<'_, K, V, S, D>
 where
     K: Key,
     S: Shape,

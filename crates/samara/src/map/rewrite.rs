@@ -12,9 +12,9 @@ use crate::types::span::Span;
 use alloc::vec::Vec;
 
 /// A piece of the window, and the value that it gets, or `None` to remove what is there.
-type Pieces<V, K> = Vec<(Span<K>, Option<V>)>;
+type Pieces<K, V> = Vec<(Span<K>, Option<V>)>;
 
-impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// Shows `rewrite` every piece of `window`, ascending: the part of each entry that lies within
     /// it, with the value, and each gap, with `None`. Afterwards the piece has the value that
     /// `rewrite` returned for it, or no entry if that was `None`. Parts of entries outside of
@@ -42,7 +42,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
     /// ```
     /// use samara::{RangeMap, Span};
     /// // Counts how many threads hold each byte of a file.
-    /// let mut holders: RangeMap<u32> = RangeMap::from_sorted([(0..=9, 1), (20..=29, 2)])?;
+    /// let mut holders: RangeMap<u64, u32> = RangeMap::from_sorted([(0..=9, 1), (20..=29, 2)])?;
     /// holders.rewrite(5..=24, |_, count| Some(count.map_or(1, |count| count + 1)))?;
     /// let told: Vec<_> = holders.iter().map(|(span, count)| (span.first, span.last, *count)).collect();
     /// assert_eq!(told, [(0, 4, 1), (5, 9, 2), (10, 19, 1), (20, 24, 3), (25, 29, 2)]);
@@ -76,7 +76,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         &self,
         window: Span<K>,
         rewrite: &mut impl FnMut(Span<K>, Option<&V>) -> Option<V>,
-    ) -> Result<Pieces<V, K>, AllocError> {
+    ) -> Result<Pieces<K, V>, AllocError> {
         let mut pieces = Vec::new();
         let mut show = |span: Span<K>, value: Option<&V>| {
             let new = rewrite(span, value);
@@ -101,7 +101,7 @@ impl<V: Clone, K: Key, S: Shape> RangeMap<V, K, S> {
         Ok(pieces)
     }
 
-    fn store_pieces(&mut self, window: Span<K>, pieces: Pieces<V, K>) -> Result<(), StoreError<K>> {
+    fn store_pieces(&mut self, window: Span<K>, pieces: Pieces<K, V>) -> Result<(), StoreError<K>> {
         // What clones values comes first: afterwards pieces are whole entries, or gaps.
         self.split_at(window.first)?;
         if let Some(behind) = window.last.succ() {

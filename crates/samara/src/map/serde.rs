@@ -27,7 +27,7 @@ impl<'de, K: Deserialize<'de>> Deserialize<'de> for Span<K> {
     }
 }
 
-impl<V: Serialize, K: Key + Serialize, S: Shape> Serialize for RangeMap<V, K, S> {
+impl<K: Key + Serialize, V: Serialize, S: Shape> Serialize for RangeMap<K, V, S> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
         let mut entries = serializer.serialize_seq(Some(self.len()))?;
         for (span, value) in self {
@@ -37,16 +37,16 @@ impl<V: Serialize, K: Key + Serialize, S: Shape> Serialize for RangeMap<V, K, S>
     }
 }
 
-impl<'de, V: Deserialize<'de>, K: Key + Deserialize<'de>, S: Shape> Deserialize<'de> for RangeMap<V, K, S> {
+impl<'de, K: Key + Deserialize<'de>, V: Deserialize<'de>, S: Shape> Deserialize<'de> for RangeMap<K, V, S> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_seq(Entries(PhantomData))
     }
 }
 
-struct Entries<V, K, S>(PhantomData<(V, K, S)>);
+struct Entries<K, V, S>(PhantomData<(V, K, S)>);
 
-impl<'de, V: Deserialize<'de>, K: Key + Deserialize<'de>, S: Shape> Visitor<'de> for Entries<V, K, S> {
-    type Value = RangeMap<V, K, S>;
+impl<'de, K: Key + Deserialize<'de>, V: Deserialize<'de>, S: Shape> Visitor<'de> for Entries<K, V, S> {
+    type Value = RangeMap<K, V, S>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a sequence of (first key, last key, value), ascending and without overlaps")

@@ -9,15 +9,15 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 /// A [`Builder`] that checks its input.
-pub(crate) struct Sorted<V, K: Key, S: Shape> {
-    builder: Builder<V, K, S>,
+pub(crate) struct Sorted<K: Key, V, S: Shape> {
+    builder: Builder<K, V, S>,
     /// The index of the next item.
     index: usize,
     /// The last key of the last entry so far.
     last: Option<K>,
 }
 
-impl<V, K: Key, S: Shape> Sorted<V, K, S> {
+impl<K: Key, V, S: Shape> Sorted<K, V, S> {
     pub(crate) fn new() -> Self {
         Sorted { builder: Builder::new(), index: 0, last: None }
     }
@@ -38,12 +38,12 @@ impl<V, K: Key, S: Shape> Sorted<V, K, S> {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<RangeMap<V, K, S>, BuildError<K>> {
+    pub(crate) fn finish(self) -> Result<RangeMap<K, V, S>, BuildError<K>> {
         Ok(RangeMap { tree: self.builder.finish()? })
     }
 }
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Builds a map with full leaves from entries that ascend and do not overlap. O(n).
     ///
     /// # Errors
@@ -52,9 +52,9 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// use samara::{BuildError, RangeMap};
-    /// let map: RangeMap<_> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 4, i)))?;
+    /// let map: RangeMap<u64, _> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 4, i)))?;
     /// assert_eq!(map.len(), 1000);
-    /// assert!(RangeMap::<_>::from_sorted([(0..=9, 'a'), (5..=6, 'b')]).is_err());
+    /// assert!(RangeMap::<u64, _>::from_sorted([(0..=9, 'a'), (5..=6, 'b')]).is_err());
     /// # Ok::<(), BuildError>(())
     /// ```
     pub fn from_sorted<R: Into<Span<K>>>(items: impl IntoIterator<Item = (R, V)>) -> Result<Self, BuildError<K>> {

@@ -8,14 +8,14 @@ use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
 
-impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Iterates over all entries, ascending, from both ends. O(1) amortised a step.
-    pub fn iter(&self) -> Iter<'_, V, K, S> {
+    pub fn iter(&self) -> Iter<'_, K, V, S> {
         Iter { entries: self.range(Span::FULL), left: self.len() }
     }
 
     /// Iterates over all entries with mutable values, ascending, from both ends.
-    pub fn iter_mut(&mut self) -> IterMut<'_, V, K, S> {
+    pub fn iter_mut(&mut self) -> IterMut<'_, K, V, S> {
         let left = self.len();
         IterMut { entries: self.range_mut(Span::FULL), left }
     }
@@ -25,38 +25,38 @@ impl<V, K: Key, S: Shape> RangeMap<V, K, S> {
     /// # Examples
     /// ```
     /// # use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::<u32>::from_sorted([(0..=9, 1), (20..=29, 2)])?;
+    /// let mut map = RangeMap::<u64, u32>::from_sorted([(0..=9, 1), (20..=29, 2)])?;
     /// assert!(map.spans().eq([Span::new(0, 9), Span::new(20, 29)]));
     /// map.values_mut().for_each(|value| *value *= 10);
     /// assert_eq!(map.values().sum::<u32>(), 30);
     /// # Ok::<(), samara::BuildError>(())
     /// ```
-    pub fn spans(&self) -> Spans<'_, V, K, S> {
+    pub fn spans(&self) -> Spans<'_, K, V, S> {
         Spans { entries: self.iter() }
     }
 
     /// Iterates over all values, in the order of their ranges.
-    pub fn values(&self) -> Values<'_, V, K, S> {
+    pub fn values(&self) -> Values<'_, K, V, S> {
         Values { entries: self.iter() }
     }
 
     /// Iterates over all values, mutable, in the order of their ranges.
-    pub fn values_mut(&mut self) -> ValuesMut<'_, V, K, S> {
+    pub fn values_mut(&mut self) -> ValuesMut<'_, K, V, S> {
         ValuesMut { entries: self.iter_mut() }
     }
 }
 
-impl<'a, V, K: Key, S: Shape> IntoIterator for &'a RangeMap<V, K, S> {
+impl<'a, K: Key, V, S: Shape> IntoIterator for &'a RangeMap<K, V, S> {
     type Item = (Span<K>, &'a V);
-    type IntoIter = Iter<'a, V, K, S>;
+    type IntoIter = Iter<'a, K, V, S>;
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }
 }
 
-impl<'a, V, K: Key, S: Shape> IntoIterator for &'a mut RangeMap<V, K, S> {
+impl<'a, K: Key, V, S: Shape> IntoIterator for &'a mut RangeMap<K, V, S> {
     type Item = (Span<K>, &'a mut V);
-    type IntoIter = IterMut<'a, V, K, S>;
+    type IntoIter = IterMut<'a, K, V, S>;
     fn into_iter(self) -> Self::IntoIter {
         self.iter_mut()
     }
@@ -66,12 +66,12 @@ macro_rules! counted {
     ($name:ident, $walk:ident, $item:ty, $doc:literal) => {
         #[doc = $doc]
         #[must_use = "an iterator does nothing until it is asked"]
-        pub struct $name<'a, V, K: Key = u64, S: Shape = Normal> {
-            entries: $walk<'a, V, K, S>,
+        pub struct $name<'a, K: Key, V, S: Shape = Normal> {
+            entries: $walk<'a, K, V, S>,
             left: usize,
         }
 
-        impl<'a, V, K: Key, S: Shape> Iterator for $name<'a, V, K, S> {
+        impl<'a, K: Key, V, S: Shape> Iterator for $name<'a, K, V, S> {
             type Item = (Span<K>, $item);
             #[inline]
             fn next(&mut self) -> Option<Self::Item> {
@@ -94,7 +94,7 @@ macro_rules! counted {
             }
         }
 
-        impl<V, K: Key, S: Shape> DoubleEndedIterator for $name<'_, V, K, S> {
+        impl<K: Key, V, S: Shape> DoubleEndedIterator for $name<'_, K, V, S> {
             #[inline]
             fn next_back(&mut self) -> Option<Self::Item> {
                 let item = self.entries.next_back();
@@ -114,11 +114,11 @@ macro_rules! projected {
     ($name:ident, $walk:ident, $item:ty, $pick:expr, $doc:literal) => {
         #[doc = $doc]
         #[must_use = "an iterator does nothing until it is asked"]
-        pub struct $name<'a, V, K: Key = u64, S: Shape = Normal> {
-            entries: $walk<'a, V, K, S>,
+        pub struct $name<'a, K: Key, V, S: Shape = Normal> {
+            entries: $walk<'a, K, V, S>,
         }
 
-        impl<'a, V, K: Key, S: Shape> Iterator for $name<'a, V, K, S> {
+        impl<'a, K: Key, V, S: Shape> Iterator for $name<'a, K, V, S> {
             type Item = $item;
             #[inline]
             fn next(&mut self) -> Option<Self::Item> {
@@ -136,7 +136,7 @@ macro_rules! projected {
             }
         }
 
-        impl<V, K: Key, S: Shape> DoubleEndedIterator for $name<'_, V, K, S> {
+        impl<K: Key, V, S: Shape> DoubleEndedIterator for $name<'_, K, V, S> {
             #[inline]
             fn next_back(&mut self) -> Option<Self::Item> {
                 self.entries.next_back().map($pick)
@@ -152,9 +152,9 @@ macro_rules! projected {
 
 macro_rules! traits {
     ($name:ident) => {
-        impl<V, K: Key, S: Shape> ExactSizeIterator for $name<'_, V, K, S> {}
-        impl<V, K: Key, S: Shape> FusedIterator for $name<'_, V, K, S> {}
-        impl<V, K: Key, S: Shape> fmt::Debug for $name<'_, V, K, S> {
+        impl<K: Key, V, S: Shape> ExactSizeIterator for $name<'_, K, V, S> {}
+        impl<K: Key, V, S: Shape> FusedIterator for $name<'_, K, V, S> {}
+        impl<K: Key, V, S: Shape> fmt::Debug for $name<'_, K, V, S> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.debug_struct(stringify!($name)).field("left", &self.len()).finish_non_exhaustive()
             }
@@ -164,7 +164,7 @@ macro_rules! traits {
 
 macro_rules! cloned {
     ($($name:ident { $($field:ident),* })*) => {$(
-        impl<V, K: Key, S: Shape> Clone for $name<'_, V, K, S> {
+        impl<K: Key, V, S: Shape> Clone for $name<'_, K, V, S> {
             fn clone(&self) -> Self {
                 $name { $($field: self.$field.clone()),* }
             }

@@ -24,7 +24,7 @@ impl Quiescent {
     /// ```
     /// use samara::{Quiescent, SharedRangeMap};
     /// // SAFETY: one thread, and every guard is dropped before the next store.
-    /// let map: SharedRangeMap<u32, u64, Quiescent> =
+    /// let map: SharedRangeMap<u64, u32, Quiescent> =
     ///     SharedRangeMap::with_reclaim(unsafe { Quiescent::new() });
     /// map.write().insert(0..=9, 1)?;
     /// assert_eq!(*map.pin().get_or(3, &0), 1);

@@ -15,20 +15,20 @@ use core::iter::FusedIterator;
 /// other operations.
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct Combined<'a, K: Key = u64, S: Shape = Normal> {
-    one: Side<'a, K, S>,
-    two: Side<'a, K, S>,
+    one: Side<'a, S, K>,
+    two: Side<'a, S, K>,
     /// Whether a key is kept that the first set has, or not, and the second one has, or not.
     keeps: fn(bool, bool) -> bool,
     at: Option<K>,
 }
 
 /// The ranges of one set, and the first of them that has not been left behind.
-struct Side<'a, K: Key, S: Shape> {
-    rest: Spans<'a, (), K, S>,
+struct Side<'a, S: Shape, K: Key> {
+    rest: Spans<'a, K, (), S>,
     range: Option<Span<K>>,
 }
 
-impl<'a, K: Key, S: Shape> Side<'a, K, S> {
+impl<'a, K: Key, S: Shape> Side<'a, S, K> {
     fn new(set: &'a RangeSet<K, S>) -> Self {
         let mut rest = set.iter();
         let range = rest.next();
@@ -77,7 +77,7 @@ impl<K: Key, S: Shape> Iterator for Combined<'_, K, S> {
 
 impl<K: Key, S: Shape> FusedIterator for Combined<'_, K, S> {}
 
-impl<K: Key, S: Shape> Clone for Side<'_, K, S> {
+impl<K: Key, S: Shape> Clone for Side<'_, S, K> {
     fn clone(&self) -> Self {
         Side { rest: self.rest.clone(), range: self.range }
     }

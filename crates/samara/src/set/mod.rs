@@ -42,7 +42,7 @@ use core::fmt;
 /// # Ok::<(), samara::StoreError>(())
 /// ```
 pub struct RangeSet<K: Key = u64, S: Shape = Normal> {
-    map: RangeMap<(), K, S>,
+    map: RangeMap<K, (), S>,
 }
 
 impl RangeSet {
@@ -114,12 +114,12 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     }
 
     /// The ranges, ascending; from both ends. O(1) amortised a step.
-    pub fn iter(&self) -> Spans<'_, (), K, S> {
+    pub fn iter(&self) -> Spans<'_, K, (), S> {
         self.map.spans()
     }
 
     /// The ranges of keys within `window` that the set does not have, ascending.
-    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, (), K, S> {
+    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, K, (), S> {
         self.map.gaps(window)
     }
 
@@ -192,7 +192,7 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
 
     /// The map behind the set: its ranges, without values.
     #[must_use]
-    pub fn as_map(&self) -> &RangeMap<(), K, S> {
+    pub fn as_map(&self) -> &RangeMap<K, (), S> {
         &self.map
     }
 
@@ -268,7 +268,7 @@ impl<K: Key, S: Shape, R: Into<Span<K>>> Extend<R> for RangeSet<K, S> {
 
 impl<'a, K: Key, S: Shape> IntoIterator for &'a RangeSet<K, S> {
     type Item = Span<K>;
-    type IntoIter = Spans<'a, (), K, S>;
+    type IntoIter = Spans<'a, K, (), S>;
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
     }

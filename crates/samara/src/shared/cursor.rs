@@ -44,14 +44,14 @@ use core::marker::PhantomData;
 /// assert_eq!(cursor.span(), Span::new(12, 34));
 /// # Ok::<(), samara::StoreError>(())
 /// ```
-pub struct SharedCursor<'g, V, K: Key = u64, S: Shape = Normal> {
+pub struct SharedCursor<'g, K: Key, V, S: Shape = Normal> {
     published: &'g Published,
     span: Span<K>,
     /// Whether it stands on an entry.
     entry: bool,
     /// The leaf, and the slot of the entry, or of the entry after the gap. `None`: the map was
     /// empty.
-    place: Option<(Leaf<V, K, S>, usize)>,
+    place: Option<(Leaf<K, V, S>, usize)>,
     way: Way,
     borrow: PhantomData<&'g V>,
 }
@@ -68,7 +68,7 @@ impl Way {
     const NONE: Way = Way { height: 0, slots: [0; SHARED_HEIGHT + 1] };
 }
 
-impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
+impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
     /// # Safety
     /// The map is pinned for `'g`: no node that the cursor reaches is freed meanwhile.
     pub(crate) unsafe fn new(published: &'g Published, key: K) -> Self {
@@ -80,7 +80,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
 
     /// Descends to the first entry that does not end before `key`, or after the last entry, and
     /// returns the path as well. `None`: the map is empty.
-    fn seek(&self, key: K) -> Option<(Spot<V, K, S>, Way)> {
+    fn seek(&self, key: K) -> Option<(Spot<K, V, S>, Way)> {
         let mut way = Way::NONE;
         let told = |level: usize, slot| {
             way.height = way.height.max(level);
@@ -132,7 +132,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
 
     /// Whether the leaf is in the tree as it is now, at the slots by which the cursor descended.
     #[inline]
-    fn is_there(&self, leaf: Leaf<V, K, S>) -> bool {
+    fn is_there(&self, leaf: Leaf<K, V, S>) -> bool {
         let Some((mut at, height)) = self.published.load() else { return false };
         if height != self.way.height {
             return false;
@@ -158,7 +158,7 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     /// # Safety
     /// The slot is below the leaf's length; the leaf is pinned for `'g`.
     #[inline]
-    unsafe fn come(&mut self, leaf: Leaf<V, K, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
+    unsafe fn come(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
         // SAFETY: the caller promises that the slot is below the leaf's length.
         self.span = unsafe { Span::new(leaf.first(slot), leaf.key(slot)) };
         (self.entry, self.place) = (true, Some((leaf, slot)));
@@ -252,13 +252,13 @@ impl<'g, V, K: Key, S: Shape> SharedCursor<'g, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Clone for SharedCursor<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for SharedCursor<'_, K, V, S> {
     fn clone(&self) -> Self {
         SharedCursor { ..*self }
     }
 }
 
-impl<V: fmt::Debug, K: Key, S: Shape> fmt::Debug for SharedCursor<'_, V, K, S> {
+impl<K: Key, V: fmt::Debug, S: Shape> fmt::Debug for SharedCursor<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedCursor").field("span", &self.span()).field("current", &self.current()).finish()
     }

@@ -30,18 +30,18 @@ use core::mem;
 use core::ptr;
 
 /// Freed nodes whose values are still to be dropped. Drop it where the values' drops may run.
-pub(crate) struct Freed<'m, V, K: Key, S: Shape> {
+pub(crate) struct Freed<'m, K: Key, V, S: Shape> {
     nodes: Vec<Retired>,
-    returned: &'m Returned<V, K, S>,
+    returned: &'m Returned<K, V, S>,
     owns: PhantomData<(V, K, S)>,
 }
 
-impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
-    pub(crate) const fn new(returned: &'m Returned<V, K, S>) -> Self {
+impl<'m, K: Key, V, S: Shape> Freed<'m, K, V, S> {
+    pub(crate) const fn new(returned: &'m Returned<K, V, S>) -> Self {
         Freed { nodes: Vec::new(), returned, owns: PhantomData }
     }
 
-    pub(crate) fn returned(&self) -> &'m Returned<V, K, S> {
+    pub(crate) fn returned(&self) -> &'m Returned<K, V, S> {
         self.returned
     }
 
@@ -79,7 +79,7 @@ impl<'m, V, K: Key, S: Shape> Freed<'m, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Freed<'_, K, V, S> {
     fn drop(&mut self) {
         while let Some(Retired { at, level, .. }) = self.nodes.pop() {
             // If a value's drop unwinds, dropping `rest` goes on with the others.
@@ -87,7 +87,7 @@ impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
             // SAFETY: DROP-1: the node is live, and the map's share of it is given up here, once.
             unsafe {
                 if level > 0 {
-                    drop(Subtree::<V, K, S>::new(at, usize::from(level)));
+                    drop(Subtree::<K, V, S>::new(at, usize::from(level)));
                 } else {
                     empty(Leaf::from_raw(at), self.returned);
                 }
@@ -102,10 +102,10 @@ impl<V, K: Key, S: Shape> Drop for Freed<'_, V, K, S> {
 ///
 /// # Safety
 /// The leaf is live, and the caller gives up an owner's share of it.
-unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V, K, S>) {
+unsafe fn empty<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, returned: &Returned<K, V, S>) {
     /// Returns the leaf, also if a value's drop panics.
-    struct Return<'r, V, K: Key, S: Shape>(Leaf<V, K, S>, &'r Returned<V, K, S>);
-    impl<V, K: Key, S: Shape> Drop for Return<'_, V, K, S> {
+    struct Return<'r, K: Key, V, S: Shape>(Leaf<K, V, S>, &'r Returned<K, V, S>);
+    impl<K: Key, V, S: Shape> Drop for Return<'_, K, V, S> {
         fn drop(&mut self) {
             // SAFETY: the last owner has given the leaf up, and its values are gone.
             unsafe { self.1.put(self.0) };
@@ -123,21 +123,21 @@ unsafe fn empty<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, returned: &Returned<V,
 }
 
 /// Leaves whose values have been dropped, for the next stores.
-pub(crate) struct Returned<V, K: Key, S: Shape> {
+pub(crate) struct Returned<K: Key, V, S: Shape> {
     head: AtomicPtr<u8>,
     /// Number of leaves that are in the list, or about to be.
     len: AtomicUsize,
     kind: PhantomData<(V, K, S)>,
 }
 
-impl<V, K: Key, S: Shape> Returned<V, K, S> {
+impl<K: Key, V, S: Shape> Returned<K, V, S> {
     pub(crate) const fn new() -> Self {
         Returned { head: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0), kind: PhantomData }
     }
 
     /// # Safety
     /// The leaf is live and nobody else's, and holds no value.
-    unsafe fn put(&self, leaf: Leaf<V, K, S>) {
+    unsafe fn put(&self, leaf: Leaf<K, V, S>) {
         // SAFETY: DROP-2: the caller promises that nobody else has the leaf and that it holds no
         // value, so its link may be written, or its memory freed.
         unsafe {
@@ -145,11 +145,11 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
                 return leaf.free();
             }
             // Relaxed: a count, which orders nothing.
-            if self.len.fetch_add(1, Ordering::Relaxed) >= most(Leaf::<V, K, S>::BYTES) {
+            if self.len.fetch_add(1, Ordering::Relaxed) >= most(Leaf::<K, V, S>::BYTES) {
                 self.len.fetch_sub(1, Ordering::Relaxed);
                 return leaf.free();
             }
-            freed(leaf.raw(), Leaf::<V, K, S>::BYTES);
+            freed(leaf.raw(), Leaf::<K, V, S>::BYTES);
             // Relaxed: what the head points to is not read here.
             let mut head = self.head.load(Ordering::Relaxed);
             loop {
@@ -165,7 +165,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
 
     /// Gives all leaves to `to`, which keeps them or frees them.
     #[inline]
-    pub(crate) fn take(&self, to: &mut Spare<Leaf<V, K, S>>) {
+    pub(crate) fn take(&self, to: &mut Spare<Leaf<K, V, S>>) {
         if self.head.load(Ordering::Relaxed).is_null() {
             return;
         }
@@ -183,7 +183,7 @@ impl<V, K: Key, S: Shape> Returned<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Returned<V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Returned<K, V, S> {
     fn drop(&mut self) {
         let mut last = Spare::new();
         last.pool(u32::MAX);

@@ -17,15 +17,15 @@ use core::fmt;
 use core::mem::ManuallyDrop;
 
 /// A reader's registration: see [`SharedRangeMap::reader`].
-pub struct SharedReader<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
-    pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
+pub struct SharedReader<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
+    pub(crate) map: &'m SharedRangeMap<K, V, R, S>,
     pub(crate) reader: R::Reader,
 }
 
-impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedReader<'m, V, K, R, S> {
+impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedReader<'m, K, V, R, S> {
     /// Lets the thread read until the guard is dropped.
     #[inline]
-    pub fn pin(&self) -> SharedGuard<'m, V, K, R, S> {
+    pub fn pin(&self) -> SharedGuard<'m, K, V, R, S> {
         SharedGuard { map: self.map, _pinned: self.map.reclaim.pin(&self.reader) }
     }
 }
@@ -34,12 +34,12 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedReader<'m, V, K, R, S> {
 /// valid as long as the guard is borrowed. For operations that it does not have (`covers`, `gaps`,
 /// `check` and the like) take a [`snapshot`](Self::snapshot). [`len`](SharedRangeMap::len) is a
 /// method of the map.
-pub struct SharedGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
-    pub(crate) map: &'m SharedRangeMap<V, K, R, S>,
+pub struct SharedGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
+    pub(crate) map: &'m SharedRangeMap<K, V, R, S>,
     pub(crate) _pinned: R::Guard,
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> SharedGuard<'_, K, V, R, S> {
     /// The entry that holds `key`, range and value, as one atomic lookup. O(log n).
     #[must_use]
     #[inline]
@@ -47,7 +47,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
         let (root, height) = self.map.published.load()?;
         // SAFETY: pinned, so the nodes are live; `find` returns the slot of an entry.
         unsafe {
-            let (leaf, slot) = find::<V, K, S>(root, height, key)?;
+            let (leaf, slot) = find::<K, V, S>(root, height, key)?;
             let first = leaf.first(slot);
             (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
         }
@@ -60,7 +60,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
         let Some((root, height)) = self.map.published.load() else { return default };
         // SAFETY: pinned for as long as `self` is borrowed, so the nodes are live.
-        unsafe { value_or(find::<V, K, S>(root, height, key), key, default) }
+        unsafe { value_or(find::<K, V, S>(root, height, key), key, default) }
     }
 
     /// Whether an entry holds `key`. O(log n).
@@ -95,19 +95,19 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     }
 
     /// All entries, ascending; from both ends. O(log n) to begin, O(1) amortised per step.
-    pub fn iter(&self) -> SharedRange<'_, V, K, S> {
+    pub fn iter(&self) -> SharedRange<'_, K, V, S> {
         self.range(Span::FULL)
     }
 
     /// The entries that meet `window`, whole (the outer ones may extend beyond it), ascending; from
     /// both ends. None if the window holds no key. O(log n) to begin, O(1) amortised per step.
-    pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, V, K, S> {
+    pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, K, V, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedRange::new(&self.map.published, window.into()) }
     }
 
     /// A cursor that stands at `key`. O(log n).
-    pub fn cursor(&self, key: K) -> SharedCursor<'_, V, K, S> {
+    pub fn cursor(&self, key: K) -> SharedCursor<'_, K, V, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedCursor::new(&self.map.published, key) }
     }
@@ -126,7 +126,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
             return self.find_gap_slowly(query);
         }
         // Not dropped: the map owns the nodes.
-        let mut tree = ManuallyDrop::new(Tree::<V, K, S>::new());
+        let mut tree = ManuallyDrop::new(Tree::<K, V, S>::new());
         if let Some((root, height)) = self.map.published.load() {
             (tree.root, tree.height) = (Some(root), height);
         }
@@ -159,7 +159,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     ///
     /// # Errors
     /// As there.
-    pub fn try_snapshot(&self) -> Result<RangeMap<V, K, S>, AllocError>
+    pub fn try_snapshot(&self) -> Result<RangeMap<K, V, S>, AllocError>
     where
         V: Clone + Send + Sync,
     {
@@ -168,7 +168,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
 
     /// The map at one moment: [`SharedRangeMap::snapshot`].
     #[must_use]
-    pub fn snapshot(&self) -> RangeMap<V, K, S>
+    pub fn snapshot(&self) -> RangeMap<K, V, S>
     where
         V: Clone + Send + Sync,
     {
@@ -176,13 +176,13 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedGuard<'_, V, K, R, S> {
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedReader<'_, V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for SharedReader<'_, K, V, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SharedReader { .. }")
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedGuard<'_, V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for SharedGuard<'_, K, V, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedGuard").field("map", &self.map).finish_non_exhaustive()
     }

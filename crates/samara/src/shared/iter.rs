@@ -25,22 +25,22 @@ use core::fmt;
 use core::marker::PhantomData;
 
 /// A slot of a leaf, and where the leaf hangs.
-pub(crate) struct Spot<V, K: Key, S: Shape> {
-    pub(crate) leaf: Leaf<V, K, S>,
+pub(crate) struct Spot<K: Key, V, S: Shape> {
+    pub(crate) leaf: Leaf<K, V, S>,
     pub(crate) slot: usize,
     pub(crate) parent: Option<(Inner<K, S>, usize)>,
     /// The first key of the parent's region, or, without a parent, of the leaf's.
     pub(crate) start: K,
 }
 
-impl<V, K: Key, S: Shape> Clone for Spot<V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Spot<K, V, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<V, K: Key, S: Shape> Copy for Spot<V, K, S> {}
+impl<K: Key, V, S: Shape> Copy for Spot<K, V, S> {}
 
-impl<V, K: Key, S: Shape> Spot<V, K, S> {
+impl<K: Key, V, S: Shape> Spot<K, V, S> {
     /// The first key of the leaf's region.
     ///
     /// # Safety
@@ -61,17 +61,17 @@ impl<V, K: Key, S: Shape> Spot<V, K, S> {
 ///
 /// # Safety
 /// The map is pinned for as long as the spot is used: no node that is reached is freed meanwhile.
-pub(crate) unsafe fn descend<V, K: Key, S: Shape>(
+pub(crate) unsafe fn descend<K: Key, V, S: Shape>(
     published: &Published,
     key: K,
     told: impl FnMut(usize, usize),
-) -> Option<Spot<V, K, S>> {
+) -> Option<Spot<K, V, S>> {
     let (root, height) = published.load()?;
     Some(dispatch::<K, _>(Descend { root, height, key, told, kind: PhantomData::<(V, S)> }))
 }
 
 /// Descends to the first entry that does not end before `key`, or after the last entry.
-struct Descend<V, K, S, T> {
+struct Descend<K, V, S, T> {
     root: Raw,
     height: usize,
     key: K,
@@ -79,11 +79,11 @@ struct Descend<V, K, S, T> {
     kind: PhantomData<(V, S)>,
 }
 
-impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T> {
-    type Out = Spot<V, K, S>;
+impl<K: Key, V, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<K, V, S, T> {
+    type Out = Spot<K, V, S>;
 
     #[inline(always)]
-    unsafe fn run<F: Search>(mut self) -> Spot<V, K, S> {
+    unsafe fn run<F: Search>(mut self) -> Spot<K, V, S> {
         let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
         // SAFETY: the caller of `descend` has pinned the map, so every node that is reached is
         // live. Above level 0 there are inner nodes, none of them empty.
@@ -99,7 +99,7 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
                 at = node.child(slot);
                 point(Point::Descended);
             }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             Spot { leaf, slot: leaf.rank::<F>(self.key), parent, start }
         }
     }
@@ -113,7 +113,7 @@ impl<V, K: Key, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<V, K, S, T>
 /// stored it before it asked for the step. A step of a [`SharedCursor`](crate::SharedCursor) shows
 /// what is there when it is asked for.
 #[must_use = "an iterator does nothing until it is asked"]
-pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
+pub struct SharedRange<'g, K: Key, V, S: Shape = Normal> {
     published: &'g Published,
     /// The window, less what has been shown. The entries to come meet it.
     from: K,
@@ -121,14 +121,14 @@ pub struct SharedRange<'g, V, K: Key = u64, S: Shape = Normal> {
     /// Whether an entry has been shown from the front, and from the back. If so, the entries to
     /// come lie within `from..=to` on that side.
     shown: (bool, bool),
-    front: Option<Spot<V, K, S>>,
+    front: Option<Spot<K, V, S>>,
     /// Its slot is the one after the next entry.
-    back: Option<Spot<V, K, S>>,
+    back: Option<Spot<K, V, S>>,
     done: bool,
     borrow: PhantomData<&'g V>,
 }
 
-impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
+impl<'g, K: Key, V, S: Shape> SharedRange<'g, K, V, S> {
     /// # Safety
     /// The map is pinned for `'g`: no node that the iterator reaches is freed meanwhile.
     pub(crate) unsafe fn new(published: &'g Published, window: Span<K>) -> Self {
@@ -144,7 +144,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
         }
     }
 
-    fn descend(&self, key: K) -> Option<Spot<V, K, S>> {
+    fn descend(&self, key: K) -> Option<Spot<K, V, S>> {
         // SAFETY: the map is pinned for `'g`, as the caller of `new` promised; the spot stays in
         // here.
         unsafe { descend(self.published, key, |_, _| ()) }
@@ -155,7 +155,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
         (!self.shown.0 || entry.first >= self.from) && (!self.shown.1 || entry.last <= self.to)
     }
 
-    fn entry(&self, spot: &Spot<V, K, S>, slot: usize) -> (Span<K>, &'g V) {
+    fn entry(&self, spot: &Spot<K, V, S>, slot: usize) -> (Span<K>, &'g V) {
         // SAFETY: the slot is below the leaf's length, and the leaf is pinned for `'g`.
         unsafe { (Span::new(spot.leaf.first(slot), spot.leaf.key(slot)), &*spot.leaf.value(slot)) }
     }
@@ -192,7 +192,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                 spot = match spot.parent {
                     Some((node, slot)) if slot + 1 < node.len() => {
                         if let Some(ahead) = node.get(slot + 1 + AHEAD) {
-                            Leaf::<V, K, S>::from_raw(ahead).prefetch();
+                            Leaf::<K, V, S>::from_raw(ahead).prefetch();
                         }
                         let leaf = Leaf::from_raw(node.child(slot + 1));
                         Spot { leaf, slot: 0, parent: Some((node, slot + 1)), start: spot.start }
@@ -246,9 +246,9 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
                 spot = match spot.parent {
                     Some((node, slot)) if slot > 0 => {
                         if let Some(ahead) = slot.checked_sub(1 + AHEAD) {
-                            Leaf::<V, K, S>::from_raw(node.child(ahead)).prefetch();
+                            Leaf::<K, V, S>::from_raw(node.child(ahead)).prefetch();
                         }
-                        let leaf = Leaf::<V, K, S>::from_raw(node.child(slot - 1));
+                        let leaf = Leaf::<K, V, S>::from_raw(node.child(slot - 1));
                         Spot { leaf, slot: leaf.len(), parent: Some((node, slot - 1)), start: spot.start }
                     }
                     _ => {
@@ -265,7 +265,7 @@ impl<'g, V, K: Key, S: Shape> SharedRange<'g, V, K, S> {
     }
 }
 
-impl<'g, V, K: Key, S: Shape> Iterator for SharedRange<'g, V, K, S> {
+impl<'g, K: Key, V, S: Shape> Iterator for SharedRange<'g, K, V, S> {
     type Item = (Span<K>, &'g V);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -278,7 +278,7 @@ impl<'g, V, K: Key, S: Shape> Iterator for SharedRange<'g, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> DoubleEndedIterator for SharedRange<'_, V, K, S> {
+impl<K: Key, V, S: Shape> DoubleEndedIterator for SharedRange<'_, K, V, S> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.done {
             return None;
@@ -289,9 +289,9 @@ impl<V, K: Key, S: Shape> DoubleEndedIterator for SharedRange<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> core::iter::FusedIterator for SharedRange<'_, V, K, S> {}
+impl<K: Key, V, S: Shape> core::iter::FusedIterator for SharedRange<'_, K, V, S> {}
 
-impl<V, K: Key, S: Shape> fmt::Debug for SharedRange<'_, V, K, S> {
+impl<K: Key, V, S: Shape> fmt::Debug for SharedRange<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SharedRange { .. }")
     }

@@ -57,10 +57,10 @@ pub(crate) enum Beside<T, F> {
 /// # Errors
 /// [`AllocError`]; `verb` has not been called, and the map is as before.
 #[inline]
-pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(&mut Tree<V, K, S>) -> T>(
-    tree: &Tree<V, K, S>,
+pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
+    tree: &Tree<K, V, S>,
     shared: &Published,
-    bench: &mut Bench<V, K, S, R>,
+    bench: &mut Bench<K, V, S, R>,
     len: &AtomicUsize,
     change: Change<K>,
     verb: F,
@@ -110,15 +110,15 @@ pub(crate) unsafe fn store<V: Clone, K: Key, S: Shape, R: Reclaim, T, F: FnOnce(
 
 /// Puts what a store has left in the place of its leaf, when it is dropped: also when the store's
 /// panic unwinds.
-struct Swap<'a, V, K: Key, S: Shape, R: Reclaim> {
-    bench: &'a mut Bench<V, K, S, R>,
+struct Swap<'a, K: Key, V, S: Shape, R: Reclaim> {
+    bench: &'a mut Bench<K, V, S, R>,
     len: &'a AtomicUsize,
     height: usize,
-    old: Leaf<V, K, S>,
+    old: Leaf<K, V, S>,
     locks: Locks<'a, K, S>,
 }
 
-impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
@@ -132,12 +132,12 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Swap<'_, V, K, S, R> {
             let last = self.old.key(self.old.len() - 1);
             // PUBLISH-6: the new leaf is not empty and ends where the old one does. Nothing is in
             // the log yet, so nothing is struck out.
-            if part.height > 0 || root.and_then(|new| last_key::<V, K, S>(new, 0)) != Some(last) {
+            if part.height > 0 || root.and_then(|new| last_key::<K, V, S>(new, 0)) != Some(last) {
                 misfit();
             }
             if let Some(new) = root {
-                let gap = Leaf::<V, K, S>::from_raw(new).widest(limbo.log.base);
-                let _not_empty = mark::<V, K, S>(new, 0, true);
+                let gap = Leaf::<K, V, S>::from_raw(new).widest(limbo.log.base);
+                let _not_empty = mark::<K, V, S>(new, 0, true);
                 let locks = &mut self.locks;
                 put::<K, S>(self.height, locks.path, 0, new, gap, |level| locks.take(level));
                 limbo.log.note(self.old.raw(), 0, Fate::GivenUp);
@@ -189,14 +189,14 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
 
 /// Descends to the first entry that does not end before `key`, or after the last entry, and locks
 /// the leaf's parent. The tree is taller than a leaf.
-struct Descend<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
+struct Descend<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
     key: K,
     path: &'a mut Path,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Descend<'_, V, K, S> {
-    type Out = (Leaf<V, K, S>, usize);
+impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {
+    type Out = (Leaf<K, V, S>, usize);
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
@@ -219,7 +219,7 @@ impl<V, K: Key, S: Shape> Job<K> for Descend<'_, V, K, S> {
             let slot = parent.rank::<F>(key).min(parent.len() - 1);
             path.set(1, at, slot);
             acquire(parent.lock());
-            let leaf = Leaf::<V, K, S>::from_raw(parent.child(slot));
+            let leaf = Leaf::<K, V, S>::from_raw(parent.child(slot));
             if far {
                 leaf.prefetch();
             }

@@ -50,9 +50,9 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         &mut self,
         reclaim: &R,
         now: bool,
-        leaves: &mut Spare<Leaf<V, K, S>>,
+        leaves: &mut Spare<Leaf<K, V, S>>,
         inners: &mut Spare<Inner<K, S>>,
-        freed: &mut Freed<'_, V, K, S>,
+        freed: &mut Freed<'_, K, V, S>,
     ) {
         if now || self.is_due() {
             freed.returned().take(leaves);
@@ -84,9 +84,9 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     fn free<V, S: Shape>(
         &mut self,
         reclaim: &R,
-        leaves: &mut Spare<Leaf<V, K, S>>,
+        leaves: &mut Spare<Leaf<K, V, S>>,
         inners: &mut Spare<Inner<K, S>>,
-        freed: &mut Freed<'_, V, K, S>,
+        freed: &mut Freed<'_, K, V, S>,
     ) {
         while let Some((stamp, nodes)) = self.batches.front_mut() {
             if !reclaim.has_passed(stamp) {
@@ -102,7 +102,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
                 if let Some(node) = self.log.pop() {
                     // SAFETY: LIMBO-1: the node was taken out before the stamp, which has passed.
                     unsafe {
-                        if Freed::<'_, V, K, S>::takes(node.fate) {
+                        if Freed::<'_, K, V, S>::takes(node.fate) {
                             freed.take(node);
                         } else {
                             free(node, leaves, inners);
@@ -120,7 +120,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     /// There is no reader.
     pub(crate) unsafe fn clear<V, S: Shape>(
         &mut self,
-        leaves: &mut Spare<Leaf<V, K, S>>,
+        leaves: &mut Spare<Leaf<K, V, S>>,
         inners: &mut Spare<Inner<K, S>>,
     ) {
         self.batches.clear();
@@ -145,13 +145,13 @@ fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
 }
 
 /// Everything that is left in limbo, freed when this is dropped. There is no reader.
-struct Rest<'a, V, K: Key, S: Shape> {
+struct Rest<'a, K: Key, V, S: Shape> {
     log: &'a mut Log<K>,
-    leaves: &'a mut Spare<Leaf<V, K, S>>,
+    leaves: &'a mut Spare<Leaf<K, V, S>>,
     inners: &'a mut Spare<Inner<K, S>>,
 }
 
-impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Rest<'_, K, V, S> {
     fn drop(&mut self) {
         while let Some(node) = self.log.pop() {
             // If a value's drop unwinds, dropping `rest` goes on with the others.
@@ -167,7 +167,7 @@ impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
 ///
 /// # Safety
 /// No reader sees the node any more.
-unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K, S>>, inners: &mut Spare<Inner<K, S>>) {
+unsafe fn free<K: Key, V, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<K, V, S>>, inners: &mut Spare<Inner<K, S>>) {
     let Retired { at, level, fate } = node;
     let level = usize::from(level);
     // SAFETY: no reader sees the node, as the caller promises. COW-4: the map is an owner of a node
@@ -175,7 +175,7 @@ unsafe fn free<V, K: Key, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<V, K,
     unsafe {
         match fate {
             Fate::Moved => inners.give(Inner::from_raw(at)),
-            Fate::GivenUp if level > 0 => drop(Subtree::<V, K, S>::new(at, level)),
+            Fate::GivenUp if level > 0 => drop(Subtree::<K, V, S>::new(at, level)),
             Fate::GivenUp => {
                 let leaf = Leaf::from_raw(at);
                 if let_go(leaf.refs()) {

@@ -172,7 +172,7 @@ use core::mem;
 ///   no default).
 /// - [`from_map`](Self::from_map), `from` and `collect()`: from existing entries.
 ///
-/// Except for `new`, write the type down: `let map: SharedRangeMap<V, K, R> = ...`.
+/// Except for `new`, write the type down: `let map: SharedRangeMap<K, V, R> = ...`.
 ///
 /// # Examples
 /// ```
@@ -195,16 +195,16 @@ use core::mem;
 /// });
 /// # Ok::<(), samara::StoreError>(())
 /// ```
-pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) published: Published,
     /// The map's number. The marked nodes of a tree with this `home` belong to this map (COW-5).
     home: usize,
     pub(crate) lock: Lock,
     /// The seats of concurrent writers.
-    pub(crate) seats: Seats<Bench<V, K, S, R>>,
+    pub(crate) seats: Seats<Bench<K, V, S, R>>,
     /// Used by the holder of `lock`, who has closed the seats.
-    pub(crate) writer: UnsafeCell<Writer<V, K, S, R>>,
-    pub(crate) returned: Returned<V, K, S>,
+    pub(crate) writer: UnsafeCell<Writer<K, V, S, R>>,
+    pub(crate) returned: Returned<K, V, S>,
     /// Declared last: it is dropped after the stamps that it made.
     pub(crate) reclaim: R,
 }
@@ -212,10 +212,10 @@ pub struct SharedRangeMap<V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal
 // SAFETY: the values, which any thread may read and drop, are `Send + Sync`. `writer` is changed
 // only under `lock` with the seats closed, and concurrent writers only read it (GATE-3). What
 // readers reach changes only as PUBLISH-1 says.
-unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<V, K, R, S> where R::Stamp: Send
+unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<K, V, R, S> where R::Stamp: Send
 {}
 // SAFETY: as above.
-unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Send, S: Shape> Send for SharedRangeMap<V, K, R, S> where R::Stamp: Send
+unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Send, S: Shape> Send for SharedRangeMap<K, V, R, S> where R::Stamp: Send
 {}
 
 /// A number that no other map of the process has.
@@ -226,7 +226,7 @@ fn number() -> usize {
     or_abort(number.map_err(|_| AllocError))
 }
 
-impl<V> SharedRangeMap<V> {
+impl<V> SharedRangeMap<u64, V> {
     /// An empty map with `u64` keys, reclaimed by crossbeam-epoch.
     #[must_use]
     pub fn new() -> Self {
@@ -234,14 +234,14 @@ impl<V> SharedRangeMap<V> {
     }
 }
 
-impl<V, K: Key, R: Reclaim + Default, S: Shape> Default for SharedRangeMap<V, K, R, S> {
+impl<K: Key, V, R: Reclaim + Default, S: Shape> Default for SharedRangeMap<K, V, R, S> {
     /// An empty map.
     fn default() -> Self {
         Self::with_reclaim(R::default())
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// An empty map that asks `reclaim` when memory may be reused.
     #[must_use]
     pub fn with_reclaim(reclaim: R) -> Self {
@@ -262,7 +262,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     ///
     /// # Errors
     /// [`AllocError`].
-    pub fn from_map(map: RangeMap<V, K, S>, reclaim: R) -> Result<Self, AllocError>
+    pub fn from_map(map: RangeMap<K, V, S>, reclaim: R) -> Result<Self, AllocError>
     where
         V: Clone,
     {
@@ -273,7 +273,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
 
     /// Turns the shared map back into a [`RangeMap`]. O(nodes).
     #[must_use]
-    pub fn into_map(mut self) -> RangeMap<V, K, S>
+    pub fn into_map(mut self) -> RangeMap<K, V, S>
     where
         V: Clone,
     {
@@ -285,7 +285,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         if let Some(root) = map.tree.root {
             // SAFETY: TREE-4: the root is live, at its height. `self` is owned, so no reader has
             // the map.
-            unsafe { unmark::<V, K, S>(root, map.tree.height) };
+            unsafe { unmark::<K, V, S>(root, map.tree.height) };
         }
         (map.tree.len, map.tree.home) = (len, 0);
         map.tree.cloner.set(V::clone); // snapshots may still share nodes
@@ -299,7 +299,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// # Examples
     /// ```
     /// use samara::{Membarrier, SharedRangeMap};
-    /// let map: SharedRangeMap<&str, u64, Membarrier> =
+    /// let map: SharedRangeMap<u64, &str, Membarrier> =
     ///     SharedRangeMap::with_reclaim(Membarrier::new());
     /// map.write().insert(0..=9, "low")?;
     /// std::thread::scope(|scope| {
@@ -310,7 +310,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// });
     /// # Ok::<(), samara::StoreError>(())
     /// ```
-    pub fn reader(&self) -> SharedReader<'_, V, K, R, S> {
+    pub fn reader(&self) -> SharedReader<'_, K, V, R, S> {
         SharedReader { map: self, reader: self.reclaim.reader() }
     }
 
@@ -321,7 +321,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// all three reclaimers do, without it only [`Quiescent`](crate::Quiescent). For the others use
     /// [`reader`](Self::reader).
     #[inline]
-    pub fn pin(&self) -> SharedGuard<'_, V, K, R, S>
+    pub fn pin(&self) -> SharedGuard<'_, K, V, R, S>
     where
         R: PinHere,
     {
@@ -336,7 +336,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     /// With `std`, if the calling thread holds the handle already, or is in the middle of a store.
     /// This includes the arms of `match map.write().remove(key)? { .. }` and of `if let`, because
     /// their temporaries live that long. Without `std` it waits for ever.
-    pub fn write(&self) -> WriteGuard<'_, V, K, R, S> {
+    pub fn write(&self) -> WriteGuard<'_, K, V, R, S> {
         let held = self.lock.lock();
         // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
         // inside.
@@ -348,7 +348,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     ///
     /// # Errors
     /// [`Busy`].
-    pub fn try_write(&self) -> Result<WriteGuard<'_, V, K, R, S>, Busy> {
+    pub fn try_write(&self) -> Result<WriteGuard<'_, K, V, R, S>, Busy> {
         let held = self.lock.try_lock().ok_or(Busy)?;
         let closed = self.seats.try_close().ok_or(Busy)?;
         // SAFETY: GATE-1: the lock is held, and `try_close` has found no concurrent writer inside.
@@ -367,7 +367,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     ///
     /// # Panics
     /// With `std`, if the calling thread holds the handle. Without `std` it waits for ever.
-    pub fn writer(&self) -> Result<SharedWriter<'_, V, K, R, S>, AllocError> {
+    pub fn writer(&self) -> Result<SharedWriter<'_, K, V, R, S>, AllocError> {
         let _held = self.lock.lock();
         let _storing = self.published.enter();
         // SAFETY: whoever closes the seats holds `lock` or `storing`. Both are held here, so nobody
@@ -421,7 +421,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     ///
     /// # Panics
     /// With `std`, if it is called within a store of the same map. Without `std` it waits for ever.
-    pub fn try_snapshot(&self) -> Result<RangeMap<V, K, S>, AllocError>
+    pub fn try_snapshot(&self) -> Result<RangeMap<K, V, S>, AllocError>
     where
         V: Clone + Send + Sync,
     {
@@ -432,7 +432,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
         if let Some((root, height)) = self.published.load() {
             // SAFETY: `storing` is held and the seats are closed, so no store is under way: the
             // root is live, and the map owns it. The bounds on `V` are those of COW-2.
-            hold(unsafe { refs::<V, K, S>(root, height) })?;
+            hold(unsafe { refs::<K, V, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
             (tree.root, tree.height, tree.len) = (Some(root), height, self.len());
@@ -443,7 +443,7 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
 
     /// [`try_snapshot`](Self::try_snapshot); an error ends the program.
     #[must_use]
-    pub fn snapshot(&self) -> RangeMap<V, K, S>
+    pub fn snapshot(&self) -> RangeMap<K, V, S>
     where
         V: Clone + Send + Sync,
     {
@@ -451,23 +451,23 @@ impl<V, K: Key, R: Reclaim, S: Shape> SharedRangeMap<V, K, R, S> {
     }
 }
 
-impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape> From<RangeMap<V, K, S>> for SharedRangeMap<V, K, R, S> {
+impl<K: Key, V: Clone, R: Reclaim + Default, S: Shape> From<RangeMap<K, V, S>> for SharedRangeMap<K, V, R, S> {
     /// [`from_map`](Self::from_map); an error ends the program.
-    fn from(map: RangeMap<V, K, S>) -> Self {
+    fn from(map: RangeMap<K, V, S>) -> Self {
         or_abort(Self::from_map(map, R::default()))
     }
 }
 
-impl<V: Clone, K: Key, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIterator<(T, V)>
-    for SharedRangeMap<V, K, R, S>
+impl<K: Key, V: Clone, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIterator<(T, V)>
+    for SharedRangeMap<K, V, R, S>
 {
     /// As for [`RangeMap`].
     fn from_iter<I: IntoIterator<Item = (T, V)>>(entries: I) -> Self {
-        entries.into_iter().collect::<RangeMap<V, K, S>>().into()
+        entries.into_iter().collect::<RangeMap<K, V, S>>().into()
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedRangeMap<V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for SharedRangeMap<K, V, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedRangeMap")
             .field("len", &self.len())

@@ -199,19 +199,19 @@ impl<K: Key> Change<K> {
 }
 
 /// The writer's side of a shared map.
-pub(crate) struct Writer<V, K: Key, S: Shape, R: Reclaim> {
+pub(crate) struct Writer<K: Key, V, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
-    pub(crate) map: RangeMap<V, K, S>,
+    pub(crate) map: RangeMap<K, V, S>,
     /// How many of its entries concurrent stores have added (`Seats::len`).
     pub(crate) added: usize,
-    pub(crate) bench: Bench<V, K, S, R>,
+    pub(crate) bench: Bench<K, V, S, R>,
 }
 
 /// The working state of one writer.
-pub(crate) struct Bench<V, K: Key, S: Shape, R: Reclaim> {
+pub(crate) struct Bench<K: Key, V, S: Shape, R: Reclaim> {
     /// The part of the tree that the store under way works in. Between stores it keeps nodes for
     /// the next ones.
-    pub(crate) part: Tree<V, K, S>,
+    pub(crate) part: Tree<K, V, S>,
     pub(crate) limbo: Limbo<K, R>,
 }
 
@@ -225,12 +225,12 @@ pub(crate) const fn most(bytes: usize) -> usize {
     if fit < POOL.0 { fit } else { POOL.0 }
 }
 
-impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
     pub(crate) fn new() -> Self {
         let mut part = Tree::new();
-        part.leaves.pool(most(Leaf::<V, K, S>::BYTES) as u32);
+        part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
         part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
-        Bench { part, limbo: Limbo::new(Leaf::<V, K, S>::BYTES, Inner::<K, S>::BYTES) }
+        Bench { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 
     /// Frees everything that was taken out.
@@ -246,7 +246,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
     /// Frees what no reader can see any more, if enough has been taken out since the last time, or
     /// `now`. Nodes whose values have a drop go to `freed`. Stores in `pending` how many bytes
     /// still wait.
-    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, V, K, S>) {
+    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, K, V, S>) {
         let Bench { part, limbo } = self;
         point(Point::Collecting);
         limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
@@ -260,14 +260,14 @@ impl<V, K: Key, S: Shape, R: Reclaim> Bench<V, K, S, R> {
     }
 }
 
-impl<V, K: Key, S: Shape, R: Reclaim> Drop for Bench<V, K, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Drop for Bench<K, V, S, R> {
     fn drop(&mut self) {
         // SAFETY: a map drops its benches only when nobody borrows it, so there is no reader.
         unsafe { self.end() };
     }
 }
 
-impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     pub(crate) fn new(home: usize) -> Self {
         let mut map = RangeMap { tree: Tree::new() };
         map.tree.home = home;
@@ -284,7 +284,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     }
 }
 
-impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     /// Makes a change by `verb`, which works in a part of the tree, and publishes it. If `verb`
     /// panics, what it left is a valid map and is published as well.
     ///
@@ -295,7 +295,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
         &mut self,
         shared: &Published,
         change: Change<K>,
-        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+        verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
         let _storing = shared.enter();
         let mut path = Path::new();
@@ -340,7 +340,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
-    pub(crate) fn set(&mut self, shared: &Published, mut map: RangeMap<V, K, S>) -> Result<(), AllocError> {
+    pub(crate) fn set(&mut self, shared: &Published, mut map: RangeMap<K, V, S>) -> Result<(), AllocError> {
         if map.tree.home != self.map.tree.home && map.tree.may_share() {
             map.tree.own(Span::FULL)?; // marks of another map mean nothing here (COW-5)
         }
@@ -356,7 +356,7 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
             return Ok(()); // `map` is another owner of the same root, and is dropped
         }
         // SAFETY: TREE-4: the root is live, at its height.
-        let sound = new.root.is_none_or(|root| unsafe { mark::<V, K, S>(root, new.height, false) });
+        let sound = new.root.is_none_or(|root| unsafe { mark::<K, V, S>(root, new.height, false) });
         if !sound {
             misfit();
         }
@@ -372,8 +372,8 @@ impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
 
 /// Publishes what a store has left in the part, when it is dropped: also when the store's panic
 /// unwinds.
-struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
-    writer: &'a mut Writer<V, K, S, R>,
+struct Publish<'a, K: Key, V, S: Shape, R: Reclaim> {
+    writer: &'a mut Writer<K, V, S, R>,
     shared: &'a Published,
     path: &'a Path,
     level: usize,
@@ -383,7 +383,7 @@ struct Publish<'a, V, K: Key, S: Shape, R: Reclaim> {
     noted: usize,
 }
 
-impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
     /// Asserts that `new`, the root of what the store has left in the part, with height `height`,
     /// fits in the place of the part (PUBLISH-6).
     ///
@@ -404,7 +404,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
                 Some(_) if height != self.level => false,
                 Some(new) => {
                     let Step { node, slot } = self.path.at(self.level + 1);
-                    last_key::<V, K, S>(new, height) == Some(Inner::<K, S>::from_raw(node).key(slot))
+                    last_key::<K, V, S>(new, height) == Some(Inner::<K, S>::from_raw(node).key(slot))
                 }
             }
         };
@@ -420,11 +420,11 @@ impl<V, K: Key, S: Shape, R: Reclaim> Publish<'_, V, K, S, R> {
 /// # Safety
 /// A live node at `level`.
 #[inline(always)]
-pub(crate) unsafe fn last_key<V, K: Key, S: Shape>(at: Raw, level: usize) -> Option<K> {
+pub(crate) unsafe fn last_key<K: Key, V, S: Shape>(at: Raw, level: usize) -> Option<K> {
     // SAFETY: the caller promises a live node at `level`; only slots below the length are read.
     unsafe {
         if level == 0 {
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             leaf.len().checked_sub(1).map(|last| leaf.key(last))
         } else {
             let node = Inner::<K, S>::from_raw(at);
@@ -442,7 +442,7 @@ pub(crate) fn misfit() -> ! {
     )
 }
 
-impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
@@ -458,7 +458,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
             let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
             let tree = &mut map.tree;
             if let Some(new) = new
-                && !mark::<V, K, S>(new, height, true)
+                && !mark::<K, V, S>(new, height, true)
             {
                 limbo.log.strike(self.noted);
                 misfit();
@@ -473,7 +473,7 @@ impl<V, K: Key, S: Shape, R: Reclaim> Drop for Publish<'_, V, K, S, R> {
                 }
             } else if let Some(new) = new.filter(|new| Some(*new) != self.old) {
                 let gap = if height == 0 {
-                    Leaf::<V, K, S>::from_raw(new).widest(base)
+                    Leaf::<K, V, S>::from_raw(new).widest(base)
                 } else {
                     Inner::<K, S>::from_raw(new).widest()
                 };
@@ -548,10 +548,10 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
 /// # Safety
 /// A live node at `level`. If `alone`, then nobody else owns the unmarked nodes.
 #[must_use]
-pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
+pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
     // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
-        let count = refs::<V, K, S>(at, level);
+        let count = refs::<K, V, S>(at, level);
         // COW-5: below a marked node all nodes are marked. Relaxed: readers get the mark with the
         // pointer to the node, which is stored with Release.
         if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
@@ -563,15 +563,15 @@ pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: boo
             count.fetch_or(PUBLISHED, Ordering::Relaxed);
         }
         if level == 0 {
-            Leaf::<V, K, S>::from_raw(at).len() > 0
+            Leaf::<K, V, S>::from_raw(at).len() > 0
         } else {
             let node = Inner::<K, S>::from_raw(at);
             for i in 0..node.len() {
-                crate::node::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(node.child(i), level - 1)).cast());
+                crate::node::search::prefetch_write(ptr::from_ref(refs::<K, V, S>(node.child(i), level - 1)).cast());
             }
             let mut sound = node.len() > 0;
             for i in 0..node.len() {
-                sound &= mark::<V, K, S>(node.child(i), level - 1, alone);
+                sound &= mark::<K, V, S>(node.child(i), level - 1, alone);
             }
             sound
         }
@@ -582,14 +582,14 @@ pub(crate) unsafe fn mark<V, K: Key, S: Shape>(at: Raw, level: usize, alone: boo
 ///
 /// # Safety
 /// A live node at `level` of a tree that no reader can reach.
-pub(crate) unsafe fn unmark<V, K: Key, S: Shape>(at: Raw, level: usize) {
+pub(crate) unsafe fn unmark<K: Key, V, S: Shape>(at: Raw, level: usize) {
     // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
-        refs::<V, K, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
+        refs::<K, V, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
         if level > 0 {
             let node = Inner::<K, S>::from_raw(at);
             for i in 0..node.len() {
-                unmark::<V, K, S>(node.child(i), level - 1);
+                unmark::<K, V, S>(node.child(i), level - 1);
             }
         }
     }
@@ -600,17 +600,17 @@ pub(crate) unsafe fn unmark<V, K: Key, S: Shape>(at: Raw, level: usize) {
 /// # Safety
 /// `from` is a live leaf that nobody changes.
 #[inline]
-pub(crate) unsafe fn copy_leaf<V: Clone, K: Key, S: Shape>(
-    part: &mut Tree<V, K, S>,
-    from: Leaf<V, K, S>,
-) -> Result<Leaf<V, K, S>, AllocError> {
+pub(crate) unsafe fn copy_leaf<K: Key, V: Clone, S: Shape>(
+    part: &mut Tree<K, V, S>,
+    from: Leaf<K, V, S>,
+) -> Result<Leaf<K, V, S>, AllocError> {
     let to = part.leaves.fresh()?;
     // SAFETY: `from` is as `clone_leaf` asks, as the caller promises; `to` is fresh.
     unsafe { clone_leaf(to, from, V::clone) };
     Ok(to)
 }
 
-impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
     /// Stores a clone of the value at `key` that `change` has changed. Does nothing if no entry
     /// holds `key`.
     pub(crate) fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<(), AllocError> {
@@ -623,14 +623,14 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
 
 /// Finds the lowest level whose node on the path can take the whole change. `path` receives the
 /// path.
-struct Choose<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
+struct Choose<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
     shared: &'a Published,
     change: Change<K>,
     path: &'a mut Path,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
     type Out = usize;
 
     #[inline(always)]
@@ -674,13 +674,13 @@ impl<V, K: Key, S: Shape> Job<K> for Choose<'_, V, K, S> {
 /// # Safety
 /// The leaf is live and not empty.
 #[inline(always)]
-pub(crate) unsafe fn fits<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize, change: Change<K>) -> bool {
+pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize, change: Change<K>) -> bool {
     // SAFETY: the caller promises a live leaf that is not empty; only slots below the length are
     // read.
     unsafe {
         let len = leaf.len();
         let last = leaf.key(len - 1);
-        let least = Leaf::<V, K, S>::MIN;
+        let least = Leaf::<K, V, S>::MIN;
         match change {
             Change::Replace { span, stores } => {
                 if span.last > last || (span.last == last && !stores) {

@@ -16,7 +16,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 
-impl<V: Clone, K: Key, S: Shape, R: Reclaim> Writer<V, K, S, R> {
+impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     /// Sets aside what `stores` stores may need, wherever they go.
     ///
     /// A store needs nodes for three things:
@@ -76,7 +76,7 @@ unsafe fn count<K: Key, S: Shape>(at: Raw, level: usize, inners: &mut usize, lea
     }
 }
 
-impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
+impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// Sets memory aside for `stores` stores, wherever they go.
     ///
     /// Stores through the returned reservation neither allocate nor fail for lack of memory,
@@ -103,7 +103,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// assert_eq!(map.len(), 2);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
-    pub fn reserve(&mut self, stores: usize) -> Result<SharedReservation<'_, 'm, V, K, R, S>, AllocError> {
+    pub fn reserve(&mut self, stores: usize) -> Result<SharedReservation<'_, 'm, K, V, R, S>, AllocError> {
         self.writer().0.set_aside(stores)?;
         Ok(SharedReservation { write: self, left: stores })
     }
@@ -115,12 +115,12 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
 /// Every call that is made counts as one store, whatever it met. A call that is refused does not
 /// count. What these stores take out is not freed through the reservation: the first store after
 /// it, or [`WriteGuard::reclaim`], looks at it.
-pub struct SharedReservation<'w, 'm, V: Clone, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
-    write: &'w mut WriteGuard<'m, V, K, R, S>,
+pub struct SharedReservation<'w, 'm, K: Key, V: Clone, R: Reclaim = Epoch, S: Shape = Normal> {
+    write: &'w mut WriteGuard<'m, K, V, R, S>,
     left: usize,
 }
 
-impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K, R, S> {
+impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedReservation<'_, 'm, K, V, R, S> {
     /// Number of stores that can still be made.
     #[must_use]
     pub fn remaining(&self) -> usize {
@@ -129,13 +129,13 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
 
     /// The map as it is.
     #[must_use]
-    pub fn map(&self) -> &WriteGuard<'m, V, K, R, S> {
+    pub fn map(&self) -> &WriteGuard<'m, K, V, R, S> {
         self.write
     }
 
     fn commit<T, E>(
         &mut self,
-        store: impl FnOnce(&mut WriteGuard<'m, V, K, R, S>) -> Result<T, E>,
+        store: impl FnOnce(&mut WriteGuard<'m, K, V, R, S>) -> Result<T, E>,
         refused: impl FnOnce(E) -> ReservedError<K>,
     ) -> Result<T, ReservedError<K>> {
         if self.left == 0 {
@@ -181,7 +181,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
         &mut self,
         span: impl Into<Span<K>>,
         value: V,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), ReservedError<K>> {
         self.commit(|write| write.replace(span, value, observe), stored)
     }
@@ -193,7 +193,7 @@ impl<'m, V: Clone, K: Key, R: Reclaim, S: Shape> SharedReservation<'_, 'm, V, K,
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), ReservedError<K>> {
         self.commit(|write| write.clear_range(span, observe), stored)
     }
@@ -228,14 +228,14 @@ fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
 }
 
 /// Also runs after a panic in a store.
-impl<V: Clone, K: Key, R: Reclaim, S: Shape> Drop for SharedReservation<'_, '_, V, K, R, S> {
+impl<K: Key, V: Clone, R: Reclaim, S: Shape> Drop for SharedReservation<'_, '_, K, V, R, S> {
     fn drop(&mut self) {
         self.write.collects = true;
         self.write.writer().0.give_back();
     }
 }
 
-impl<V: Clone, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedReservation<'_, '_, V, K, R, S> {
+impl<K: Key, V: Clone, R: Reclaim, S: Shape> fmt::Debug for SharedReservation<'_, '_, K, V, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedReservation").field("remaining", &self.left).finish_non_exhaustive()
     }

@@ -59,33 +59,33 @@ use core::ptr::NonNull;
 /// assert_eq!(map.pin().get(45), None);
 /// # Ok::<(), samara::StoreError>(())
 /// ```
-pub struct WriteGuard<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
+pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     published: &'m Published,
     reclaim: &'m R,
     /// The writer, whose lock is held. Not a reference: it would still exist while `_held` releases
     /// the lock, when another thread may make its own.
-    writer: NonNull<Writer<V, K, S, R>>,
+    writer: NonNull<Writer<K, V, S, R>>,
     /// Makes the type invariant in what the writer holds, as a reference would.
-    kind: PhantomData<&'m mut Writer<V, K, S, R>>,
+    kind: PhantomData<&'m mut Writer<K, V, S, R>>,
     /// Whether a store may collect what was taken out, which may need memory.
     pub(crate) collects: bool,
-    seats: &'m Seats<Bench<V, K, S, R>>,
+    seats: &'m Seats<Bench<K, V, S, R>>,
     /// Keeps concurrent writers out. Dropped before `_held`, so the seats open before the lock is
     /// released.
-    _closed: Closed<'m, Bench<V, K, S, R>>,
+    _closed: Closed<'m, Bench<K, V, S, R>>,
     _held: Held<'m>,
     /// What the last call has found free. Dropped after `_held`, because fields are dropped in this
     /// order and values' drops may store.
-    freed: Freed<'m, V, K, S>,
+    freed: Freed<'m, K, V, S>,
 }
 
-impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
+impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// # Safety
     /// `held` is the map's lock. `closed` has closed the map's seats, and nobody is inside.
     pub(crate) unsafe fn new(
-        map: &'m SharedRangeMap<V, K, R, S>,
+        map: &'m SharedRangeMap<K, V, R, S>,
         held: Held<'m>,
-        closed: Closed<'m, Bench<V, K, S, R>>,
+        closed: Closed<'m, Bench<K, V, S, R>>,
     ) -> Self {
         let seats = &map.seats;
         // SAFETY: the pointer is a cell's, so it is not null. GATE-3: the lock is held and nobody
@@ -118,11 +118,11 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     /// be stored:
     /// ```compile_fail
     /// # use samara::WriteGuard;
-    /// fn shorter<'m, 'a>(guard: WriteGuard<'m, &'static str>) -> WriteGuard<'m, &'a str> {
+    /// fn shorter<'m, 'a>(guard: WriteGuard<'m, u64, &'static str>) -> WriteGuard<'m, u64, &'a str> {
     ///     guard
     /// }
     /// ```
-    pub(crate) fn writer(&mut self) -> (&mut Writer<V, K, S, R>, &'m Published, &'m R) {
+    pub(crate) fn writer(&mut self) -> (&mut Writer<K, V, S, R>, &'m Published, &'m R) {
         // SAFETY: the lock is held and nobody is inside a seat, so nobody else uses the writer.
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
@@ -176,12 +176,12 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> WriteGuard<'m, V, K, R, S> {
     }
 }
 
-impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
+impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     #[inline]
     pub(crate) fn change<T>(
         &mut self,
         change: Change<K>,
-        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+        verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
         let collects = self.collects;
         // Due here only after stores that have panicked.
@@ -215,7 +215,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         &mut self,
         span: impl Into<Span<K>>,
         value: V,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>> {
         let span = span.into();
         if span.is_empty() {
@@ -246,7 +246,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         span: impl Into<Span<K>>,
         value: V,
         joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
-        mut observe: impl FnMut(Displaced<'_, V, K>),
+        mut observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<Span<K>, StoreError<K>> {
         let span = span.into();
         if span.is_empty() {
@@ -268,7 +268,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>> {
         let span = span.into();
         if span.is_empty() {
@@ -315,7 +315,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
         key: K,
         joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool,
     ) -> Result<Option<V>, AllocError> {
-        let map: &RangeMap<V, K, S> = self;
+        let map: &RangeMap<K, V, S> = self;
         let Some(left) = key.pred().and_then(|below| map.get(below)).filter(|(span, _)| span.last < key) else {
             return Ok(None);
         };
@@ -392,7 +392,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// ```
     pub fn update<T, E: From<AllocError>>(
         &mut self,
-        change: impl FnOnce(&mut RangeMap<V, K, S>) -> Result<T, E>,
+        change: impl FnOnce(&mut RangeMap<K, V, S>) -> Result<T, E>,
     ) -> Result<T, E>
     where
         V: Send + Sync,
@@ -408,7 +408,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
-    pub fn set(&mut self, map: RangeMap<V, K, S>) -> Result<(), AllocError> {
+    pub fn set(&mut self, map: RangeMap<K, V, S>) -> Result<(), AllocError> {
         let (writer, published, _) = self.writer();
         writer.set(published, map)?;
         // The old map may be large, and counts as one node here.
@@ -429,7 +429,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     /// # Examples
     /// ```
     /// # use samara::SharedRangeMap;
-    /// let map: SharedRangeMap<u64> = (0..10_000).map(|i| (10 * i..=10 * i + 4, i)).collect();
+    /// let map: SharedRangeMap<u64, u64> = (0..10_000).map(|i| (10 * i..=10 * i + 4, i)).collect();
     /// map.write().update(|map| {
     ///     map.retain(|span, _| span.first % 1000 == 0);
     ///     Ok::<_, samara::AllocError>(())
@@ -457,17 +457,17 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> WriteGuard<'_, V, K, R, S> {
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> Deref for WriteGuard<'_, V, K, R, S> {
-    type Target = RangeMap<V, K, S>;
+impl<K: Key, V, R: Reclaim, S: Shape> Deref for WriteGuard<'_, K, V, R, S> {
+    type Target = RangeMap<K, V, S>;
 
-    fn deref(&self) -> &RangeMap<V, K, S> {
+    fn deref(&self) -> &RangeMap<K, V, S> {
         // SAFETY: the lock is held and the seats are closed, so nobody else changes the writer; a
         // store borrows `self` mutably.
         unsafe { &self.writer.as_ref().map }
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for WriteGuard<'_, V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for WriteGuard<'_, K, V, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WriteGuard").field("len", &self.len()).finish_non_exhaustive()
     }

@@ -53,7 +53,7 @@ use core::fmt;
 /// # Examples
 /// ```
 /// use samara::SharedRangeMap;
-/// let map: SharedRangeMap<u64> = (0..1_000_u64).map(|i| (i * 16..=i * 16 + 7, 0)).collect();
+/// let map: SharedRangeMap<u64, u64> = (0..1_000_u64).map(|i| (i * 16..=i * 16 + 7, 0)).collect();
 /// std::thread::scope(|scope| {
 ///     for half in 0..2 {
 ///         let map = &map;
@@ -67,28 +67,28 @@ use core::fmt;
 /// });
 /// assert!(map.pin().iter().map(|(_, value)| *value).eq(0..1_000));
 /// ```
-pub struct SharedWriter<'m, V, K: Key = u64, R: Reclaim = Epoch, S: Shape = Normal> {
-    map: &'m SharedRangeMap<V, K, R, S>,
-    seat: &'m Seat<Bench<V, K, S, R>>,
+pub struct SharedWriter<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
+    map: &'m SharedRangeMap<K, V, R, S>,
+    seat: &'m Seat<Bench<K, V, S, R>>,
 }
 
 // SAFETY: the seat belongs to this writer alone while it lives. Like the handle's state it may be
 // used from any thread, by one at a time.
-unsafe impl<V: Send + Sync, K: Key, R: Reclaim + Sync, S: Shape> Send for SharedWriter<'_, V, K, R, S> where
+unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Send for SharedWriter<'_, K, V, R, S> where
     R::Stamp: Send
 {
 }
 
-impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedWriter<'m, V, K, R, S> {
+impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// # Safety
     /// The caller has taken the seat, which is one of the map's.
-    pub(crate) unsafe fn new(map: &'m SharedRangeMap<V, K, R, S>, seat: &'m Seat<Bench<V, K, S, R>>) -> Self {
+    pub(crate) unsafe fn new(map: &'m SharedRangeMap<K, V, R, S>, seat: &'m Seat<Bench<K, V, S, R>>) -> Self {
         SharedWriter { map, seat }
     }
 
     /// The map that the writer stores to.
     #[must_use]
-    pub fn map(&self) -> &'m SharedRangeMap<V, K, R, S> {
+    pub fn map(&self) -> &'m SharedRangeMap<K, V, R, S> {
         self.map
     }
 }
@@ -96,14 +96,14 @@ impl<'m, V, K: Key, R: Reclaim, S: Shape> SharedWriter<'m, V, K, R, S> {
 /// Number of attempts to go inside before the writer waits for the handle.
 const PATIENCE: u32 = 100;
 
-impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
+impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
     /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is no
     /// entry that the change is about.
     #[inline]
     pub(crate) fn store<T>(
         &mut self,
         change: Change<K>,
-        verb: impl FnOnce(&mut Tree<V, K, S>) -> T,
+        verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
         let SharedRangeMap { published, seats, writer, reclaim, returned, .. } = self.map;
         if cfg!(debug_assertions) && seats.is_inside() {
@@ -171,7 +171,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         &mut self,
         span: impl Into<Span<K>>,
         value: V,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>> {
         self.put(span.into(), Some(value), observe)
     }
@@ -184,7 +184,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
     pub fn clear_range(
         &mut self,
         span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>> {
         self.put(span.into(), None, observe)
     }
@@ -194,7 +194,7 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
         &mut self,
         span: Span<K>,
         value: Option<V>,
-        observe: impl FnMut(Displaced<'_, V, K>),
+        observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
@@ -225,13 +225,13 @@ impl<V: Clone, K: Key, R: Reclaim, S: Shape> SharedWriter<'_, V, K, R, S> {
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> Drop for SharedWriter<'_, V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> Drop for SharedWriter<'_, K, V, R, S> {
     fn drop(&mut self) {
         self.seat.give_back();
     }
 }
 
-impl<V, K: Key, R: Reclaim, S: Shape> fmt::Debug for SharedWriter<'_, V, K, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for SharedWriter<'_, K, V, R, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SharedWriter").field("map", self.map).finish_non_exhaustive()
     }

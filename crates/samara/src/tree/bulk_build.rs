@@ -17,19 +17,19 @@ use core::mem;
 
 /// A tree under construction. Each level has one open node; full nodes are children of the level
 /// above.
-pub(crate) struct Builder<V, K: Key, S: Shape> {
+pub(crate) struct Builder<K: Key, V, S: Shape> {
     /// Counts the entries and holds the reserved nodes.
-    tree: Tree<V, K, S>,
+    tree: Tree<K, V, S>,
     open: [Option<Raw>; MAX_HEIGHT],
     /// The first key of the open leaf's region.
     start: K,
     /// The open leaf and the upper half of its keys, if it is packed. `filled` counts its entries;
     /// its own length and the tree's are updated later (`settle`).
-    packed: Option<(Leaf<V, K, S>, u32)>,
+    packed: Option<(Leaf<K, V, S>, u32)>,
     filled: usize,
 }
 
-impl<V, K: Key, S: Shape> Builder<V, K, S> {
+impl<K: Key, V, S: Shape> Builder<K, V, S> {
     pub(crate) fn new() -> Self {
         let mut tree = Tree::new();
         tree.leaves.begin_bulk();
@@ -41,7 +41,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
         if let Some((leaf, high)) = self.packed
-            && self.filled < Leaf::<V, K, S>::PACKED
+            && self.filled < Leaf::<K, V, S>::PACKED
             && span.first.high() == high
             && span.last.high() == high
             && span.last.low() != u32::MAX
@@ -72,7 +72,7 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
         // SAFETY: LEAF-3, INNER-3: open nodes are live, and their slots up to `len` are
         // initialised.
         unsafe {
-            let leaf = match self.open[0].map(Leaf::<V, K, S>::from_raw) {
+            let leaf = match self.open[0].map(Leaf::<K, V, S>::from_raw) {
                 Some(leaf) if leaf.len() < leaf.slots() && leaf.admits(span.first, span.last) => leaf,
                 Some(leaf) if leaf.admit(leaf.first(0), span.last, leaf.len() + 1) => leaf,
                 full => {
@@ -140,9 +140,9 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     }
 
     /// The tree with all entries.
-    pub(crate) fn finish(mut self) -> Result<Tree<V, K, S>, AllocError> {
+    pub(crate) fn finish(mut self) -> Result<Tree<K, V, S>, AllocError> {
         self.settle();
-        if let Some(leaf) = self.open[0].map(Leaf::<V, K, S>::from_raw) {
+        if let Some(leaf) = self.open[0].map(Leaf::<K, V, S>::from_raw) {
             // Each append may find the open node full, so reserve one node for every open level and
             // one above.
             let levels = self.open[1..].iter().flatten().count();
@@ -173,26 +173,26 @@ impl<V, K: Key, S: Shape> Builder<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Builder<V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Builder<K, V, S> {
     fn drop(&mut self) {
         // After `finish` nothing is open.
         self.settle();
         self.tree.len = 0;
-        drop(Open::<V, K, S>(&mut self.open, PhantomData));
+        drop(Open::<K, V, S>(&mut self.open, PhantomData));
     }
 }
 
 /// Guard that drops the open nodes. If a value's drop panics, the others are dropped while the
 /// panic unwinds.
-struct Open<'b, V, K: Key, S: Shape>(&'b mut [Option<Raw>; MAX_HEIGHT], PhantomData<(V, K, S)>);
+struct Open<'b, K: Key, V, S: Shape>(&'b mut [Option<Raw>; MAX_HEIGHT], PhantomData<(V, K, S)>);
 
-impl<V, K: Key, S: Shape> Drop for Open<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Open<'_, K, V, S> {
     fn drop(&mut self) {
         for level in 0..MAX_HEIGHT {
             if let Some(at) = self.0[level].take() {
-                let rest = Open::<V, K, S>(&mut *self.0, PhantomData);
+                let rest = Open::<K, V, S>(&mut *self.0, PhantomData);
                 // SAFETY: an open node is live and the builder's alone; it has just been taken out.
-                drop(unsafe { Subtree::<V, K, S>::new(at, level) });
+                drop(unsafe { Subtree::<K, V, S>::new(at, level) });
                 mem::forget(rest);
             }
         }

@@ -8,7 +8,7 @@ use crate::tree::Tree;
 use crate::types::key::Key;
 use core::mem;
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Moves all entries into the empty tree `to`, with their values read as `W`s. This tree is
     /// empty afterwards. The node pools move too, with their reservations.
     ///
@@ -16,7 +16,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a
     /// node's layout depends only on the size and alignment of its values. Every value is a valid
     /// `W`. Nobody else holds a node of this tree.
-    pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<W, K, S>) {
+    pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<K, W, S>) {
         const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
         debug_assert!(to.root.is_none());
         (to.root, to.height, to.len) = (self.root.take(), mem::take(&mut self.height), mem::take(&mut self.len));
@@ -32,7 +32,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// As for [`move_into`](Self::move_into).
-    pub(crate) unsafe fn move_as<W>(&mut self) -> Tree<W, K, S> {
+    pub(crate) unsafe fn move_as<W>(&mut self) -> Tree<K, W, S> {
         let mut tree = Tree::new();
         // SAFETY: the caller promises what `move_into` requires, and the new tree is empty.
         unsafe { self.move_into(&mut tree) };

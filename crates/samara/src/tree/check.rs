@@ -64,12 +64,12 @@ struct Seen<K> {
     gap: K,
 }
 
-struct Checker<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
+struct Checker<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
     stats: Stats,
 }
 
-impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
     /// Checks the node at `at`, whose region starts at `start`, and everything below it. `first`
     /// and `last` tell whether it is the first and the last node of its level.
     ///
@@ -125,7 +125,7 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    unsafe fn leaf(&mut self, leaf: Leaf<V, K, S>, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
+    unsafe fn leaf(&mut self, leaf: Leaf<K, V, S>, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
         // SAFETY: LEAF-1, LEAF-2: the leaf is live, as the caller promises, and only its own slots
         // are read.
         unsafe {
@@ -134,7 +134,7 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
                 fail("LEAF-3", "a leaf's length is beyond its slots", 0)?;
             }
             self.stats.leaves += 1;
-            self.stats.bytes += Leaf::<V, K, S>::BYTES;
+            self.stats.bytes += Leaf::<K, V, S>::BYTES;
             self.stats.entries += len;
             self.stats.wide += usize::from(K::IS_U64 && leaf.is_wide());
             if !leaf.is_blank() {
@@ -143,7 +143,7 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
             if len == 0 {
                 fail("TREE-4", "a leaf is empty", 0)?;
             }
-            if len < Leaf::<V, K, S>::MIN && !first && !last && !self.tree.thinned {
+            if len < Leaf::<K, V, S>::MIN && !first && !last && !self.tree.thinned {
                 fail("TREE-5", "a leaf is thin", 0)?;
             }
             let (mut start, mut gap) = (Some(start), K::ZERO);
@@ -163,10 +163,10 @@ impl<V, K: Key, S: Shape> Checker<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) fn check(&self) -> Result<Stats, Violation> {
         let stats = Stats {
-            leaf_slots: Leaf::<V, K, S>::PACKED,
+            leaf_slots: Leaf::<K, V, S>::PACKED,
             inner_slots: Inner::<K, S>::SLOTS,
             levels: self.root.map_or(0, |_| self.height + 1),
             ..Stats::default()

@@ -14,7 +14,7 @@ use crate::types::key::Key;
 use core::mem::{self, needs_drop};
 use core::ptr;
 
-impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
     pub(crate) fn try_clone(&self) -> Result<Self, AllocError> {
         let mut copy = Tree::new();
         if let Some(root) = self.root {
@@ -37,8 +37,8 @@ impl<V: Clone, K: Key, S: Shape> Tree<V, K, S> {
 ///
 /// # Safety
 /// `at` and `next` are live nodes at `level` of a tree.
-unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
-    copy: &mut Tree<V, K, S>,
+unsafe fn copy_node<K: Key, V: Clone, S: Shape>(
+    copy: &mut Tree<K, V, S>,
     at: Raw,
     level: usize,
     next: Option<Raw>,
@@ -53,7 +53,7 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
         }
         let (from, to) = (Inner::<K, S>::from_raw(at), copy.inners.fresh()?);
         to.init_as(from);
-        let partial = Subtree::<V, K, S>::new(to.raw(), level);
+        let partial = Subtree::<K, V, S>::new(to.raw(), level);
         let next = next.map(Inner::<K, S>::from_raw);
         if let Some(next) = next {
             next.prefetch();
@@ -62,7 +62,7 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
             if level == 1 {
                 let beyond = || next.and_then(|next| next.get(i + AHEAD - from.len()));
                 if let Some(leaf) = from.get(i + AHEAD).or_else(beyond) {
-                    Leaf::<V, K, S>::from_raw(leaf).prefetch();
+                    Leaf::<K, V, S>::from_raw(leaf).prefetch();
                 }
             }
             let after = from.get(i + 1).or_else(|| next?.get(0));
@@ -81,12 +81,12 @@ unsafe fn copy_node<V: Clone, K: Key, S: Shape>(
 /// `from` is a live leaf that nobody changes; `to` is memory for a leaf, live, and the caller's
 /// alone.
 #[inline]
-pub(crate) unsafe fn clone_leaf<V, K: Key, S: Shape>(to: Leaf<V, K, S>, from: Leaf<V, K, S>, clone: impl Fn(&V) -> V) {
+pub(crate) unsafe fn clone_leaf<K: Key, V, S: Shape>(to: Leaf<K, V, S>, from: Leaf<K, V, S>, clone: impl Fn(&V) -> V) {
     // SAFETY: LEAF-2, LEAF-3: `from` is initialised up to its length. The copy's length counts the
     // values cloned so far, if values have to be dropped, so the guard drops exactly these.
     unsafe {
         to.init_as(from);
-        let partial = Subtree::<V, K, S>::new(to.raw(), 0);
+        let partial = Subtree::<K, V, S>::new(to.raw(), 0);
         let (values, copies, len) = (from.items(), to.items(), from.len());
         for i in 0..len {
             copies.add(i).write(clone(&*values.add(i)));

@@ -117,7 +117,7 @@ impl<V> Cloner<V> {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// A tree with the same entries that shares all nodes. O(1).
     pub(crate) fn snapshot(&self) -> Result<Self, AllocError>
     where
@@ -126,7 +126,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         let mut other = Tree::new();
         if let Some(root) = self.root {
             // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
-            hold(unsafe { refs::<V, K, S>(root, self.height) })?;
+            hold(unsafe { refs::<K, V, S>(root, self.height) })?;
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
             (other.root, other.height, other.len) = (Some(root), self.height, self.len);
@@ -207,7 +207,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         unsafe {
             let at = &mut *parent.items().add(slot);
             !self.may_share()
-                || is_own(refs::<V, K, S>(*at, level))
+                || is_own(refs::<K, V, S>(*at, level))
                 || (copies && self.copy_shared(at, level, true).is_ok())
         }
     }
@@ -256,7 +256,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let parent = Inner::<K, S>::from_raw(node);
                 for beside in [slot.wrapping_sub(1), slot + 1].into_iter().filter(|beside| *beside < parent.len()) {
                     let at = &mut *parent.items().add(beside);
-                    if !is_own(refs::<V, K, S>(*at, level)) {
+                    if !is_own(refs::<K, V, S>(*at, level)) {
                         self.copy_shared(at, level, false)?;
                     }
                 }
@@ -295,10 +295,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             }
             // No overflow check: each owner is a node or a tree, so the count is far below its
             // limit.
-            refs::<V, K, S>(child, level - 1).fetch_add(1, Ordering::Relaxed);
+            refs::<K, V, S>(child, level - 1).fetch_add(1, Ordering::Relaxed);
             match self.log {
                 Some(mut log) => log.as_mut().note(root, level, Fate::GivenUp),
-                None => drop(Subtree::<V, K, S>::new(root, level)),
+                None => drop(Subtree::<K, V, S>::new(root, level)),
             }
         }
     }
@@ -310,7 +310,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) unsafe fn owns(&self, path: &Path) -> bool {
         // SAFETY: TREE-4: the nodes of a current path are live.
         !self.may_share()
-            || (1..=self.height).all(|level| unsafe { is_own(refs::<V, K, S>(path.at(level).node, level)) })
+            || (1..=self.height).all(|level| unsafe { is_own(refs::<K, V, S>(path.at(level).node, level)) })
     }
 
     /// [`Tree::own`], extended to everything that changes in `span` may touch: also the leaf behind
@@ -368,12 +368,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 /// Whether a change of the entries that meet `span` has nothing to copy: it stays within one leaf,
 /// leaves the pivot alone, and the tree is the only owner of the nodes on the path. This holds for
 /// most changes of a place that has been written to before.
-struct Within<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
+struct Within<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
     span: Span<K>,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Job<K> for Within<'_, K, V, S> {
     type Out = bool;
 
     #[inline(always)]
@@ -390,7 +390,7 @@ impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
                 }
                 at = node.child(slot);
             }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             is_own(leaf.refs()) && leaf.rank::<F>(self.span.last) + 1 < leaf.len()
         }
     }
@@ -401,14 +401,14 @@ impl<V, K: Key, S: Shape> Job<K> for Within<'_, V, K, S> {
 /// # Safety
 /// `at` is a live node at `level` of a tree, for as long as the count is used.
 #[inline]
-pub(crate) unsafe fn refs<'a, V, K: Key, S: Shape>(at: Raw, level: usize) -> &'a AtomicU32 {
+pub(crate) unsafe fn refs<'a, K: Key, V, S: Shape>(at: Raw, level: usize) -> &'a AtomicU32 {
     // SAFETY: TREE-4: the node is live, as the caller promises, and a leaf exactly at level 0.
-    unsafe { if level == 0 { Leaf::<V, K, S>::from_raw(at).refs() } else { Inner::<K, S>::from_raw(at).refs() } }
+    unsafe { if level == 0 { Leaf::<K, V, S>::from_raw(at).refs() } else { Inner::<K, S>::from_raw(at).refs() } }
 }
 
-struct Own<'a, V, K: Key, S: Shape> {
+struct Own<'a, K: Key, V, S: Shape> {
     clone: fn(&V) -> V,
-    leaves: &'a mut Spare<Leaf<V, K, S>>,
+    leaves: &'a mut Spare<Leaf<K, V, S>>,
     inners: &'a mut Spare<Inner<K, S>>,
     /// The log of a store in a shared map (COW-4).
     log: Option<&'a mut Log<K>>,
@@ -419,7 +419,7 @@ struct Own<'a, V, K: Key, S: Shape> {
     mends: bool,
 }
 
-impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
     /// Makes the caller the only owner of the node at `at`, of the nodes below it whose regions
     /// meet `span`, and of the inner nodes on the path to the next leaf behind them. Returns
     /// whether that leaf is below `at`. `leftmost` means that the node is the first of its level
@@ -433,7 +433,7 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         unsafe {
             if level == 0 && self.replaced && !leftmost {
                 // The store will take this leaf out whole, and note it then.
-                let leaf = Leaf::<V, K, S>::from_raw(*at);
+                let leaf = Leaf::<K, V, S>::from_raw(*at);
                 if let Some(log) = &mut self.log
                     && span.first <= leaf.first(0)
                     && leaf.key(leaf.len() - 1) <= span.last
@@ -488,12 +488,12 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
         // SAFETY: COW-1: the node at `at` is live, as the caller promises, and a copy takes its
         // place before it is given up.
         unsafe {
-            if is_own(refs::<V, K, S>(*at, level)) {
+            if is_own(refs::<K, V, S>(*at, level)) {
                 return Ok(());
             }
             if let Some(log) = &mut self.log {
                 log.reserve()?;
-                if level > 0 && !has_others(refs::<V, K, S>(*at, level)) {
+                if level > 0 && !has_others(refs::<K, V, S>(*at, level)) {
                     let to = self.inners.fresh_for(self.mends)?;
                     to.init_moved(Inner::from_raw(*at));
                     log.note(mem::replace(at, to.raw()), level, Fate::Moved);
@@ -505,14 +505,14 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
                 log.note(mem::replace(at, copy), level, Fate::GivenUp);
                 return Ok(());
             }
-            drop(Subtree::<V, K, S>::new(mem::replace(at, copy), level));
+            drop(Subtree::<K, V, S>::new(mem::replace(at, copy), level));
             Ok(())
         }
     }
 
     /// # Safety
     /// `from` is a live leaf that others own too, so nobody changes it (COW-2).
-    unsafe fn copy_leaf(&mut self, from: Leaf<V, K, S>) -> Result<Raw, AllocError> {
+    unsafe fn copy_leaf(&mut self, from: Leaf<K, V, S>) -> Result<Raw, AllocError> {
         let to = self.leaves.fresh_for(self.mends)?;
         // SAFETY: `from` is as `clone_leaf` asks, as the caller promises; `to` is fresh.
         unsafe { clone_leaf(to, from, self.clone) };
@@ -533,12 +533,12 @@ impl<V, K: Key, S: Shape> Own<'_, V, K, S> {
             // Each child's count is in a cache line of its own, possibly in memory, so all are
             // prefetched at once.
             for i in 0..len {
-                crate::node::search::prefetch_write(ptr::from_ref(refs::<V, K, S>(from.child(i), level - 1)).cast());
+                crate::node::search::prefetch_write(ptr::from_ref(refs::<K, V, S>(from.child(i), level - 1)).cast());
             }
             to.init_as(from);
-            let partial = Subtree::<V, K, S>::new(to.raw(), level);
+            let partial = Subtree::<K, V, S>::new(to.raw(), level);
             for i in 0..len {
-                hold(refs::<V, K, S>(from.child(i), level - 1))?;
+                hold(refs::<K, V, S>(from.child(i), level - 1))?;
                 to.items().add(i).write(from.child(i));
                 to.set_len(i + 1);
             }

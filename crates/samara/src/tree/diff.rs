@@ -19,53 +19,53 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 
 /// An entry, borrowed from its map.
-pub(crate) type EntryRef<'a, V, K> = (Span<K>, &'a V);
+pub(crate) type EntryRef<'a, K, V> = (Span<K>, &'a V);
 
 /// The next entries of both trees: `None` where a tree has no more.
-type Pair<'a, V, K> = (Option<EntryRef<'a, V, K>>, Option<EntryRef<'a, V, K>>);
+type Pair<'a, K, V> = (Option<EntryRef<'a, K, V>>, Option<EntryRef<'a, K, V>>);
 
 /// A position in a walk over one of the trees.
-enum At<V, K: Key, S: Shape> {
+enum At<K: Key, V, S: Shape> {
     /// Before everything below this node, which is at `level`.
     Node { node: Raw, level: usize },
     /// At an entry.
-    Slot { leaf: Leaf<V, K, S>, slot: usize },
+    Slot { leaf: Leaf<K, V, S>, slot: usize },
 }
 
 /// A walk over one of the two trees, in ascending order.
-struct Side<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
+struct Side<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
     path: Path,
-    at: Option<At<V, K, S>>,
+    at: Option<At<K, V, S>>,
 }
 
 /// A walk over two trees.
-pub(crate) struct Diff<'a, V, K: Key, S: Shape> {
-    old: Side<'a, V, K, S>,
-    new: Side<'a, V, K, S>,
+pub(crate) struct Diff<'a, K: Key, V, S: Shape> {
+    old: Side<'a, K, V, S>,
+    new: Side<'a, K, V, S>,
 }
 
-impl<V, K: Key, S: Shape> Clone for At<V, K, S> {
+impl<K: Key, V, S: Shape> Clone for At<K, V, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<V, K: Key, S: Shape> Copy for At<V, K, S> {}
+impl<K: Key, V, S: Shape> Copy for At<K, V, S> {}
 
-impl<V, K: Key, S: Shape> Clone for Side<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Side<'_, K, V, S> {
     fn clone(&self) -> Self {
         Side { ..*self }
     }
 }
 
-impl<V, K: Key, S: Shape> Clone for Diff<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Diff<'_, K, V, S> {
     fn clone(&self) -> Self {
         Diff { old: self.old.clone(), new: self.new.clone() }
     }
 }
 
-impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
-    fn new(tree: &'a Tree<V, K, S>) -> Self {
+impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
+    fn new(tree: &'a Tree<K, V, S>) -> Self {
         let at = tree.root.map(|node| At::Node { node, level: tree.height });
         Side { tree, path: Path::new(), at }
     }
@@ -110,20 +110,20 @@ impl<'a, V, K: Key, S: Shape> Side<'a, V, K, S> {
     }
 
     /// The entry at this slot.
-    fn entry(&self, leaf: Leaf<V, K, S>, slot: usize) -> EntryRef<'a, V, K> {
+    fn entry(&self, leaf: Leaf<K, V, S>, slot: usize) -> EntryRef<'a, K, V> {
         // SAFETY: DIFF-1: the leaf is live, and nobody changes it while `'a` lasts; the slot is an
         // entry's.
         unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }
     }
 }
 
-impl<'a, V, K: Key, S: Shape> Diff<'a, V, K, S> {
-    pub(crate) fn new(old: &'a Tree<V, K, S>, new: &'a Tree<V, K, S>) -> Self {
+impl<'a, K: Key, V, S: Shape> Diff<'a, K, V, S> {
+    pub(crate) fn new(old: &'a Tree<K, V, S>, new: &'a Tree<K, V, S>) -> Self {
         Diff { old: Side::new(old), new: Side::new(new) }
     }
 
     /// The next entries of both trees that are not in a node of both. [`Diff::pass`] goes on.
-    pub(crate) fn next(&mut self) -> Pair<'a, V, K> {
+    pub(crate) fn next(&mut self) -> Pair<'a, K, V> {
         loop {
             match (self.old.at, self.new.at) {
                 (Some(At::Node { node: old, .. }), Some(At::Node { node: new, .. })) if old == new => {
@@ -142,7 +142,7 @@ impl<'a, V, K: Key, S: Shape> Diff<'a, V, K, S> {
                 (Some(At::Node { node, level }), _) => self.old.open(node, level),
                 (_, Some(At::Node { node, level })) => self.new.open(node, level),
                 (old, new) => {
-                    let entry = |side: &Side<'a, V, K, S>, at| match at {
+                    let entry = |side: &Side<'a, K, V, S>, at| match at {
                         Some(At::Slot { leaf, slot }) => Some(side.entry(leaf, slot)),
                         _ => None,
                     };

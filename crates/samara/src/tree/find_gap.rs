@@ -17,7 +17,7 @@ use crate::types::gap::{End, GapQuery};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.find_gap_by::<false>(query)
     }
@@ -47,8 +47,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 }
 
 /// A search upwards from the lowest key of the window, or downwards from the highest.
-struct FindGap<'a, V, K: Key, S: Shape, const UP: bool, const NOW: bool> {
-    tree: &'a Tree<V, K, S>,
+struct FindGap<'a, K: Key, V, S: Shape, const UP: bool, const NOW: bool> {
+    tree: &'a Tree<K, V, S>,
     query: &'a GapQuery<K>,
 }
 
@@ -77,7 +77,7 @@ fn end(some: u64, up: bool) -> Option<usize> {
     (some != 0).then(|| if up { some.trailing_zeros() } else { 63 - some.leading_zeros() } as usize)
 }
 
-impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_, V, K, S, UP, NOW> {
+impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_, K, V, S, UP, NOW> {
     type Out = Option<Span<K>>;
 
     #[inline(always)]
@@ -110,7 +110,7 @@ impl<V, K: Key, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
                         continue;
                     }
                 } else {
-                    let leaf = Leaf::<V, K, S>::from_raw(at);
+                    let leaf = Leaf::<K, V, S>::from_raw(at);
                     let start = tree.region_start(&path, 0);
                     // Beyond the window there is nothing to find.
                     let beyond =

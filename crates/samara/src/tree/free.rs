@@ -20,13 +20,13 @@ use core::mem;
 use core::ptr;
 
 /// A leaf whose values are to be dropped. Its memory goes to `spare`, or is freed if there is none.
-struct Dying<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
+struct Dying<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
 
-impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Dying<K, V, S> {
     fn drop(&mut self) {
         /// Guard that frees the leaf, also if a value's drop panics.
-        struct Free<V, K: Key, S: Shape>(Leaf<V, K, S>, *mut Spare<Leaf<V, K, S>>);
-        impl<V, K: Key, S: Shape> Drop for Free<V, K, S> {
+        struct Free<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
+        impl<K: Key, V, S: Shape> Drop for Free<K, V, S> {
             fn drop(&mut self) {
                 // SAFETY: LEAF-1: the leaf is live, belongs to this guard, and its values are gone;
                 // nobody else uses the pool at this moment.
@@ -53,7 +53,7 @@ impl<V, K: Key, S: Shape> Drop for Dying<V, K, S> {
 ///
 /// # Safety
 /// The leaf is live and belongs to the caller alone.
-pub(crate) unsafe fn leaf<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, spare: &mut Spare<Leaf<V, K, S>>) {
+pub(crate) unsafe fn leaf<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, spare: &mut Spare<Leaf<K, V, S>>) {
     drop(Dying(leaf, spare));
 }
 
@@ -61,7 +61,7 @@ pub(crate) unsafe fn leaf<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, spare: &mut 
 ///
 /// # Safety
 /// The leaf is live and belongs to the caller alone.
-pub(crate) unsafe fn chain<V, K: Key, S: Shape>(head: &mut Option<Raw>, leaf: Leaf<V, K, S>) {
+pub(crate) unsafe fn chain<K: Key, V, S: Shape>(head: &mut Option<Raw>, leaf: Leaf<K, V, S>) {
     // SAFETY: LEAF-1: the link overwrites keys only, and not the header, which is needed until the
     // leaf is freed.
     unsafe { leaf.link().write_unaligned(*head) };
@@ -69,29 +69,29 @@ pub(crate) unsafe fn chain<V, K: Key, S: Shape>(head: &mut Option<Raw>, leaf: Le
 }
 
 /// Guard of leaves linked by [`chain`]: drops their values and gives their memory to `spare`.
-pub(crate) struct Chain<'a, V, K: Key, S: Shape> {
+pub(crate) struct Chain<'a, K: Key, V, S: Shape> {
     head: Option<Raw>,
-    spare: *mut Spare<Leaf<V, K, S>>,
-    borrow: PhantomData<&'a mut Spare<Leaf<V, K, S>>>,
+    spare: *mut Spare<Leaf<K, V, S>>,
+    borrow: PhantomData<&'a mut Spare<Leaf<K, V, S>>>,
 }
 
-impl<'a, V, K: Key, S: Shape> Chain<'a, V, K, S> {
+impl<'a, K: Key, V, S: Shape> Chain<'a, K, V, S> {
     /// # Safety
     /// `head` is a chain that [`chain`] has made, and nobody else has it.
-    pub(crate) unsafe fn new(head: Option<Raw>, spare: &'a mut Spare<Leaf<V, K, S>>) -> Self {
+    pub(crate) unsafe fn new(head: Option<Raw>, spare: &'a mut Spare<Leaf<K, V, S>>) -> Self {
         Chain { head, spare, borrow: PhantomData }
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Chain<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Chain<'_, K, V, S> {
     fn drop(&mut self) {
         while let Some(head) = self.head {
             // SAFETY: `chain` has linked live leaves that belong to this guard, and each leaves the
             // chain before its values are dropped.
             unsafe {
-                self.head = Leaf::<V, K, S>::from_raw(head).link().read_unaligned();
+                self.head = Leaf::<K, V, S>::from_raw(head).link().read_unaligned();
                 let rest = Self { head: self.head.take(), spare: self.spare, borrow: PhantomData };
-                drop(Dying::<V, K, S>(Leaf::from_raw(head), self.spare));
+                drop(Dying::<K, V, S>(Leaf::from_raw(head), self.spare));
                 self.head = rest.head;
                 mem::forget(rest);
             }
@@ -100,7 +100,7 @@ impl<V, K: Key, S: Shape> Drop for Chain<'_, V, K, S> {
 }
 
 /// Guard of a subtree that is given up: frees the nodes that have no other owner.
-pub(crate) struct Subtree<V, K: Key, S: Shape> {
+pub(crate) struct Subtree<K: Key, V, S: Shape> {
     at: Raw,
     level: usize,
     /// The children before this slot have been given up.
@@ -108,7 +108,7 @@ pub(crate) struct Subtree<V, K: Key, S: Shape> {
     kind: PhantomData<(V, K, S)>,
 }
 
-impl<V, K: Key, S: Shape> Subtree<V, K, S> {
+impl<K: Key, V, S: Shape> Subtree<K, V, S> {
     /// The subtree of the node `at`. The caller gives up its ownership of the node.
     ///
     /// # Safety
@@ -118,10 +118,10 @@ impl<V, K: Key, S: Shape> Subtree<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Subtree<K, V, S> {
     fn drop(&mut self) {
         // SAFETY: COW-1: the node is live, because the caller of `new` passed on its ownership.
-        if self.slot == 0 && !let_go(unsafe { refs::<V, K, S>(self.at, self.level) }) {
+        if self.slot == 0 && !let_go(unsafe { refs::<K, V, S>(self.at, self.level) }) {
             return;
         }
         // SAFETY: TREE-4: nodes are live, inner nodes above level 0, and `slot` passes each child
@@ -129,14 +129,14 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
         // then frees the node.
         unsafe {
             if self.level == 0 {
-                drop(Dying::<V, K, S>(Leaf::from_raw(self.at), ptr::null_mut()));
+                drop(Dying::<K, V, S>(Leaf::from_raw(self.at), ptr::null_mut()));
                 return;
             }
             let node = Inner::<K, S>::from_raw(self.at);
             while self.slot < node.len() {
                 let child = node.child(self.slot);
                 if let Some(ahead) = node.get(self.slot + AHEAD) {
-                    prefetch_write(ptr::from_ref(refs::<V, K, S>(ahead, self.level - 1)).cast());
+                    prefetch_write(ptr::from_ref(refs::<K, V, S>(ahead, self.level - 1)).cast());
                 }
                 self.slot += 1;
                 let rest = Self { at: self.at, level: self.level, slot: self.slot, kind: PhantomData };
@@ -148,7 +148,7 @@ impl<V, K: Key, S: Shape> Drop for Subtree<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Drops every entry. Reserved nodes stay.
     pub(crate) fn clear(&mut self) {
         let (root, level) = (self.root.take(), mem::take(&mut self.height));
@@ -157,14 +157,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         if let Some(at) = root {
             // SAFETY: TREE-4: the root is a live node at level `height`; the tree has just given it
             // up.
-            drop(unsafe { Subtree::<V, K, S>::new(at, level) });
+            drop(unsafe { Subtree::<K, V, S>::new(at, level) });
         }
         self.leaves.forget();
         self.inners.forget();
     }
 }
 
-impl<V, K: Key, S: Shape> Drop for Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Tree<K, V, S> {
     fn drop(&mut self) {
         self.clear();
     }

@@ -63,11 +63,11 @@ pub(crate) const MAX_HEIGHT: usize = 24;
 /// that alignment leaves free.
 pub(crate) const SHARED_HEIGHT: usize = crate::node::ALIGN - 1;
 
-pub(crate) struct Tree<V, K: Key, S: Shape> {
+pub(crate) struct Tree<K: Key, V, S: Shape> {
     pub(crate) root: Option<Raw>,
     pub(crate) height: usize,
     pub(crate) len: usize,
-    pub(crate) leaves: Spare<Leaf<V, K, S>>,
+    pub(crate) leaves: Spare<Leaf<K, V, S>>,
     pub(crate) inners: Spare<Inner<K, S>>,
     pub(crate) hole: Hole<K>,
     /// Set while the tree may share nodes (COW-3).
@@ -85,10 +85,10 @@ pub(crate) struct Tree<V, K: Key, S: Shape> {
 
 // SAFETY: the tree owns its nodes and values like a `Box` of them; COW-2: nodes that it shares hold
 // values that are `Send + Sync`.
-unsafe impl<V: Send, K: Key, S: Shape> Send for Tree<V, K, S> {}
+unsafe impl<K: Key, V: Send, S: Shape> Send for Tree<K, V, S> {}
 // SAFETY: `&Tree` hands out only `&V`; its only interior mutability is atomic, in `cloner` and in
 // the owner counts.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for Tree<V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for Tree<K, V, S> {}
 
 /// A node of a path, and the slot by which the path leaves it.
 #[derive(Clone, Copy)]
@@ -132,7 +132,7 @@ impl Path {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) const fn new() -> Self {
         Tree {
             root: None,
@@ -151,7 +151,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// Finds the first entry whose last key is not below `key`. Returns its leaf and slot.
     #[inline]
-    pub(crate) fn find(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) fn find(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
         // SAFETY: TREE-4: the root is a live node at level `height`.
         unsafe { find(self.root?, self.height, key) }
     }
@@ -160,7 +160,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// last entry if there is none. Returns the leaf and the slot, which `path` holds too, or
     /// `None` if the tree is empty.
     #[inline]
-    pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
         dispatch::<K, _>(Seek { tree: self, key, path })
     }
 
@@ -169,7 +169,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// The processor supports `F`.
     #[inline(always)]
-    pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
         let mut at = self.root?;
         // SAFETY: TREE-2, TREE-4: as in `Find`, every rank is the slot of a child, because keys
         // above the last entry take `seek_end`; a leaf's rank is at most its length (SEARCH-2).
@@ -189,7 +189,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 at = node.child(slot);
                 level -= 1;
             }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             if far {
                 leaf.prefetch();
             }
@@ -212,7 +212,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let node = Inner::<K, S>::from_raw(root);
                 node.key(node.len() - 1) < key
             } else {
-                let leaf = Leaf::<V, K, S>::from_raw(root);
+                let leaf = Leaf::<K, V, S>::from_raw(root);
                 leaf.len() == 0 || leaf.key(leaf.len() - 1) < key
             }
         }
@@ -223,7 +223,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// `root` is the root of this tree.
-    unsafe fn seek_end(&self, root: Raw, path: &mut Path) -> (Leaf<V, K, S>, usize) {
+    unsafe fn seek_end(&self, root: Raw, path: &mut Path) -> (Leaf<K, V, S>, usize) {
         let mut at = root;
         // SAFETY: TREE-4: nodes above level 0 are live inner nodes, and none is empty.
         unsafe {
@@ -233,14 +233,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 path.set(level, at, slot);
                 at = node.child(slot);
             }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             path.set(0, at, leaf.len());
             (leaf, leaf.len())
         }
     }
 
     /// Descends to the first or the last entry.
-    pub(crate) fn edge(&self, last: bool) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) fn edge(&self, last: bool) -> Option<(Leaf<K, V, S>, usize)> {
         let mut at = self.root?;
         // SAFETY: TREE-4: the nodes from the root down are live, inner nodes above level 0, and
         // none is empty.
@@ -264,7 +264,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let node = Inner::<K, S>::from_raw(root);
                 node.key(node.len() - 1)
             } else {
-                let leaf = Leaf::<V, K, S>::from_raw(root);
+                let leaf = Leaf::<K, V, S>::from_raw(root);
                 leaf.key(leaf.len() - 1)
             }
         })
@@ -306,7 +306,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as the
         // caller promises.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let parent = path.at(1);
             let (node, slot) = (Inner::<K, S>::from_raw(parent.node), parent.slot);
             let (before, pivot) = (node.key(slot), leaf.key(leaf.len() - 1));
@@ -347,7 +347,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 } else if vanished == word {
                     let below = path.at(level - 1).node;
                     if level == 1 {
-                        Leaf::<V, K, S>::from_raw(below).widest_by::<F>(self.region_start(path, 0))
+                        Leaf::<K, V, S>::from_raw(below).widest_by::<F>(self.region_start(path, 0))
                     } else {
                         Inner::<K, S>::from_raw(below).widest_by::<F>()
                     }
@@ -375,7 +375,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             unsafe {
                 let (Step { node, slot }, below) = (path.at(level), path.at(level - 1).node);
                 let widest = if level == 1 {
-                    Leaf::<V, K, S>::from_raw(below).widest(self.region_start(path, 0))
+                    Leaf::<K, V, S>::from_raw(below).widest(self.region_start(path, 0))
                 } else {
                     Inner::<K, S>::from_raw(below).widest()
                 };
@@ -488,7 +488,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 /// `root` is a live node at level `height`, of a tree or of a shared map that the caller has
 /// pinned.
 #[inline]
-pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+pub(crate) unsafe fn find<K: Key, V, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<K, V, S>, usize)> {
     point(Point::Rooted);
     dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
@@ -499,22 +499,22 @@ pub(crate) unsafe fn find<V, K: Key, S: Shape>(root: Raw, height: usize, key: K)
 /// # Safety
 /// As for [`find`], for as long as the value is borrowed.
 #[inline]
-pub(crate) unsafe fn value_or<V, K: Key, S: Shape>(found: Option<(Leaf<V, K, S>, usize)>, key: K, default: &V) -> &V {
+pub(crate) unsafe fn value_or<K: Key, V, S: Shape>(found: Option<(Leaf<K, V, S>, usize)>, key: K, default: &V) -> &V {
     let Some((leaf, slot)) = found else { return default };
     // SAFETY: LEAF-3: `find` returns the slot of an entry, and its leaf stays live while the value
     // is borrowed, as the caller promises.
     unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
 }
 
-struct Find<V, K: Key, S: Shape> {
+struct Find<K: Key, V, S: Shape> {
     root: Raw,
     height: usize,
     key: K,
     kind: PhantomData<(V, S)>,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
-    type Out = Option<(Leaf<V, K, S>, usize)>;
+impl<K: Key, V, S: Shape> Job<K> for Find<K, V, S> {
+    type Out = Option<(Leaf<K, V, S>, usize)>;
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
@@ -540,7 +540,7 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
                     point(Point::Descended);
                 }
             }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             if height >= FAR {
                 leaf.prefetch();
             }
@@ -554,14 +554,14 @@ impl<V, K: Key, S: Shape> Job<K> for Find<V, K, S> {
 /// descent in such a tree prefetches all lines of these nodes at once.
 pub(crate) const FAR: usize = 3;
 
-struct Seek<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
+struct Seek<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
     key: K,
     path: &'a mut Path,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Seek<'_, V, K, S> {
-    type Out = Option<(Leaf<V, K, S>, usize)>;
+impl<K: Key, V, S: Shape> Job<K> for Seek<'_, K, V, S> {
+    type Out = Option<(Leaf<K, V, S>, usize)>;
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {

@@ -68,7 +68,7 @@ unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: u
 ///
 /// # Safety
 /// Both leaves are live, and hold too many entries for one leaf of their keys.
-unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, K, S>) {
+unsafe fn share_leaves<K: Key, V, S: Shape>(left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
     // SAFETY: LEAF-3, LEAF-6: the slots moved are initialised, and the slots that they go to are
     // free. The thin leaf first takes a form for the entries that it gets. If that form is wide, it
     // takes only as many as the form has slots, which leaves the other leaf above the minimum.
@@ -78,7 +78,7 @@ unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, 
         if l < r {
             let mut n = (r - l).div_ceil(2);
             if !left.admit(low, right.key(n - 1), l + n) {
-                n = Leaf::<V, K, S>::WIDE - l;
+                n = Leaf::<K, V, S>::WIDE - l;
                 left.admit(low, right.key(n - 1), l + n);
             }
             right.transfer(0, n, left, l);
@@ -87,7 +87,7 @@ unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, 
         } else {
             let mut n = (l - r).div_ceil(2);
             if !right.admit(left.first(l - n), high, r + n) {
-                n = Leaf::<V, K, S>::WIDE - r;
+                n = Leaf::<K, V, S>::WIDE - r;
                 right.admit(left.first(l - n), high, r + n);
             }
             right.open(0, n);
@@ -99,7 +99,7 @@ unsafe fn share_leaves<V, K: Key, S: Shape>(left: Leaf<V, K, S>, right: Leaf<V, 
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Rebalances the leaf of `path`, then its ancestors. `path` is not valid afterwards.
     ///
     /// # Safety
@@ -110,7 +110,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
         // items were moved out.
         unsafe {
-            let mut leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let mut leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             if self.height == 0 {
                 if leaf.len() == 0 {
                     self.leaves.give(leaf);
@@ -122,18 +122,18 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 self.unlink(path);
                 return;
             }
-            if self.log.is_some() && leaf.len() >= Leaf::<V, K, S>::MIN {
+            if self.log.is_some() && leaf.len() >= Leaf::<K, V, S>::MIN {
                 return; // checking a neighbour would require a copy of it
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
             // `settle` may have copied the leaf since the path was sought.
             leaf = Leaf::from_raw(parent.child(slot));
-            let Some(s) = self.neighbours(path, 0, leaf.len() < Leaf::<V, K, S>::MIN) else { return };
-            let (left, right) = (Leaf::<V, K, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
+            let Some(s) = self.neighbours(path, 0, leaf.len() < Leaf::<K, V, S>::MIN) else { return };
+            let (left, right) = (Leaf::<K, V, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
             let (low, high) = (left.first(0), right.key(right.len() - 1));
-            match cure(leaf.len(), neighbour, Leaf::<V, K, S>::slots_for(low, high), Leaf::<V, K, S>::MIN) {
+            match cure(leaf.len(), neighbour, Leaf::<K, V, S>::slots_for(low, high), Leaf::<K, V, S>::MIN) {
                 Cure::Nothing => {}
                 Cure::Merge => {
                     let (l, r) = (left.len(), right.len());
@@ -348,8 +348,8 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let at = path.at(level).node;
             let thin = match level {
                 // An empty leaf is unlinked, which needs no neighbour.
-                0 if Leaf::<V, K, S>::from_raw(at).len() == 0 => return true,
-                0 => Leaf::<V, K, S>::from_raw(at).len() < Leaf::<V, K, S>::MIN,
+                0 if Leaf::<K, V, S>::from_raw(at).len() == 0 => return true,
+                0 => Leaf::<K, V, S>::from_raw(at).len() < Leaf::<K, V, S>::MIN,
                 _ => Inner::<K, S>::from_raw(at).len() < Inner::<K, S>::MIN,
             };
             thin && self.neighbours(path, level, true).is_some()

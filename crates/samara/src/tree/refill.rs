@@ -62,7 +62,7 @@ impl<K: Key> Hole<K> {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Updates the gap words after the entry `was` was removed from the leaf of `path`, and
     /// remembers the hole. `gap` is the free run there now, and `slot` the slot of the entry behind
     /// it.
@@ -110,7 +110,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
         self.hole.holds(span)
             && !self.may_share()
-            && unsafe { Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
+            && unsafe { Leaf::<K, V, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
     }
 
     /// Replaces the contents of `span` by `value`. Inlined, so that a value for the hole need not
@@ -119,7 +119,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
+        O: FnMut(Displaced<'_, K, V>),
     {
         if !span.is_empty() && self.fills(span) {
             dispatch::<K, _>(Fill { tree: self, span, value });
@@ -137,7 +137,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: REFILL-1, REFILL-2: the steps up to `raised` are initialised and live; the packed
         // leaf has a free slot, because the removal freed one, and admits the keys.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(self.hole.steps[0].assume_init().node);
+            let leaf = Leaf::<K, V, S>::from_raw(self.hole.steps[0].assume_init().node);
             let gap = self.hole.gap;
             self.hole.forget();
             leaf.insert_words::<F>(self.hole.slot, span, value);
@@ -161,7 +161,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 
     /// [`Tree::find`] for a key in the hole: returns the entry behind it.
     #[inline]
-    pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
         if !self.hole.holds(Span::new(key, key)) || self.may_share() {
             return None;
         }
@@ -225,13 +225,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 }
 
 /// [`Tree::fill_by`] with the search in force.
-struct Fill<'a, V, K: Key, S: Shape> {
-    tree: &'a mut Tree<V, K, S>,
+struct Fill<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
     span: Span<K>,
     value: V,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Fill<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Job<K> for Fill<'_, K, V, S> {
     type Out = ();
 
     #[inline(always)]

@@ -13,7 +13,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::ptr;
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Removes and returns the entry that contains `key`.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
@@ -35,12 +35,12 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     }
 }
 
-struct Remove<'a, V, K: Key, S: Shape> {
-    tree: &'a mut Tree<V, K, S>,
+struct Remove<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
     key: K,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Job<K> for Remove<'_, K, V, S> {
     type Out = Option<(Span<K>, V)>;
 
     #[inline(always)]
@@ -59,7 +59,7 @@ impl<V, K: Key, S: Shape> Job<K> for Remove<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Removes and returns the entry of `path`.
     ///
     /// # Safety
@@ -71,7 +71,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // moved out before its slot is removed.
         unsafe {
             let Step { node, slot } = path.at(0);
-            let leaf = Leaf::<V, K, S>::from_raw(node);
+            let leaf = Leaf::<K, V, S>::from_raw(node);
             let len = leaf.len();
             if let Some((high, lasts, firsts)) = leaf.packed()
                 && slot + 1 < len
@@ -87,7 +87,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 let value = leaf.remove_words::<F>(slot);
                 self.len -= 1;
                 self.tear(path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
-                if thin(len - 1, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+                if thin(len - 1, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
                     self.hole.forget();
                     self.mend(path);
                 }
@@ -101,7 +101,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             if len > 0 {
                 self.refresh::<F>(path);
             }
-            if thin(len, Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+            if thin(len, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
                 self.mend(path);
             }
             (span, value)

@@ -13,13 +13,13 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem;
 
-struct Resize<'a, V, K: Key, S: Shape> {
-    tree: &'a mut Tree<V, K, S>,
+struct Resize<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
     key: K,
     to: Span<K>,
 }
 
-impl<V, K: Key, S: Shape> Job<K> for Resize<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Job<K> for Resize<'_, K, V, S> {
     type Out = Result<Span<K>, BoundError<K>>;
 
     #[inline(always)]
@@ -29,7 +29,7 @@ impl<V, K: Key, S: Shape> Job<K> for Resize<'_, V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Sets the bounds of the entry that contains `key` to `to`. The new bounds must share a key
     /// with the old ones and meet no other entry.
     pub(crate) fn resize(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
@@ -87,7 +87,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // both sides of the entry.
         unsafe {
             let Step { node, slot } = path.at(0);
-            let leaf = Leaf::<V, K, S>::from_raw(node);
+            let leaf = Leaf::<K, V, S>::from_raw(node);
             let len = leaf.len();
             let was = Span::new(leaf.first(slot), leaf.key(slot));
             let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
@@ -136,10 +136,10 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     #[inline(always)]
     pub(crate) unsafe fn next_by<F: Search>(
         &self,
-        leaf: Leaf<V, K, S>,
+        leaf: Leaf<K, V, S>,
         slot: usize,
         behind: &mut Path,
-    ) -> Option<(Leaf<V, K, S>, usize)> {
+    ) -> Option<(Leaf<K, V, S>, usize)> {
         // SAFETY: TREE-4: the leaf is live and slot `slot` holds an entry, as the caller promises;
         // other slots are read only below the length.
         unsafe {
@@ -218,7 +218,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     pub(crate) fn try_merge(&mut self, left: Span<K>, right: Span<K>) -> Result<Option<V>, AllocError> {
         let whole = Span::new(left.first, right.last);
         self.own(whole)?; // before anything changes
-        let packs = |span: Span<K>| Leaf::<V, K, S>::packs(span.first, span.last);
+        let packs = |span: Span<K>| Leaf::<K, V, S>::packs(span.first, span.last);
         let (goes, stays) = if packs(whole) || !packs(left) { (right, left) } else { (left, right) };
         self.own_for_mending(goes.first);
         let Some((_, mut value)) = self.try_remove(goes.first)? else { return Ok(None) };
@@ -244,7 +244,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         unsafe {
             if self.may_share()
                 && self.height > 0
-                && self.seek(key, &mut path).is_some_and(|(leaf, _)| leaf.len() <= Leaf::<V, K, S>::MIN)
+                && self.seek(key, &mut path).is_some_and(|(leaf, _)| leaf.len() <= Leaf::<K, V, S>::MIN)
             {
                 self.neighbours(&path, 0, true);
             }
@@ -255,7 +255,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// The leaf is live and not empty.
-    unsafe fn first_behind(&self, leaf: Leaf<V, K, S>) -> Option<K> {
+    unsafe fn first_behind(&self, leaf: Leaf<K, V, S>) -> Option<K> {
         let mut path = Path::new();
         // SAFETY: LEAF-2: the leaf is live and not empty, as the caller promises, and other slots
         // are read only below the length.

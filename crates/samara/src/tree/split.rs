@@ -35,7 +35,7 @@ fn cut(slots: usize, len: usize, at: usize, n: usize, first: bool, last: bool) -
     if goes_left { (left, true) } else { (right, false) }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Reserves the nodes that a split of the leaf of `path` may need.
     ///
     /// # Safety
@@ -132,11 +132,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         path: &Path,
         at: usize,
         n: usize,
-    ) -> (Leaf<V, K, S>, usize, Leaf<V, K, S>) {
+    ) -> (Leaf<K, V, S>, usize, Leaf<K, V, S>) {
         // SAFETY: SHAPE-1: the leaf of a current path is live, and `cut` leaves room in both halves
         // for what they get.
         unsafe {
-            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let left = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let (first, last) = self.edges(path, 0);
             let (cut, goes_left) = cut(left.slots(), left.len(), at, n, first, last);
             let right = self.cut_leaf(left, cut);
@@ -151,7 +151,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// The leaf is live, nothing is parked in it, `cut` is at most its length, and one leaf is
     /// reserved.
-    unsafe fn cut_leaf(&mut self, left: Leaf<V, K, S>, cut: usize) -> Leaf<V, K, S> {
+    unsafe fn cut_leaf(&mut self, left: Leaf<K, V, S>, cut: usize) -> Leaf<K, V, S> {
         let right = self.leaves.take();
         // SAFETY: LEAF-3: the moved slots are initialised, as `cut <= len`, and fit in an empty
         // leaf of the same form.
@@ -177,7 +177,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: TREE-4: the leaf of a current path is live, half its length is within it, and
         // memory is reserved, as the caller promises.
         unsafe {
-            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let left = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let right = self.cut_leaf(left, left.len() / 2);
             self.adopt_leaf(&mut path.clone(), right);
         }
@@ -189,11 +189,11 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// The leaves are as [`Tree::split_leaf`] left them, with the free slots filled; the inner
     /// nodes that `plan_split` counted are reserved.
     #[cold]
-    pub(crate) unsafe fn adopt_leaf(&mut self, path: &mut Path, right: Leaf<V, K, S>) {
+    pub(crate) unsafe fn adopt_leaf(&mut self, path: &mut Path, right: Leaf<K, V, S>) {
         // SAFETY: TREE-4: both halves are live and not empty, and the left one's region starts
         // where the whole leaf's did.
         unsafe {
-            let left = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let left = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let pivot = left.key(left.len() - 1);
             let widest = left.widest(self.region_start(path, 0));
             let right_widest = right.widest(pivot.wrapping_add(K::ONE));

@@ -48,14 +48,14 @@ enum Room {
     Before,
 }
 
-struct Store<'a, V, K: Key, S: Shape, O> {
-    tree: &'a mut Tree<V, K, S>,
+struct Store<'a, K: Key, V, S: Shape, O> {
+    tree: &'a mut Tree<K, V, S>,
     span: Span<K>,
     value: Option<V>,
     observe: O,
 }
 
-impl<V: Clone, K: Key, S: Shape, O: FnMut(Displaced<'_, V, K>)> Job<K> for Store<'_, V, K, S, O> {
+impl<K: Key, V: Clone, S: Shape, O: FnMut(Displaced<'_, K, V>)> Job<K> for Store<'_, K, V, S, O> {
     type Out = Result<(), StoreError<K>>;
 
     #[inline(always)]
@@ -81,19 +81,19 @@ impl<V> Drop for Parked<V> {
 
 /// Guard that rebalances the leaf of `path`, if it is thin, after the values parked in it are
 /// dropped.
-struct Mend<'a, V, K: Key, S: Shape> {
-    tree: &'a mut Tree<V, K, S>,
+struct Mend<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
     path: &'a Path,
 }
 
-impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Mend<'_, K, V, S> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: STORE-2: the tree has not changed since the commit, so `path` is current; guards
         // drop in reverse order, so nothing is parked any more.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(self.path.at(0).node);
-            if thin(leaf.len(), Leaf::<V, K, S>::PACKED, Leaf::<V, K, S>::MIN) {
+            let leaf = Leaf::<K, V, S>::from_raw(self.path.at(0).node);
+            if thin(leaf.len(), Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
                 self.tree.mend(self.path);
             }
         }
@@ -105,7 +105,7 @@ impl<V, K: Key, S: Shape> Drop for Mend<'_, V, K, S> {
 /// # Safety
 /// The leaf is live, `at + n <= len`, and nothing is parked in it.
 #[inline(always)]
-unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) -> Parked<V> {
+unsafe fn park<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, at: usize, n: usize) -> Parked<V> {
     if n == 0 {
         return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
     }
@@ -126,13 +126,13 @@ unsafe fn park<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, at: usize, n: usize) ->
     }
 }
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Replaces the contents of `span` by `value`, or by nothing.
     #[inline]
     pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
+        O: FnMut(Displaced<'_, K, V>),
     {
         match value {
             Some(value) => self.replace(span, value, observe),
@@ -150,7 +150,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ) -> Result<(), StoreError<K>>
     where
         V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
+        O: FnMut(Displaced<'_, K, V>),
     {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
@@ -176,7 +176,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ) -> Result<(), StoreError<K>>
     where
         V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
+        O: FnMut(Displaced<'_, K, V>),
     {
         let mut path = Path::new();
         // SAFETY: the processor supports `F`, as the caller promises.
@@ -189,7 +189,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let len = leaf.len();
             if let Some((high, lasts, firsts)) = leaf.packed()
                 && from < len
-                && len < Leaf::<V, K, S>::PACKED
+                && len < Leaf::<K, V, S>::PACKED
                 && span.first.high() == high
                 && let next = K::join(high, *firsts.add(from))
                 && span.last < next
@@ -353,7 +353,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ) -> Result<Room, StoreError<K>> {
         // SAFETY: TREE-4: the leaf of a current path is live.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let admits = !stores || leaf.admits(span.first, span.last);
             // A new first entry of a wide leaf may fit better in the leaf before it.
             let stranger = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
@@ -379,7 +379,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ) -> Result<Room, StoreError<K>> {
         // SAFETY: TREE-4: the leaf of a current path is live, and not empty outside of a commit.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let len = leaf.len();
             let gap = gone == 0 && leaf.first(0) > span.last && leaf.first(0).high() != span.last.high();
             if gap && self.before(path, span)?.is_some() {
@@ -423,7 +423,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             let mut way = Path::new();
             let Some((leaf, _)) = self.seek(last, &mut way) else { return Ok(None) };
             let own =
-                !self.may_share() || (0..=self.height).all(|level| is_own(refs::<V, K, S>(way.at(level).node, level)));
+                !self.may_share() || (0..=self.height).all(|level| is_own(refs::<K, V, S>(way.at(level).node, level)));
             if !own || !leaf.pack_with(span.last) {
                 return Ok(None);
             }
@@ -446,7 +446,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // memory aside if that leaf is full.
         unsafe {
             let mut way = self.before(path, span)?.expect("the plan of this store found a place behind that entry");
-            let leaf = Leaf::<V, K, S>::from_raw(way.at(0).node);
+            let leaf = Leaf::<K, V, S>::from_raw(way.at(0).node);
             let at = leaf.len();
             self.len += 1;
             if at < leaf.slots() {
@@ -468,7 +468,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     fn store_again<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
+        O: FnMut(Displaced<'_, K, V>),
     {
         self.store(span, value, observe)
     }
@@ -482,7 +482,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
         // SAFETY: TREE-4: the leaf is live and not empty, and in the leaf behind it only slots
         // below the length are read.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let mut behind = Path::new();
             match leaf.key(leaf.len() - 1).succ() {
                 Some(key) => match self.seek(key, &mut behind) {
@@ -509,13 +509,13 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ) -> Result<(), StoreError<K>>
     where
         V: Clone,
-        O: FnMut(Displaced<'_, V, K>),
+        O: FnMut(Displaced<'_, K, V>),
     {
         // SAFETY: TREE-4: `path` is current, as the caller promises, and stays so while leaves
         // behind it are taken out: they lie to its right and are sought by key, and no ancestor of
         // its leaf becomes empty.
         unsafe {
-            let leaf = Leaf::<V, K, S>::from_raw(path.at(0).node);
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let (from, len) = (path.at(0).slot, leaf.len());
             // Plan, reserve. The leaf may be full and lose no entry, only the end of its last one.
             let head = leaf.first(from) < span.first;
@@ -610,15 +610,15 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 }
 
 /// Guard that rebalances what a store across leaves left, after the displaced values are dropped.
-struct Settle<'a, V, K: Key, S: Shape> {
-    tree: &'a mut Tree<V, K, S>,
+struct Settle<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
     /// A key that leads to the first leaf, which may be empty.
     first: K,
     /// The key behind the range, if there is one.
     behind: Option<K>,
 }
 
-impl<V, K: Key, S: Shape> Drop for Settle<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Drop for Settle<'_, K, V, S> {
     fn drop(&mut self) {
         let mut path = Path::new();
         // SAFETY: STORE-2: since the commit only parked values have changed, and they have been

@@ -16,22 +16,22 @@ use crate::types::span::Span;
 use core::mem::{self, ManuallyDrop};
 
 /// The entries of a window, being moved out.
-pub(crate) struct Leaving<V, K: Key, S: Shape> {
-    pub(crate) tree: Tree<ManuallyDrop<V>, K, S>,
+pub(crate) struct Leaving<K: Key, V, S: Shape> {
+    pub(crate) tree: Tree<K, ManuallyDrop<V>, S>,
     /// The slot of the next entry from below, or the slot behind the last one of its leaf.
-    front: Option<Place<ManuallyDrop<V>, K, S>>,
+    front: Option<Place<K, ManuallyDrop<V>, S>>,
     /// The slot behind the next entry from above.
-    back: Option<Place<ManuallyDrop<V>, K, S>>,
+    back: Option<Place<K, ManuallyDrop<V>, S>>,
     left: usize,
 }
 
-impl<V, K: Key, S: Shape> Leaving<V, K, S> {
+impl<K: Key, V, S: Shape> Leaving<K, V, S> {
     /// Moves all entries of `tree` here, to take out the `left` entries that meet `window`. `tree`
     /// is empty afterwards.
     ///
     /// # Safety
     /// Exactly `left` entries meet `window`, and nobody else holds a node of the tree.
-    pub(crate) unsafe fn new(tree: &mut Tree<V, K, S>, window: Span<K>, left: usize) -> Self {
+    pub(crate) unsafe fn new(tree: &mut Tree<K, V, S>, window: Span<K>, left: usize) -> Self {
         // SAFETY: nobody else holds a node, as the caller promises, and a value that nobody has
         // dropped is a valid `ManuallyDrop`.
         let tree = unsafe { tree.move_as::<ManuallyDrop<V>>() };
@@ -86,8 +86,8 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
     /// Drops the remaining values. If a drop panics, the others are dropped while the panic
     /// unwinds.
     pub(crate) fn drop_rest(&mut self) {
-        struct Rest<'a, V, K: Key, S: Shape>(&'a mut Leaving<V, K, S>);
-        impl<V, K: Key, S: Shape> Drop for Rest<'_, V, K, S> {
+        struct Rest<'a, K: Key, V, S: Shape>(&'a mut Leaving<K, V, S>);
+        impl<K: Key, V, S: Shape> Drop for Rest<'_, K, V, S> {
             fn drop(&mut self) {
                 while self.0.next().is_some() {}
             }
@@ -109,7 +109,7 @@ impl<V, K: Key, S: Shape> Leaving<V, K, S> {
 /// The slot holds an entry of a live leaf. Its value has not been moved out, and is never used
 /// again.
 #[inline(always)]
-unsafe fn take<V, K: Key, S: Shape>(place: &Place<ManuallyDrop<V>, K, S>, slot: usize) -> (Span<K>, V) {
+unsafe fn take<K: Key, V, S: Shape>(place: &Place<K, ManuallyDrop<V>, S>, slot: usize) -> (Span<K>, V) {
     let leaf = place.leaf;
     // SAFETY: LEAF-3: the slot holds an entry, as the caller promises, so its value is initialised;
     // it is never used again.
@@ -117,6 +117,6 @@ unsafe fn take<V, K: Key, S: Shape>(place: &Place<ManuallyDrop<V>, K, S>, slot: 
 }
 
 // SAFETY: it owns the tree, and its places are addresses of nodes of that tree.
-unsafe impl<V: Send, K: Key, S: Shape> Send for Leaving<V, K, S> {}
+unsafe impl<K: Key, V: Send, S: Shape> Send for Leaving<K, V, S> {}
 // SAFETY: through a shared reference only the count `left` is read.
-unsafe impl<V: Sync, K: Key, S: Shape> Sync for Leaving<V, K, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for Leaving<K, V, S> {}

@@ -24,8 +24,8 @@ use crate::types::span::Span;
 pub(crate) const AHEAD: usize = 12;
 
 /// A slot of a leaf, and the position of the leaf in its ancestors.
-pub(crate) struct Place<V, K: Key, S: Shape> {
-    pub(crate) leaf: Leaf<V, K, S>,
+pub(crate) struct Place<K: Key, V, S: Shape> {
+    pub(crate) leaf: Leaf<K, V, S>,
     pub(crate) slot: usize,
     /// The leaf's parent and the slot there, if it has a parent.
     parent: Option<(Inner<K, S>, usize)>,
@@ -33,16 +33,16 @@ pub(crate) struct Place<V, K: Key, S: Shape> {
     above: Option<(Inner<K, S>, usize)>,
 }
 
-impl<V, K: Key, S: Shape> Clone for Place<V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Place<K, V, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<V, K: Key, S: Shape> Copy for Place<V, K, S> {}
+impl<K: Key, V, S: Shape> Copy for Place<K, V, S> {}
 
-impl<V, K: Key, S: Shape> Tree<V, K, S> {
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The place to which [`Tree::seek`] descends.
-    pub(crate) fn place(&self, key: K) -> Option<Place<V, K, S>> {
+    pub(crate) fn place(&self, key: K) -> Option<Place<K, V, S>> {
         let mut path = Path::new();
         let (leaf, slot) = self.seek(key, &mut path)?;
         // SAFETY: the path is fresh, so it is current and leads to `leaf`.
@@ -53,7 +53,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree and leads to `leaf`.
-    unsafe fn place_on(&self, path: &Path, leaf: Leaf<V, K, S>, slot: usize) -> Place<V, K, S> {
+    unsafe fn place_on(&self, path: &Path, leaf: Leaf<K, V, S>, slot: usize) -> Place<K, V, S> {
         // SAFETY: TREE-4: the path is current, as the caller promises, and its nodes above level 0
         // are inner nodes.
         let hangs = |level| unsafe {
@@ -68,7 +68,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// `place` is in this tree, which has not changed since.
     #[inline]
-    pub(crate) unsafe fn neighbour(&self, place: &Place<V, K, S>, forwards: bool) -> Option<Place<V, K, S>> {
+    pub(crate) unsafe fn neighbour(&self, place: &Place<K, V, S>, forwards: bool) -> Option<Place<K, V, S>> {
         // SAFETY: TREE-4: the leaf and its ancestors are live, because the place is valid, as the
         // caller promises; children are read only below the lengths.
         unsafe {
@@ -89,9 +89,9 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 return self.neighbour_over(place, forwards);
             };
             if let Some(leaf) = further(parent, above, forwards) {
-                Leaf::<V, K, S>::from_raw(leaf).prefetch();
+                Leaf::<K, V, S>::from_raw(leaf).prefetch();
             }
-            let leaf = Leaf::<V, K, S>::from_raw(parent.0.child(parent.1));
+            let leaf = Leaf::<K, V, S>::from_raw(parent.0.child(parent.1));
             Some(Place { leaf, slot: if forwards { 0 } else { leaf.len() }, parent: Some(parent), above })
         }
     }
@@ -101,7 +101,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     /// # Safety
     /// As for [`Tree::neighbour`].
     #[cold]
-    unsafe fn neighbour_over(&self, place: &Place<V, K, S>, forwards: bool) -> Option<Place<V, K, S>> {
+    unsafe fn neighbour_over(&self, place: &Place<K, V, S>, forwards: bool) -> Option<Place<K, V, S>> {
         let mut path = Path::new();
         // SAFETY: TREE-4: the leaf is live and not empty, so the path to its first entry leads to
         // it.
@@ -134,7 +134,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
             for away in 1..=AHEAD {
                 let sibling = if forwards { slot + away } else { slot.wrapping_sub(away) };
                 if sibling < node.len() {
-                    Leaf::<V, K, S>::from_raw(node.child(sibling)).prefetch();
+                    Leaf::<K, V, S>::from_raw(node.child(sibling)).prefetch();
                 }
             }
         }
@@ -144,7 +144,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
     ///
     /// # Safety
     /// `path` is current from `level` upwards, and `level` is above 0.
-    pub(crate) unsafe fn come_down(&self, path: &mut Path, level: usize, last: bool) -> Leaf<V, K, S> {
+    pub(crate) unsafe fn come_down(&self, path: &mut Path, level: usize, last: bool) -> Leaf<K, V, S> {
         // SAFETY: TREE-4: nodes above level 0 are live inner nodes, and none is empty.
         unsafe {
             let Step { node, slot } = path.at(level);
@@ -155,14 +155,14 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
                 path.set(below, at, slot);
                 at = node.child(slot);
             }
-            let leaf = Leaf::<V, K, S>::from_raw(at);
+            let leaf = Leaf::<K, V, S>::from_raw(at);
             path.set(0, at, if last { leaf.len() - 1 } else { 0 });
             leaf
         }
     }
 
     /// The entries that meet `span`.
-    pub(crate) fn walk(&self, span: Span<K>) -> Walk<'_, V, K, S> {
+    pub(crate) fn walk(&self, span: Span<K>) -> Walk<'_, K, V, S> {
         let ends = (|| {
             if span.is_empty() {
                 return None;
@@ -184,7 +184,7 @@ impl<V, K: Key, S: Shape> Tree<V, K, S> {
 /// The place of `key`, which is not below `from`, if it is one of the next few slots of the same
 /// leaf, counting that of `from`. Short windows then need only one descent.
 #[inline(always)]
-fn near<V, K: Key, S: Shape>(from: &Place<V, K, S>, key: K) -> Option<Place<V, K, S>> {
+fn near<K: Key, V, S: Shape>(from: &Place<K, V, S>, key: K) -> Option<Place<K, V, S>> {
     const FEW: usize = 4;
     // SAFETY: LEAF-2: the leaf is live, and only keys below its length are read.
     let slot = unsafe {
@@ -224,24 +224,24 @@ unsafe fn further<K: Key, S: Shape>(
 }
 
 /// The place of the next entry, and the place behind the last one. `None` for an empty walk.
-type Ends<V, K, S> = Option<(Place<V, K, S>, Place<V, K, S>)>;
+type Ends<K, V, S> = Option<(Place<K, V, S>, Place<K, V, S>)>;
 
 /// Two places that walk towards each other.
-pub(crate) struct Walk<'a, V, K: Key, S: Shape> {
-    tree: &'a Tree<V, K, S>,
-    ends: Ends<V, K, S>,
+pub(crate) struct Walk<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
+    ends: Ends<K, V, S>,
 }
 
-impl<V, K: Key, S: Shape> Clone for Walk<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Clone for Walk<'_, K, V, S> {
     fn clone(&self) -> Self {
         Walk { tree: self.tree, ends: self.ends }
     }
 }
 
-impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
+impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
     /// The leaf and slot of the next entry.
     #[inline(always)]
-    pub(crate) fn next(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) fn next(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
         // SAFETY: WALK-1, WALK-2: the leaves are live, and `front` stops at `back`.
         unsafe {
@@ -264,7 +264,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
     /// The next entries that are in the same leaf: the leaf, their first slot, and the slot behind
     /// the last one.
     #[inline]
-    pub(crate) fn next_run(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
+    pub(crate) fn next_run(&mut self) -> Option<(Leaf<K, V, S>, usize, usize)> {
         let (leaf, slot) = self.next()?;
         let (front, back) = self.ends.as_mut()?;
         // SAFETY: WALK-1, WALK-2: `next` has just returned an entry of `front.leaf`, which is live.
@@ -275,7 +275,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
 
     /// [`Walk::next_run`] from the back.
     #[inline]
-    pub(crate) fn next_run_back(&mut self) -> Option<(Leaf<V, K, S>, usize, usize)> {
+    pub(crate) fn next_run_back(&mut self) -> Option<(Leaf<K, V, S>, usize, usize)> {
         let (leaf, slot) = self.next_back()?;
         let (front, back) = self.ends.as_mut()?;
         let start = if front.leaf == back.leaf { front.slot } else { 0 };
@@ -284,7 +284,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
     }
 
     #[inline(always)]
-    pub(crate) fn next_back(&mut self) -> Option<(Leaf<V, K, S>, usize)> {
+    pub(crate) fn next_back(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
         // SAFETY: WALK-1, WALK-2: the leaves are live, and `back` stops at `front`.
         unsafe {
@@ -309,7 +309,7 @@ impl<V, K: Key, S: Shape> Walk<'_, V, K, S> {
 /// # Safety
 /// The leaf is live and the slot holds an entry.
 #[inline(always)]
-pub(crate) unsafe fn span_of<V, K: Key, S: Shape>(leaf: Leaf<V, K, S>, slot: usize) -> Span<K> {
+pub(crate) unsafe fn span_of<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize) -> Span<K> {
     // SAFETY: LEAF-2: the slot holds an entry of a live leaf, as the caller promises, so its keys
     // are initialised.
     unsafe { Span::new(leaf.first(slot), leaf.key(slot)) }

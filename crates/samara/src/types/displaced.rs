@@ -11,7 +11,7 @@ use crate::types::span::Span;
 /// it was.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Displaced<'a, V, K = u64> {
+pub struct Displaced<'a, K, V> {
     /// The keys that the entry loses.
     pub span: Span<K>,
     /// The entry's range before the store.
@@ -36,9 +36,9 @@ pub enum Remains {
 
 /// The observer of stores that nobody observes. It is one function, so that all of them share one
 /// copy of the store's code.
-pub(crate) fn unobserved<V, K>(_: Displaced<'_, V, K>) {}
+pub(crate) fn unobserved<K, V>(_: Displaced<'_, K, V>) {}
 
-impl<V, K: Key> Displaced<'_, V, K> {
+impl<K: Key, V> Displaced<'_, K, V> {
     /// What the store leaves of the entry.
     pub fn remains(&self) -> Remains {
         match (self.entry.first < self.span.first, self.span.last < self.entry.last) {

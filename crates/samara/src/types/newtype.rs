@@ -18,7 +18,7 @@
 ///     pub struct Frame(pub u64);
 /// }
 ///
-/// let mut owner: RangeMap<&str, Frame> = RangeMap::default();
+/// let mut owner: RangeMap<Frame, &str> = RangeMap::default();
 /// owner.insert(Frame(16)..=Frame(31), "guest")?;
 /// assert_eq!(owner.get(Frame(20)), Some((Span::new(Frame(16), Frame(31)), &"guest")));
 /// # Ok::<(), samara::StoreError<Frame>>(())
@@ -31,7 +31,7 @@
 /// ```compile_fail,E0308
 /// samara::key_newtype! { struct Guest(u64); }
 /// samara::key_newtype! { struct Host(u64); }
-/// let map: samara::RangeMap<(), Guest> = Default::default();
+/// let map: samara::RangeMap<Guest, ()> = Default::default();
 /// map.get(Host(0));
 /// ```
 #[macro_export]

@@ -185,7 +185,7 @@ worst!(ascending, descending, up_and_down, split_and_merge, thin_everywhere, one
 #[test]
 #[should_panic(expected = "leaves for")]
 fn the_bound_is_a_bound() {
-    let mut map = TinyMap::<u64>::default();
+    let mut map = TinyMap::<u64, u64>::default();
     (0..100).rev().for_each(|n| map.insert(one(n * 2), n).unwrap());
     (0..100).filter(|n| n % 3 > 0).for_each(|n| assert!(map.remove(n * 2).is_some()));
     at_least(&map, 100);

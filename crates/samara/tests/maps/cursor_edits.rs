@@ -132,6 +132,6 @@ macro_rules! loops {
 }
 
 loops! {
-    real: RangeMap<u64>;
-    tiny: TinyMap<u64>;
+    real: RangeMap<u64, u64>;
+    tiny: TinyMap<u64, u64>;
 }

@@ -20,7 +20,7 @@ fn destructors_of_others() {
     if !epochs() {
         return;
     }
-    static MAP: LazyLock<SharedRangeMap<u64>> = LazyLock::new(SharedRangeMap::new);
+    static MAP: LazyLock<SharedRangeMap<u64, u64>> = LazyLock::new(SharedRangeMap::new);
     static DROPPED: AtomicUsize = AtomicUsize::new(0);
     thread_local! { static STORES: Cell<bool> = const { Cell::new(false) }; }
     struct Region(u64);
@@ -58,7 +58,7 @@ macro_rules! values_that_store {
     ($name:ident, $reclaim:ty, $new:expr) => {
         #[test]
         fn $name() {
-            static MAP: LazyLock<SharedRangeMap<Arc<Region>, u64, $reclaim>> =
+            static MAP: LazyLock<SharedRangeMap<u64, Arc<Region>, $reclaim>> =
                 LazyLock::new(|| SharedRangeMap::with_reclaim($new));
             static DROPPED: AtomicUsize = AtomicUsize::new(0);
             static REFUSED: AtomicUsize = AtomicUsize::new(0);
@@ -208,7 +208,7 @@ fn within_a_store() {
 /// A value's clone that takes the handle.
 #[test]
 fn a_clone_that_stores() {
-    static MAP: LazyLock<SharedRangeMap<Bad, u64, Membarrier>> = LazyLock::new(SharedRangeMap::default);
+    static MAP: LazyLock<SharedRangeMap<u64, Bad, Membarrier>> = LazyLock::new(SharedRangeMap::default);
     thread_local! { static ARMED: Cell<bool> = const { Cell::new(false) }; }
     #[derive(Debug)]
     struct Bad;

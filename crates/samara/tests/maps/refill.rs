@@ -13,11 +13,11 @@ const N: u64 = if cfg!(miri) { 40 } else { 700 };
 const ROUNDS: u64 = if cfg!(miri) { 120 } else { 30_000 };
 
 struct Both {
-    map: RangeMap<u64>,
+    map: RangeMap<u64, u64>,
     naive: Naive<u64>,
     rng: fastrand::Rng,
     /// Snapshots that are still there.
-    kept: Vec<RangeMap<u64>>,
+    kept: Vec<RangeMap<u64, u64>>,
 }
 
 impl Both {
@@ -265,7 +265,7 @@ fn a_store_after_a_removal() {
 /// Bounds that cannot be change nothing, and so does a key above all entries.
 #[test]
 fn a_revision_that_is_refused() {
-    let built = RangeMap::<char>::from_sorted([(10..=19, 'a'), (30..=39, 'b')]).unwrap();
+    let built = RangeMap::<u64, char>::from_sorted([(10..=19, 'a'), (30..=39, 'b')]).unwrap();
     for shares in [false, true] {
         let mut map = built.clone();
         let _kept = shares.then(|| map.snapshot());
@@ -279,9 +279,9 @@ fn a_revision_that_is_refused() {
         assert_eq!(map.resize(20, nothing), Err(BoundError::NoEntry(20)));
         assert_eq!(map.resize(10, nothing), Err(BoundError::EmptyRange(nothing)));
         map.revise(40, |_, _| panic!("there is nothing")).unwrap();
-        RangeMap::<char>::new().revise(0, |_, _| panic!("there is nothing")).unwrap();
+        RangeMap::<u64, char>::new().revise(0, |_, _| panic!("there is nothing")).unwrap();
         map.check().unwrap();
-        let panics = |map: &mut RangeMap<char>| map.revise(10, |_, _| panic!("while it is decided"));
+        let panics = |map: &mut RangeMap<u64, char>| map.revise(10, |_, _| panic!("while it is decided"));
         assert!(catch_unwind(AssertUnwindSafe(|| panics(&mut map))).is_err());
         map.check().unwrap();
         assert!(map == built);
@@ -292,7 +292,7 @@ fn a_revision_that_is_refused() {
 fn a_revision_drops_what_it_removes() {
     for shares in [false, true] {
         let value = Arc::new(());
-        let mut map = RangeMap::<Arc<()>>::from_sorted((0..3).map(|i| (i..=i, Arc::clone(&value)))).unwrap();
+        let mut map = RangeMap::<u64, Arc<()>>::from_sorted((0..3).map(|i| (i..=i, Arc::clone(&value)))).unwrap();
         let kept = shares.then(|| map.snapshot());
         map.revise(1, |_, _| Revision::Remove).unwrap();
         assert!(map.spans().eq([Span::new(0, 0), Span::new(2, 2)]));
@@ -307,7 +307,7 @@ fn a_hole_across_a_border_of_leaves() {
     const BORDER: u64 = 1 << 32;
     let low = (0..20).map(|i| (BORDER - 300 + 10 * i..=BORDER - 300 + 10 * i, i));
     let high = (0..20).map(|i| (BORDER + 10 * i..=BORDER + 10 * i, i));
-    let built = RangeMap::<u64>::from_sorted(low.chain(high)).unwrap();
+    let built = RangeMap::<u64, u64>::from_sorted(low.chain(high)).unwrap();
     assert_eq!(built.stats().unwrap().wide, 0);
     for store in [BORDER - 2..=BORDER - 1, BORDER - 1..=BORDER, BORDER..=BORDER + 1, BORDER - 109..=BORDER - 109] {
         let mut map = built.clone();

@@ -12,26 +12,26 @@ key_newtype! {
 
 #[test]
 fn written_and_read_again() {
-    let map: RangeMap<String> = [(0..=9, "a".to_owned()), (10..=u64::MAX, "b".to_owned())].into();
+    let map: RangeMap<u64, String> = [(0..=9, "a".to_owned()), (10..=u64::MAX, "b".to_owned())].into();
     let text = serde_json::to_string(&map).unwrap();
     assert_eq!(text, r#"[[0,9,"a"],[10,18446744073709551615,"b"]]"#);
-    assert_eq!(serde_json::from_str::<RangeMap<String>>(&text).unwrap(), map);
+    assert_eq!(serde_json::from_str::<RangeMap<u64, String>>(&text).unwrap(), map);
     assert_eq!(serde_json::to_string(&Span::new(1u64, 2)).unwrap(), "[1,2]");
     assert_eq!(serde_json::from_str::<Span>("[1,2]").unwrap(), Span::new(1, 2));
-    let wide: RangeMap<(), u128> = [(1..=u128::MAX, ())].into();
+    let wide: RangeMap<u128, ()> = [(1..=u128::MAX, ())].into();
     let text = serde_json::to_string(&wide).unwrap();
-    assert_eq!(serde_json::from_str::<RangeMap<(), u128>>(&text).unwrap(), wide);
-    let frames: RangeMap<u8, Frame> = [(Frame(1)..=Frame(2), 3)].into();
+    assert_eq!(serde_json::from_str::<RangeMap<u128, ()>>(&text).unwrap(), wide);
+    let frames: RangeMap<Frame, u8> = [(Frame(1)..=Frame(2), 3)].into();
     assert_eq!(serde_json::to_string(&frames).unwrap(), "[[1,2,3]]");
-    assert_eq!(serde_json::from_str::<RangeMap<u8, Frame>>("[[1,2,3]]").unwrap(), frames);
-    assert!(serde_json::from_str::<RangeMap<u8>>("[]").unwrap().is_empty());
+    assert_eq!(serde_json::from_str::<RangeMap<Frame, u8>>("[[1,2,3]]").unwrap(), frames);
+    assert!(serde_json::from_str::<RangeMap<u64, u8>>("[]").unwrap().is_empty());
 }
 
 #[test]
 fn many_entries_make_a_valid_map() {
-    let map: TinyMap<u64> = RangeMap::from_sorted((0..1000).map(|n| (Span::new(n * 10, n * 10 + 5), n))).unwrap();
+    let map: TinyMap<u64, u64> = RangeMap::from_sorted((0..1000).map(|n| (Span::new(n * 10, n * 10 + 5), n))).unwrap();
     let text = serde_json::to_string(&map).unwrap();
-    let read: TinyMap<u64> = serde_json::from_str(&text).unwrap();
+    let read: TinyMap<u64, u64> = serde_json::from_str(&text).unwrap();
     read.check().unwrap();
     assert_eq!(read, map);
 }
@@ -47,7 +47,7 @@ fn what_is_wrong_is_refused() {
         (r#"{"first":0}"#, "expected a sequence of (first key, last key, value), ascending and without overlaps"),
         ("[[0,1,1],[3,4,5]", "EOF"),
     ] {
-        let error = serde_json::from_str::<RangeMap<u32>>(text).unwrap_err().to_string();
+        let error = serde_json::from_str::<RangeMap<u64, u32>>(text).unwrap_err().to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
     assert!(serde_json::from_str::<RangeMap<u32, u32>>("[[0,4294967296,1]]").is_err());
@@ -71,7 +71,7 @@ fn a_claimed_length_is_not_believed() {
     impl ExactSizeIterator for Claims {}
     let entries =
         SeqDeserializer::<_, ValueError>::new(Claims(50).map(|(first, last, value)| Item(first, last, value)));
-    let map = RangeMap::<u32>::deserialize(entries).unwrap();
+    let map = RangeMap::<u64, u32>::deserialize(entries).unwrap();
     assert_eq!(map.len(), 50);
     map.check().unwrap();
 }

@@ -42,7 +42,7 @@ const QUIET_FILL: (bool, bool, bool) = (false, false, false);
 const TALL: Universe = Universe::Pages(8_192);
 
 #[inline(never)]
-fn property<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
+fn property<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     name: &'static str,
     reclaim: fn() -> R,
     (holds, shares, thins): (bool, bool, bool),
@@ -56,7 +56,7 @@ fn property<V: Value + Send + Sync, K: TestKey, R: Reclaim, S: Shape>(
     // So many pages are more than a root of leaves takes.
     let filled = if universe == TALL { if cfg!(miri) { 120 } else { 4_000 } } else { 0 };
     let stats =
-        campaign_shared::<V, K, R, S>(Campaign { name, universe, ops, script: script.min(ops), filled }, sharing);
+        campaign_shared::<K, V, R, S>(Campaign { name, universe, ops, script: script.min(ops), filled }, sharing);
     ledger.assert_clean();
     assert_eq!(stats.ops, ops as u64);
     // Scripts that displace nothing, find no gap and show nothing that is stored in would prove
@@ -71,7 +71,7 @@ macro_rules! properties {
     ($($name:ident: $shape:ty, $value:ty, $key:ty, $reclaim:expr, $beside:expr, $universe:expr, $ops:expr, $script:expr;)*) => {$(
         #[test]
         fn $name() {
-            property::<$value, $key, _, $shape>(stringify!($name), $reclaim, $beside, $universe, ($ops, $script));
+            property::<$key, $value, _, $shape>(stringify!($name), $reclaim, $beside, $universe, ($ops, $script));
         }
     )*};
 }
@@ -103,6 +103,6 @@ properties! {
 #[test]
 fn epoch_both() {
     if epochs() {
-        property::<Tracked, u64, _, Normal>("epoch_both", Epoch::new, BOTH, Universe::Both(100), (100_000, 1_000));
+        property::<u64, Tracked, _, Normal>("epoch_both", Epoch::new, BOTH, Universe::Both(100), (100_000, 1_000));
     }
 }

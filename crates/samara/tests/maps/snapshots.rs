@@ -31,7 +31,7 @@ impl Drop for Counted {
 
 type Entries = Vec<(u64, u64, u64)>;
 
-fn entries<S: Shape>(map: &RangeMap<Counted, u64, S>) -> Entries {
+fn entries<S: Shape>(map: &RangeMap<u64, Counted, S>) -> Entries {
     map.iter().map(|(span, value)| (span.first, span.last, value.0)).collect()
 }
 
@@ -95,11 +95,11 @@ fn plain((span, value): (Span<u64>, Counted)) -> (u64, u64, u64) {
 }
 
 /// An observer that is of one type wherever it is used, so that stores are compiled once for it.
-fn untold(_: Displaced<'_, Counted, u64>) {}
+fn untold(_: Displaced<'_, u64, Counted>) {}
 
 /// A member of a family, and what it should hold.
 struct Member<S: Shape> {
-    map: RangeMap<Counted, u64, S>,
+    map: RangeMap<u64, Counted, S>,
     model: Entries,
 }
 
@@ -459,7 +459,7 @@ fn families_of_real_nodes() {
 #[test]
 fn a_snapshot_allocates_nothing_but_a_path_at_the_first_write() {
     let n = if cfg!(miri) { 200 } else { 100_000 };
-    let mut map: RangeMap<u64> = RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap();
+    let mut map: RangeMap<u64, u64> = RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap();
     let before = map.stats().unwrap();
     let other = map.snapshot();
     assert_eq!((other.stats().unwrap(), &other), (before, &map));
@@ -476,7 +476,7 @@ fn two_threads_write_to_maps_that_share() {
     let live = Arc::new(AtomicI64::new(0));
     let n = if cfg!(miri) { 60 } else { 4000 };
     for round in 0..if cfg!(miri) { 1 } else { 20 } {
-        let mut map: RangeMap<Counted> =
+        let mut map: RangeMap<u64, Counted> =
             RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, Counted::new(i, &live)))).unwrap();
         let mut other = map.snapshot();
         let third = other.snapshot();
@@ -508,7 +508,7 @@ fn maps_without_snapshots_move_between_threads_as_their_values_do() {
     fn send<T: Send>(value: T) -> T {
         value
     }
-    let map: TinyMap<std::cell::Cell<u64>> = RangeMap::from_sorted([(1..=2, std::cell::Cell::new(5))]).unwrap();
+    let map: TinyMap<u64, std::cell::Cell<u64>> = RangeMap::from_sorted([(1..=2, std::cell::Cell::new(5))]).unwrap();
     std::thread::scope(|scope| {
         let map = send(map);
         scope.spawn(move || map.iter().for_each(|(_, cell)| cell.set(cell.get() + 1)));

@@ -27,14 +27,14 @@ fn clear(oracle: &mut Oracle, span: Span) {
     }
 }
 
-fn same(map: &RangeMap<u64>, oracle: &Oracle) {
+fn same(map: &RangeMap<u64, u64>, oracle: &Oracle) {
     map.check().unwrap();
     assert_eq!(map.len(), oracle.len());
     assert!(map.iter().map(|(s, v)| (s.first, s.last, *v)).eq(oracle.iter().map(|(f, (l, v))| (*f, *l, *v))));
     assert!(map.iter().rev().map(|(s, _)| s.first).eq(oracle.keys().rev().copied()));
 }
 
-fn edit(map: &mut RangeMap<u64>, oracle: &mut Oracle, rng: &mut fastrand::Rng, id: u64) {
+fn edit(map: &mut RangeMap<u64, u64>, oracle: &mut Oracle, rng: &mut fastrand::Rng, id: u64) {
     let keys = ENTRIES * 10;
     let first = rng.u64(0..keys);
     let longest = if rng.u32(0..50) == 0 { 2000 } else { 12 };
@@ -68,7 +68,7 @@ fn tall_trees_agree() {
     println!("SAMARA_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
     let entries = || (0..ENTRIES).map(|n| (Span::new(n * 10, n * 10 + 5), n));
-    let mut map: RangeMap<u64> = RangeMap::from_sorted(entries()).unwrap();
+    let mut map: RangeMap<u64, u64> = RangeMap::from_sorted(entries()).unwrap();
     let mut oracle: Oracle = entries().map(|(s, v)| (s.first, (s.last, v))).collect();
     same(&map, &oracle);
     assert!(cfg!(miri) || map.stats().unwrap().levels >= 4, "{:?}", map.stats());

@@ -33,7 +33,7 @@ fn a_newtype_is_a_key_in_every_way() {
     assert_eq!((Page(12).and(Page(10)), Page(8).is_power_of_two(), Page(9).is_power_of_two()), (Page(8), true, false));
     assert_eq!((Page::from(5), u64::from(Page(5)), Page::default()), (Page(5), 5, Page(0)));
     assert_eq!(Span::new(Page(16), Page(31)).to_string(), "0x10..=0x1f");
-    let map: RangeMap<char, Wrapped> = [(Wrapped(Page(0))..=Wrapped(Page(9)), 'a')].into();
+    let map: RangeMap<Wrapped, char> = [(Wrapped(Page(0))..=Wrapped(Page(9)), 'a')].into();
     assert_eq!(map[Wrapped(Page(5))], 'a');
 }
 
@@ -41,19 +41,19 @@ fn a_newtype_is_a_key_in_every_way() {
 fn later_entries_win_and_empty_ranges_store_nothing() {
     let entries = [(Span::new(10, 29), 'a'), (Span::new(20, 39), 'b'), (Span::new(9, 3), 'c'), (Span::new(0, 12), 'd')];
     let want = [(Span::new(0, 12), 'd'), (Span::new(13, 19), 'a'), (Span::new(20, 39), 'b')];
-    let map: RangeMap<char> = entries.into_iter().collect();
+    let map: RangeMap<u64, char> = entries.into_iter().collect();
     assert!(map.iter().map(|(span, value)| (span, *value)).eq(want));
     assert_eq!(map, RangeMap::from(entries));
     let mut extended = RangeMap::new();
     extended.extend(entries);
     assert_eq!(map, extended);
-    let error = RangeMap::<char>::try_from_iter(entries).unwrap_err();
+    let error = RangeMap::<u64, char>::try_from_iter(entries).unwrap_err();
     assert_eq!(error, samara::StoreError::EmptyRange(Span::new(9, 3)));
 }
 
 #[test]
 fn order_and_hash_are_those_of_the_entries() {
-    let maps: Vec<RangeMap<u32>> = vec![
+    let maps: Vec<RangeMap<u64, u32>> = vec![
         RangeMap::new(),
         [(0..=9, 1)].into(),
         [(0..=9, 1), (10..=19, 1)].into(),
@@ -72,18 +72,18 @@ fn order_and_hash_are_those_of_the_entries() {
     }
     // What is mutable inside is no part of what is hashed and compared.
     #[allow(clippy::mutable_key_type)]
-    let index: HashMap<RangeMap<u32>, usize> = maps.iter().cloned().zip(0..).collect();
+    let index: HashMap<RangeMap<u64, u32>, usize> = maps.iter().cloned().zip(0..).collect();
     assert_eq!(index.len(), maps.len());
     for (place, map) in maps.iter().enumerate() {
         // Another way to the same entries, in other nodes.
-        let again: RangeMap<u32> = map.iter().rev().map(|(span, value)| (span, *value)).collect();
+        let again: RangeMap<u64, u32> = map.iter().rev().map(|(span, value)| (span, *value)).collect();
         assert_eq!(index[&again], place);
     }
 }
 
 #[test]
 fn debug_shows_the_entries() {
-    let map: RangeMap<char> = [(0..=9, 'a')].into();
+    let map: RangeMap<u64, char> = [(0..=9, 'a')].into();
     assert_eq!(format!("{map:?}"), "{0x0..=0x9: 'a'}");
     assert_eq!(format!("{:?}", map.iter()), "Iter { left: 1, .. }");
     assert_eq!(format!("{:?}", map.clone().into_iter()), "IntoIter { left: 1, .. }");
@@ -96,14 +96,14 @@ fn debug_shows_the_entries() {
 #[test]
 #[should_panic(expected = "no entry holds 0x14: ask with `get`")]
 fn an_index_without_an_entry_panics() {
-    let map: RangeMap<char> = [(0..=9, 'a')].into();
+    let map: RangeMap<u64, char> = [(0..=9, 'a')].into();
     let _ = map[20];
 }
 
 #[test]
 fn errors_say_what_to_do() {
     use samara::{Entry, EntryError, ReservedError};
-    let mut map: RangeMap<char> = [(16..=31, 'a')].into();
+    let mut map: RangeMap<u64, char> = [(16..=31, 'a')].into();
     let Entry::Vacant(gap) = map.entry(8) else { panic!("8 is free") };
     let error = gap.insert(8..=16, 'b').unwrap_err();
     assert_eq!(
@@ -123,21 +123,21 @@ fn errors_say_what_to_do() {
 #[test]
 fn send_and_sync() {
     fn both<T: Send + Sync>() {}
-    both::<RangeMap<u64>>();
-    both::<samara::IntoIter<u64>>();
-    both::<samara::IntoValues<u64>>();
-    both::<samara::Drain<'_, u64>>();
-    both::<samara::ExtractIf<'_, u64, fn(Span, &mut u64) -> bool>>();
-    both::<samara::Entry<'_, u64>>();
-    both::<samara::Reservation<'_, u64>>();
-    both::<samara::Iter<'_, u64>>();
-    both::<samara::ValuesMut<'_, u64>>();
+    both::<RangeMap<u64, u64>>();
+    both::<samara::IntoIter<u64, u64>>();
+    both::<samara::IntoValues<u64, u64>>();
+    both::<samara::Drain<'_, u64, u64>>();
+    both::<samara::ExtractIf<'_, u64, u64, fn(Span, &mut u64) -> bool>>();
+    both::<samara::Entry<'_, u64, u64>>();
+    both::<samara::Reservation<'_, u64, u64>>();
+    both::<samara::Iter<'_, u64, u64>>();
+    both::<samara::ValuesMut<'_, u64, u64>>();
 }
 
 /// A counter of pages, as one would write it with a `BTreeMap`.
 #[test]
 fn entries_count_like_a_btree_map() {
-    let (mut map, mut model) = (RangeMap::<u32, Page>::default(), BTreeMap::new());
+    let (mut map, mut model) = (RangeMap::<Page, u32>::default(), BTreeMap::new());
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..if cfg!(miri) { 100 } else { 2000 } {
         let page = random.u64(0..100);

@@ -35,7 +35,7 @@ macro_rules! from_spans {
         }
     )*};
 }
-from_spans!(RangeMap<u64>, TinyMap<u64>);
+from_spans!(RangeMap<u64, u64>, TinyMap<u64, u64>);
 
 /// Reserves for these stores, and makes them where nothing can be allocated.
 fn hold<M: FromSpans>(mut map: M, what: &str, stores: &[(Span, bool)]) {
@@ -60,13 +60,13 @@ fn ends<M: FromSpans>(entries: u64) {
 fn an_end_that_fills_and_empties() {
     let sizes = if cfg!(miri) { 29..=29 } else { 29..=29 * 31 };
     for entries in [*sizes.start(), *sizes.end()] {
-        ends::<RangeMap<u64>>(entries);
+        ends::<RangeMap<u64, u64>>(entries);
     }
     for entries in if cfg!(miri) { vec![3, 9] } else { vec![3, 27, 81] } {
-        ends::<TinyMap<u64>>(entries);
+        ends::<TinyMap<u64, u64>>(entries);
     }
     if !cfg!(miri) {
-        ends::<RangeMap<u64>>(31 * 31 * 29);
+        ends::<RangeMap<u64, u64>>(31 * 31 * 29);
     }
 }
 
@@ -108,16 +108,16 @@ fn an_adversary() {
     let seeds = if cfg!(miri) { 2 } else { 400 };
     for seed in 0..seeds {
         let stores = [3, 8, 20, 60, 200, 600][seed as usize % 6];
-        adversary::<TinyMap<u64>>(seed, [9, 27, 81, 200][seed as usize % 4], stores);
+        adversary::<TinyMap<u64, u64>>(seed, [9, 27, 81, 200][seed as usize % 4], stores);
         if !cfg!(miri) {
-            adversary::<RangeMap<u64>>(seed, [31 * 31, 31 * 31 * 4, 31 * 31 * 16][seed as usize % 3], stores);
+            adversary::<RangeMap<u64, u64>>(seed, [31 * 31, 31 * 31 * 4, 31 * 31 * 16][seed as usize % 3], stores);
         }
     }
 }
 
 #[test]
 fn a_reservation_that_fails_keeps_nothing() {
-    let mut map: RangeMap<u64> = full(100);
+    let mut map: RangeMap<u64, u64> = full(100);
     let (got, asked) = fail_after(30, || map.reserve(10_000).map(drop));
     assert!(got.is_err() && asked == 31);
     let (got, asked) = fail_after(0, || map.reserve(20).map(drop));
@@ -128,7 +128,7 @@ fn a_reservation_that_fails_keeps_nothing() {
 
 #[test]
 fn a_store_that_makes_room_needs_no_memory() {
-    let mut map: RangeMap<u64> = full(1240);
+    let mut map: RangeMap<u64, u64> = full(1240);
     let (got, asked) = fail_after(0, || map.insert(1100..=1930, 7));
     assert_eq!((got, asked), (Ok(()), 0));
     map.check().unwrap();

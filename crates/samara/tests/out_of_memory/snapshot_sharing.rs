@@ -9,7 +9,7 @@ use samara::testing::Tiny;
 /// Entries of a large map.
 const MANY: u64 = if cfg!(miri) { 200 } else { 100_000 };
 
-fn map(n: u64) -> RangeMap<u64> {
+fn map(n: u64) -> RangeMap<u64, u64> {
     RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap()
 }
 
@@ -35,7 +35,7 @@ fn f2_a_refused_bound_leaves_the_cursor_in_the_other_map() {
 
 #[test]
 fn f2b_use_after_free() {
-    let mut a: RangeMap<String> = RangeMap::from_sorted(
+    let mut a: RangeMap<u64, String> = RangeMap::from_sorted(
         (0..3u64).map(|i| (10 * i..=10 * i + 3, format!("a long string that is on the heap {i}"))),
     )
     .unwrap();
@@ -64,7 +64,8 @@ impl Clone for Bomb {
 #[test]
 fn f3_a_clone_that_panics_leaves_the_cursor_in_the_other_map() {
     for what in 0..3 {
-        let mut a: RangeMap<Bomb> = RangeMap::from_sorted((0..100u64).map(|i| (10 * i..=10 * i + 3, Bomb(i)))).unwrap();
+        let mut a: RangeMap<u64, Bomb> =
+            RangeMap::from_sorted((0..100u64).map(|i| (10 * i..=10 * i + 3, Bomb(i)))).unwrap();
         let b = a.snapshot();
         let mut cursor = a.cursor_mut(0);
         FUSE.set(3);
@@ -88,7 +89,7 @@ fn f4_merge_at_without_memory() {
     let mut spans: Vec<Span> = (0..28u64).map(|i| Span::new(10 * i, 10 * i + 3)).collect();
     spans.push(Span::new(0x8000_0000, 0xffff_fffe));
     spans.push(Span::new(0xffff_ffff, 1 << 40));
-    let mut a: RangeMap<u64> = RangeMap::from_sorted(spans.into_iter().zip(0..)).unwrap();
+    let mut a: RangeMap<u64, u64> = RangeMap::from_sorted(spans.into_iter().zip(0..)).unwrap();
     // (With debug assertions the failure is a panic, which itself needs memory.)
     let (got, asked) = fail_after(if cfg!(debug_assertions) { 99 } else { 0 }, || a.merge_at(0xffff_ffff, |_, _| true));
     a.check().unwrap();
@@ -104,7 +105,7 @@ fn f4b_merge_at_where_mending_packs() {
     for n in (1..=29u64).step_by(step) {
         for m in (0..=29u64).step_by(step) {
             // A wide leaf that ends in the pair, between others.
-            let mut a: RangeMap<u64> = RangeMap::new();
+            let mut a: RangeMap<u64, u64> = RangeMap::new();
             for i in 0..n {
                 a.insert(10 * i..=10 * i + 3, i).unwrap();
             }
@@ -145,7 +146,7 @@ fn f5_reservation_that_shares() {
 #[test]
 fn f6_refused_store_uses_up() {
     // Three full leaves; the store meets the last entry of the last one and goes far beyond.
-    let mut a: RangeMap<u64> = RangeMap::from_sorted((0..87u64).map(|i| (10 * i..=10 * i + 5, i))).unwrap();
+    let mut a: RangeMap<u64, u64> = RangeMap::from_sorted((0..87u64).map(|i| (10 * i..=10 * i + 5, i))).unwrap();
     let mut commit = a.reserve(1).unwrap();
     let got = catch_unwind(AssertUnwindSafe(|| commit.replace(863..=1 << 40, 5, |_| panic!("observer"))));
     assert!(got.is_err());
@@ -177,7 +178,7 @@ fn f7_thin() {
 fn f8_every_allocation_of_a_copy() {
     use std::sync::Arc;
     let marker = Arc::new(());
-    let mut a: RangeMap<Arc<()>, u64, samara::testing::Tiny> =
+    let mut a: RangeMap<u64, Arc<()>, samara::testing::Tiny> =
         RangeMap::from_sorted((0..200u64).map(|i| (10 * i..=10 * i + 3, marker.clone()))).unwrap();
     let mut random = fastrand::Rng::with_seed(4);
     for round in 0..if cfg!(miri) { 2 } else { 300 } {
@@ -211,7 +212,7 @@ fn f8_every_allocation_of_a_copy() {
 // 9: interior mutability shows through.
 #[test]
 fn f9_interior_mutability() {
-    let a: RangeMap<std::sync::OnceLock<u64>> = RangeMap::from_sorted([(0..=9u64, Default::default())]).unwrap();
+    let a: RangeMap<u64, std::sync::OnceLock<u64>> = RangeMap::from_sorted([(0..=9u64, Default::default())]).unwrap();
     let b = a.snapshot();
     a.get(0).unwrap().1.set(5).unwrap();
     // Shared like the node that it stands in; in a clone it would not be there.
@@ -300,7 +301,7 @@ fn a_clone_that_panics_in_mending() {
     let mut panicked = 0;
     for gone in 0..n - 4 {
         for fuse in 0..5 {
-            let mut map: RangeMap<Bomb, u64, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 3, Bomb(i))).collect();
+            let mut map: RangeMap<u64, Bomb, Tiny> = (0..n).map(|i| (10 * i..=10 * i + 3, Bomb(i))).collect();
             let before = map.snapshot();
             // A few beside each other, so that a leaf grows thin.
             for i in gone..gone + 4 {

@@ -45,7 +45,7 @@ impl Drop for Value {
 
 /// Entries that touch, in leaves of 29, 29 and 2, of which the first keeps 8: as few as it may
 /// have.
-fn touching() -> RangeMap<Value> {
+fn touching() -> RangeMap<u64, Value> {
     let mut map = RangeMap::new();
     for i in 0..60 {
         map.insert(i * 2..=i * 2 + 1, Value::new(i)).unwrap();
@@ -66,7 +66,7 @@ fn is_whole(at: impl Fn(u64) -> Option<(Span, u64)>, done: bool) {
 fn two_entries_that_become_one() {
     let mut panics = 0;
     for fuse in (1..60).step_by(if cfg!(miri) { 9 } else { 1 }) {
-        let map = SharedRangeMap::<Value, u64, Membarrier>::from_map(touching(), Membarrier::fenced()).unwrap();
+        let map = SharedRangeMap::<u64, Value, Membarrier>::from_map(touching(), Membarrier::fenced()).unwrap();
         CLONES.set(fuse);
         let done = catch_unwind(AssertUnwindSafe(|| map.write().merge_at(50, |_, _| true).map(drop)));
         CLONES.set(0);
@@ -92,7 +92,7 @@ fn a_value_that_is_given_back() {
     const ENTRIES: u64 = if cfg!(miri) { 60 } else { 2_000 };
     let mut panics = 0;
     for fuse in 1..4 {
-        let map: SharedRangeMap<Value, u64, Membarrier> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        let map: SharedRangeMap<u64, Value, Membarrier> = SharedRangeMap::with_reclaim(Membarrier::fenced());
         for i in 0..ENTRIES {
             map.write().insert(i * 2..=i * 2, Value::new(i)).unwrap();
         }

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Enough entries for several levels of nodes; fewer under Miri.
 const ENTRIES: u64 = if cfg!(miri) { 40 } else { 400 };
 
-type Map<S> = RangeMap<Tracked, u64, S>;
+type Map<S> = RangeMap<u64, Tracked, S>;
 type Entries = Vec<(Span, u64)>;
 
 /// Entries of six keys with gaps of four: 0..=5, 10..=15, ...
@@ -149,7 +149,7 @@ fn panics_in_observer<S: Shape>() {
             let before = entries(&map);
             let span = Span::new(103, 133);
             let mut told = 0;
-            let observe = |_: samara::Displaced<'_, Tracked>| {
+            let observe = |_: samara::Displaced<'_, u64, Tracked>| {
                 assert!(told < n, "the observer that was asked to panic");
                 told += 1;
             };
@@ -244,7 +244,7 @@ fn an_unfinished_build_drops_everything() {
                 let first = if i == 199 { 0 } else { i * 10 };
                 (Span::new(first, first + 5), Bomb(Rc::clone(&alive), i == bomb))
             });
-            samara::RangeMap::<Bomb>::from_sorted(items).is_err()
+            samara::RangeMap::<u64, Bomb>::from_sorted(items).is_err()
         }));
         assert!(built.is_err(), "the bomb {bomb} goes off");
         assert_eq!(alive.get(), 0, "bomb {bomb}");

@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 const ENTRIES: u64 = if cfg!(miri) { 24 } else { 400 };
 const END: u64 = ENTRIES * 10;
 
-type Map<S> = RangeMap<Tracked, u64, S>;
+type Map<S> = RangeMap<u64, Tracked, S>;
 type Entries = Vec<(Span, u64)>;
 
 /// Entries of six keys with gaps of four: 0..=5, 10..=15, ...

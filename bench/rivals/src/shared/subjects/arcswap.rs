@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 pub type Imbl = Published<crate::subjects::imbl::Tree>;
 
 /// `samara::RangeMap`. Written by one `insert` over what stands there.
-pub type Samara = Published<RangeMap<u64>>;
+pub type Samara = Published<RangeMap<u64, u64>>;
 
 /// A map, and the copy of it that readers see.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Copied for crate::subjects::imbl::Tree {
     }
 }
 
-impl Copied for RangeMap<u64> {
+impl Copied for RangeMap<u64, u64> {
     fn share(&self) -> Self {
         self.try_snapshot().expect("memory for a snapshot")
     }

@@ -9,7 +9,7 @@ use crate::node::shape::Shape;
 use crate::types::key::Key;
 use core::ptr;
 
-impl<V, K: Key, S: Shape> Leaf<V, K, S> {
+impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// Whether the leaf in its current form can store keys from `low` to `high`.
     ///
     /// # Safety

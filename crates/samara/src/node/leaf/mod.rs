@@ -42,18 +42,18 @@ use core::mem::{align_of, offset_of, size_of};
 use core::ptr;
 
 /// A handle on a leaf. Copying it copies a pointer; it owns nothing.
-pub(crate) struct Leaf<V, K, S> {
+pub(crate) struct Leaf<K, V, S> {
     at: Raw,
     kind: PhantomData<(*const V, *const K, *const S)>,
 }
 
-impl<V, K, S> Clone for Leaf<V, K, S> {
+impl<K, V, S> Clone for Leaf<K, V, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<V, K, S> Copy for Leaf<V, K, S> {}
-impl<V, K, S> PartialEq for Leaf<V, K, S> {
+impl<K, V, S> Copy for Leaf<K, V, S> {}
+impl<K, V, S> PartialEq for Leaf<K, V, S> {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
@@ -72,7 +72,7 @@ struct Header {
     number: u16,
 }
 
-impl<V, K: Key, S: Shape> Leaf<V, K, S> {
+impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// Slots of a packed leaf.
     pub(crate) const PACKED: usize = leaf_slots::<S>(size_of::<V>());
 
@@ -407,8 +407,8 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     /// The leaf is live and not empty.
     #[inline]
     pub(crate) unsafe fn widest(self, start: K) -> K {
-        struct Widest<V, K, S>(Leaf<V, K, S>, K);
-        impl<V, K: Key, S: Shape> Job<K> for Widest<V, K, S> {
+        struct Widest<K, V, S>(Leaf<K, V, S>, K);
+        impl<K: Key, V, S: Shape> Job<K> for Widest<K, V, S> {
             type Out = K;
             #[inline(always)]
             unsafe fn run<F: Search>(self) -> K {
@@ -465,7 +465,7 @@ impl<V, K: Key, S: Shape> Leaf<V, K, S> {
     }
 }
 
-impl<V, K: Key, S: Shape> Unit for Leaf<V, K, S> {
+impl<K: Key, V, S: Shape> Unit for Leaf<K, V, S> {
     const BYTES: usize = Self::BYTES;
     const ALIGN: usize = {
         assert!(3 <= Self::PACKED && Self::PACKED <= 63 && Self::WIDE <= 63);

@@ -11,7 +11,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::ptr;
 
-impl<V, K: Key, S: Shape> Leaf<V, K, S> {
+impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// Opens `n` free slots at `i` and raises `len` by `n`. The caller fills them at once.
     ///
     /// # Safety
