@@ -19,9 +19,9 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch
 # threads, and few random operations.
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few" SAMARA_OPS=${SAMARA_OPS:-4000}
 
-cargo check --target "$target" --package samara --package samara-mm --lib
+cargo check --locked --target "$target" --package samara --package samara-mm --lib
 programs=(--test linearizability --test paused_threads)
 if full "$@"; then
     programs+=(--test maps --test out_of_memory --test shared_owners)
 fi
-cargo test --target "$target" --package samara --lib "${programs[@]}"
+cargo test --locked --target "$target" --package samara --lib "${programs[@]}"

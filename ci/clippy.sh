@@ -3,8 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo clippy --workspace --all-targets -- -D warnings
+cargo clippy --locked --workspace --all-targets -- -D warnings
 # Without its test features, as a user builds it, in each set of features.
-cargo clippy --package samara --lib -- -D warnings
-cargo clippy --package samara --lib --no-default-features -- -D warnings
-cargo clippy --package samara --lib --no-default-features --features shared -- -D warnings
+cargo clippy --locked --package samara --lib -- -D warnings
+cargo clippy --locked --package samara --lib --no-default-features -- -D warnings
+cargo clippy --locked --package samara --lib --no-default-features --features shared -- -D warnings

@@ -9,4 +9,4 @@ if ! command -v valgrind >/dev/null 2>&1; then
     [ "${CI:-}" = true ] || skip instructions "valgrind is not installed"
     ci/programs.sh
 fi
-cargo run --quiet --release --package samara-bench -- instructions "$@"
+cargo run --locked --quiet --release --package samara-bench -- instructions "$@"

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(tree calls races models fuzz miri tsan aarch64 rivals)
+all=(tree calls races models fuzz miri tsan aarch64 rivals msrv)
 seed=${SAMARA_SEED:-$(date +%s)}
 export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
@@ -38,7 +38,7 @@ counts() {
 # At least ten million random operations on the tree, and some on shared maps, against the oracle.
 tree() {
     local operations
-    logged cargo test --package samara --test properties --test maps -- --nocapture real_ tiny_ small_ wide_ epoch_both \
+    logged cargo test --locked --package samara --test properties --test maps -- --nocapture real_ tiny_ small_ wide_ epoch_both \
         portable_search
     # The runner's own words may come before ours on a line.
     operations=$(grep -oE 'samara-ops [0-9]+' "$log" | awk '{ sum += $2 } END { print sum + 0 }')
@@ -50,7 +50,7 @@ tree() {
 calls() {
     local part
     for part in 0 1 2; do
-        logged cargo run --quiet --release --package samara-cli -- check --ops 1000000 --seed "$((seed + part))"
+        logged cargo run --locked --quiet --release --package samara-cli -- check --ops 1000000 --seed "$((seed + part))"
     done
     counts calls 3000000
 }
@@ -58,7 +58,7 @@ calls() {
 # Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
-    logged cargo test --package samara-trace --test own -- --exact races --nocapture
+    logged cargo test --locked --package samara-trace --test own -- --exact races --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs twice, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
@@ -99,6 +99,12 @@ aarch64() {
 rivals() {
     logged ci/rivals.sh full
     counts tests "$(passed)" figures "$(awk '/^rivals: [0-9]+ figures/ { print $2 }' "$log")"
+}
+
+# The workspace checks with the oldest Rust that it promises.
+msrv() {
+    logged ci/msrv.sh
+    counts rust "\"$(awk '/^msrv: / { print $2 }' "$log")\""
 }
 
 [ $# -gt 0 ] || set -- "${all[@]}"

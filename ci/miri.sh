@@ -64,7 +64,7 @@ one() { # RUN
             export MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance"
         fi
         # shellcheck disable=SC2086
-        cargo +nightly miri test --quiet ${1#+}
+        cargo +nightly miri test --locked --quiet ${1#+}
     ) >"$log" 2>&1 || { tail -n 200 "$log"; echo "miri: failed: $1"; return 255; }
     passed=$(awk '/^test result: ok/ { sum += $4 } END { print sum + 0 }' "$log")
     echo "miri: $passed tests in $((SECONDS - start)) s: ${1#+}"

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/loom RUSTFLAGS="${RUSTFLAGS:-} --cfg loom"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-timeout "${MODELS_SECONDS:-600}" cargo test --release --package samara-models --lib -- --nocapture >"$log" 2>&1 ||
+timeout "${MODELS_SECONDS:-600}" cargo test --locked --release --package samara-models --lib -- --nocapture >"$log" 2>&1 ||
     { tail -n 200 "$log"; exit 1; }
 grep -oE 'model [a-z_]+: .*' "$log"
 grep -E '^test result' "$log"

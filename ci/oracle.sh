@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 # The binary that the tests run, with its overflow checks and assertions: nothing is built for this
 # script alone.
-cargo test --quiet --workspace --no-run
+cargo test --locked --quiet --workspace --no-run
 samara() { "${CARGO_TARGET_DIR:-target}/debug/samara" "$@"; }
 
 # What changed in Linux 6.17 would show as differences that are no fault of the model.

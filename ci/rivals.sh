@@ -7,15 +7,15 @@ cd "$(dirname "$0")/.."
 
 # One target directory: `samara-bench` builds the rivals there too.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
-cargo test --manifest-path bench/rivals/Cargo.toml
+cargo test --locked --manifest-path bench/rivals/Cargo.toml
 full "$@" || exit 0
 
-cargo clippy --manifest-path bench/rivals/Cargo.toml --all-targets -- -D warnings
+cargo clippy --locked --manifest-path bench/rivals/Cargo.toml --all-targets -- -D warnings
 lines=$(mktemp)
 trap 'rm -f "$lines" "$lines.svg"' EXIT
-cargo run --quiet --release --package samara-bench -- index --quick --n 1000 --json >"$lines"
-cargo run --quiet --release --package samara-bench -- shared --quick --n 1000 --json >>"$lines"
-cargo run --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace,read_scaling --output "$lines.svg"
+cargo run --locked --quiet --release --package samara-bench -- index --quick --n 1000 --json >"$lines"
+cargo run --locked --quiet --release --package samara-bench -- shared --quick --n 1000 --json >>"$lines"
+cargo run --locked --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace,read_scaling --output "$lines.svg"
 test "$(grep -c '"case":"lookup"' "$lines")" -ge 14
 test "$(grep -c '"case":"read_scaling".*"threads":2' "$lines")" -ge 12
 test "$(grep -c '"case":"write_scaling".*"threads":2' "$lines")" -ge 12

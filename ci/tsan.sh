@@ -10,7 +10,7 @@ nightly rust-src
 export RUSTFLAGS="-Zsanitizer=thread --cfg crossbeam_sanitize_thread --cfg samara_few"
 export RUST_BACKTRACE=0 RUST_TEST_THREADS=2 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/tsan
 tsan() {
-    cargo +nightly test -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --package samara "$@"
+    cargo +nightly test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --package samara "$@"
 }
 
 if full "$@"; then

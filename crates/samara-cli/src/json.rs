@@ -29,7 +29,8 @@ impl Formatter for Escaping {
         // In pieces, because a text may be long.
         let mut rest = fragment;
         while !rest.is_empty() {
-            let (piece, later) = rest.split_at(rest.floor_char_boundary(4096));
+            let end = (0..=rest.len().min(4096)).rfind(|&at| rest.is_char_boundary(at)).unwrap_or(0);
+            let (piece, later) = rest.split_at(end);
             out.write_all(clean_json(piece).as_bytes())?;
             rest = later;
         }

@@ -71,7 +71,9 @@ impl Process {
     }
 
     fn take(&mut self, start: u64, end: u64) -> BTreeMap<u64, Box<[u8; PAGE as usize]>> {
-        self.pages.extract_if(start..end, |_, _| true).collect()
+        let mut taken = self.pages.split_off(&start);
+        self.pages.append(&mut taken.split_off(&end));
+        taken
     }
 
     /// The program writes a byte: a fault first, which may let the stack grow. Refused, it is a

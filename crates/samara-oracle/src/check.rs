@@ -280,14 +280,15 @@ pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
 pub fn agree(mix: Mix, ops: &[Op]) {
     let mut sides = Sides::new().expect("memory and files");
     let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
-    match abilities.shapes(mix) {
-        Err(why) => println!("skipped: {why}"),
-        Ok(_) if !sides.claimed() => println!("skipped: this kernel is older than Linux 6.17"),
-        Ok(_) if let Some(refused) = sides.refusal_of(ops) => println!("skipped: {}", refusal(refused)),
-        Ok(_) if !abilities.fill && ops.iter().any(|op| matches!(op, Op::Fill { .. })) => {
+    let refused = sides.refusal_of(ops);
+    match (abilities.shapes(mix), refused) {
+        (Err(why), _) => println!("skipped: {why}"),
+        (Ok(_), _) if !sides.claimed() => println!("skipped: this kernel is older than Linux 6.17"),
+        (Ok(_), Some(refused)) => println!("skipped: {}", refusal(refused)),
+        (Ok(_), None) if !abilities.fill && ops.iter().any(|op| matches!(op, Op::Fill { .. })) => {
             println!("skipped: {TOO_MANY}")
         }
-        Ok(_) => {
+        (Ok(_), None) => {
             if let Some(divergence) = compare(mix, ops).expect("a process in which to make calls") {
                 panic!("model and kernel differ\n{divergence}");
             }

@@ -211,7 +211,7 @@ impl Replay {
         let now = self.processes.get(&event.pid).map(|p| (p.space, p.ended_ns.is_some()));
         let reborn = now.is_some_and(|(_, ended)| ended && fresh);
         let program = match event.kind {
-            EventKind::Exec => Some(Arc::from(&event.text[..event.text.floor_char_boundary(PATH)])),
+            EventKind::Exec => Some(Arc::from(prefix(&event.text, PATH))),
             EventKind::Fork => self.spaces.get(&event.args[0]).map(|parent| Arc::clone(&parent.program)),
             EventKind::Share => self.spaces.get(&event.space).map(|parent| Arc::clone(&parent.program)),
             _ => None,
@@ -437,4 +437,13 @@ impl Laid {
 /// A text that the parts of a cut area share. An empty one takes no memory.
 fn counted(text: &str) -> Arc<str> {
     if text.is_empty() { Arc::default() } else { Arc::from(text) }
+}
+
+/// The first `most` bytes of `text`, or as many fewer as leave no character cut.
+fn prefix(text: &str, most: usize) -> &str {
+    let mut end = most.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }

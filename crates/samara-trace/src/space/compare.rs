@@ -55,13 +55,18 @@ pub(crate) fn compare(
                 Ok(_) => note_cut(steps, at),
                 // A new map joined one neighbour here and the other one in the kernel: that join
                 // first.
-                Err(NotLearnable::NothingUnknown)
+                Err(NotLearnable::NothingUnknown) => {
                     if let Some(other) = kernel_joins(model, kernel, at)
-                        && model.learn_join(other).is_ok() =>
-                {
-                    note_join(steps, other);
+                        && model.learn_join(other).is_ok()
+                    {
+                        note_join(steps, other);
+                    } else if part_policy(model, at, unknown.foggy) {
+                        note_cut(steps, at);
+                    } else {
+                        let why = NotLearnable::NothingUnknown;
+                        return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}"));
+                    }
                 }
-                Err(NotLearnable::NothingUnknown) if part_policy(model, at, unknown.foggy) => note_cut(steps, at),
                 Err(why) => return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}")),
             },
             Some(Mend::Join(at)) => match model.learn_join(at) {
