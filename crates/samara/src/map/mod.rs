@@ -202,7 +202,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     where
         V: Clone,
     {
-        self.tree.replace(span.into(), value, unobserved)
+        self.tree.store(span.into(), Some(value), unobserved)
     }
 
     /// [`insert`](Self::insert) that shows `observe` each piece that it displaces, in ascending
@@ -232,7 +232,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     where
         V: Clone,
     {
-        self.tree.replace(span.into(), value, observe)
+        self.tree.store(span.into(), Some(value), observe)
     }
 
     /// Clears `span`. Entries inside it are removed, entries at its edges are trimmed, and an entry

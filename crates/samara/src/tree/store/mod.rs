@@ -29,6 +29,7 @@ use crate::types::displaced::Displaced;
 use crate::types::error::{AllocError, StoreError};
 use crate::types::key::Key;
 use crate::types::span::Span;
+use core::marker::PhantomData;
 use core::mem::needs_drop;
 use core::ptr;
 use core::slice;
@@ -48,20 +49,55 @@ enum Room {
     Before,
 }
 
-struct Store<'a, K: Key, V, S: Shape, O> {
+/// How a store makes the value of the upper piece of an entry that it cuts in two.
+trait Cut<V> {
+    fn upper(value: &V) -> V;
+}
+
+/// The upper piece has a clone of the value.
+enum ByClone {}
+
+impl<V: Clone> Cut<V> for ByClone {
+    #[inline(always)]
+    fn upper(value: &V) -> V {
+        value.clone()
+    }
+}
+
+/// For stores into a gap ([`Tree::store_in_gap`]), which cut no entry and so need no `V: Clone`.
+enum Never {}
+
+impl<V> Cut<V> for Never {
+    /// # Panics
+    /// Always. A store calls it before it changes anything.
+    #[cold]
+    fn upper(_: &V) -> V {
+        occupied()
+    }
+}
+
+/// Panics: a store into a gap has met an entry. It has not changed anything yet.
+#[cold]
+#[inline(never)]
+fn occupied() -> ! {
+    panic!("samara: a store into a gap met an entry; the map is as before: please report this")
+}
+
+struct Store<'a, K: Key, V, S: Shape, C, O> {
     tree: &'a mut Tree<K, V, S>,
     span: Span<K>,
     value: Option<V>,
     observe: O,
+    cut: PhantomData<C>,
 }
 
-impl<K: Key, V: Clone, S: Shape, O: FnMut(Displaced<'_, K, V>)> Job<K> for Store<'_, K, V, S, O> {
+impl<K: Key, V, S: Shape, C: Cut<V>, O: FnMut(Displaced<'_, K, V>)> Job<K> for Store<'_, K, V, S, C, O> {
     type Out = Result<(), StoreError<K>>;
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
         // SAFETY: the processor supports `F`, as the caller promises.
-        unsafe { self.tree.store_by::<F, O>(self.span, self.value, self.observe) }
+        unsafe { self.tree.store_by::<F, C, O>(self.span, self.value, self.observe) }
     }
 }
 
@@ -127,40 +163,61 @@ unsafe fn park<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, at: usize, n: usize) ->
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
-    /// Replaces the contents of `span` by `value`, or by nothing.
-    #[inline]
+    /// Replaces the contents of `span` by `value`, or by nothing. If an entry is cut in two, its
+    /// upper piece gets a clone of the value.
+    #[inline(always)]
     pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
         O: FnMut(Displaced<'_, K, V>),
     {
-        match value {
-            Some(value) => self.replace(span, value, observe),
-            None => self.store_elsewhere(span, None, observe),
-        }
+        self.refill_or_store::<ByClone, O>(span, value, observe)
     }
 
-    /// [`Tree::store`] outside of the hole.
-    #[inline]
-    pub(crate) fn store_elsewhere<O>(
-        &mut self,
-        span: Span<K>,
-        value: Option<V>,
-        observe: O,
-    ) -> Result<(), StoreError<K>>
+    /// Stores an entry over `span`, which meets no entry: the caller has seen that it lies in a
+    /// gap. Needs no `V: Clone`.
+    ///
+    /// # Panics
+    /// If `span` meets an entry. The map is as before.
+    pub(crate) fn store_in_gap(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
+        self.refill_or_store::<Never, _>(span, Some(value), |_: Displaced<'_, K, V>| occupied())
+    }
+
+    /// The entry of every store: an entry that fits in the hole of the last removal goes there
+    /// (`refill`), anything else is stored by a descent. Inlined, so that a value for the hole need
+    /// not be moved before it is stored.
+    #[inline(always)]
+    fn refill_or_store<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
-        V: Clone,
+        C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
     {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
+        match value {
+            Some(value) if self.fills(span) => {
+                // SAFETY: `fills` has just returned `true`, and `span` is not empty.
+                unsafe { self.refill(span, value) };
+                Ok(())
+            }
+            value => self.store_by_descent::<C, O>(span, value, observe),
+        }
+    }
+
+    /// Makes the nodes that the store changes the tree's own, then stores. `span` is not empty.
+    #[inline]
+    fn store_by_descent<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    where
+        C: Cut<V>,
+        O: FnMut(Displaced<'_, K, V>),
+    {
         if value.is_some() {
             self.own_replaced(span)?;
         } else if !self.own_met_replaced(span)? {
             return Ok(());
         }
-        dispatch::<K, _>(Store { tree: self, span, value, observe })
+        dispatch::<K, _>(Store::<K, V, S, C, O> { tree: self, span, value, observe, cut: PhantomData })
     }
 
     /// [`Tree::store`] with a given search. `span` is not empty.
@@ -168,14 +225,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// The processor supports `F`.
     #[inline(always)]
-    unsafe fn store_by<F: Search, O>(
+    unsafe fn store_by<F: Search, C, O>(
         &mut self,
         span: Span<K>,
         value: Option<V>,
         mut observe: O,
     ) -> Result<(), StoreError<K>>
     where
-        V: Clone,
+        C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
     {
         let mut path = Path::new();
@@ -216,14 +273,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 to += 1;
             }
             if from < len && to == len && span.last > leaf.key(len - 1) && self.reaches_on(&path, span.last) {
-                return self.store_across(span, value, observe, &mut path);
+                return self.store_across::<C, O>(span, value, observe, &mut path);
             }
             let head = from < to && leaf.first(from) < span.first;
             let tail = from < to && leaf.key(to - 1) > span.last;
             let inside = head && tail && to - from == 1;
 
             // Plan.
-            let upper = if inside { Some((*leaf.value(from)).clone()) } else { None };
+            let upper = if inside { Some(C::upper(&*leaf.value(from))) } else { None };
             let at = from + usize::from(head);
             let gone = (to - usize::from(tail)).saturating_sub(at);
             let new = usize::from(value.is_some()) + usize::from(inside);
@@ -236,7 +293,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 drop(upper);
                 return match value {
                     Some(value) if room == Room::Before => self.store_before(&path, span, value),
-                    value => self.store_again(span, value, observe),
+                    value => self.store_again::<C, O>(span, value, observe),
                 };
             }
             let split = room == Room::Split;
@@ -465,12 +522,12 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Repeats [`Tree::store`] after the leaf has been halved.
     #[cold]
     #[inline(never)]
-    fn store_again<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    fn store_again<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
-        V: Clone,
+        C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
     {
-        self.store(span, value, observe)
+        self.store_by_descent::<C, O>(span, value, observe)
     }
 
     /// Whether an entry behind the leaf of `path` starts at or before `last`.
@@ -500,7 +557,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree, and nothing is parked.
     #[cold]
-    unsafe fn store_across<O>(
+    unsafe fn store_across<C, O>(
         &mut self,
         span: Span<K>,
         value: Option<V>,
@@ -508,7 +565,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         path: &mut Path,
     ) -> Result<(), StoreError<K>>
     where
-        V: Clone,
+        C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
     {
         // SAFETY: TREE-4: `path` is current, as the caller promises, and stays so while leaves
@@ -523,7 +580,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let gone = len - at;
             let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), gone)?;
             if room == Room::Again {
-                return self.store_again(span, value, observe);
+                return self.store_again::<C, O>(span, value, observe);
             }
             // Tell.
             for (entry, value) in self.range(span) {
@@ -635,3 +692,6 @@ impl<K: Key, V, S: Shape> Drop for Settle<'_, K, V, S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
