@@ -1,53 +1,43 @@
 //! Storing: replaces one range by one entry, or by nothing, whatever it held before.
 //!
-//! A store has four steps. *Plan*: find what the range meets, and clone the value of an entry that
-//! is cut in two. *Reserve*: set the nodes of a split aside. *Tell* the observer. *Commit*. No
-//! entry changes before the commit (a leaf may only have changed its form or been halved), so an
+//! A store has five steps. *Plan*: find what the range meets, and clone the value of an entry that
+//! is cut in two. *Reserve*: set the nodes of a split aside (`room`). *Observe*: report each piece
+//! to the observer. *Commit*. *Finish*: drop the displaced values, then rebalance (`finish`).
+//!
+//! No entry changes before the commit (a leaf may only have changed its form or been halved), so an
 //! observer or a clone that panics, or an allocation that fails, leaves the map as it was. The
 //! commit calls no user code. Values that it displaces are *parked*: behind the length of their
-//! leaf, where nothing counts them, or in leaves taken out of the tree. They are dropped at the
-//! end, when the map is whole again, so a drop that panics leaves a valid map. A thin leaf is
-//! rebalanced only after that.
+//! leaf, where nothing counts them, or in leaves taken out of the tree. They are dropped when the
+//! map is whole again, so a drop that panics leaves a valid map. A thin leaf is rebalanced only
+//! after that.
 //!
 //! - **STORE-1** Parked values are initialised, not counted by any node, and dropped exactly once,
-//!   by one guard.
+//!   by one guard ([`Finish`]).
 //! - **STORE-2** Between commit and rebalancing, leaves may be thin or empty. Nobody sees this,
 //!   because the tree is borrowed.
 //!
-//! Does not know how nodes split (`split`), merge (`rebalance`) or refill a hole (`refill`).
+//! This file stores in one leaf; `across` stores over several. Does not know how nodes split
+//! (`split`), merge (`rebalance`) or refill a hole (`refill`).
 
-use crate::node::Raw;
+mod across;
+mod finish;
+mod room;
+#[cfg(test)]
+mod tests;
+
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
-use crate::tree::cow::{is_own, refs};
-use crate::tree::free;
 use crate::tree::rebalance::thin;
-use crate::tree::retired::Fate;
+use crate::tree::store::finish::{Displacement, Finish, park};
+use crate::tree::store::room::Room;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::Displaced;
-use crate::types::error::{AllocError, StoreError};
+use crate::types::error::StoreError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::marker::PhantomData;
-use core::mem::needs_drop;
 use core::ptr;
-use core::slice;
-
-/// What the leaf offers to a store.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// It has enough slots.
-    There,
-    /// It has too few slots and is to be split. The memory is set aside.
-    Split,
-    /// Its form cannot hold the new keys along with its other entries. It has been halved, and the
-    /// descent is to be repeated.
-    Again,
-    /// The new keys lie before all of its own and have another upper half. The leaf before it can
-    /// hold them, packed.
-    Before,
-}
 
 /// How a store makes the value of the upper piece of an entry that it cuts in two.
 trait Cut<V> {
@@ -101,64 +91,67 @@ impl<K: Key, V, S: Shape, C: Cut<V>, O: FnMut(Displaced<'_, K, V>)> Job<K> for S
     }
 }
 
-/// Values to be dropped at the end of a store (STORE-1).
-struct Parked<V> {
-    at: *mut V,
-    n: usize,
-}
-
-impl<V> Drop for Parked<V> {
-    fn drop(&mut self) {
-        // SAFETY: STORE-1: the values are initialised and dropped only here. The slice's drop
-        // continues with the values behind one whose drop panics.
-        unsafe { ptr::drop_in_place(ptr::slice_from_raw_parts_mut(self.at, self.n)) }
-    }
-}
-
-/// Guard that rebalances the leaf of `path`, if it is thin, after the values parked in it are
-/// dropped.
-struct Mend<'a, K: Key, V, S: Shape> {
-    tree: &'a mut Tree<K, V, S>,
-    path: &'a Path,
-}
-
-impl<K: Key, V, S: Shape> Drop for Mend<'_, K, V, S> {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: STORE-2: the tree has not changed since the commit, so `path` is current; guards
-        // drop in reverse order, so nothing is parked any more.
-        unsafe {
-            let leaf = Leaf::<K, V, S>::from_raw(self.path.at(0).node);
-            if thin(leaf.len(), Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
-                self.tree.mend(self.path);
-            }
-        }
-    }
-}
-
-/// Removes the `n` entries at `at` from `leaf`. Their values stay parked behind its length.
+/// The number of slots from `from` on whose entries start at or before `last`, added to `from`: the
+/// end of the slots that a range up to `last` meets.
 ///
 /// # Safety
-/// The leaf is live, `at + n <= len`, and nothing is parked in it.
+/// The leaf is live, and `from` is at most its length.
 #[inline(always)]
-unsafe fn park<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, at: usize, n: usize) -> Parked<V> {
-    if n == 0 {
-        return Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
-    }
-    // SAFETY: LEAF-3, STORE-1: `at + n <= len`, as the caller promises. The rotation moves the
-    // removed values behind those that stay, and `close_keys` leaves values alone, so they stay
-    // initialised behind the new length.
+unsafe fn end_of_met<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, last: K) -> usize {
+    let mut to = from;
+    // SAFETY: LEAF-2: only slots below the length are read.
     unsafe {
-        let len = leaf.len();
-        if needs_drop::<V>() {
-            let tail = slice::from_raw_parts_mut(leaf.value(at).cast::<core::mem::MaybeUninit<V>>(), len - at);
-            tail.rotate_left(n);
-            leaf.close_keys(at, n);
-            Parked { at: leaf.items().add(len - n), n }
-        } else {
-            leaf.close(at, n);
-            Parked { at: leaf.items(), n: 0 }
+        while to < leaf.len() && leaf.first(to) <= last {
+            to += 1;
         }
+    }
+    to
+}
+
+/// What a store does to the slots of one leaf.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// The entries in the slots `from..to` meet the range.
+    from: usize,
+    to: usize,
+    /// Whether the first of them keeps keys below the range.
+    head: bool,
+    /// Whether the last of them keeps keys above the range.
+    tail: bool,
+    /// The slot of the first entry that is removed whole, or before which the new ones go.
+    at: usize,
+    /// The number of entries that are removed whole.
+    gone: usize,
+    /// The number of new entries: the stored one, and the upper piece of an entry that is cut.
+    new: usize,
+}
+
+impl Plan {
+    /// The plan for a range that meets the slots `from..to` of `leaf`.
+    ///
+    /// # Safety
+    /// The leaf is live, and `from <= to <= len`.
+    #[inline(always)]
+    unsafe fn new<K: Key, V, S: Shape>(
+        leaf: Leaf<K, V, S>,
+        from: usize,
+        to: usize,
+        span: Span<K>,
+        stores: bool,
+    ) -> Self {
+        // SAFETY: LEAF-2: the slots `from..to` hold entries, as the caller promises.
+        let (head, tail) =
+            unsafe { (from < to && leaf.first(from) < span.first, from < to && leaf.key(to - 1) > span.last) };
+        let at = from + usize::from(head);
+        let gone = (to - usize::from(tail)).saturating_sub(at);
+        let cuts = head && tail && to - from == 1;
+        Plan { from, to, head, tail, at, gone, new: usize::from(stores) + usize::from(cuts) }
+    }
+
+    /// Whether one entry contains the range and sticks out at both ends: it is cut in two.
+    #[inline(always)]
+    fn cuts(self) -> bool {
+        self.head && self.tail && self.to - self.from == 1
     }
 }
 
@@ -240,55 +233,28 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let Some((leaf, from)) = (unsafe { self.seek_by::<F>(span.first, &mut path) }) else {
             return self.store_first(span, value);
         };
-        // SAFETY: TREE-4, LEAF-2, LEAF-3: the path is current until the commit changes the tree,
-        // and only slots below `len` are read.
+        // SAFETY: TREE-4, SEARCH-2: `seek_by` has set the path, which is current until the commit
+        // changes the tree, and `from` is at most the length of its leaf. `make_room` leaves leaf
+        // and path as they are, unless it returns `Again` or `Before`.
         unsafe {
-            let len = leaf.len();
-            if let Some((high, lasts, firsts)) = leaf.packed()
-                && from < len
-                && len < Leaf::<K, V, S>::PACKED
-                && span.first.high() == high
-                && let next = K::join(high, *firsts.add(from))
-                && span.last < next
-                && value.is_some()
+            if let Some(next) = packed_gap(leaf, from, span)
+                && let Some(value) = value
             {
-                // Fast path of most stores: a gap before an entry, in a packed leaf with a free
-                // slot. The leaf can hold the last key because it holds the entry's first key,
-                // which is higher.
-                let Some(value) = value else { return Ok(()) };
-                let start = if from > 0 {
-                    K::join(high, *lasts.add(from - 1)).wrapping_add(K::ONE)
-                } else {
-                    self.region_start(&path, 0)
-                };
-                leaf.insert_words::<F>(from, span, value);
-                self.len += 1;
-                let (below, above) =
-                    (span.first.wrapping_sub(start), next.wrapping_sub(span.last).wrapping_sub(K::ONE));
-                self.regap::<F>(&path, next.wrapping_sub(start), below.max(above));
+                self.fill_packed_gap::<F>(&path, span, next, value);
                 return Ok(());
             }
-            let mut to = from;
-            while to < len && leaf.first(to) <= span.last {
-                to += 1;
-            }
-            if from < len && to == len && span.last > leaf.key(len - 1) && self.reaches_on(&path, span.last) {
+            // Plan.
+            let to = end_of_met(leaf, from, span.last);
+            if from < to && to == leaf.len() && span.last > leaf.key(to - 1) && self.reaches_on(&path, span.last) {
                 return self.store_across::<C, O>(span, value, observe, &mut path);
             }
-            let head = from < to && leaf.first(from) < span.first;
-            let tail = from < to && leaf.key(to - 1) > span.last;
-            let inside = head && tail && to - from == 1;
-
-            // Plan.
-            let upper = if inside { Some(C::upper(&*leaf.value(from))) } else { None };
-            let at = from + usize::from(head);
-            let gone = (to - usize::from(tail)).saturating_sub(at);
-            let new = usize::from(value.is_some()) + usize::from(inside);
             if value.is_none() && from == to {
                 return Ok(());
             }
+            let plan = Plan::new(leaf, from, to, span, value.is_some());
+            let upper = if plan.cuts() { Some(C::upper(&*leaf.value(from))) } else { None };
             // Reserve.
-            let room = self.make_room(&path, span, value.is_some(), new, gone)?;
+            let room = self.make_room(&path, span, value.is_some(), plan.new, plan.gone)?;
             if matches!(room, Room::Again | Room::Before) {
                 drop(upper);
                 return match value {
@@ -296,85 +262,191 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     value => self.store_again::<C, O>(span, value, observe),
                 };
             }
-            let split = room == Room::Split;
-            // Tell.
-            for i in from..to {
-                let entry = Span::new(leaf.first(i), leaf.key(i));
-                let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
-                observe(Displaced { span: lost, entry, value: &*leaf.value(i) });
-            }
-            // Commit.
-            let entry_last = if inside { leaf.key(from) } else { span.last };
-            if head {
-                leaf.set_key(from, span.first.wrapping_sub(K::ONE));
-            }
-            if tail && !inside {
-                leaf.set_first(to - 1, span.last.wrapping_add(K::ONE));
-            }
-            self.len = self.len + new - gone;
-            if from == to && !split {
-                // The range lies in a gap.
-                let Some(value) = value else { return Ok(()) };
-                let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(&path, 0) };
-                let below = span.first.wrapping_sub(start);
-                leaf.open(at, 1);
-                leaf.fill(at, span.last, span.first, value);
-                if at < len {
-                    let next = leaf.first(at + 1);
-                    let above = next.wrapping_sub(span.last).wrapping_sub(K::ONE);
-                    self.regap::<F>(&path, next.wrapping_sub(start), below.max(above));
-                } else {
-                    self.extend(&path, span.last, below);
-                }
-                return Ok(());
-            }
-            if gone == 0 {
-                let (half, at, right) = if split {
-                    let (half, at, right) = self.split_leaf(&path, at, new);
-                    (half, at, Some(right))
-                } else {
-                    leaf.open(at, new);
-                    (leaf, at, None)
-                };
-                let mut slot = at;
-                if let Some(value) = value {
-                    half.fill(slot, span.last, span.first, value);
-                    slot += 1;
-                }
-                if let Some(upper) = upper {
-                    half.fill(slot, entry_last, span.last.wrapping_add(K::ONE), upper);
-                }
-                match right {
-                    Some(right) => self.adopt_leaf(&mut path, right),
-                    None => self.refresh::<F>(&path),
-                }
-                return Ok(());
-            }
-            let (old, kept) = match value {
-                Some(value) => {
-                    let same = leaf.first(at) == span.first && leaf.key(at) == span.last;
-                    let old = ptr::read(leaf.value(at));
-                    leaf.fill(at, span.last, span.first, value);
-                    if gone == 1 {
-                        if !same {
-                            self.refresh::<F>(&path);
-                        }
-                        drop(old);
-                        return Ok(());
-                    }
-                    (Some(old), 1)
-                }
-                None => (None, 0),
-            };
-            let parked = park(leaf, at + kept, gone - kept);
-            if leaf.len() > 0 {
-                self.refresh::<F>(&path);
-            }
-            let _mend = Mend { tree: self, path: &path };
-            let _parked = parked;
-            drop(old);
+            // Observe.
+            observe_met(leaf, plan, span, &mut observe);
+            // Commit, finish.
+            self.commit::<F>(&mut path, plan, span, value, upper, room == Room::Split);
         }
         Ok(())
+    }
+
+    /// The fast path of most stores: inserts an entry into the gap that [`packed_gap`] has found.
+    /// `next` is the first key of the entry behind the gap.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree to that entry, [`packed_gap`] has returned `next` for
+    /// it and `span`, and the processor supports `F`.
+    #[inline(always)]
+    unsafe fn fill_packed_gap<F: Search>(&mut self, path: &Path, span: Span<K>, next: K, value: V) {
+        // SAFETY: LEAF-5: `packed_gap` has seen that the leaf is packed, that `slot` holds an entry
+        // and that a slot is free. The leaf can hold the last key because it holds `next`, which is
+        // higher.
+        unsafe {
+            let (leaf, slot) = (Leaf::<K, V, S>::from_raw(path.at(0).node), path.at(0).slot);
+            let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
+            leaf.insert_words::<F>(slot, span, value);
+            self.len += 1;
+            let (below, above) = (span.first.wrapping_sub(start), next.wrapping_sub(span.last).wrapping_sub(K::ONE));
+            self.regap::<F>(path, next.wrapping_sub(start), below.max(above));
+        }
+    }
+
+    /// Makes the changes of `plan` in the leaf of `path`, drops what they displace, and rebalances.
+    /// `split`: the leaf is to be split, and memory for that is set aside.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree to slot `plan.from`. `plan` was made for that leaf and
+    /// `span`, and does something. [`Tree::make_room`] has returned `There`, or `Split` if `split`.
+    /// There is an `upper` exactly if the plan cuts an entry. Nothing is parked, and the processor
+    /// supports `F`.
+    #[inline(always)]
+    unsafe fn commit<F: Search>(
+        &mut self,
+        path: &mut Path,
+        plan: Plan,
+        span: Span<K>,
+        value: Option<V>,
+        upper: Option<V>,
+        split: bool,
+    ) {
+        // SAFETY: LEAF-2: the leaf of the path is live, and the slots of the plan hold entries. The
+        // caller promises room and path.
+        unsafe {
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+            let upper = upper.map(|upper| (leaf.key(plan.from), upper));
+            if plan.head {
+                leaf.set_key(plan.from, span.first.wrapping_sub(K::ONE));
+            }
+            if plan.tail && !plan.cuts() {
+                leaf.set_first(plan.to - 1, span.last.wrapping_add(K::ONE));
+            }
+            self.len = self.len + plan.new - plan.gone;
+            match value {
+                Some(value) if plan.from == plan.to && !split => self.commit_in_gap::<F>(path, span, value),
+                value if plan.gone == 0 => self.commit_between::<F>(path, plan, span, value, upper, split),
+                Some(value) => self.commit_over::<F>(path, plan, span, value),
+                None => self.commit_removal::<F>(path, plan.at, plan.gone, None),
+            }
+        }
+    }
+
+    /// Commits an entry into the gap before the slot of `path`.
+    ///
+    /// # Safety
+    /// As for [`Tree::commit`]; the leaf has a free slot.
+    #[inline(always)]
+    unsafe fn commit_in_gap<F: Search>(&mut self, path: &Path, span: Span<K>, value: V) {
+        // SAFETY: LEAF-2: the path is current and the leaf has a free slot, as the caller promises;
+        // only slots below the length are read.
+        unsafe {
+            let (leaf, at) = (Leaf::<K, V, S>::from_raw(path.at(0).node), path.at(0).slot);
+            let len = leaf.len();
+            let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
+            let below = span.first.wrapping_sub(start);
+            leaf.open(at, 1);
+            leaf.fill(at, span.last, span.first, value);
+            if at < len {
+                let next = leaf.first(at + 1);
+                let above = next.wrapping_sub(span.last).wrapping_sub(K::ONE);
+                self.regap::<F>(path, next.wrapping_sub(start), below.max(above));
+            } else {
+                self.extend(path, span.last, below);
+            }
+        }
+    }
+
+    /// Commits a store that removes no whole entry: opens slots for the new entries, in this leaf
+    /// or in a half of it. `upper` is the upper piece of an entry that is cut: its last key and its
+    /// value.
+    ///
+    /// # Safety
+    /// As for [`Tree::commit`]; the entries of the plan are trimmed, and none is removed whole.
+    #[inline(always)]
+    unsafe fn commit_between<F: Search>(
+        &mut self,
+        path: &mut Path,
+        plan: Plan,
+        span: Span<K>,
+        value: Option<V>,
+        upper: Option<(K, V)>,
+        split: bool,
+    ) {
+        // SAFETY: LEAF-1: the leaf, or memory for its split, has room for `plan.new` entries, as
+        // the caller promises, and exactly these are filled in.
+        unsafe {
+            let (half, mut slot, right) = if split {
+                let (half, at, right) = self.split_leaf(path, plan.at, plan.new);
+                (half, at, Some(right))
+            } else {
+                let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+                leaf.open(plan.at, plan.new);
+                (leaf, plan.at, None)
+            };
+            if let Some(value) = value {
+                half.fill(slot, span.last, span.first, value);
+                slot += 1;
+            }
+            if let Some((last, upper)) = upper {
+                half.fill(slot, last, span.last.wrapping_add(K::ONE), upper);
+            }
+            match right {
+                Some(right) => self.adopt_leaf(path, right),
+                None => self.refresh::<F>(path),
+            }
+        }
+    }
+
+    /// Commits an entry over `plan.gone` whole entries, one at least: it takes the slot of the
+    /// first.
+    ///
+    /// # Safety
+    /// As for [`Tree::commit`]; the entries of the plan are trimmed.
+    #[inline(always)]
+    unsafe fn commit_over<F: Search>(&mut self, path: &Path, plan: Plan, span: Span<K>, value: V) {
+        let Plan { at, gone, .. } = plan;
+        // SAFETY: LEAF-3: slot `at` holds an entry. Its value is moved out before the new one is
+        // written.
+        unsafe {
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+            let same = leaf.first(at) == span.first && leaf.key(at) == span.last;
+            let old = ptr::read(leaf.value(at));
+            leaf.fill(at, span.last, span.first, value);
+            if gone > 1 {
+                self.commit_removal::<F>(path, at + 1, gone - 1, Some(old));
+                return;
+            }
+            if !same {
+                self.refresh::<F>(path);
+            }
+            // The map is whole. If the drop panics, there is nothing left to do.
+            drop(old);
+        }
+    }
+
+    /// Commits the removal of the `gone` whole entries at `at`, and finishes the store. `old` is
+    /// the value that the stored entry has displaced.
+    ///
+    /// # Safety
+    /// As for [`Tree::commit`]; the entries of the plan are trimmed, and the stored entry is in its
+    /// place.
+    #[inline(always)]
+    unsafe fn commit_removal<F: Search>(&mut self, path: &Path, at: usize, gone: usize, old: Option<V>) {
+        // SAFETY: STORE-1: the plan's slots hold entries, and nothing else is parked. TREE-3: if
+        // the leaf is empty, its words need not be right until it is rebalanced. STORE-2: until
+        // `rebalance` runs, only parked values change, so `path` stays current.
+        unsafe {
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+            let parked = park(leaf, at, gone);
+            if leaf.len() > 0 {
+                self.refresh::<F>(path);
+            }
+            let rebalance = |tree: &mut Self| {
+                if thin(leaf.len(), Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
+                    tree.mend(path);
+                }
+            };
+            Finish::new(self, Displacement::one_leaf(old, parked), rebalance).run();
+        }
     }
 
     /// Stores the first entry of an empty map.
@@ -394,131 +466,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// Ensures that the leaf of `path` can take `new` entries after losing `gone`. If `stores`, one
-    /// of the new entries has the bounds `span`.
-    ///
-    /// # Safety
-    /// `path` is a current path of this tree, and nothing is parked.
-    #[inline(always)]
-    unsafe fn make_room(
-        &mut self,
-        path: &Path,
-        span: Span<K>,
-        stores: bool,
-        new: usize,
-        gone: usize,
-    ) -> Result<Room, StoreError<K>> {
-        // SAFETY: TREE-4: the leaf of a current path is live.
-        unsafe {
-            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
-            let admits = !stores || leaf.admits(span.first, span.last);
-            // A new first entry of a wide leaf may fit better in the leaf before it.
-            let stranger = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
-            if admits && !stranger && leaf.len() + new - gone <= leaf.slots() {
-                return Ok(Room::There);
-            }
-            self.find_room(path, span, admits, new, gone)
-        }
-    }
-
-    /// [`Tree::make_room`] where the leaf needs another form, a split, or its neighbour.
-    ///
-    /// # Safety
-    /// As for [`Tree::make_room`].
-    #[cold]
-    unsafe fn find_room(
-        &mut self,
-        path: &Path,
-        span: Span<K>,
-        admits: bool,
-        new: usize,
-        gone: usize,
-    ) -> Result<Room, StoreError<K>> {
-        // SAFETY: TREE-4: the leaf of a current path is live, and not empty outside of a commit.
-        unsafe {
-            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
-            let len = leaf.len();
-            let gap = gone == 0 && leaf.first(0) > span.last && leaf.first(0).high() != span.last.high();
-            if gap && self.before(path, span)?.is_some() {
-                return Ok(Room::Before);
-            }
-            if admits && len + new - gone <= leaf.slots() {
-                return Ok(Room::There);
-            }
-            let (low, high) = (leaf.first(0).min(span.first), leaf.key(len - 1).max(span.last));
-            if leaf.reform(low, high, len.max(len + new - gone)) {
-                return Ok(Room::There);
-            }
-            self.plan_split(path)?;
-            if admits {
-                return Ok(Room::Split);
-            }
-            // LEAF-6: half of the leaf can be wide, and then takes any entry.
-            self.halve(path);
-            Ok(Room::Again)
-        }
-    }
-
-    /// The path to the last entry of the leaf before that of `path`, if `span` fits behind that
-    /// entry: the leaf's form can hold it, and it has a free slot, or memory for a split is set
-    /// aside.
-    ///
-    /// # Safety
-    /// `path` is a current path of this tree.
-    unsafe fn before(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
-        // SAFETY: TREE-4: both paths are current, so their nodes are live and their leaves not
-        // empty.
-        unsafe {
-            let start = self.region_start(path, 0);
-            let Some(last) = start.pred() else { return Ok(None) };
-            if let Some(log) = self.log {
-                if start == log.as_ref().base {
-                    return Ok(None); // the leaf before is outside this part of the shared map
-                }
-                self.own(Span::new(last, last))?;
-            }
-            let mut way = Path::new();
-            let Some((leaf, _)) = self.seek(last, &mut way) else { return Ok(None) };
-            let own =
-                !self.may_share() || (0..=self.height).all(|level| is_own(refs::<K, V, S>(way.at(level).node, level)));
-            if !own || !leaf.pack_with(span.last) {
-                return Ok(None);
-            }
-            if leaf.len() == leaf.slots() {
-                self.plan_split(&way)?;
-            }
-            Ok(Some(way))
-        }
-    }
-
-    /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it.
-    /// Two distant regions that grow towards each other, such as a heap and a stack, thus keep to
-    /// leaves of their own.
-    ///
-    /// # Safety
-    /// `path` is a current path of this tree, and [`Tree::before`] has found a place for `span`.
-    #[cold]
-    unsafe fn store_before(&mut self, path: &Path, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
-        // SAFETY: `before` returns a current path to a leaf that admits the keys, and has set
-        // memory aside if that leaf is full.
-        unsafe {
-            let mut way = self.before(path, span)?.expect("the plan of this store found a place behind that entry");
-            let leaf = Leaf::<K, V, S>::from_raw(way.at(0).node);
-            let at = leaf.len();
-            self.len += 1;
-            if at < leaf.slots() {
-                leaf.open(at, 1);
-                leaf.fill(at, span.last, span.first, value);
-                self.refresh_cold(&way);
-            } else {
-                let (half, at, right) = self.split_leaf(&way, at, 1);
-                half.fill(at, span.last, span.first, value);
-                self.adopt_leaf(&mut way, right);
-            }
-        }
-        Ok(())
-    }
-
     /// Repeats [`Tree::store`] after the leaf has been halved.
     #[cold]
     #[inline(never)]
@@ -529,169 +476,43 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     {
         self.store_by_descent::<C, O>(span, value, observe)
     }
+}
 
-    /// Whether an entry behind the leaf of `path` starts at or before `last`.
-    ///
-    /// # Safety
-    /// `path` is a current path of this tree.
-    #[cold]
-    unsafe fn reaches_on(&self, path: &Path, last: K) -> bool {
-        // SAFETY: TREE-4: the leaf is live and not empty, and in the leaf behind it only slots
-        // below the length are read.
-        unsafe {
-            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
-            let mut behind = Path::new();
-            match leaf.key(leaf.len() - 1).succ() {
-                Some(key) => match self.seek(key, &mut behind) {
-                    Some((next, slot)) => slot < next.len() && next.first(slot) <= last,
-                    None => false,
-                },
-                None => false,
-            }
+/// If `span` lies in a gap before slot `from` of a packed leaf with a free slot, and has the upper
+/// half of the leaf's keys: the first key of the entry in that slot.
+///
+/// # Safety
+/// The leaf is live, and `from` is the slot of the first entry that does not end before `span`, or
+/// the length.
+#[inline(always)]
+unsafe fn packed_gap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, span: Span<K>) -> Option<K> {
+    // SAFETY: LEAF-2: the leaf is live, and the slot is read only if it is below the length.
+    unsafe {
+        let len = leaf.len();
+        let (high, _, firsts) = leaf.packed()?;
+        if from >= len || len >= Leaf::<K, V, S>::PACKED || span.first.high() != high {
+            return None;
         }
-    }
-
-    /// [`Tree::store`] of a range that meets entries of several leaves. `path` leads to the first
-    /// of them.
-    ///
-    /// # Safety
-    /// `path` is a current path of this tree, and nothing is parked.
-    #[cold]
-    unsafe fn store_across<C, O>(
-        &mut self,
-        span: Span<K>,
-        value: Option<V>,
-        mut observe: O,
-        path: &mut Path,
-    ) -> Result<(), StoreError<K>>
-    where
-        C: Cut<V>,
-        O: FnMut(Displaced<'_, K, V>),
-    {
-        // SAFETY: TREE-4: `path` is current, as the caller promises, and stays so while leaves
-        // behind it are taken out: they lie to its right and are sought by key, and no ancestor of
-        // its leaf becomes empty.
-        unsafe {
-            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
-            let (from, len) = (path.at(0).slot, leaf.len());
-            // Plan, reserve. The leaf may be full and lose no entry, only the end of its last one.
-            let head = leaf.first(from) < span.first;
-            let at = from + usize::from(head);
-            let gone = len - at;
-            let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), gone)?;
-            if room == Room::Again {
-                return self.store_again::<C, O>(span, value, observe);
-            }
-            // Tell.
-            for (entry, value) in self.range(span) {
-                let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
-                observe(Displaced { span: lost, entry, value });
-            }
-            // Commit. Of the leaves behind the first, whole ones are taken out; the last may keep
-            // entries.
-            let pivot = leaf.key(len - 1);
-            let behind = pivot.wrapping_add(K::ONE);
-            let mut whole: Option<Raw> = None;
-            let mut parked_behind = Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
-            let mut next = Path::new();
-            while let Some((other, 0)) = self.seek(behind, &mut next) {
-                let n = other.len();
-                let mut to = 0;
-                while to < n && other.first(to) <= span.last {
-                    to += 1;
-                }
-                if to > 0 && other.key(to - 1) > span.last {
-                    to -= 1;
-                    other.set_first(to, span.last.wrapping_add(K::ONE));
-                }
-                self.len -= to;
-                if to < n {
-                    parked_behind = park(other, 0, to);
-                    break;
-                }
-                self.detach(&next);
-                match self.log {
-                    // Readers may see this leaf, so its values are not dropped now.
-                    Some(mut log) if !is_own(other.refs()) => log.as_mut().note(other.raw(), 0, Fate::GivenUp),
-                    _ => free::chain(&mut whole, other),
-                }
-            }
-            // The leaves that the store owed are noted now.
-            if let Some(mut log) = self.log {
-                log.as_mut().owed = 0;
-            }
-            // The first leaf.
-            if head {
-                leaf.set_key(from, span.first.wrapping_sub(K::ONE));
-            }
-            let mut old = None;
-            let mut parked = Parked { at: ptr::NonNull::dangling().as_ptr(), n: 0 };
-            match value {
-                Some(value) if gone > 0 => {
-                    old = Some(ptr::read(leaf.value(at)));
-                    leaf.fill(at, span.last, span.first, value);
-                    parked = park(leaf, at + 1, gone - 1);
-                    self.len = self.len + 1 - gone;
-                    self.refresh_cold(path);
-                }
-                Some(value) => {
-                    self.len += 1;
-                    if room == Room::Split {
-                        let (half, at, right) = self.split_leaf(path, at, 1);
-                        half.fill(at, span.last, span.first, value);
-                        self.adopt_leaf(path, right);
-                    } else {
-                        leaf.open(at, 1);
-                        leaf.fill(at, span.last, span.first, value);
-                        self.refresh_cold(path);
-                    }
-                }
-                None => {
-                    parked = park(leaf, at, gone);
-                    self.len -= gone;
-                    if leaf.len() > 0 {
-                        self.refresh_cold(path);
-                    }
-                }
-            }
-            // If the leaf is empty, its old pivot still leads to it.
-            let first = if leaf.len() > 0 { leaf.key(leaf.len() - 1) } else { pivot };
-            let settle = Settle { tree: self, first, behind: span.last.succ() };
-            let _whole = free::Chain::new(whole, &mut settle.tree.leaves);
-            let _behind = parked_behind;
-            let _parked = parked;
-            drop(old);
-        }
-        Ok(())
+        let next = K::join(high, *firsts.add(from));
+        (span.last < next).then_some(next)
     }
 }
 
-/// Guard that rebalances what a store across leaves left, after the displaced values are dropped.
-struct Settle<'a, K: Key, V, S: Shape> {
-    tree: &'a mut Tree<K, V, S>,
-    /// A key that leads to the first leaf, which may be empty.
-    first: K,
-    /// The key behind the range, if there is one.
-    behind: Option<K>,
-}
-
-impl<K: Key, V, S: Shape> Drop for Settle<'_, K, V, S> {
-    fn drop(&mut self) {
-        let mut path = Path::new();
-        // SAFETY: STORE-2: since the commit only parked values have changed, and they have been
-        // dropped.
-        unsafe {
-            self.tree.settle(self.first);
-            // The region behind the range starts elsewhere now, so its gap word is updated.
-            if let Some(behind) = self.behind
-                && self.tree.seek(behind, &mut path).is_some()
-            {
-                self.tree.refresh_cold(&path);
-                self.tree.settle(behind);
-            }
-        }
+/// Reports the entries of the plan to the observer: what each loses within `span`.
+///
+/// # Safety
+/// The leaf is live, and the slots of the plan hold entries.
+#[inline(always)]
+unsafe fn observe_met<K: Key, V, S: Shape>(
+    leaf: Leaf<K, V, S>,
+    plan: Plan,
+    span: Span<K>,
+    observe: &mut impl FnMut(Displaced<'_, K, V>),
+) {
+    for i in plan.from..plan.to {
+        // SAFETY: LEAF-2, LEAF-3: the slot holds an entry, as the caller promises.
+        let (entry, value) = unsafe { (Span::new(leaf.first(i), leaf.key(i)), &*leaf.value(i)) };
+        let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
+        observe(Displaced { span: lost, entry, value });
     }
 }
-
-#[cfg(test)]
-mod tests;
