@@ -135,28 +135,53 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let (low, high) = (left.first(0), right.key(right.len() - 1));
             match cure(leaf.len(), neighbour, Leaf::<K, V, S>::slots_for(low, high), Leaf::<K, V, S>::MIN) {
                 Cure::Nothing => {}
-                Cure::Merge => {
-                    let (l, r) = (left.len(), right.len());
-                    let fits = left.admit(low, high, l + r);
-                    debug_assert!(fits);
-                    right.transfer(0, r, left, l);
-                    left.set_len(l + r);
-                    self.leaves.give(right);
-                    self.merged(path, 1, s);
-                }
-                Cure::Share => {
-                    share_leaves(left, right);
-                    let start = match s {
-                        0 => self.region_start(path, 1),
-                        _ => parent.key(s - 1).wrapping_add(K::ONE),
-                    };
-                    let pivot = left.key(left.len() - 1);
-                    parent.set_key(s, pivot);
-                    parent.set_gap(s, left.widest(start));
-                    parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
-                    // The set of gaps is unchanged, so the parent's own gap word stays.
-                }
+                Cure::Merge => self.merge_leaves(path, s, left, right),
+                Cure::Share => self.share_entries(path, s, left, right),
             }
+        }
+    }
+
+    /// Merges `right`, the leaf in slot `s + 1` of the parent on `path`, into `left`, the one in
+    /// slot `s`.
+    ///
+    /// # Safety
+    /// As for [`Tree::mend`]. Both leaves are exclusively this tree's, and one leaf has room for
+    /// the entries of both.
+    unsafe fn merge_leaves(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
+        // SAFETY: LEAF-3: both leaves are live and there is room in `left`, as the caller promises;
+        // `right` is freed after its entries were moved out.
+        unsafe {
+            let (l, r) = (left.len(), right.len());
+            let fits = left.admit(left.first(0), right.key(r - 1), l + r);
+            debug_assert!(fits);
+            right.transfer(0, r, left, l);
+            left.set_len(l + r);
+            self.leaves.give(right);
+            self.merged(path, 1, s);
+        }
+    }
+
+    /// Distributes the entries of `left` and `right`, the leaves in the slots `s` and `s + 1` of
+    /// the parent on `path`, evenly.
+    ///
+    /// # Safety
+    /// As for [`Tree::mend`]. Both leaves are exclusively this tree's, and hold too many entries
+    /// for one leaf.
+    unsafe fn share_entries(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
+        // SAFETY: TREE-4: the parent of a current path is live, and both slots are below its
+        // length.
+        unsafe {
+            let parent = Inner::<K, S>::from_raw(path.at(1).node);
+            share_leaves(left, right);
+            let start = match s {
+                0 => self.region_start(path, 1),
+                _ => parent.key(s - 1).wrapping_add(K::ONE),
+            };
+            let pivot = left.key(left.len() - 1);
+            parent.set_key(s, pivot);
+            parent.set_gap(s, left.widest(start));
+            parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
+            // The set of gaps is unchanged, so the parent's own gap word stays.
         }
     }
 

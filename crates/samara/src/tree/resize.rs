@@ -82,16 +82,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        // SAFETY: TREE-2, TREE-3: the nodes of current paths are live. The bounds change first,
-        // then the pivots that are the entry's last key, then the gap words for the free runs on
-        // both sides of the entry.
+        // SAFETY: LEAF-2: the nodes of current paths are live, and the slot holds an entry, as the
+        // caller promises.
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<K, V, S>::from_raw(node);
             let len = leaf.len();
             let was = Span::new(leaf.first(slot), leaf.key(slot));
             let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
-            let inside = slot + 1 < len;
             if to.first < start {
                 return Err(BoundError::Occupied(start.wrapping_sub(K::ONE)));
             }
@@ -106,17 +104,41 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
-            let below = [was, to].map(|entry| entry.first.wrapping_sub(start));
-            let above =
-                [was, to].map(|entry| next.map_or(K::ZERO, |n| n.wrapping_sub(entry.last).wrapping_sub(K::ONE)));
-            if inside {
+            self.regap_resized::<F>(path, [was, to], start, next, behind);
+            Ok(was)
+        }
+    }
+
+    /// Updates pivots and gap words after the entry of `path` got other bounds: `[was, to]`.
+    /// `start` is the first key behind the entry before it. `next` and `behind` are as for
+    /// [`Tree::resize_at`].
+    ///
+    /// # Safety
+    /// As for [`Tree::resize_at`]. Everything but those words is right.
+    #[inline(always)]
+    unsafe fn regap_resized<F: Search>(
+        &mut self,
+        path: &Path,
+        bounds: [Span<K>; 2],
+        start: K,
+        next: Option<K>,
+        behind: &Path,
+    ) {
+        let below = bounds.map(|entry| entry.first.wrapping_sub(start));
+        let above = bounds.map(|entry| next.map_or(K::ZERO, |n| n.wrapping_sub(entry.last).wrapping_sub(K::ONE)));
+        // SAFETY: TREE-2, TREE-3: the nodes of current paths are live. The pivots that are the
+        // entry's last key change first, then the gap words for the free runs on both sides of the
+        // entry.
+        unsafe {
+            let Step { node, slot } = path.at(0);
+            if slot + 1 < Leaf::<K, V, S>::from_raw(node).len() {
                 self.regap::<F>(path, below[0].max(above[0]), below[1].max(above[1]));
-                return Ok(was);
+                return;
             }
             for level in 1..=self.height {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
-                node.set_key(slot, to.last);
+                node.set_key(slot, bounds[1].last);
                 if slot + 1 < node.len() {
                     break;
                 }
@@ -125,7 +147,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if next.is_some() {
                 self.regap::<F>(behind, above[0], above[1]);
             }
-            Ok(was)
         }
     }
 
