@@ -52,7 +52,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     }
 
     fn has_spares(&self) -> bool {
-        self.tree.leaves.keeps() || self.tree.inners.keeps()
+        self.tree.leaves.is_reserved() || self.tree.inners.is_reserved()
     }
 
     /// Moves everything from `key` on into a new map. An entry that holds both `key` and the key

@@ -202,13 +202,13 @@ impl<K: Key> Change<K> {
 pub(crate) struct Writer<K: Key, V, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
     pub(crate) map: RangeMap<K, V, S>,
-    /// How many of its entries concurrent stores have added (`Seats::len`).
+    /// How many of its entries concurrent stores have added (`WriterGate::len`).
     pub(crate) added: usize,
-    pub(crate) bench: Bench<K, V, S, R>,
+    pub(crate) workspace: Workspace<K, V, S, R>,
 }
 
 /// The working state of one writer.
-pub(crate) struct Bench<K: Key, V, S: Shape, R: Reclaim> {
+pub(crate) struct Workspace<K: Key, V, S: Shape, R: Reclaim> {
     /// The part of the tree that the store under way works in. Between stores it keeps nodes for
     /// the next ones.
     pub(crate) part: Tree<K, V, S>,
@@ -225,12 +225,12 @@ pub(crate) const fn most(bytes: usize) -> usize {
     if fit < POOL.0 { fit } else { POOL.0 }
 }
 
-impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
     pub(crate) fn new() -> Self {
         let mut part = Tree::new();
         part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
         part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
-        Bench { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
+        Workspace { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 
     /// Frees everything that was taken out.
@@ -238,7 +238,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
     /// # Safety
     /// There is no reader.
     pub(crate) unsafe fn end(&mut self) {
-        let Bench { part, limbo } = self;
+        let Workspace { part, limbo } = self;
         // SAFETY: `Limbo::clear` asks for what the caller promises: there is no reader.
         unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
     }
@@ -247,7 +247,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
     /// `now`. Nodes whose values have a drop go to `freed`. Stores in `pending` how many bytes
     /// still wait.
     pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, K, V, S>) {
-        let Bench { part, limbo } = self;
+        let Workspace { part, limbo } = self;
         point(Point::Collecting);
         limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
         pending.store(limbo.log.bytes, Ordering::Relaxed);
@@ -260,9 +260,9 @@ impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
     }
 }
 
-impl<K: Key, V, S: Shape, R: Reclaim> Drop for Bench<K, V, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> Drop for Workspace<K, V, S, R> {
     fn drop(&mut self) {
-        // SAFETY: a map drops its benches only when nobody borrows it, so there is no reader.
+        // SAFETY: a map drops its workspaces only when nobody borrows it, so there is no reader.
         unsafe { self.end() };
     }
 }
@@ -271,7 +271,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     pub(crate) fn new(home: usize) -> Self {
         let mut map = RangeMap { tree: Tree::new() };
         map.tree.home = home;
-        Writer { map, added: 0, bench: Bench::new() }
+        Writer { map, added: 0, workspace: Workspace::new() }
     }
 
     /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.
@@ -299,11 +299,11 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     ) -> Result<T, AllocError> {
         let _storing = shared.enter();
         let mut path = Path::new();
-        let Bench { part, limbo } = &mut self.bench;
+        let Workspace { part, limbo } = &mut self.workspace;
         let tree = &self.map.tree;
         // Room for what publishing itself logs. An earlier store has logged everything that it
-        // owed.
-        limbo.log.owed = 0;
+        // outstanding.
+        limbo.log.outstanding = 0;
         limbo.log.reserve()?;
         let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
         let old = tree.root.map(|_| {
@@ -331,7 +331,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old, noted };
         // Until `publish` is dropped, the log is used only through the part.
-        let Bench { part, limbo } = &mut publish.writer.bench;
+        let Workspace { part, limbo } = &mut publish.writer.workspace;
         part.log = Some(ptr::NonNull::from(&mut limbo.log));
         Ok(verb(part))
     }
@@ -348,8 +348,8 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
             return Err(AllocError);
         }
         let _storing = shared.enter();
-        let log = &mut self.bench.limbo.log;
-        log.owed = 0;
+        let log = &mut self.workspace.limbo.log;
+        log.outstanding = 0;
         log.reserve()?;
         let (tree, new) = (&mut self.map.tree, &mut map.tree);
         if tree.root == new.root {
@@ -394,7 +394,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
     /// The path is of the published tree; `new` is a node at `height`.
     #[inline(always)]
     unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
-        let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+        let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
         // SAFETY: by the caller's promise the path's nodes are live and `new` is at `height`. A
         // node below the root has its parent on the path.
         let fits = unsafe {
@@ -446,7 +446,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
-        let Bench { part, .. } = &mut self.writer.bench;
+        let Workspace { part, .. } = &mut self.writer.workspace;
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
         let (len, thinned) = (mem::take(&mut part.len), part.thinned);
         (part.log, part.cloner) = (None, Cloner::none());
@@ -455,7 +455,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
         // the part.
         unsafe {
             self.assert_fits(new, height);
-            let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+            let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
             let tree = &mut map.tree;
             if let Some(new) = new
                 && !mark::<K, V, S>(new, height, true)
@@ -511,7 +511,7 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     // here, and the slots on it are below their lengths.
     unsafe {
         // Growing gap words first: from the moment at which a gap is there, a search from above
-        // finds its way to it (PUBLISH-1).
+        // finds the path to it (PUBLISH-1).
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);

@@ -69,7 +69,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `path` is a current path of this tree except for the gap words. Its leaf is packed and not
     /// shared, and has an entry in `slot`.
     #[inline(always)]
-    pub(crate) unsafe fn tear(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
+    pub(crate) unsafe fn remember_hole(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
         let kept = self.height < LEVELS && !self.may_share();
         let mut level = 1;

@@ -241,10 +241,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.own(whole)?; // before anything changes
         let packs = |span: Span<K>| Leaf::<K, V, S>::packs(span.first, span.last);
         let (goes, stays) = if packs(whole) || !packs(left) { (right, left) } else { (left, right) };
-        self.own_for_mending(goes.first);
+        self.own_for_rebalancing(goes.first);
         let Some((_, mut value)) = self.try_remove(goes.first)? else { return Ok(None) };
         let grown = self.resize_own(stays.first, whole);
-        debug_assert!(grown.is_ok(), "the keys beside the entry have just fallen free, and it has words for them");
+        debug_assert!(grown.is_ok(), "the neighbouring keys are free now, and the form of the leaf has words for them");
         if goes == left
             && let Some((leaf, slot)) = self.find(right.first)
         {
@@ -258,7 +258,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Copies the shared neighbours that rebalancing would copy after the removal of the entry at
     /// `key`. It runs before anything changes, because a `clone` may panic. If memory is lacking,
     /// rebalancing tries again.
-    fn own_for_mending(&mut self, key: K) {
+    fn own_for_rebalancing(&mut self, key: K) {
         let mut path = Path::new();
         // SAFETY: TREE-4: the path is fresh and exclusively this tree's, and its leaf is below the
         // root.

@@ -109,9 +109,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     _ => free::chain(&mut leaves, leaf),
                 }
             }
-            // The leaves that the store owed are noted now.
+            // All leaves that the store was to note are noted now.
             if let Some(mut log) = self.log {
-                log.as_mut().owed = 0;
+                log.as_mut().outstanding = 0;
             }
         }
         (leaves, parked)
@@ -176,13 +176,13 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: STORE-2: only the first leaf may be empty, and only the gap word behind the range
         // may be wrong, as the caller promises.
         unsafe {
-            self.settle(first);
+            self.rebalance_path(first);
             // The region behind the range starts elsewhere now, so its gap word is updated.
             if let Some(behind) = behind
                 && self.seek(behind, &mut path).is_some()
             {
                 self.refresh_cold(&path);
-                self.settle(behind);
+                self.rebalance_path(behind);
             }
         }
     }

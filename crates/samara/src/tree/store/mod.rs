@@ -207,7 +207,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     {
         if value.is_some() {
             self.own_replaced(span)?;
-        } else if !self.own_met_replaced(span)? {
+        } else if !self.own_overlapping_replaced(span)? {
             return Ok(());
         }
         dispatch::<K, _>(Store::<K, V, S, C, O> { tree: self, span, value, observe, cut: PhantomData })
@@ -442,7 +442,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             let rebalance = |tree: &mut Self| {
                 if thin(leaf.len(), Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
-                    tree.mend(path);
+                    tree.rebalance_leaf(path);
                 }
             };
             Finish::new(self, Displacement::one_leaf(old, parked), rebalance).run();
