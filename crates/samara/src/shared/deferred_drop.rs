@@ -17,7 +17,7 @@ use crate::node::leaf::Leaf;
 use crate::node::pool::Spare;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
-use crate::shared::publish::most;
+use crate::shared::workspace::most;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, freed};
 use crate::tree::cow::let_go;
 use crate::tree::free::Subtree;

@@ -14,7 +14,7 @@
 //!   under the parent's lock stays in the tree until the lock is released: nobody else takes it
 //!   out.
 //!
-//! A store that does not fit in one leaf (`publish::fits`), or whose path has a node that a
+//! A store that does not fit in one leaf (`change::fits`), or whose path has a node that a
 //! snapshot owns, is made exclusively, through the write handle.
 //!
 //! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
@@ -27,7 +27,11 @@ use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
-use crate::shared::publish::{Change, Published, Workspace, copy_leaf, fits, last_key, mark, misfit, put};
+use crate::shared::change::{Change, fits};
+use crate::shared::mark::mark;
+use crate::shared::publish::{copy_leaf, last_key, misfit, put};
+use crate::shared::published::Published;
+use crate::shared::workspace::Workspace;
 use crate::sync::{AtomicU8, AtomicUsize, Ordering, spin};
 use crate::tree::cow::{Cloner, has_others};
 use crate::tree::retired::Fate;
@@ -104,7 +108,9 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         let Workspace { part, limbo } = &mut *swap.workspace;
         // Until `swap` is dropped, the log is used only through the part.
         part.log = Some(NonNull::from(&mut limbo.log));
-        Ok(Attempt::Done(verb(part)))
+        let done = verb(part);
+        drop(swap); // publishes, here or when a panic of `verb` unwinds
+        Ok(Attempt::Done(done))
     }
 }
 

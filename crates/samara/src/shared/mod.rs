@@ -1,6 +1,7 @@
 //! The shared map, [`SharedRangeMap`]: one range map for many threads, with concurrent readers and
 //! writers. Decides who may read and who may write; `publish` makes each store atomic.
 
+pub(crate) mod change;
 pub(crate) mod cursor;
 pub(crate) mod deferred_drop;
 pub(crate) mod guard;
@@ -8,9 +9,12 @@ pub(crate) mod iter;
 pub(crate) mod leaf_store;
 pub(crate) mod limbo;
 pub(crate) mod lock;
+pub(crate) mod mark;
 pub(crate) mod publish;
+pub(crate) mod published;
 pub(crate) mod reentry;
 pub(crate) mod reservation;
+pub(crate) mod workspace;
 pub(crate) mod write_guard;
 pub(crate) mod writer;
 pub(crate) mod writer_gate;
@@ -26,7 +30,10 @@ use crate::reclaim::{PinHere, Reclaim};
 use crate::shared::deferred_drop::Returned;
 use crate::shared::guard::{SharedGuard, SharedReader};
 use crate::shared::lock::Lock;
-use crate::shared::publish::{Published, Workspace, Writer, unmark};
+use crate::shared::mark::unmark;
+use crate::shared::publish::Writer;
+use crate::shared::published::Published;
+use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::SharedWriter;
 use crate::shared::writer_gate::WriterGate;
