@@ -158,7 +158,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
     /// # Safety
     /// The slot is below the leaf's length; the leaf is pinned for `'g`.
     #[inline]
-    unsafe fn come(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
+    unsafe fn move_onto(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
         // SAFETY: the caller promises that the slot is below the leaf's length.
         self.span = unsafe { Span::new(leaf.first(slot), leaf.key(slot)) };
         (self.entry, self.place) = (true, Some((leaf, slot)));
@@ -174,7 +174,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
             // SAFETY: the map is pinned, so the leaf is live; the slot is below its length.
             unsafe {
                 if slot < leaf.len() && self.is_there(leaf) {
-                    return self.come(leaf, slot);
+                    return self.move_onto(leaf, slot);
                 }
             }
         }
@@ -192,7 +192,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
                 let slot = spot.slot + usize::from(over);
                 if slot < leaf.len() {
                     self.slot_path = slot_path;
-                    return self.come(leaf, slot);
+                    return self.move_onto(leaf, slot);
                 }
                 // The position is after the map's last entry.
                 let end = leaf.key(leaf.len() - 1);
@@ -213,7 +213,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
                 && slot > 0
                 && self.is_there(leaf)
             {
-                return self.come(leaf, slot - 1);
+                return self.move_onto(leaf, slot - 1);
             }
         }
         let before = self.span.first.pred()?;
@@ -226,7 +226,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
                 let whole = spot.slot < leaf.len() && leaf.key(spot.slot) <= before;
                 if let Some(slot) = (spot.slot + usize::from(whole)).checked_sub(1) {
                     self.slot_path = slot_path;
-                    return self.come(leaf, slot);
+                    return self.move_onto(leaf, slot);
                 }
                 key = spot.region().pred()?;
             }

@@ -155,8 +155,12 @@ impl<'g, K: Key, V, S: Shape> SharedRange<'g, K, V, S> {
         (!self.shown.0 || entry.first >= self.from) && (!self.shown.1 || entry.last <= self.to)
     }
 
-    fn entry(&self, spot: &Spot<K, V, S>, slot: usize) -> (Span<K>, &'g V) {
-        // SAFETY: the slot is below the leaf's length, and the leaf is pinned for `'g`.
+    /// The entry in slot `slot` of the leaf of `spot`.
+    ///
+    /// # Safety
+    /// The spot was found under this pin, and the slot is below the length of its leaf.
+    unsafe fn entry(&self, spot: &Spot<K, V, S>, slot: usize) -> (Span<K>, &'g V) {
+        // SAFETY: the caller promises the slot, and the leaf is pinned for `'g`.
         unsafe { (Span::new(spot.leaf.first(slot), spot.leaf.key(slot)), &*spot.leaf.value(slot)) }
     }
 

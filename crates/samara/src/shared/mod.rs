@@ -40,7 +40,7 @@ use crate::shared::writer_gate::WriterGate;
 use crate::sync::plain::AtomicUsize;
 use crate::sync::{Ordering, UnsafeCell};
 use crate::tree::Tree;
-use crate::tree::cow::{hold, refs};
+use crate::tree::cow::{add_owner, refs};
 use crate::types::error::{AllocError, Busy, or_abort};
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -439,7 +439,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         if let Some((root, height)) = self.published.load() {
             // SAFETY: `storing` is held and the gate is closed, so no store is under way: the
             // root is live, and the map owns it. The bounds on `V` are those of COW-2.
-            hold(unsafe { refs::<K, V, S>(root, height) })?;
+            add_owner(unsafe { refs::<K, V, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
             (tree.root, tree.height, tree.len) = (Some(root), height, self.len());

@@ -239,7 +239,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
             }
         };
         if !fits {
-            limbo.log.strike(self.noted);
+            limbo.log.truncate(self.noted);
             misfit();
         }
     }
@@ -290,7 +290,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
             if let Some(new) = new
                 && !mark::<K, V, S>(new, height, true)
             {
-                limbo.log.strike(self.noted);
+                limbo.log.truncate(self.noted);
                 misfit();
             }
             (tree.len, tree.thinned) = (len, tree.thinned | thinned);

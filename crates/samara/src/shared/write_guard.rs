@@ -338,7 +338,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     /// [`BoundError`]; the map is as before.
     pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, BoundError<K>> {
         let to = to.into();
-        self.tree.movable(key, to, &mut Path::new())?;
+        self.tree.check_resize(key, to, &mut Path::new())?;
         let Some((was, _)) = self.get(key) else { return Err(BoundError::NoEntry(key)) };
         self.change(Change::Move { was, to }, |part| part.resize(key, to))?
     }

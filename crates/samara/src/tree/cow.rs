@@ -62,7 +62,7 @@ pub(crate) fn is_own(refs: &AtomicU32) -> bool {
 }
 
 /// Adds an owner.
-pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
+pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
     // Relaxed: the caller got the node from an owner, who keeps it alive meanwhile.
     if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MANY {
         refs.fetch_sub(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
 }
 
 /// Removes an owner. Returns whether it was the last one, who is to free the node.
-pub(crate) fn let_go(refs: &AtomicU32) -> bool {
+pub(crate) fn remove_owner(refs: &AtomicU32) -> bool {
     // The last owner needs no atomic write: nobody else can reach the node any more.
     if refs.load(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
@@ -126,7 +126,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let mut other = Tree::new();
         if let Some(root) = self.root {
             // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
-            hold(unsafe { refs::<K, V, S>(root, self.height) })?;
+            add_owner(unsafe { refs::<K, V, S>(root, self.height) })?;
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
             (other.root, other.height, other.len) = (Some(root), self.height, self.len);
@@ -553,7 +553,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
             to.init_as(from);
             let partial = Subtree::<K, V, S>::new(to.raw(), level);
             for i in 0..len {
-                hold(refs::<K, V, S>(from.child(i), level - 1))?;
+                add_owner(refs::<K, V, S>(from.child(i), level - 1))?;
                 to.items().add(i).write(from.child(i));
                 to.set_len(i + 1);
             }

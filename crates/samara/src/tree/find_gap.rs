@@ -191,7 +191,8 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
     /// The steps of `path` above `level` are set, and the processor supports `F`.
     #[inline(always)]
     unsafe fn next_subtree<F: Search>(&self, path: &mut Path, level: usize) -> Option<(Raw, usize)> {
-        for level in level + 1..=self.tree.height {
+        let mut level = level + 1;
+        while level <= self.tree.height {
             // SAFETY: TREE-4: the nodes of the path are live inner nodes, as the caller promises.
             unsafe {
                 let Step { node, slot } = path.at(level);
@@ -202,6 +203,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
                     return Some((inner.child(found), level - 1));
                 }
             }
+            level += 1;
         }
         None
     }

@@ -12,7 +12,7 @@ use crate::node::search::prefetch_write;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
 use crate::tree::Tree;
-use crate::tree::cow::{let_go, refs};
+use crate::tree::cow::{refs, remove_owner};
 use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use core::marker::PhantomData;
@@ -121,7 +121,7 @@ impl<K: Key, V, S: Shape> Subtree<K, V, S> {
 impl<K: Key, V, S: Shape> Drop for Subtree<K, V, S> {
     fn drop(&mut self) {
         // SAFETY: COW-1: the node is live, because the caller of `new` passed on its ownership.
-        if self.slot == 0 && !let_go(unsafe { refs::<K, V, S>(self.at, self.level) }) {
+        if self.slot == 0 && !remove_owner(unsafe { refs::<K, V, S>(self.at, self.level) }) {
             return;
         }
         // SAFETY: TREE-4: nodes are live, inner nodes above level 0, and `slot` passes each child

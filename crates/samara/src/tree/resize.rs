@@ -34,7 +34,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// with the old ones and meet no other entry.
     pub(crate) fn resize(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         if self.may_share() {
-            self.movable(key, to, &mut Path::new())?; // a refused change copies nothing
+            self.check_resize(key, to, &mut Path::new())?; // a refused change copies nothing
             self.own(Span::new(key.min(to.first), key.max(to.last)))?;
         }
         self.resize_own(key, to)
@@ -192,7 +192,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Checks that the entry that contains `key` may have the bounds `to`, and sets `path` to it.
-    pub(crate) fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
+    pub(crate) fn check_resize(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
         let (leaf, slot) = self.seek(key, path).ok_or(BoundError::NoEntry(key))?;
         // SAFETY: TREE-4: the path is fresh, so its nodes are live, and only slots below the length
         // are read.

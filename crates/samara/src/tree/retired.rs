@@ -57,7 +57,7 @@ impl<K> Log<K> {
     }
 
     /// Drops the newest notes until `len` are left. The nodes noted in them are leaked.
-    pub(crate) fn strike(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         while self.retired.len() > len {
             if let Some(node) = self.retired.pop_back() {
                 self.bytes -= if node.level == 0 { self.sizes.0 } else { self.sizes.1 };

@@ -47,8 +47,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let at = from + usize::from(head);
             // Reserve. The leaf may be full and lose no entry, only the end of its last one.
             let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), len - at)?;
-            if room == Room::Again {
-                return self.store_again::<C, O>(span, value, observe);
+            if room == Room::Retry {
+                return self.retry_store::<C, O>(span, value, observe);
             }
             // Observe.
             for (entry, value) in self.range(span) {
@@ -123,7 +123,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree, `at` is at most the length of its leaf, and
-    /// [`Tree::make_room`] has returned `There`, or `Split` if `split`. Nothing is parked in the
+    /// [`Tree::make_room`] has returned `Fits`, or `Split` if `split`. Nothing is parked in the
     /// leaf.
     unsafe fn commit_first(
         &mut self,

@@ -91,13 +91,13 @@ impl<K: Key, V, S: Shape, C: Cut<V>, O: FnMut(Displaced<'_, K, V>)> Job<K> for S
     }
 }
 
-/// The number of slots from `from` on whose entries start at or before `last`, added to `from`: the
-/// end of the slots that a range up to `last` meets.
+/// The end of the slots from `from` on that a range up to `last` meets: the first slot whose entry
+/// starts behind `last`, or the length.
 ///
 /// # Safety
 /// The leaf is live, and `from` is at most its length.
 #[inline(always)]
-unsafe fn end_of_met<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, last: K) -> usize {
+unsafe fn end_of_overlap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, last: K) -> usize {
     let mut to = from;
     // SAFETY: LEAF-2: only slots below the length are read.
     unsafe {
@@ -235,7 +235,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         };
         // SAFETY: TREE-4, SEARCH-2: `seek_by` has set the path, which is current until the commit
         // changes the tree, and `from` is at most the length of its leaf. `make_room` leaves leaf
-        // and path as they are, unless it returns `Again` or `Before`.
+        // and path as they are, unless it returns `Retry` or `Previous`.
         unsafe {
             if let Some(next) = packed_gap(leaf, from, span)
                 && let Some(value) = value
@@ -244,8 +244,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 return Ok(());
             }
             // Plan.
-            let to = end_of_met(leaf, from, span.last);
-            if from < to && to == leaf.len() && span.last > leaf.key(to - 1) && self.reaches_on(&path, span.last) {
+            let to = end_of_overlap(leaf, from, span.last);
+            if from < to && to == leaf.len() && span.last > leaf.key(to - 1) && self.reaches_next_leaf(&path, span.last)
+            {
                 return self.store_across::<C, O>(span, value, observe, &mut path);
             }
             if value.is_none() && from == to {
@@ -255,15 +256,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let upper = if plan.cuts() { Some(C::upper(&*leaf.value(from))) } else { None };
             // Reserve.
             let room = self.make_room(&path, span, value.is_some(), plan.new, plan.gone)?;
-            if matches!(room, Room::Again | Room::Before) {
+            if matches!(room, Room::Retry | Room::Previous) {
                 drop(upper);
                 return match value {
-                    Some(value) if room == Room::Before => self.store_before(&path, span, value),
-                    value => self.store_again::<C, O>(span, value, observe),
+                    Some(value) if room == Room::Previous => self.store_in_previous(&path, span, value),
+                    value => self.retry_store::<C, O>(span, value, observe),
                 };
             }
             // Observe.
-            observe_met(leaf, plan, span, &mut observe);
+            observe_overlaps(leaf, plan, span, &mut observe);
             // Commit, finish.
             self.commit::<F>(&mut path, plan, span, value, upper, room == Room::Split);
         }
@@ -296,7 +297,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree to slot `plan.from`. `plan` was made for that leaf and
-    /// `span`, and does something. [`Tree::make_room`] has returned `There`, or `Split` if `split`.
+    /// `span`, and does something. [`Tree::make_room`] has returned `Fits`, or `Split` if `split`.
     /// There is an `upper` exactly if the plan cuts an entry. Nothing is parked, and the processor
     /// supports `F`.
     #[inline(always)]
@@ -469,7 +470,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Repeats [`Tree::store`] after the leaf has been halved.
     #[cold]
     #[inline(never)]
-    fn store_again<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    fn retry_store<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
@@ -503,7 +504,7 @@ unsafe fn packed_gap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, span
 /// # Safety
 /// The leaf is live, and the slots of the plan hold entries.
 #[inline(always)]
-unsafe fn observe_met<K: Key, V, S: Shape>(
+unsafe fn observe_overlaps<K: Key, V, S: Shape>(
     leaf: Leaf<K, V, S>,
     plan: Plan,
     span: Span<K>,

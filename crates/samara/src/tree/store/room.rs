@@ -15,15 +15,15 @@ use crate::types::span::Span;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Room {
     /// It has enough slots.
-    There,
+    Fits,
     /// It has too few slots and is to be split. The memory is set aside.
     Split,
     /// Its form cannot hold the new keys along with its other entries. It has been halved, and the
     /// descent is to be repeated.
-    Again,
+    Retry,
     /// The new keys lie before all of its own and have another upper half. The leaf before it can
     /// hold them, packed.
-    Before,
+    Previous,
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
@@ -46,9 +46,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let admits = !stores || leaf.admits(span.first, span.last);
             // A new first entry of a wide leaf may fit better in the leaf before it.
-            let stranger = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
-            if admits && !stranger && leaf.len() + new - gone <= leaf.slots() {
-                return Ok(Room::There);
+            let new_first = K::IS_U64 && leaf.is_wide() && path.at(0).slot == 0;
+            if admits && !new_first && leaf.len() + new - gone <= leaf.slots() {
+                return Ok(Room::Fits);
             }
             self.find_room(path, span, admits, new, gone)
         }
@@ -72,15 +72,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let len = leaf.len();
             let gap = gone == 0 && leaf.first(0) > span.last && leaf.first(0).high() != span.last.high();
-            if gap && self.before(path, span)?.is_some() {
-                return Ok(Room::Before);
+            if gap && self.find_previous(path, span)?.is_some() {
+                return Ok(Room::Previous);
             }
             if admits && len + new - gone <= leaf.slots() {
-                return Ok(Room::There);
+                return Ok(Room::Fits);
             }
             let (low, high) = (leaf.first(0).min(span.first), leaf.key(len - 1).max(span.last));
             if leaf.reform(low, high, len.max(len + new - gone)) {
-                return Ok(Room::There);
+                return Ok(Room::Fits);
             }
             self.plan_split(path)?;
             if admits {
@@ -88,7 +88,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             // LEAF-6: half of the leaf can be wide, and then takes any entry.
             self.halve(path);
-            Ok(Room::Again)
+            Ok(Room::Retry)
         }
     }
 
@@ -98,7 +98,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree.
-    unsafe fn before(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
+    unsafe fn find_previous(&mut self, path: &Path, span: Span<K>) -> Result<Option<Path>, AllocError> {
         // SAFETY: TREE-4: both paths are current, so their nodes are live and their leaves not
         // empty.
         unsafe {
@@ -129,13 +129,20 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// leaves of their own.
     ///
     /// # Safety
-    /// `path` is a current path of this tree, and [`Tree::before`] has found a place for `span`.
+    /// `path` is a current path of this tree, and [`Tree::find_previous`] has found a place for
+    /// `span`.
     #[cold]
-    pub(super) unsafe fn store_before(&mut self, path: &Path, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
-        // SAFETY: `before` returns a current path to a leaf that admits the keys, and has set
-        // memory aside if that leaf is full.
+    pub(super) unsafe fn store_in_previous(
+        &mut self,
+        path: &Path,
+        span: Span<K>,
+        value: V,
+    ) -> Result<(), StoreError<K>> {
+        // SAFETY: `find_previous` returns a current path to a leaf that admits the keys, and has
+        // set memory aside if that leaf is full.
         unsafe {
-            let mut path = self.before(path, span)?.expect("the plan of this store found a place behind that entry");
+            let mut path =
+                self.find_previous(path, span)?.expect("the plan of this store found a place behind that entry");
             let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let at = leaf.len();
             self.len += 1;
@@ -157,7 +164,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree.
     #[cold]
-    pub(super) unsafe fn reaches_on(&self, path: &Path, last: K) -> bool {
+    pub(super) unsafe fn reaches_next_leaf(&self, path: &Path, last: K) -> bool {
         // SAFETY: TREE-4: the leaf is live and not empty, and in the leaf behind it only slots
         // below the length are read.
         unsafe {
