@@ -44,7 +44,8 @@
 //! | `collect()` | `collect()`: later entries win; [`RangeMap::from_sorted`] where they ascend, in O(n) |
 //!
 //! Stores return a `Result`: a range may be empty, and memory may run out. They require `V: Clone`,
-//! because an entry that is cut in two keeps its value on both sides.
+//! because an entry that is cut in two keeps its value on both sides. [`VacantEntry::insert`] cuts
+//! no entry and requires nothing of `V`.
 //!
 //! # Consistency
 //! - A store is atomic, however many entries its range meets. No intermediate state is visible: not

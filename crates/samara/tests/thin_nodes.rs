@@ -1,9 +1,9 @@
 //! Trees whose nodes have stayed thin, and stores in parts of them.
 //!
-//! Where the copy of a shared neighbour cannot be had, mending leaves a node thin (TREE-5). Then a
-//! store that works in a part of a shared map may merge all that is in the part. These tests draw
-//! such trees, of every height at which a part is less than the whole, and store into them by every
-//! way there is; each answer is a plain map's, which shares nothing.
+//! Where the copy of a shared neighbour cannot be had, rebalancing leaves a node thin (TREE-5).
+//! Then a store that works in a part of a shared map may merge all that is in the part. These tests
+//! draw such trees, of every height at which a part is less than the whole, and store into them by
+//! every way there is; each answer is a plain map's, which shares nothing.
 
 use samara::testing::{Small, Tiny, set_refusal};
 use samara::{Key, Membarrier, Normal, PinHere, RangeMap, Reclaim, Shape, SharedRangeMap, Span, Stats, StoreError};
@@ -11,7 +11,7 @@ use samara_testkit::{TestKey, seed_wanted};
 use std::cell::Cell;
 
 thread_local! {
-    /// In how many of 256 cases mending does without its copy.
+    /// In how many of 256 cases rebalancing does without its copy.
     static REFUSALS: Cell<u8> = const { Cell::new(0) };
     static RNG: Cell<u64> = const { Cell::new(0x9e37_79b9_7f4a_7c15) };
 }
@@ -253,8 +253,8 @@ fn a_part_keeps_its_height() {
 }
 
 /// Maps whose first inner nodes have one child now and then: of `n` entries, stored downwards, the
-/// first `gone` were taken out beside a snapshot, and no copy could be had to mend with, nor can it
-/// afterwards. And where a store begins that may leave no other child.
+/// first `gone` were taken out beside a snapshot, and no copy could be had to rebalance with, nor
+/// can it afterwards. And where a store begins that may leave no other child.
 fn with_an_only_child() -> impl Iterator<Item = (RangeMap<u64, u64, Tiny>, u64, u64, u64)> {
     let n = if cfg!(miri) { 20 } else { 60 };
     (1..n).flat_map(move |gone| (gone + 1..n).map(move |from| (gone, from))).map(move |(gone, from)| {
@@ -393,9 +393,9 @@ fn what_is_deleted_beside_snapshots_is_compacted() {
     }
 }
 
-/// A reservation in a map that shares nodes has memory for mending, too.
+/// A reservation in a map that shares nodes has memory for rebalancing, too.
 #[test]
-fn a_reserved_store_mends_what_is_shared() {
+fn a_reserved_store_rebalances_what_is_shared() {
     refuse(0);
     let plain = |n: u64| RangeMap::<u64, u64>::from_sorted((0..n).map(|i| (Keys::Near.span::<u64>(i), i))).unwrap();
     let mut map = plain(29 * 40);

@@ -52,9 +52,33 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     }
 
     fn has_spares(&self) -> bool {
-        self.tree.leaves.keeps() || self.tree.inners.keeps()
+        self.tree.leaves.is_reserved() || self.tree.inners.is_reserved()
     }
 
+    /// Moves everything from `key` on into a new map. An entry that holds both `key` and the key
+    /// before it is cut there, and its value is cloned. O(log n + entries moved).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, Span};
+    /// let mut low = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let high = low.split_off(5)?;
+    /// assert!(low.iter().eq([(Span::new(0, 4), &'a')]));
+    /// assert!(high.iter().eq([(Span::new(5, 9), &'a'), (Span::new(20, 29), &'b')]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
+        let window = Span::new(key, K::MAX);
+        // Allocates everything first; moving the values then cannot fail.
+        let high = self.places(window)?;
+        Ok(Self::filled(high, self.drain(window)?.map(|(_, value)| value)))
+    }
+}
+
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Packs the entries into as few nodes as they need and frees all other memory, including
     /// reserved memory. O(n).
     ///
@@ -106,27 +130,5 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
         // SAFETY: every value has been written, which the assertion above shows, and nobody else
         // holds a node of the new map.
         RangeMap { tree: unsafe { map.tree.move_as::<V>() } }
-    }
-
-    /// Moves everything from `key` on into a new map. An entry that holds both `key` and the key
-    /// before it is cut there, and its value is cloned. O(log n + entries moved).
-    ///
-    /// # Errors
-    /// [`StoreError::Alloc`]; the map is as before.
-    ///
-    /// # Examples
-    /// ```
-    /// # use samara::{RangeMap, Span};
-    /// let mut low = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
-    /// let high = low.split_off(5)?;
-    /// assert!(low.iter().eq([(Span::new(0, 4), &'a')]));
-    /// assert!(high.iter().eq([(Span::new(5, 9), &'a'), (Span::new(20, 29), &'b')]));
-    /// # Ok::<(), samara::StoreError>(())
-    /// ```
-    pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
-        let window = Span::new(key, K::MAX);
-        // Allocates everything first; moving the values then cannot fail.
-        let high = self.places(window)?;
-        Ok(Self::filled(high, self.drain(window)?.map(|(_, value)| value)))
     }
 }

@@ -306,11 +306,24 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         V: Clone,
     {
         let span = span.into();
+        self.store_by(span, |tree| tree.store(span, Some(value), unobserved))
+    }
+
+    /// [`store`](Self::store) of a `span` that lies in the gap that the cursor stands on.
+    pub(crate) fn store_in_gap(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
+        self.store_by(span, |tree| tree.store_in_gap(span, value))
+    }
+
+    fn store_by(
+        &mut self,
+        span: Span<K>,
+        store: impl FnOnce(&mut Tree<K, V, S>) -> Result<(), StoreError<K>>,
+    ) -> Result<(), StoreError<K>> {
         // CURSOR-1: a new stand is made even if the drop of a displaced value, or a clone during
         // the copy of a shared node, panics.
         let key = self.stand.span.first;
         let mut restand = Restand { cursor: self, key };
-        restand.cursor.tree.store(span, Some(value), unobserved)?;
+        store(restand.cursor.tree)?;
         restand.key = span.first;
         Ok(())
     }

@@ -11,7 +11,7 @@
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
-use crate::tree::take_out::Leaving;
+use crate::tree::take_out::TakeOut;
 use crate::types::displaced::unobserved;
 use crate::types::error::StoreError;
 use crate::types::key::Key;
@@ -78,7 +78,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
         let left = self.range(window).count();
         // SAFETY: `left` entries meet the window, as just counted, and COW-2: `own` has made all
         // nodes the map's own.
-        let leaving = unsafe { Leaving::new(&mut self.tree, window, left) };
+        let leaving = unsafe { TakeOut::new(&mut self.tree, window, left) };
         Ok(Drain { map: self, low, high, window, leaving })
     }
 }
@@ -89,7 +89,7 @@ pub struct Drain<'a, K: Key, V: Clone, S: Shape = Normal> {
     low: Option<(Span<K>, V)>,
     high: Option<(Span<K>, V)>,
     window: Span<K>,
-    leaving: Leaving<K, V, S>,
+    leaving: TakeOut<K, V, S>,
 }
 
 impl<K: Key, V: Clone, S: Shape> Iterator for Drain<'_, K, V, S> {

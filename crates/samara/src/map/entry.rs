@@ -101,10 +101,7 @@ impl<'a, K: Key, V, S: Shape> Entry<'a, K, V, S> {
     /// assert_eq!(faults.get(0x1000).map(|(_, count)| *count), Some(2));
     /// # Ok::<(), samara::EntryError>(())
     /// ```
-    pub fn or_insert(self, span: impl Into<Span<K>>, value: V) -> Result<&'a mut V, EntryError<K>>
-    where
-        V: Clone,
-    {
+    pub fn or_insert(self, span: impl Into<Span<K>>, value: V) -> Result<&'a mut V, EntryError<K>> {
         self.or_insert_with(span, || value)
     }
 
@@ -112,10 +109,11 @@ impl<'a, K: Key, V, S: Shape> Entry<'a, K, V, S> {
     ///
     /// # Errors
     /// As for [`VacantEntry::insert`].
-    pub fn or_insert_with(self, span: impl Into<Span<K>>, value: impl FnOnce() -> V) -> Result<&'a mut V, EntryError<K>>
-    where
-        V: Clone,
-    {
+    pub fn or_insert_with(
+        self,
+        span: impl Into<Span<K>>,
+        value: impl FnOnce() -> V,
+    ) -> Result<&'a mut V, EntryError<K>> {
         match self {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(gap) => gap.insert(span, value()).map(OccupiedEntry::into_mut),
@@ -246,10 +244,7 @@ impl<'a, K: Key, V, S: Shape> VacantEntry<'a, K, V, S> {
     /// let Entry::Vacant(gap) = map.entry(5) else { panic!() };
     /// assert!(matches!(gap.insert(5..=10, 'b'), Err(EntryError::OutsideGap { .. })));
     /// ```
-    pub fn insert(mut self, span: impl Into<Span<K>>, value: V) -> Result<OccupiedEntry<'a, K, V, S>, EntryError<K>>
-    where
-        V: Clone,
-    {
+    pub fn insert(mut self, span: impl Into<Span<K>>, value: V) -> Result<OccupiedEntry<'a, K, V, S>, EntryError<K>> {
         let (span, gap) = (span.into(), self.span());
         if span.is_empty() {
             return Err(EntryError::EmptyRange(span));
@@ -257,7 +252,7 @@ impl<'a, K: Key, V, S: Shape> VacantEntry<'a, K, V, S> {
         if span.first < gap.first || gap.last < span.last {
             return Err(EntryError::OutsideGap { span, gap });
         }
-        self.cursor.store(span, value).map_err(|_| EntryError::Alloc)?;
+        self.cursor.store_in_gap(span, value).map_err(|_| EntryError::Alloc)?;
         Ok(OccupiedEntry { cursor: self.cursor })
     }
 }

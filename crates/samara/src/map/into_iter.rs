@@ -3,7 +3,7 @@
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
-use crate::tree::take_out::Leaving;
+use crate::tree::take_out::TakeOut;
 use crate::types::error::or_abort;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -20,7 +20,7 @@ impl<K: Key, V, S: Shape> IntoIterator for RangeMap<K, V, S> {
         let left = self.len();
         // SAFETY: all `left` entries meet the full range, and COW-2: `own` has made all nodes the
         // map's own.
-        IntoIter(unsafe { Leaving::new(&mut self.tree, Span::FULL, left) })
+        IntoIter(unsafe { TakeOut::new(&mut self.tree, Span::FULL, left) })
     }
 }
 
@@ -28,7 +28,7 @@ impl<K: Key, V, S: Shape> IntoIterator for RangeMap<K, V, S> {
 /// `into_iter`.
 ///
 /// Dropping it drops the entries that are left.
-pub struct IntoIter<K: Key, V, S: Shape = Normal>(Leaving<K, V, S>);
+pub struct IntoIter<K: Key, V, S: Shape = Normal>(TakeOut<K, V, S>);
 
 impl<K: Key, V, S: Shape> Iterator for IntoIter<K, V, S> {
     type Item = (Span<K>, V);

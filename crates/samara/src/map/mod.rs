@@ -158,12 +158,12 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`get`](Self::get), with a mutable value.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
-        if !or_abort(self.tree.own_met(Span::new(key, key))) {
+        if !or_abort(self.tree.own_overlapping(Span::new(key, key))) {
             return None;
         }
         let (leaf, slot) = self.tree.find(key)?;
-        // SAFETY: as for `get`; the map is borrowed mutably, and `own_met` has made the leaf its
-        // own (COW-2).
+        // SAFETY: as for `get`; the map is borrowed mutably, and `own_overlapping` has made the
+        // leaf its own (COW-2).
         unsafe {
             let first = leaf.first(slot);
             (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
@@ -202,7 +202,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     where
         V: Clone,
     {
-        self.tree.replace(span.into(), value, unobserved)
+        self.tree.store(span.into(), Some(value), unobserved)
     }
 
     /// [`insert`](Self::insert) that shows `observe` each piece that it displaces, in ascending
@@ -232,7 +232,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     where
         V: Clone,
     {
-        self.tree.replace(span.into(), value, observe)
+        self.tree.store(span.into(), Some(value), observe)
     }
 
     /// Clears `span`. Entries inside it are removed, entries at its edges are trimmed, and an entry
@@ -317,7 +317,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`range`](Self::range) with mutable values.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, K, V, S> {
         let window = window.into();
-        or_abort(self.tree.own_met(window));
+        or_abort(self.tree.own_overlapping(window));
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 

@@ -34,7 +34,7 @@ impl<K: Key, V, S: Shape> Drop for Sifted<'_, K, V, S> {
                 self.tree.refresh_cold(self.path);
             }
             if thin(len, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
-                self.tree.mend(self.path);
+                self.tree.rebalance_leaf(self.path);
             }
         }
     }

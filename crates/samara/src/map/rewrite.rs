@@ -59,7 +59,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
         }
         let pieces = self.rewritten(window, &mut rewrite)?;
         // A reservation that the caller has made is the caller's to give back.
-        let reserved = self.tree.leaves.keeps();
+        let reserved = self.tree.leaves.is_reserved();
         // One store for each piece, and one for each entry that crosses an edge of the window.
         let crossed = |key| self.get(key).map_or(Span::new(key, key), |(span, _)| span);
         let touched = Span::new(crossed(window.first).first, crossed(window.last).last);

@@ -32,12 +32,12 @@ pub(crate) struct Spare<N: Unit> {
     /// Number of nodes made since `begin_bulk`; `None` outside of a bulk build.
     bulk: Option<usize>,
     /// Whether all freed nodes are kept: set by a reservation, cleared by `release`.
-    keeps: bool,
+    reserved: bool,
     /// If not 0, up to this many freed nodes with memory of their own are kept, and none of slabs.
     /// If 0, freed nodes of slabs are kept, and no others.
     pool: u32,
     /// Number of reserved nodes that are for rebalancing.
-    mending: usize,
+    rebalancing: usize,
     kind: PhantomData<*const N>,
 }
 
@@ -49,9 +49,9 @@ impl<N: Unit> Spare<N> {
             slab: None,
             left: 0,
             bulk: None,
-            keeps: false,
+            reserved: false,
             pool: 0,
-            mending: 0,
+            rebalancing: 0,
             kind: PhantomData,
         }
     }
@@ -61,8 +61,8 @@ impl<N: Unit> Spare<N> {
     }
 
     /// Whether there is a reservation.
-    pub(crate) fn keeps(&self) -> bool {
-        self.keeps
+    pub(crate) fn is_reserved(&self) -> bool {
+        self.reserved
     }
 
     /// Grows the chain to at least `n` nodes. On failure the chain is as long as before.
@@ -89,7 +89,7 @@ impl<N: Unit> Spare<N> {
     /// Live memory for a node, with its place number; the caller makes it a node. Reserved nodes
     /// are not taken.
     pub(crate) fn fresh(&mut self) -> Result<N, AllocError> {
-        if !self.keeps
+        if !self.reserved
             && let Some(node) = self.pop()
         {
             return Ok(node);
@@ -97,14 +97,14 @@ impl<N: Unit> Spare<N> {
         self.make()
     }
 
-    /// [`Spare::fresh`], where `mends` tells whether the node is for rebalancing. Under a
+    /// [`Spare::fresh`], where `for_rebalancing` tells whether the node is for rebalancing. Under a
     /// reservation, rebalancing takes only the nodes that were reserved for it: it neither
     /// allocates nor takes nodes that stores need.
-    pub(crate) fn fresh_for(&mut self, mends: bool) -> Result<N, AllocError> {
-        if !(mends && self.keeps) {
+    pub(crate) fn fresh_for(&mut self, for_rebalancing: bool) -> Result<N, AllocError> {
+        if !(for_rebalancing && self.reserved) {
             return self.fresh();
         }
-        self.mending = self.mending.checked_sub(1).ok_or(AllocError)?;
+        self.rebalancing = self.rebalancing.checked_sub(1).ok_or(AllocError)?;
         self.pop().ok_or(AllocError)
     }
 
@@ -164,9 +164,9 @@ impl<N: Unit> Spare<N> {
         mem::swap(&mut self.slab, &mut other.slab);
         mem::swap(&mut self.left, &mut other.left);
         mem::swap(&mut self.bulk, &mut other.bulk);
-        mem::swap(&mut self.keeps, &mut other.keeps);
+        mem::swap(&mut self.reserved, &mut other.reserved);
         mem::swap(&mut self.pool, &mut other.pool);
-        mem::swap(&mut self.mending, &mut other.mending);
+        mem::swap(&mut self.rebalancing, &mut other.rebalancing);
     }
 
     /// Sets how many freed nodes are kept for reuse without a reservation.
@@ -174,11 +174,11 @@ impl<N: Unit> Spare<N> {
         self.pool = nodes;
     }
 
-    /// Keeps all freed nodes from now on. Of the nodes in the chain, at least `mending` are for
+    /// Keeps all freed nodes from now on. Of the nodes in the chain, at least `rebalancing` are for
     /// rebalancing.
-    pub(crate) fn keep(&mut self, mending: usize) {
-        self.keeps = true;
-        self.mending = self.mending.max(mending);
+    pub(crate) fn keep(&mut self, rebalancing: usize) {
+        self.reserved = true;
+        self.rebalancing = self.rebalancing.max(rebalancing);
     }
 
     /// Takes a freed node: keeps it or frees its memory.
@@ -191,7 +191,7 @@ impl<N: Unit> Spare<N> {
         unsafe {
             let in_slab = node.number().read() != 0;
             let kept = if self.pool > 0 { !in_slab && self.len < self.pool as usize } else { in_slab };
-            if self.keeps || kept { self.put(node) } else { node.free() }
+            if self.reserved || kept { self.put(node) } else { node.free() }
         }
     }
 
@@ -244,7 +244,7 @@ impl<N: Unit> Spare<N> {
 
     /// Frees all chained nodes, unless they are reserved.
     pub(crate) fn forget(&mut self) {
-        if !self.keeps {
+        if !self.reserved {
             self.shrink(0);
         }
     }
@@ -252,8 +252,8 @@ impl<N: Unit> Spare<N> {
     /// Frees all chained nodes and ends the reservation.
     pub(crate) fn release(&mut self) {
         self.shrink(0);
-        self.keeps = false;
-        self.mending = 0;
+        self.reserved = false;
+        self.rebalancing = 0;
     }
 }
 

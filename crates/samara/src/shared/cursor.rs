@@ -11,7 +11,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
 use crate::shared::iter::{Spot, descend};
-use crate::shared::publish::Published;
+use crate::shared::published::Published;
 use crate::tree::SHARED_HEIGHT;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -52,20 +52,20 @@ pub struct SharedCursor<'g, K: Key, V, S: Shape = Normal> {
     /// The leaf, and the slot of the entry, or of the entry after the gap. `None`: the map was
     /// empty.
     place: Option<(Leaf<K, V, S>, usize)>,
-    way: Way,
+    slot_path: SlotPath,
     borrow: PhantomData<&'g V>,
 }
 
 /// The slots by which a cursor descended: one for the node at each level from 1 on.
 #[derive(Clone, Copy)]
-struct Way {
+struct SlotPath {
     height: usize,
     /// A slot is at most 63.
     slots: [u8; SHARED_HEIGHT + 1],
 }
 
-impl Way {
-    const NONE: Way = Way { height: 0, slots: [0; SHARED_HEIGHT + 1] };
+impl SlotPath {
+    const NONE: SlotPath = SlotPath { height: 0, slots: [0; SHARED_HEIGHT + 1] };
 }
 
 impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
@@ -73,23 +73,23 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
     /// The map is pinned for `'g`: no node that the cursor reaches is freed meanwhile.
     pub(crate) unsafe fn new(published: &'g Published, key: K) -> Self {
         let (span, borrow) = (Span::FULL, PhantomData);
-        let mut cursor = SharedCursor { published, span, entry: false, place: None, way: Way::NONE, borrow };
+        let mut cursor = SharedCursor { published, span, entry: false, place: None, slot_path: SlotPath::NONE, borrow };
         cursor.walk(key);
         cursor
     }
 
     /// Descends to the first entry that does not end before `key`, or after the last entry, and
     /// returns the path as well. `None`: the map is empty.
-    fn seek(&self, key: K) -> Option<(Spot<K, V, S>, Way)> {
-        let mut way = Way::NONE;
-        let told = |level: usize, slot| {
-            way.height = way.height.max(level);
-            way.slots[level] = slot as u8;
+    fn seek(&self, key: K) -> Option<(Spot<K, V, S>, SlotPath)> {
+        let mut slot_path = SlotPath::NONE;
+        let visit = |level: usize, slot| {
+            slot_path.height = slot_path.height.max(level);
+            slot_path.slots[level] = slot as u8;
         };
         // SAFETY: the map is pinned for `'g`, as the caller of `new` promised; the spot is used
         // while the cursor lives.
-        let spot = unsafe { descend(self.published, key, told)? };
-        Some((spot, way))
+        let spot = unsafe { descend(self.published, key, visit)? };
+        Some((spot, slot_path))
     }
 
     /// The span of the entry or gap that the cursor stands on.
@@ -110,12 +110,12 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
     /// Goes to `key` (others call this seek): onto the entry that holds it, which is returned, or
     /// onto the gap that holds it. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
-        let Some((spot, way)) = self.seek(key) else {
+        let Some((spot, slot_path)) = self.seek(key) else {
             (self.span, self.entry, self.place) = (Span::FULL, false, None);
             return None;
         };
         let (leaf, slot) = (spot.leaf, spot.slot);
-        (self.place, self.way) = (Some((leaf, slot)), way);
+        (self.place, self.slot_path) = (Some((leaf, slot)), slot_path);
         // SAFETY: the map is pinned, so the leaf is live; only slots below the length are read.
         (self.span, self.entry) = unsafe {
             let there = slot < leaf.len();
@@ -134,11 +134,11 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
     #[inline]
     fn is_there(&self, leaf: Leaf<K, V, S>) -> bool {
         let Some((mut at, height)) = self.published.load() else { return false };
-        if height != self.way.height {
+        if height != self.slot_path.height {
             return false;
         }
         for level in (1..=height).rev() {
-            let (node, slot) = (Inner::<K, S>::from_raw(at), usize::from(self.way.slots[level & SHARED_HEIGHT]));
+            let (node, slot) = (Inner::<K, S>::from_raw(at), usize::from(self.slot_path.slots[level & SHARED_HEIGHT]));
             // SAFETY: the map is pinned, so `at` is a live inner node at this level; the child's
             // slot is below its length.
             unsafe {
@@ -158,7 +158,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
     /// # Safety
     /// The slot is below the leaf's length; the leaf is pinned for `'g`.
     #[inline]
-    unsafe fn come(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
+    unsafe fn move_onto(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> Option<(Span<K>, &'g V)> {
         // SAFETY: the caller promises that the slot is below the leaf's length.
         self.span = unsafe { Span::new(leaf.first(slot), leaf.key(slot)) };
         (self.entry, self.place) = (true, Some((leaf, slot)));
@@ -174,14 +174,14 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
             // SAFETY: the map is pinned, so the leaf is live; the slot is below its length.
             unsafe {
                 if slot < leaf.len() && self.is_there(leaf) {
-                    return self.come(leaf, slot);
+                    return self.move_onto(leaf, slot);
                 }
             }
         }
         let behind = self.span.last.succ()?;
         let mut key = behind;
         loop {
-            let (spot, way) = self.seek(key)?;
+            let (spot, slot_path) = self.seek(key)?;
             let leaf = spot.leaf;
             // SAFETY: the map is pinned, so the leaf is live. Only slots below the length are read,
             // and a leaf is not empty.
@@ -191,8 +191,8 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
                 let over = spot.slot < leaf.len() && leaf.first(spot.slot) < behind;
                 let slot = spot.slot + usize::from(over);
                 if slot < leaf.len() {
-                    self.way = way;
-                    return self.come(leaf, slot);
+                    self.slot_path = slot_path;
+                    return self.move_onto(leaf, slot);
                 }
                 // The position is after the map's last entry.
                 let end = leaf.key(leaf.len() - 1);
@@ -213,20 +213,20 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
                 && slot > 0
                 && self.is_there(leaf)
             {
-                return self.come(leaf, slot - 1);
+                return self.move_onto(leaf, slot - 1);
             }
         }
         let before = self.span.first.pred()?;
         let mut key = before;
         loop {
-            let (spot, way) = self.seek(key)?;
+            let (spot, slot_path) = self.seek(key)?;
             let leaf = spot.leaf;
             // SAFETY: the map is pinned, so the leaf is live; only slots below the length are read.
             unsafe {
                 let whole = spot.slot < leaf.len() && leaf.key(spot.slot) <= before;
                 if let Some(slot) = (spot.slot + usize::from(whole)).checked_sub(1) {
-                    self.way = way;
-                    return self.come(leaf, slot);
+                    self.slot_path = slot_path;
+                    return self.move_onto(leaf, slot);
                 }
                 key = spot.region().pred()?;
             }

@@ -17,9 +17,9 @@ use crate::node::leaf::Leaf;
 use crate::node::pool::Spare;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
-use crate::shared::publish::most;
+use crate::shared::workspace::most;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, freed};
-use crate::tree::cow::let_go;
+use crate::tree::cow::remove_owner;
 use crate::tree::free::Subtree;
 use crate::tree::retired::{Fate, Retired};
 use crate::types::error::AllocError;
@@ -114,7 +114,7 @@ unsafe fn empty<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, returned: &Returned<K,
     // SAFETY: the caller gives up a share of a live leaf. COW-1: the last owner has the leaf alone.
     // LEAF-3: its first `len` values are initialised.
     unsafe {
-        if let_go(leaf.refs()) {
+        if remove_owner(leaf.refs()) {
             let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());
             let _return = Return(leaf, returned);
             ptr::drop_in_place(values);

@@ -17,7 +17,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::{Normal, Shape};
-use crate::shared::publish::Published;
+use crate::shared::published::Published;
 use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -56,7 +56,7 @@ impl<K: Key, V, S: Shape> Spot<K, V, S> {
 }
 
 /// Descends from the current root to the first entry that does not end before `key`, or after the
-/// last entry. `None`: the map is empty. Calls `told` with the level of each inner node on the
+/// last entry. `None`: the map is empty. Calls `visit` with the level of each inner node on the
 /// path, and the slot that the path takes there.
 ///
 /// # Safety
@@ -64,10 +64,10 @@ impl<K: Key, V, S: Shape> Spot<K, V, S> {
 pub(crate) unsafe fn descend<K: Key, V, S: Shape>(
     published: &Published,
     key: K,
-    told: impl FnMut(usize, usize),
+    visit: impl FnMut(usize, usize),
 ) -> Option<Spot<K, V, S>> {
     let (root, height) = published.load()?;
-    Some(dispatch::<K, _>(Descend { root, height, key, told, kind: PhantomData::<(V, S)> }))
+    Some(dispatch::<K, _>(Descend { root, height, key, visit, kind: PhantomData::<(V, S)> }))
 }
 
 /// Descends to the first entry that does not end before `key`, or after the last entry.
@@ -75,7 +75,7 @@ struct Descend<K, V, S, T> {
     root: Raw,
     height: usize,
     key: K,
-    told: T,
+    visit: T,
     kind: PhantomData<(V, S)>,
 }
 
@@ -94,7 +94,7 @@ impl<K: Key, V, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<K, V, S, T>
                 if slot > 0 && level > 1 {
                     start = node.key(slot - 1).wrapping_add(K::ONE);
                 }
-                (self.told)(level, slot);
+                (self.visit)(level, slot);
                 parent = Some((node, slot));
                 at = node.child(slot);
                 point(Point::Descended);
@@ -155,8 +155,12 @@ impl<'g, K: Key, V, S: Shape> SharedRange<'g, K, V, S> {
         (!self.shown.0 || entry.first >= self.from) && (!self.shown.1 || entry.last <= self.to)
     }
 
-    fn entry(&self, spot: &Spot<K, V, S>, slot: usize) -> (Span<K>, &'g V) {
-        // SAFETY: the slot is below the leaf's length, and the leaf is pinned for `'g`.
+    /// The entry in slot `slot` of the leaf of `spot`.
+    ///
+    /// # Safety
+    /// The spot was found under this pin, and the slot is below the length of its leaf.
+    unsafe fn entry(&self, spot: &Spot<K, V, S>, slot: usize) -> (Span<K>, &'g V) {
+        // SAFETY: the caller promises the slot, and the leaf is pinned for `'g`.
         unsafe { (Span::new(spot.leaf.first(slot), spot.leaf.key(slot)), &*spot.leaf.value(slot)) }
     }
 

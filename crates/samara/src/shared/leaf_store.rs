@@ -14,7 +14,7 @@
 //!   under the parent's lock stays in the tree until the lock is released: nobody else takes it
 //!   out.
 //!
-//! A store that does not fit in one leaf (`publish::fits`), or whose path has a node that a
+//! A store that does not fit in one leaf (`change::fits`), or whose path has a node that a
 //! snapshot owns, is made exclusively, through the write handle.
 //!
 //! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
@@ -27,7 +27,11 @@ use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
-use crate::shared::publish::{Bench, Change, Published, copy_leaf, fits, last_key, mark, misfit, put};
+use crate::shared::change::{Change, fits};
+use crate::shared::mark::mark;
+use crate::shared::publish::{copy_leaf, last_key, misfit, put};
+use crate::shared::published::Published;
+use crate::shared::workspace::Workspace;
 use crate::sync::{AtomicU8, AtomicUsize, Ordering, spin};
 use crate::tree::cow::{Cloner, has_others};
 use crate::tree::retired::Fate;
@@ -38,21 +42,21 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 /// The outcome of an attempt to store concurrently.
-pub(crate) enum Beside<T, F> {
+pub(crate) enum Attempt<T, F> {
     /// The store has been made.
     Done(T),
     /// There is no entry that the change is about.
-    Nothing,
+    NoEntry,
     /// The store must be made exclusively.
-    Alone(F),
+    Exclusive(F),
 }
 
 /// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also if `verb`
 /// panics.
 ///
 /// # Safety
-/// The caller is inside its seat (GATE-1); `bench` and `len` belong to that seat; `tree` is the
-/// tree that `shared` shows.
+/// The caller is inside the gate (GATE-1); `workspace` and `len` belong to its record; `tree` is
+/// the tree that `shared` shows.
 ///
 /// # Errors
 /// [`AllocError`]; `verb` has not been called, and the map is as before.
@@ -60,13 +64,13 @@ pub(crate) enum Beside<T, F> {
 pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
     tree: &Tree<K, V, S>,
     shared: &Published,
-    bench: &mut Bench<K, V, S, R>,
+    workspace: &mut Workspace<K, V, S, R>,
     len: &AtomicUsize,
     change: Change<K>,
     verb: F,
-) -> Result<Beside<T, F>, AllocError> {
+) -> Result<Attempt<T, F>, AllocError> {
     if tree.height == 0 {
-        return Ok(Beside::Alone(verb));
+        return Ok(Attempt::Exclusive(verb));
     }
     let mut path = Path::new();
     let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
@@ -81,37 +85,39 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         };
         // From the root downwards: PUBLISH-4.
         if snapshots && (1..=tree.height).rev().any(others) {
-            return Ok(Beside::Alone(verb));
+            return Ok(Attempt::Exclusive(verb));
         }
         let there = |upto| slot < leaf.len() && leaf.first(slot) <= upto;
         match change {
-            Change::Remove { key } | Change::Modify { key } if !there(key) => return Ok(Beside::Nothing),
-            Change::Replace { span, stores: false } if !there(span.last) => return Ok(Beside::Nothing),
+            Change::Remove { key } | Change::Modify { key } if !there(key) => return Ok(Attempt::NoEntry),
+            Change::Replace { span, stores: false } if !there(span.last) => return Ok(Attempt::NoEntry),
             _ => {}
         }
         if !fits(leaf, slot, change) {
-            return Ok(Beside::Alone(verb));
+            return Ok(Attempt::Exclusive(verb));
         }
-        let Bench { part, limbo } = bench;
-        limbo.log.owed = 0;
+        let Workspace { part, limbo } = workspace;
+        limbo.log.outstanding = 0;
         limbo.log.reserve()?;
         (limbo.log.base, limbo.log.whole) = (tree.region_start(&path, 0), false);
         part.root = Some(copy_leaf(part, leaf)?.raw());
         (part.height, part.len) = (0, leaf.len());
         part.hole.forget();
         point(Point::Chosen);
-        let swap = Swap { bench, len, height: tree.height, old: leaf, locks };
-        let Bench { part, limbo } = &mut *swap.bench;
+        let swap = Swap { workspace, len, height: tree.height, old: leaf, locks };
+        let Workspace { part, limbo } = &mut *swap.workspace;
         // Until `swap` is dropped, the log is used only through the part.
         part.log = Some(NonNull::from(&mut limbo.log));
-        Ok(Beside::Done(verb(part)))
+        let done = verb(part);
+        drop(swap); // publishes, here or when a panic of `verb` unwinds
+        Ok(Attempt::Done(done))
     }
 }
 
 /// Puts what a store has left in the place of its leaf, when it is dropped: also when the store's
 /// panic unwinds.
 struct Swap<'a, K: Key, V, S: Shape, R: Reclaim> {
-    bench: &'a mut Bench<K, V, S, R>,
+    workspace: &'a mut Workspace<K, V, S, R>,
     len: &'a AtomicUsize,
     height: usize,
     old: Leaf<K, V, S>,
@@ -122,7 +128,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
-        let Bench { part, limbo } = &mut *self.bench;
+        let Workspace { part, limbo } = &mut *self.workspace;
         (part.log, part.cloner) = (None, Cloner::none());
         let root = part.root.take();
         // SAFETY: `store` has set the path, and the lock of the leaf's parent is held. The old leaf

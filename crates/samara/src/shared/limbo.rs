@@ -16,7 +16,7 @@ use crate::node::pool::Spare;
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
 use crate::shared::deferred_drop::Freed;
-use crate::tree::cow::let_go;
+use crate::tree::cow::remove_owner;
 use crate::tree::free::{self, Subtree};
 use crate::tree::retired::{Fate, Log, Retired};
 use crate::types::key::Key;
@@ -33,7 +33,14 @@ pub(crate) struct Limbo<K, R: Reclaim> {
 impl<K: Key, R: Reclaim> Limbo<K, R> {
     /// A limbo for nodes of these sizes in bytes: leaf, inner node.
     pub(crate) fn new(leaf: usize, inner: usize) -> Self {
-        let log = Log { base: K::MIN, whole: false, retired: VecDeque::new(), owed: 0, bytes: 0, sizes: (leaf, inner) };
+        let log = Log {
+            base: K::MIN,
+            whole: false,
+            retired: VecDeque::new(),
+            outstanding: 0,
+            bytes: 0,
+            sizes: (leaf, inner),
+        };
         Limbo { log, batches: VecDeque::new(), stamped: 0 }
     }
 
@@ -178,7 +185,7 @@ unsafe fn free<K: Key, V, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<K, V,
             Fate::GivenUp if level > 0 => drop(Subtree::<K, V, S>::new(at, level)),
             Fate::GivenUp => {
                 let leaf = Leaf::from_raw(at);
-                if let_go(leaf.refs()) {
+                if remove_owner(leaf.refs()) {
                     free::leaf(leaf, leaves);
                 }
             }

@@ -1,6 +1,7 @@
 //! The shared map, [`SharedRangeMap`]: one range map for many threads, with concurrent readers and
 //! writers. Decides who may read and who may write; `publish` makes each store atomic.
 
+pub(crate) mod change;
 pub(crate) mod cursor;
 pub(crate) mod deferred_drop;
 pub(crate) mod guard;
@@ -8,9 +9,12 @@ pub(crate) mod iter;
 pub(crate) mod leaf_store;
 pub(crate) mod limbo;
 pub(crate) mod lock;
+pub(crate) mod mark;
 pub(crate) mod publish;
+pub(crate) mod published;
 pub(crate) mod reentry;
 pub(crate) mod reservation;
+pub(crate) mod workspace;
 pub(crate) mod write_guard;
 pub(crate) mod writer;
 pub(crate) mod writer_gate;
@@ -26,14 +30,17 @@ use crate::reclaim::{PinHere, Reclaim};
 use crate::shared::deferred_drop::Returned;
 use crate::shared::guard::{SharedGuard, SharedReader};
 use crate::shared::lock::Lock;
-use crate::shared::publish::{Bench, Published, Writer, unmark};
+use crate::shared::mark::unmark;
+use crate::shared::publish::Writer;
+use crate::shared::published::Published;
+use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::SharedWriter;
-use crate::shared::writer_gate::Seats;
+use crate::shared::writer_gate::WriterGate;
 use crate::sync::plain::AtomicUsize;
 use crate::sync::{Ordering, UnsafeCell};
 use crate::tree::Tree;
-use crate::tree::cow::{hold, refs};
+use crate::tree::cow::{add_owner, refs};
 use crate::types::error::{AllocError, Busy, or_abort};
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -200,9 +207,9 @@ pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     /// The map's number. The marked nodes of a tree with this `home` belong to this map (COW-5).
     home: usize,
     pub(crate) lock: Lock,
-    /// The seats of concurrent writers.
-    pub(crate) seats: Seats<Bench<K, V, S, R>>,
-    /// Used by the holder of `lock`, who has closed the seats.
+    /// The concurrent writers.
+    pub(crate) gate: WriterGate<Workspace<K, V, S, R>>,
+    /// Used by the holder of `lock`, who has closed the gate.
     pub(crate) writer: UnsafeCell<Writer<K, V, S, R>>,
     pub(crate) returned: Returned<K, V, S>,
     /// Declared last: it is dropped after the stamps that it made.
@@ -210,7 +217,7 @@ pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
 }
 
 // SAFETY: the values, which any thread may read and drop, are `Send + Sync`. `writer` is changed
-// only under `lock` with the seats closed, and concurrent writers only read it (GATE-3). What
+// only under `lock` with the gate closed, and concurrent writers only read it (GATE-3). What
 // readers reach changes only as PUBLISH-1 says.
 unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Sync for SharedRangeMap<K, V, R, S> where R::Stamp: Send
 {}
@@ -251,7 +258,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             reclaim,
             home,
             lock: Lock::new(),
-            seats: Seats::new(),
+            gate: WriterGate::new(),
             writer: UnsafeCell::new(Writer::new(home)),
             returned: Returned::new(),
         }
@@ -340,7 +347,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let held = self.lock.lock();
         // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
         // inside.
-        unsafe { WriteGuard::new(self, held, self.seats.close()) }
+        unsafe { WriteGuard::new(self, held, self.gate.close()) }
     }
 
     /// Takes the write handle, if nobody holds it and no [`SharedWriter`] is in the middle of a
@@ -350,7 +357,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// [`Busy`].
     pub fn try_write(&self) -> Result<WriteGuard<'_, K, V, R, S>, Busy> {
         let held = self.lock.try_lock().ok_or(Busy)?;
-        let closed = self.seats.try_close().ok_or(Busy)?;
+        let closed = self.gate.try_close().ok_or(Busy)?;
         // SAFETY: GATE-1: the lock is held, and `try_close` has found no concurrent writer inside.
         Ok(unsafe { WriteGuard::new(self, held, closed) })
     }
@@ -370,11 +377,11 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     pub fn writer(&self) -> Result<SharedWriter<'_, K, V, R, S>, AllocError> {
         let _held = self.lock.lock();
         let _storing = self.published.enter();
-        // SAFETY: whoever closes the seats holds `lock` or `storing`. Both are held here, so nobody
-        // else closes them now, and nobody else takes a seat.
+        // SAFETY: whoever closes the gate holds `lock` or `storing`. Both are held here, so nobody
+        // else closes it now, and nobody else takes a record.
         unsafe {
-            let seat = self.seats.take(Bench::new).ok_or(AllocError)?;
-            Ok(SharedWriter::new(self, seat))
+            let record = self.gate.take(Workspace::new).ok_or(AllocError)?;
+            Ok(SharedWriter::new(self, record))
         }
     }
 
@@ -386,7 +393,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// O(`SharedWriter`s that ever existed at once).
     #[must_use]
     pub fn len(&self) -> usize {
-        let len = self.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(self.seats.len());
+        let len = self.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(self.gate.len());
         // The counts are loaded one after the other: a removal may count before its insertion does,
         // and then the sum is negative.
         if len > isize::MAX as usize { 0 } else { len }
@@ -405,7 +412,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// counts as its root alone. O(`SharedWriter`s that ever existed at once).
     #[must_use]
     pub fn pending(&self) -> usize {
-        self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
+        self.published.tally.0.pending.load(Ordering::Relaxed) + self.gate.pending()
     }
 
     /// The map at one moment, to be read and written on its own. The two maps share all nodes until
@@ -426,13 +433,13 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         V: Clone + Send + Sync,
     {
         let _storing = self.published.enter();
-        let _closed = self.seats.close();
+        let _closed = self.gate.close();
         point(Point::Snapshot);
         let mut tree = Tree::new();
         if let Some((root, height)) = self.published.load() {
-            // SAFETY: `storing` is held and the seats are closed, so no store is under way: the
+            // SAFETY: `storing` is held and the gate is closed, so no store is under way: the
             // root is live, and the map owns it. The bounds on `V` are those of COW-2.
-            hold(unsafe { refs::<K, V, S>(root, height) })?;
+            add_owner(unsafe { refs::<K, V, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
             (tree.root, tree.height, tree.len) = (Some(root), height, self.len());

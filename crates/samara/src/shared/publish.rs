@@ -52,8 +52,9 @@
 //! lower end may be the border of the region, which a node above stores; by PUBLISH-5 the leaf and
 //! the border are of one moment.
 //!
-//! Several writers may store at once, each in one leaf: `leaf_store` says what they may touch. What
-//! this head says of a writer holds for each of them.
+//! `change` chooses the part, `workspace` holds it during the store, `mark` marks it, and readers
+//! load it from `published`. Several writers may store at once, each in one leaf: `leaf_store` says
+//! what they may touch. What this head says of a writer holds for each of them.
 //!
 //! Orderings: pointers are stored with Release and loaded with Acquire (the root; `Inner::publish`
 //! and `Inner::child`), so a reader that reaches a node sees everything that was written to it
@@ -63,19 +64,19 @@
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
-use crate::node::PUBLISHED;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::search::{Job, Search, dispatch};
+use crate::node::search::dispatch;
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
-use crate::shared::deferred_drop::Freed;
-use crate::shared::limbo::Limbo;
-use crate::shared::reentry::Reentry;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, here, is_here, spin};
+use crate::shared::change::{Change, Choose};
+use crate::shared::mark::mark;
+use crate::shared::published::{Published, Tally, join};
+use crate::shared::workspace::Workspace;
+use crate::sync::Ordering;
 use crate::tree::clone::clone_leaf;
-use crate::tree::cow::{Cloner, has_others, refs};
+use crate::tree::cow::Cloner;
 use crate::tree::retired::Fate;
 use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};
 use crate::types::displaced::unobserved;
@@ -85,197 +86,24 @@ use crate::types::span::Span;
 use core::mem;
 use core::ptr;
 
-/// What readers load. Each field has cache lines of its own, because every store writes to the
-/// second one.
-pub(crate) struct Published {
-    pub(crate) root: Padded<AtomicPtr<u8>>,
-    pub(crate) tally: Padded<Tally>,
-}
-
-/// Facts about the map as a whole.
-pub(crate) struct Tally {
-    pub(crate) len: AtomicUsize,
-    /// Bytes of nodes that are taken out and not yet free.
-    pub(crate) pending: AtomicUsize,
-    /// Held by a store while it plans and publishes, and by a snapshot (PUBLISH-4): the thread's
-    /// word (`here`), or 0.
-    pub(crate) storing: AtomicUsize,
-    /// Whether a snapshot has ever been taken through the shared map (not the handle).
-    pub(crate) snapshots: AtomicBool,
-    /// Whether rebalancing has left a node thin (TREE-5).
-    pub(crate) thinned: AtomicBool,
-}
-
-/// Keeps its content apart from other cache lines: processors fetch lines in pairs.
-#[repr(align(128))]
-pub(crate) struct Padded<T>(pub(crate) T);
-
-/// The root as one word: its height is in the address bits that alignment leaves free.
-fn join(root: Option<Raw>, height: usize) -> *mut u8 {
-    debug_assert!(height <= SHARED_HEIGHT);
-    root.map_or(ptr::null_mut(), |root| root.as_ptr().map_addr(|at| at | height))
-}
-
-fn part(word: *mut u8) -> Option<(Raw, usize)> {
-    let height = word.addr() & SHARED_HEIGHT;
-    Raw::new(word.map_addr(|at| at & !SHARED_HEIGHT)).map(|root| (root, height))
-}
-
-impl Published {
-    pub(crate) fn new() -> Self {
-        Published {
-            root: Padded(AtomicPtr::new(ptr::null_mut())),
-            tally: Padded(Tally {
-                len: AtomicUsize::new(0),
-                pending: AtomicUsize::new(0),
-                storing: AtomicUsize::new(0),
-                snapshots: AtomicBool::new(false),
-                thinned: AtomicBool::new(false),
-            }),
-        }
-    }
-
-    /// The root and its height.
-    #[inline(always)]
-    pub(crate) fn load(&self) -> Option<(Raw, usize)> {
-        part(self.root.0.load(Ordering::Acquire))
-    }
-
-    /// Waits for the store or snapshot that is under way, then keeps others out.
-    ///
-    /// # Panics
-    /// If the calling thread itself holds `storing`.
-    pub(crate) fn enter(&self) -> Storing<'_> {
-        let (storing, here) = (&self.tally.0.storing, here());
-        // Acquire: pairs with the Release in `Storing::drop`.
-        while let Err(who) = storing.compare_exchange(0, here, Ordering::Acquire, Ordering::Relaxed) {
-            if is_here(who) {
-                Reentry::Store.panic();
-            }
-            let mut spins = 0;
-            while storing.load(Ordering::Relaxed) != 0 {
-                spin(&mut spins);
-            }
-        }
-        Storing(storing)
-    }
-}
-
-/// While it lives, `storing` is held (PUBLISH-4).
-pub(crate) struct Storing<'a>(&'a AtomicUsize);
-
-impl Drop for Storing<'_> {
-    fn drop(&mut self) {
-        // Release: pairs with the Acquire in `Published::enter`.
-        self.0.store(0, Ordering::Release);
-    }
-}
-
-/// A change, as far as it decides which part of the tree can take it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Change<K> {
-    /// Everything in the span is replaced, by an entry or by nothing.
-    Replace { span: Span<K>, stores: bool },
-    /// The entry that holds the key is taken out. It exists.
-    Remove { key: K },
-    /// The entry that holds the key gets another value. It exists.
-    Modify { key: K },
-    /// Two touching entries become one.
-    Join { lower: Span<K>, upper: Span<K> },
-    /// The entry `was` gets the bounds `to`.
-    Move { was: Span<K>, to: Span<K> },
-}
-
-impl<K: Key> Change<K> {
-    /// The keys of the entries that the change changes or looks at.
-    pub(crate) fn keys(&self) -> Span<K> {
-        match *self {
-            Change::Replace { span, .. } => span,
-            Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
-            Change::Join { lower, upper } => Span::new(lower.first, upper.last),
-            Change::Move { was, to } => Span::new(was.first.min(to.first), was.last.max(to.last)),
-        }
-    }
-}
-
 /// The writer's side of a shared map.
 pub(crate) struct Writer<K: Key, V, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
     pub(crate) map: RangeMap<K, V, S>,
-    /// How many of its entries concurrent stores have added (`Seats::len`).
+    /// How many of its entries concurrent stores have added (`WriterGate::len`).
     pub(crate) added: usize,
-    pub(crate) bench: Bench<K, V, S, R>,
-}
-
-/// The working state of one writer.
-pub(crate) struct Bench<K: Key, V, S: Shape, R: Reclaim> {
-    /// The part of the tree that the store under way works in. Between stores it keeps nodes for
-    /// the next ones.
-    pub(crate) part: Tree<K, V, S>,
-    pub(crate) limbo: Limbo<K, R>,
-}
-
-/// Limit of the nodes of each kind that are kept for the next stores: their number, and their
-/// bytes.
-const POOL: (usize, usize) = (1024, 1 << 20);
-
-/// How many nodes of `bytes` bytes are kept at most.
-pub(crate) const fn most(bytes: usize) -> usize {
-    let fit = POOL.1 / crate::node::max(bytes, 1);
-    if fit < POOL.0 { fit } else { POOL.0 }
-}
-
-impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
-    pub(crate) fn new() -> Self {
-        let mut part = Tree::new();
-        part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
-        part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
-        Bench { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
-    }
-
-    /// Frees everything that was taken out.
-    ///
-    /// # Safety
-    /// There is no reader.
-    pub(crate) unsafe fn end(&mut self) {
-        let Bench { part, limbo } = self;
-        // SAFETY: `Limbo::clear` asks for what the caller promises: there is no reader.
-        unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
-    }
-
-    /// Frees what no reader can see any more, if enough has been taken out since the last time, or
-    /// `now`. Nodes whose values have a drop go to `freed`. Stores in `pending` how many bytes
-    /// still wait.
-    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, K, V, S>) {
-        let Bench { part, limbo } = self;
-        point(Point::Collecting);
-        limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
-        pending.store(limbo.log.bytes, Ordering::Relaxed);
-    }
-
-    /// Gives back what is kept for the next stores.
-    pub(crate) fn release(&mut self) {
-        self.part.release();
-        self.limbo.tidy(0);
-    }
-}
-
-impl<K: Key, V, S: Shape, R: Reclaim> Drop for Bench<K, V, S, R> {
-    fn drop(&mut self) {
-        // SAFETY: a map drops its benches only when nobody borrows it, so there is no reader.
-        unsafe { self.end() };
-    }
+    pub(crate) workspace: Workspace<K, V, S, R>,
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     pub(crate) fn new(home: usize) -> Self {
         let mut map = RangeMap { tree: Tree::new() };
         map.tree.home = home;
-        Writer { map, added: 0, bench: Bench::new() }
+        Writer { map, added: 0, workspace: Workspace::new() }
     }
 
     /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.
-    fn tell(&self, shared: &Published) {
+    fn publish_tally(&self, shared: &Published) {
         let Tally { thinned, .. } = &shared.tally.0;
         if thinned.load(Ordering::Relaxed) != self.map.tree.thinned {
             thinned.store(self.map.tree.thinned, Ordering::Relaxed);
@@ -299,11 +127,11 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     ) -> Result<T, AllocError> {
         let _storing = shared.enter();
         let mut path = Path::new();
-        let Bench { part, limbo } = &mut self.bench;
+        let Workspace { part, limbo } = &mut self.workspace;
         let tree = &self.map.tree;
         // Room for what publishing itself logs. An earlier store has logged everything that it
-        // owed.
-        limbo.log.owed = 0;
+        // outstanding.
+        limbo.log.outstanding = 0;
         limbo.log.reserve()?;
         let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
         let old = tree.root.map(|_| {
@@ -331,9 +159,11 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         point(Point::Chosen);
         let publish = Publish { writer: self, shared, path: &path, level, old, noted };
         // Until `publish` is dropped, the log is used only through the part.
-        let Bench { part, limbo } = &mut publish.writer.bench;
+        let Workspace { part, limbo } = &mut publish.writer.workspace;
         part.log = Some(ptr::NonNull::from(&mut limbo.log));
-        Ok(verb(part))
+        let done = verb(part);
+        drop(publish); // publishes, here or when a panic of `verb` unwinds
+        Ok(done)
     }
 
     /// Replaces the whole map by `map`.
@@ -348,8 +178,8 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
             return Err(AllocError);
         }
         let _storing = shared.enter();
-        let log = &mut self.bench.limbo.log;
-        log.owed = 0;
+        let log = &mut self.workspace.limbo.log;
+        log.outstanding = 0;
         log.reserve()?;
         let (tree, new) = (&mut self.map.tree, &mut map.tree);
         if tree.root == new.root {
@@ -365,7 +195,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
             log.note(old, tree.height, Fate::GivenUp);
         }
         (tree.height, tree.len, tree.thinned) = (mem::take(&mut new.height), mem::take(&mut new.len), new.thinned);
-        self.tell(shared);
+        self.publish_tally(shared);
         Ok(())
     }
 }
@@ -394,7 +224,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
     /// The path is of the published tree; `new` is a node at `height`.
     #[inline(always)]
     unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
-        let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+        let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
         // SAFETY: by the caller's promise the path's nodes are live and `new` is at `height`. A
         // node below the root has its parent on the path.
         let fits = unsafe {
@@ -409,7 +239,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
             }
         };
         if !fits {
-            limbo.log.strike(self.noted);
+            limbo.log.truncate(self.noted);
             misfit();
         }
     }
@@ -446,7 +276,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
-        let Bench { part, .. } = &mut self.writer.bench;
+        let Workspace { part, .. } = &mut self.writer.workspace;
         let (new, height) = (part.root.take(), mem::take(&mut part.height));
         let (len, thinned) = (mem::take(&mut part.len), part.thinned);
         (part.log, part.cloner) = (None, Cloner::none());
@@ -455,12 +285,12 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
         // the part.
         unsafe {
             self.assert_fits(new, height);
-            let Writer { map, bench: Bench { limbo, .. }, .. } = &mut *self.writer;
+            let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
             let tree = &mut map.tree;
             if let Some(new) = new
                 && !mark::<K, V, S>(new, height, true)
             {
-                limbo.log.strike(self.noted);
+                limbo.log.truncate(self.noted);
                 misfit();
             }
             (tree.len, tree.thinned) = (len, tree.thinned | thinned);
@@ -485,7 +315,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
                 limbo.log.note(old, 0, Fate::GivenUp);
             }
         }
-        self.writer.tell(self.shared);
+        self.writer.publish_tally(self.shared);
     }
 }
 
@@ -511,7 +341,7 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     // here, and the slots on it are below their lengths.
     unsafe {
         // Growing gap words first: from the moment at which a gap is there, a search from above
-        // finds its way to it (PUBLISH-1).
+        // finds the path to it (PUBLISH-1).
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);
@@ -541,60 +371,6 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     }
 }
 
-/// Marks `at` and every node below it that is not marked. `alone`: nobody else owns an unmarked
-/// node. Otherwise snapshots may own them, and may be adding owners at the same time. Returns
-/// whether none of the nodes that it marked is empty (PUBLISH-6).
-///
-/// # Safety
-/// A live node at `level`. If `alone`, then nobody else owns the unmarked nodes.
-#[must_use]
-pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
-    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
-    unsafe {
-        let count = refs::<K, V, S>(at, level);
-        // COW-5: below a marked node all nodes are marked. Relaxed: readers get the mark with the
-        // pointer to the node, which is stored with Release.
-        if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
-            return true;
-        }
-        if alone {
-            count.store(PUBLISHED, Ordering::Relaxed);
-        } else {
-            count.fetch_or(PUBLISHED, Ordering::Relaxed);
-        }
-        if level == 0 {
-            Leaf::<K, V, S>::from_raw(at).len() > 0
-        } else {
-            let node = Inner::<K, S>::from_raw(at);
-            for i in 0..node.len() {
-                crate::node::search::prefetch_write(ptr::from_ref(refs::<K, V, S>(node.child(i), level - 1)).cast());
-            }
-            let mut sound = node.len() > 0;
-            for i in 0..node.len() {
-                sound &= mark::<K, V, S>(node.child(i), level - 1, alone);
-            }
-            sound
-        }
-    }
-}
-
-/// Takes the marks off `at` and all nodes below it.
-///
-/// # Safety
-/// A live node at `level` of a tree that no reader can reach.
-pub(crate) unsafe fn unmark<K: Key, V, S: Shape>(at: Raw, level: usize) {
-    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
-    unsafe {
-        refs::<K, V, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
-        if level > 0 {
-            let node = Inner::<K, S>::from_raw(at);
-            for i in 0..node.len() {
-                unmark::<K, V, S>(node.child(i), level - 1);
-            }
-        }
-    }
-}
-
 /// Copies the leaf `from` into memory of `part`.
 ///
 /// # Safety
@@ -618,96 +394,5 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
         let mut value = value.clone();
         change(&mut value);
         self.store(span, Some(value), unobserved).map_err(|_| AllocError)
-    }
-}
-
-/// Finds the lowest level whose node on the path can take the whole change. `path` receives the
-/// path.
-struct Choose<'a, K: Key, V, S: Shape> {
-    tree: &'a Tree<K, V, S>,
-    shared: &'a Published,
-    change: Change<K>,
-    path: &'a mut Path,
-}
-
-impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
-    type Out = usize;
-
-    #[inline(always)]
-    unsafe fn run<F: Search>(self) -> usize {
-        let Choose { tree, shared, change, path } = self;
-        let keys = change.keys();
-        // SAFETY: the caller promises that the processor has what `F` uses. `seek_by` sets the path
-        // in the tree as it is, so its nodes are live.
-        unsafe {
-            let Some((leaf, slot)) = tree.seek_by::<F>(keys.first, path) else { return 0 };
-            // The path is copied from the uppermost node that a snapshot also owns downwards
-            // (PUBLISH-2), so the part is not below that node.
-            let mut least = 0;
-            if tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed) {
-                let others = |level: &usize| has_others(Inner::<K, S>::from_raw(path.at(*level).node).refs());
-                least = (1..=tree.height).rev().find(others).unwrap_or(0);
-            }
-            if tree.height == 0 || (least == 0 && fits(leaf, slot, change)) {
-                return 0;
-            }
-            for level in least.max(1)..tree.height {
-                let Step { node, slot } = path.at(level);
-                let node = Inner::<K, S>::from_raw(node);
-                let (len, to) = (node.len(), node.rank::<F>(keys.last));
-                // The change stays clear of the node's first and last child, and splits a leaf at
-                // most twice.
-                let inside = slot > 0 && to + 1 < len;
-                if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > Inner::<K, S>::MIN {
-                    return level;
-                }
-            }
-            tree.height
-        }
-    }
-}
-
-/// Whether a leaf can take a change in itself: nothing beyond the leaf is looked at or changed, its
-/// last key stays, and it neither splits nor falls below its minimum fill. `slot` is the slot of
-/// the first entry that does not end before the change.
-///
-/// # Safety
-/// The leaf is live and not empty.
-#[inline(always)]
-pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize, change: Change<K>) -> bool {
-    // SAFETY: the caller promises a live leaf that is not empty; only slots below the length are
-    // read.
-    unsafe {
-        let len = leaf.len();
-        let last = leaf.key(len - 1);
-        let least = Leaf::<K, V, S>::MIN;
-        match change {
-            Change::Replace { span, stores } => {
-                if span.last > last || (span.last == last && !stores) {
-                    return false;
-                }
-                let mut to = slot;
-                while leaf.key(to) < span.last {
-                    to += 1;
-                }
-                let meets = leaf.first(to) <= span.last;
-                let met = to - slot + usize::from(meets);
-                let head = met > 0 && leaf.first(slot) < span.first;
-                let tail = meets && leaf.key(to) > span.last;
-                let after = len - met + usize::from(stores) + usize::from(head) + usize::from(tail);
-                after <= leaf.slots()
-                    && (after >= len || after >= least)
-                    && (!stores || leaf.admits(span.first, span.last))
-            }
-            Change::Remove { .. } => slot + 1 < len && len > least,
-            Change::Modify { .. } => slot < len,
-            Change::Join { upper, .. } => slot + 1 < len && leaf.key(slot + 1) == upper.last && len > least,
-            Change::Move { was, to } => {
-                to.last <= last
-                    && was.last <= last
-                    && (was.last < last || to.last == last)
-                    && leaf.admits(to.first, to.last)
-            }
-        }
     }
 }

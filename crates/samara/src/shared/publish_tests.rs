@@ -4,7 +4,7 @@
 use crate::node::PUBLISHED;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::shared::publish::Change;
+use crate::shared::change::Change;
 use crate::sync::Ordering;
 use crate::testing::Small;
 use crate::tree::Tree;

@@ -40,16 +40,16 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         let each_inner = each.checked_mul(levels).ok_or(AllocError)?;
         let all = inners.checked_add(each_inner).ok_or(AllocError)?;
         let noted = all.checked_add(each).and_then(|nodes| nodes.checked_add(leaves + 1 + ROOTS)).ok_or(AllocError)?;
-        self.bench.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)?;
-        self.bench.part.ensure(each, all)
+        self.workspace.limbo.log.retired.try_reserve(noted).map_err(|_| AllocError)?;
+        self.workspace.part.ensure(each, all)
     }
 
     /// Gives back what was set aside and not used, beyond what is kept in any case.
     fn give_back(&mut self) {
-        let part = &mut self.bench.part;
+        let part = &mut self.workspace.part;
         part.leaves.trim();
         part.inners.trim();
-        self.bench.limbo.tidy(NOTES);
+        self.workspace.limbo.tidy(NOTES);
     }
 }
 

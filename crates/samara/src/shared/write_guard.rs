@@ -6,10 +6,13 @@ use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
+use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::lock::Held;
-use crate::shared::publish::{Bench, Change, Published, Writer};
-use crate::shared::writer_gate::{Closed, Seats};
+use crate::shared::publish::Writer;
+use crate::shared::published::Published;
+use crate::shared::workspace::Workspace;
+use crate::shared::writer_gate::{Closed, WriterGate};
 use crate::sync::Ordering;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::{Displaced, unobserved};
@@ -69,10 +72,10 @@ pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     kind: PhantomData<&'m mut Writer<K, V, S, R>>,
     /// Whether a store may collect what was taken out, which may need memory.
     pub(crate) collects: bool,
-    seats: &'m Seats<Bench<K, V, S, R>>,
-    /// Keeps concurrent writers out. Dropped before `_held`, so the seats open before the lock is
+    gate: &'m WriterGate<Workspace<K, V, S, R>>,
+    /// Keeps concurrent writers out. Dropped before `_held`, so the gate is open before the lock is
     /// released.
-    _closed: Closed<'m, Bench<K, V, S, R>>,
+    _closed: Closed<'m, Workspace<K, V, S, R>>,
     _held: Held<'m>,
     /// What the last call has found free. Dropped after `_held`, because fields are dropped in this
     /// order and values' drops may store.
@@ -81,20 +84,20 @@ pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// # Safety
-    /// `held` is the map's lock. `closed` has closed the map's seats, and nobody is inside.
+    /// `held` is the map's lock. `closed` has closed the map's gate, and nobody is inside.
     pub(crate) unsafe fn new(
         map: &'m SharedRangeMap<K, V, R, S>,
         held: Held<'m>,
-        closed: Closed<'m, Bench<K, V, S, R>>,
+        closed: Closed<'m, Workspace<K, V, S, R>>,
     ) -> Self {
-        let seats = &map.seats;
+        let gate = &map.gate;
         // SAFETY: the pointer is a cell's, so it is not null. GATE-3: the lock is held and nobody
         // is inside, so nobody else uses the writer now.
         let writer = unsafe {
             let mut writer = NonNull::new_unchecked(map.writer.get());
-            if !seats.is_empty() {
+            if !gate.is_empty() {
                 let Writer { map: whole, added, .. } = writer.as_mut();
-                *added = seats.len();
+                *added = gate.len();
                 whole.tree.len = map.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(*added);
             }
             writer
@@ -105,7 +108,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
             writer,
             kind: PhantomData,
             collects: true,
-            seats,
+            gate,
             _closed: closed,
             _held: held,
             freed: Freed::new(&map.returned),
@@ -123,7 +126,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// }
     /// ```
     pub(crate) fn writer(&mut self) -> (&mut Writer<K, V, S, R>, &'m Published, &'m R) {
-        // SAFETY: the lock is held and nobody is inside a seat, so nobody else uses the writer.
+        // SAFETY: the lock is held and nobody is inside the gate, so nobody else uses the writer.
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
 
@@ -137,14 +140,14 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     pub fn reclaim(&mut self) -> usize {
         self.collect(true);
         let reclaim = self.reclaim;
-        for seat in self.seats.iter() {
+        for record in self.gate.iter() {
             let mut freed = Freed::new(self.freed.returned());
-            // SAFETY: GATE-3: the seats are closed and nobody is inside, so their `work` is this
+            // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
             // handle's.
-            unsafe { (*seat.work.get()).collect(&seat.pending, reclaim, true, &mut freed) };
+            unsafe { (*record.work.get()).collect(&record.pending, reclaim, true, &mut freed) };
             self.freed.append(freed);
         }
-        self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
+        self.published.tally.0.pending.load(Ordering::Relaxed) + self.gate.pending()
     }
 
     /// Gives back the nodes that are kept for the next stores, by this handle and by every
@@ -154,13 +157,13 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     pub fn release(&mut self) {
         let returned = self.freed.returned();
         self.freed.clear();
-        let bench = &mut self.writer().0.bench;
-        returned.take(&mut bench.part.leaves);
-        bench.release();
-        for seat in self.seats.iter() {
-            // SAFETY: GATE-3: the seats are closed and nobody is inside, so their `work` is this
+        let workspace = &mut self.writer().0.workspace;
+        returned.take(&mut workspace.part.leaves);
+        workspace.release();
+        for record in self.gate.iter() {
+            // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
             // handle's.
-            unsafe { (*seat.work.get()).release() };
+            unsafe { (*record.work.get()).release() };
         }
     }
 
@@ -169,10 +172,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         let (published, reclaim) = (self.published, self.reclaim);
         // SAFETY: as in `writer`.
         let writer = unsafe { self.writer.as_mut() };
-        if now || writer.bench.limbo.is_due() {
+        if now || writer.workspace.limbo.is_due() {
             self.freed.clear(); // a handle kept for many stores does not keep what they free
         }
-        writer.bench.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
+        writer.workspace.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
     }
 }
 
@@ -185,7 +188,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     ) -> Result<T, AllocError> {
         let collects = self.collects;
         // Due here only after stores that have panicked.
-        if collects && self.writer().0.bench.limbo.is_due() {
+        if collects && self.writer().0.workspace.limbo.is_due() {
             self.collect(false);
         }
         let (writer, published, _) = self.writer();
@@ -335,7 +338,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     /// [`BoundError`]; the map is as before.
     pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, BoundError<K>> {
         let to = to.into();
-        self.tree.movable(key, to, &mut Path::new())?;
+        self.tree.check_resize(key, to, &mut Path::new())?;
         let Some((was, _)) = self.get(key) else { return Err(BoundError::NoEntry(key)) };
         self.change(Change::Move { was, to }, |part| part.resize(key, to))?
     }
@@ -461,7 +464,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> Deref for WriteGuard<'_, K, V, R, S> {
     type Target = RangeMap<K, V, S>;
 
     fn deref(&self) -> &RangeMap<K, V, S> {
-        // SAFETY: the lock is held and the seats are closed, so nobody else changes the writer; a
+        // SAFETY: the lock is held and the gate is closed, so nobody else changes the writer; a
         // store borrows `self` mutably.
         unsafe { &self.writer.as_ref().map }
     }

@@ -5,11 +5,12 @@ use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
+use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
-use crate::shared::leaf_store::{self, Beside};
-use crate::shared::publish::{Bench, Change};
+use crate::shared::leaf_store::{self, Attempt};
 use crate::shared::reentry::Reentry;
-use crate::shared::writer_gate::Seat;
+use crate::shared::workspace::Workspace;
+use crate::shared::writer_gate::WriterRecord;
 use crate::sync::spin;
 use crate::tree::Tree;
 use crate::types::displaced::{Displaced, unobserved};
@@ -69,10 +70,10 @@ use core::fmt;
 /// ```
 pub struct SharedWriter<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     map: &'m SharedRangeMap<K, V, R, S>,
-    seat: &'m Seat<Bench<K, V, S, R>>,
+    record: &'m WriterRecord<Workspace<K, V, S, R>>,
 }
 
-// SAFETY: the seat belongs to this writer alone while it lives. Like the handle's state it may be
+// SAFETY: the record belongs to this writer alone while it lives. Like the handle's state it may be
 // used from any thread, by one at a time.
 unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Send for SharedWriter<'_, K, V, R, S> where
     R::Stamp: Send
@@ -81,9 +82,12 @@ unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Send for Shared
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// # Safety
-    /// The caller has taken the seat, which is one of the map's.
-    pub(crate) unsafe fn new(map: &'m SharedRangeMap<K, V, R, S>, seat: &'m Seat<Bench<K, V, S, R>>) -> Self {
-        SharedWriter { map, seat }
+    /// The caller has taken the record, which is one of the map's.
+    pub(crate) unsafe fn new(
+        map: &'m SharedRangeMap<K, V, R, S>,
+        record: &'m WriterRecord<Workspace<K, V, S, R>>,
+    ) -> Self {
+        SharedWriter { map, record }
     }
 
     /// The map that the writer stores to.
@@ -105,30 +109,30 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
-        let SharedRangeMap { published, seats, writer, reclaim, returned, .. } = self.map;
-        if cfg!(debug_assertions) && seats.is_inside() {
+        let SharedRangeMap { published, gate, writer, reclaim, returned, .. } = self.map;
+        if cfg!(debug_assertions) && gate.is_inside() {
             Reentry::Store.panic();
         }
         let (mut verb, mut spins) = (verb, 0);
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(returned);
         while spins < PATIENCE {
-            if let Some(inside) = seats.enter(self.seat) {
+            if let Some(inside) = gate.enter(self.record) {
                 // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has
-                // the writer or its map mutably, and the seat's bench is this writer's.
-                let (tree, bench) = unsafe { (&(*writer.get()).map.tree, &mut *self.seat.work.get()) };
+                // the writer or its map mutably, and the record's workspace is this writer's.
+                let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *self.record.work.get()) };
                 // Due here only after stores that have panicked.
-                if bench.limbo.is_due() {
-                    bench.collect(&self.seat.pending, reclaim, false, &mut freed);
+                if workspace.limbo.is_due() {
+                    workspace.collect(&self.record.pending, reclaim, false, &mut freed);
                 }
-                // SAFETY: GATE-1: this writer is inside; `bench` and `len` are its seat's, and
-                // `tree` is what `published` shows.
-                let done = unsafe { leaf_store::store(tree, published, bench, &self.seat.len, change, verb)? };
+                // SAFETY: GATE-1: this writer is inside; `workspace` and `len` are its record's,
+                // and `tree` is what `published` shows.
+                let done = unsafe { leaf_store::store(tree, published, workspace, &self.record.len, change, verb)? };
                 verb = match done {
-                    Beside::Nothing => return Ok(None),
-                    Beside::Alone(verb) => verb,
-                    Beside::Done(done) => {
-                        bench.collect(&self.seat.pending, reclaim, false, &mut freed);
+                    Attempt::NoEntry => return Ok(None),
+                    Attempt::Exclusive(verb) => verb,
+                    Attempt::Done(done) => {
+                        workspace.collect(&self.record.pending, reclaim, false, &mut freed);
                         drop(inside);
                         drop(freed);
                         return Ok(Some(done));
@@ -227,7 +231,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
 
 impl<K: Key, V, R: Reclaim, S: Shape> Drop for SharedWriter<'_, K, V, R, S> {
     fn drop(&mut self) {
-        self.seat.give_back();
+        self.record.give_back();
     }
 }
 

@@ -1,20 +1,20 @@
-//! The writer gate: who may store concurrently (each such writer has a seat), and how an exclusive
-//! store waits for the others. Knows nothing of what is stored.
+//! The writer gate: who may store concurrently (each such writer has a record), and how an
+//! exclusive store waits for the others. Knows nothing of what is stored.
 //!
-//! - **GATE-1** A concurrent writer is *inside* its seat: it has stored `inside`, then loaded
-//!   `closed`, and nobody had closed the seats. An exclusive writer closes the seats, and then
+//! - **GATE-1** A concurrent writer is *inside*: it has stored `inside` in its record, then loaded
+//!   `closed`, and nobody had closed the gate. An exclusive writer closes the gate, and then
 //!   waits until nobody is inside. Each side stores its own word before it loads the other's, with
 //!   a SeqCst fence between. So when both do this at the same time, at least one sees the other.
-//! - **GATE-2** Seats live as long as the list, and are reused. The list grows at its head, and
-//!   only while nobody can close the seats (`Seats::take`). While the list is empty nobody can go
-//!   inside, so an exclusive writer need not close it.
-//! - **GATE-3** `work` belongs to the writer that took the seat while that writer is inside. Once
-//!   nobody is inside, it belongs to whoever has closed the seats.
+//! - **GATE-2** Records live as long as the list, and are reused. The list grows at its head, and
+//!   only while nobody can close the gate (`WriterGate::take`). While the list is empty nobody can
+//!   go inside, so an exclusive writer need not close it.
+//! - **GATE-3** `work` belongs to the writer that took the record while that writer is inside. Once
+//!   nobody is inside, it belongs to whoever has closed the gate.
 //!
-//! Orderings: a writer that leaves its seat stores `inside` with Release, and an exclusive writer
-//! loads it with Acquire. Opening the seats is a Release on `closed`, and a writer that goes inside
-//! loads it with Acquire. So what was done inside happened before what is done exclusively, and the
-//! other way about.
+//! Orderings: a writer that leaves the gate stores `inside` with Release, and an exclusive writer
+//! loads it with Acquire. Opening the gate is a Release on `closed`, and a writer that goes inside
+//! loads it with Acquire. So what was done inside happened before what is done exclusively, and
+//! vice versa.
 
 use crate::shared::reentry::Reentry;
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, here, is_here, spin};
@@ -25,14 +25,14 @@ use core::mem;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use core::ptr;
 
-/// The seat of one writer, on cache lines of its own: processors fetch lines in pairs.
+/// The record of one writer, on cache lines of its own: processors fetch lines in pairs.
 #[repr(align(128))]
-pub(crate) struct Seat<T> {
+pub(crate) struct WriterRecord<T> {
     /// Word of the thread that is inside; 0: none.
     inside: AtomicUsize,
     taken: AtomicBool,
-    /// Written before the seat is in the list, never after.
-    next: Cell<*const Seat<T>>,
+    /// Written before the record is in the list, never after.
+    next: Cell<*const WriterRecord<T>>,
     /// Entries that its stores have added, less those that they have taken out, modulo 2^bits.
     pub(crate) len: AtomicUsize,
     /// Bytes that its stores have taken out and that are not free yet.
@@ -40,63 +40,63 @@ pub(crate) struct Seat<T> {
     pub(crate) work: UnsafeCell<T>,
 }
 
-/// All seats of a map.
-pub(crate) struct Seats<T> {
-    head: AtomicPtr<Seat<T>>,
-    /// Number of those who have closed the seats.
+/// The gate of a map: a list of the records of its concurrent writers.
+pub(crate) struct WriterGate<T> {
+    head: AtomicPtr<WriterRecord<T>>,
+    /// Number of those who have closed the gate.
     closed: AtomicUsize,
-    owns: PhantomData<Box<Seat<T>>>,
+    owns: PhantomData<Box<WriterRecord<T>>>,
 }
 
-// SAFETY: the list owns its seats. Through a shared list only atomics are used, and two other
+// SAFETY: the list owns its records. Through a shared list only atomics are used, and two other
 // fields: `work`, which is one thread's at a time (GATE-3), and `next`, which nobody writes once
-// the seat can be found (GATE-2).
-unsafe impl<T: Send> Send for Seats<T> {}
+// the record can be found (GATE-2).
+unsafe impl<T: Send> Send for WriterGate<T> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Seats<T> {}
+unsafe impl<T: Send> Sync for WriterGate<T> {}
 
 // A store that panics has happened as a whole or not at all: no half-done state is seen.
-impl<T> UnwindSafe for Seats<T> {}
-impl<T> RefUnwindSafe for Seats<T> {}
+impl<T> UnwindSafe for WriterGate<T> {}
+impl<T> RefUnwindSafe for WriterGate<T> {}
 
-impl<T> Seats<T> {
+impl<T> WriterGate<T> {
     pub(crate) fn new() -> Self {
-        Seats { head: AtomicPtr::new(ptr::null_mut()), closed: AtomicUsize::new(0), owns: PhantomData }
+        WriterGate { head: AtomicPtr::new(ptr::null_mut()), closed: AtomicUsize::new(0), owns: PhantomData }
     }
 
-    /// Whether there is no seat.
+    /// Whether there is no record.
     pub(crate) fn is_empty(&self) -> bool {
         // Acquire: as in `iter`.
         self.head.load(Ordering::Acquire).is_null()
     }
 
-    /// All seats, newest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Seat<T>> {
-        // Acquire: pairs with the Release in `take` for the newest seat. For the seats after it
+    /// All records, newest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &WriterRecord<T>> {
+        // Acquire: pairs with the Release in `take` for the newest record. For the records after it
         // too: the thread that pushed it had acquired them.
-        let mut at: *const Seat<T> = self.head.load(Ordering::Acquire);
+        let mut at: *const WriterRecord<T> = self.head.load(Ordering::Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: GATE-2: seats live as long as the list, which is borrowed.
-            let seat = unsafe { at.as_ref() }?;
-            at = seat.next.get();
-            Some(seat)
+            // SAFETY: GATE-2: records live as long as the list, which is borrowed.
+            let record = unsafe { at.as_ref() }?;
+            at = record.next.get();
+            Some(record)
         })
     }
 
-    /// Takes a free seat, or makes a new one. `None`: there is no memory for it.
+    /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// While it runs, nobody else calls it or closes the seats.
-    pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&Seat<T>> {
-        for seat in self.iter() {
+    /// While it runs, nobody else calls it or closes the gate.
+    pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&WriterRecord<T>> {
+        for record in self.iter() {
             // Acquire: pairs with the Release in `give_back`.
-            if !seat.taken.swap(true, Ordering::Acquire) {
-                return Some(seat);
+            if !record.taken.swap(true, Ordering::Acquire) {
+                return Some(record);
             }
         }
         let mut fresh = Vec::new();
         fresh.try_reserve_exact(1).ok()?;
-        fresh.push(Seat {
+        fresh.push(WriterRecord {
             inside: AtomicUsize::new(0),
             taken: AtomicBool::new(true),
             next: Cell::new(self.head.load(Ordering::Relaxed)),
@@ -104,26 +104,26 @@ impl<T> Seats<T> {
             pending: AtomicUsize::new(0),
             work: UnsafeCell::new(work()),
         });
-        // A boxed slice of one seat has the layout of a boxed seat.
-        let seat: *mut Seat<T> = Box::into_raw(fresh.into_boxed_slice()).cast();
+        // A boxed slice of one record has the layout of a boxed record.
+        let record: *mut WriterRecord<T> = Box::into_raw(fresh.into_boxed_slice()).cast();
         // Release: pairs with the Acquire in `iter`.
-        self.head.store(seat, Ordering::Release);
-        // SAFETY: GATE-2: the seat lives as long as the list.
-        Some(unsafe { &*seat })
+        self.head.store(record, Ordering::Release);
+        // SAFETY: GATE-2: the record lives as long as the list.
+        Some(unsafe { &*record })
     }
 
-    /// Goes inside, unless somebody has closed the seats. The caller has taken `seat`.
+    /// Goes inside, unless somebody has closed the gate. The caller has taken `record`.
     #[inline]
-    pub(crate) fn enter<'s>(&self, seat: &'s Seat<T>) -> Option<Inside<'s, T>> {
-        seat.inside.store(here(), Ordering::Relaxed);
+    pub(crate) fn enter<'s>(&self, record: &'s WriterRecord<T>) -> Option<Inside<'s, T>> {
+        record.inside.store(here(), Ordering::Relaxed);
         fence(Ordering::SeqCst); // GATE-1: pairs with the fence in `shut`
-        let inside = Inside(seat);
+        let inside = Inside(record);
         // Acquire: pairs with the Release in `Closed::drop`.
         (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
     }
 
-    /// Closes the seats until the returned value is dropped. Writers may still be inside. Nobody
-    /// takes a seat meanwhile.
+    /// Closes the gate until the returned value is dropped. Writers may still be inside. Nobody
+    /// takes a record meanwhile.
     fn shut(&self) -> Closed<'_, T> {
         // GATE-2: an empty list stays empty while the caller may be exclusive.
         if self.is_empty() {
@@ -138,20 +138,20 @@ impl<T> Seats<T> {
     /// Whether the calling thread is inside.
     pub(crate) fn is_inside(&self) -> bool {
         // Relaxed: if this thread is inside, it has stored its word here itself.
-        self.iter().any(|seat| is_here(seat.inside.load(Ordering::Relaxed)))
+        self.iter().any(|record| is_here(record.inside.load(Ordering::Relaxed)))
     }
 
-    /// Closes the seats until the returned value is dropped, and waits until nobody is inside.
-    /// Nobody takes a seat meanwhile.
+    /// Closes the gate until the returned value is dropped, and waits until nobody is inside.
+    /// Nobody takes a record meanwhile.
     ///
     /// # Panics
     /// If the calling thread is inside.
     pub(crate) fn close(&self) -> Closed<'_, T> {
         let closed = self.shut();
-        for seat in self.iter() {
+        for record in self.iter() {
             let mut spins = 0;
-            while seat.is_in() {
-                if is_here(seat.inside.load(Ordering::Relaxed)) {
+            while record.is_in() {
+                if is_here(record.inside.load(Ordering::Relaxed)) {
                     Reentry::Store.panic();
                 }
                 spin(&mut spins);
@@ -160,37 +160,37 @@ impl<T> Seats<T> {
         closed
     }
 
-    /// [`Seats::close`], unless somebody is inside.
+    /// [`WriterGate::close`], unless somebody is inside.
     pub(crate) fn try_close(&self) -> Option<Closed<'_, T>> {
         let closed = self.shut();
-        self.iter().all(|seat| !seat.is_in()).then_some(closed)
+        self.iter().all(|record| !record.is_in()).then_some(closed)
     }
 
     /// What all concurrent stores have added to the number of entries, modulo 2^bits.
     pub(crate) fn len(&self) -> usize {
-        self.iter().fold(0, |sum, seat| sum.wrapping_add(seat.len.load(Ordering::Relaxed)))
+        self.iter().fold(0, |sum, record| sum.wrapping_add(record.len.load(Ordering::Relaxed)))
     }
 
     /// Bytes that wait until readers are gone.
     pub(crate) fn pending(&self) -> usize {
-        self.iter().map(|seat| seat.pending.load(Ordering::Relaxed)).sum()
+        self.iter().map(|record| record.pending.load(Ordering::Relaxed)).sum()
     }
 }
 
-impl<T> Seat<T> {
+impl<T> WriterRecord<T> {
     fn is_in(&self) -> bool {
         // Acquire: pairs with the Release in `Inside::drop`.
         self.inside.load(Ordering::Acquire) != 0
     }
 
-    /// Frees the seat for the next writer.
+    /// Frees the record for the next writer.
     pub(crate) fn give_back(&self) {
         // Release: pairs with the Acquire in `take`.
         self.taken.store(false, Ordering::Release);
     }
 }
 
-impl<T> Drop for Seats<T> {
+impl<T> Drop for WriterGate<T> {
     fn drop(&mut self) {
         loop {
             // Relaxed: nobody else is left.
@@ -198,40 +198,40 @@ impl<T> Drop for Seats<T> {
             if at.is_null() {
                 return;
             }
-            // SAFETY: GATE-2: the list owns its seats, and each is in it once. A writer that has
+            // SAFETY: GATE-2: the list owns its records, and each is in it once. A writer that has
             // taken one borrows the list, so there is none.
-            let seat = unsafe { Box::from_raw(at) };
-            let next = seat.next.get().cast_mut();
+            let record = unsafe { Box::from_raw(at) };
+            let next = record.next.get().cast_mut();
             self.head.store(next, Ordering::Relaxed);
-            // If the drop of this seat's work panics, dropping `rest` frees the seats after it.
-            let rest = Seats { head: AtomicPtr::new(next), closed: AtomicUsize::new(0), owns: PhantomData };
-            drop(seat);
+            // If the drop of this record's work panics, dropping `rest` frees the records after it.
+            let rest = WriterGate { head: AtomicPtr::new(next), closed: AtomicUsize::new(0), owns: PhantomData };
+            drop(record);
             mem::forget(rest);
         }
     }
 }
 
 /// While it lives, its holder stores concurrently.
-pub(crate) struct Inside<'s, T>(&'s Seat<T>);
+pub(crate) struct Inside<'s, T>(&'s WriterRecord<T>);
 
 impl<T> Drop for Inside<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `Seat::is_in`.
+        // Release: pairs with the Acquire in `WriterRecord::is_in`.
         self.0.inside.store(0, Ordering::Release);
     }
 }
 
 /// While it lives, nobody goes inside.
-pub(crate) struct Closed<'s, T>(Option<&'s Seats<T>>);
+pub(crate) struct Closed<'s, T>(Option<&'s WriterGate<T>>);
 
 impl<T> Drop for Closed<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(seats) = self.0 {
-            // Release: pairs with the Acquire in `enter`. If others have closed the seats too,
+        if let Some(gate) = self.0 {
+            // Release: pairs with the Acquire in `enter`. If others have closed the gate too,
             // their subtractions continue the release sequence.
-            seats.closed.fetch_sub(1, Ordering::Release);
+            gate.closed.fetch_sub(1, Ordering::Release);
         }
     }
 }

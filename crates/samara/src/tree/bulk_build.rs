@@ -24,7 +24,7 @@ pub(crate) struct Builder<K: Key, V, S: Shape> {
     /// The first key of the open leaf's region.
     start: K,
     /// The open leaf and the upper half of its keys, if it is packed. `filled` counts its entries;
-    /// its own length and the tree's are updated later (`settle`).
+    /// its own length and the tree's are updated later (`update_lengths`).
     packed: Option<(Leaf<K, V, S>, u32)>,
     filled: usize,
 }
@@ -56,7 +56,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
     }
 
     /// Updates the lengths of the open leaf and of the tree to the entries filled so far.
-    fn settle(&mut self) {
+    fn update_lengths(&mut self) {
         if let Some((leaf, _)) = self.packed.take() {
             // SAFETY: LEAF-3: the open leaf is live, and its first `filled` slots are initialised.
             unsafe {
@@ -68,7 +68,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
 
     /// [`Builder::push`] into a leaf of any form, or a new leaf.
     fn push_slowly(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
-        self.settle();
+        self.update_lengths();
         // SAFETY: LEAF-3, INNER-3: open nodes are live, and their slots up to `len` are
         // initialised.
         unsafe {
@@ -141,7 +141,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
 
     /// The tree with all entries.
     pub(crate) fn finish(mut self) -> Result<Tree<K, V, S>, AllocError> {
-        self.settle();
+        self.update_lengths();
         if let Some(leaf) = self.open[0].map(Leaf::<K, V, S>::from_raw) {
             // Each append may find the open node full, so reserve one node for every open level and
             // one above.
@@ -176,7 +176,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
 impl<K: Key, V, S: Shape> Drop for Builder<K, V, S> {
     fn drop(&mut self) {
         // After `finish` nothing is open.
-        self.settle();
+        self.update_lengths();
         self.tree.len = 0;
         drop(Open::<K, V, S>(&mut self.open, PhantomData));
     }

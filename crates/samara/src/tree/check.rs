@@ -99,7 +99,28 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
             if len < Inner::<K, S>::MIN && !first && !last && !self.tree.thinned {
                 fail("TREE-5", "an inner node is thin", level)?;
             }
-            let (mut start, mut gap) = (start, K::ZERO);
+            let gap = self.children(node, level, start, first, last)?;
+            Ok(Seen { pivot: node.key(len - 1), gap })
+        }
+    }
+
+    /// Checks the children of `node`, at `level`, whose region starts at `start`, and its words for
+    /// them. Returns the widest gap below it.
+    ///
+    /// # Safety
+    /// `node` is live, at `level`, and its length is at most its slots.
+    unsafe fn children(
+        &mut self,
+        node: Inner<K, S>,
+        level: usize,
+        start: K,
+        first: bool,
+        last: bool,
+    ) -> Result<K, Violation> {
+        let (mut start, mut gap) = (start, K::ZERO);
+        // SAFETY: TREE-4: the node is live, as the caller promises, and so are its children.
+        unsafe {
+            let len = node.len();
             for i in 0..len {
                 let seen = self.node(node.child(i), level - 1, start, first && i == 0, last && i + 1 == len)?;
                 if seen.pivot != node.key(i) {
@@ -117,8 +138,8 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
                     None => {}
                 }
             }
-            Ok(Seen { pivot: node.key(len - 1), gap })
         }
+        Ok(gap)
     }
 
     /// Checks a leaf whose region starts at `start`.

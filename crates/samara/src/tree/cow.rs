@@ -62,7 +62,7 @@ pub(crate) fn is_own(refs: &AtomicU32) -> bool {
 }
 
 /// Adds an owner.
-pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
+pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
     // Relaxed: the caller got the node from an owner, who keeps it alive meanwhile.
     if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MANY {
         refs.fetch_sub(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub(crate) fn hold(refs: &AtomicU32) -> Result<(), AllocError> {
 }
 
 /// Removes an owner. Returns whether it was the last one, who is to free the node.
-pub(crate) fn let_go(refs: &AtomicU32) -> bool {
+pub(crate) fn remove_owner(refs: &AtomicU32) -> bool {
     // The last owner needs no atomic write: nobody else can reach the node any more.
     if refs.load(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
@@ -126,7 +126,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let mut other = Tree::new();
         if let Some(root) = self.root {
             // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
-            hold(unsafe { refs::<K, V, S>(root, self.height) })?;
+            add_owner(unsafe { refs::<K, V, S>(root, self.height) })?;
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
             (other.root, other.height, other.len) = (Some(root), self.height, self.len);
@@ -168,32 +168,38 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::own`] for a change of the entries that meet `span`. Returns `false`, and copies
     /// nothing, if there are none; `true` if there may be some.
     #[inline(always)]
-    pub(crate) fn own_met(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+    pub(crate) fn own_overlapping(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
         match self.cloner.get() {
             None => Ok(true),
-            Some(clone) => self.own_met_shared(span, clone, false),
+            Some(clone) => self.own_overlapping_shared(span, clone, false),
         }
     }
 
-    /// [`Tree::own_met`] for a store that replaces everything in `span` ([`Tree::own_replaced`]).
+    /// [`Tree::own_overlapping`] for a store that replaces everything in `span`
+    /// ([`Tree::own_replaced`]).
     #[inline(always)]
-    pub(crate) fn own_met_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+    pub(crate) fn own_overlapping_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
         match self.cloner.get() {
             None => Ok(true),
-            Some(clone) => self.own_met_shared(span, clone, true),
+            Some(clone) => self.own_overlapping_shared(span, clone, true),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn own_met_shared(&mut self, span: Span<K>, clone: fn(&V) -> V, replaced: bool) -> Result<bool, AllocError> {
-        let met = self.range(span).next().is_some();
-        if met {
+    fn own_overlapping_shared(
+        &mut self,
+        span: Span<K>,
+        clone: fn(&V) -> V,
+        replaced: bool,
+    ) -> Result<bool, AllocError> {
+        let overlaps = self.range(span).next().is_some();
+        if overlaps {
             self.own_shared(span, clone, replaced)?;
         }
-        Ok(met)
+        Ok(overlaps)
     }
 
     /// Whether the tree is the only owner of the child in `slot` of `parent`, so that rebalancing
@@ -212,12 +218,13 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// Replaces the node at `at` by a copy. `mends` tells whether rebalancing asks for it.
+    /// Replaces the node at `at` by a copy. `for_rebalancing` tells whether rebalancing asks for
+    /// it.
     ///
     /// # Safety
     /// `at` belongs to a node that is exclusively this tree's, and holds a live, shared node at
     /// `level`.
-    unsafe fn copy_shared(&mut self, at: &mut Raw, level: usize, mends: bool) -> Result<(), AllocError> {
+    unsafe fn copy_shared(&mut self, at: &mut Raw, level: usize, for_rebalancing: bool) -> Result<(), AllocError> {
         let clone = self.cloner.get().filter(|_| !refused()).ok_or(AllocError)?;
         let mut own = Own {
             clone,
@@ -226,7 +233,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             // SAFETY: COW-4: the log lives as long as the store, which has it to itself.
             log: self.log.map(|mut log| unsafe { log.as_mut() }),
             replaced: false,
-            mends,
+            for_rebalancing,
         };
         // If a clone panics, the node to be rebalanced stays thin, so `thinned` is set meanwhile.
         let thinned = mem::replace(&mut self.thinned, true);
@@ -254,8 +261,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             unsafe {
                 let Step { node, slot } = path.at(level + 1);
                 let parent = Inner::<K, S>::from_raw(node);
-                for beside in [slot.wrapping_sub(1), slot + 1].into_iter().filter(|beside| *beside < parent.len()) {
-                    let at = &mut *parent.items().add(beside);
+                for neighbour in
+                    [slot.wrapping_sub(1), slot + 1].into_iter().filter(|neighbour| *neighbour < parent.len())
+                {
+                    let at = &mut *parent.items().add(neighbour);
                     if !is_own(refs::<K, V, S>(*at, level)) {
                         self.copy_shared(at, level, false)?;
                     }
@@ -350,10 +359,16 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let mut log = self.log.map(|mut log| unsafe { log.as_mut() });
             let replaced = replaced && log.is_some();
             if let Some(log) = log.as_mut().filter(|_| replaced) {
-                log.owed = 0; // counted again if the descent is repeated
+                log.outstanding = 0; // counted again if the descent is repeated
             }
-            let mut own =
-                Own { clone, leaves: &mut self.leaves, inners: &mut self.inners, log, replaced, mends: false };
+            let mut own = Own {
+                clone,
+                leaves: &mut self.leaves,
+                inners: &mut self.inners,
+                log,
+                replaced,
+                for_rebalancing: false,
+            };
             // SAFETY: TREE-4: the root is a live node at level `height`, and the tree, which holds
             // it, is borrowed mutably.
             unsafe { own.below(root, self.height, span, true)? };
@@ -416,7 +431,7 @@ struct Own<'a, K: Key, V, S: Shape> {
     /// then.
     replaced: bool,
     /// Whether the copies are for rebalancing, for which a reservation sets nodes aside.
-    mends: bool,
+    for_rebalancing: bool,
 }
 
 impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
@@ -439,7 +454,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
                     && leaf.key(leaf.len() - 1) <= span.last
                 {
                     log.reserve()?;
-                    log.owed += 1;
+                    log.outstanding += 1;
                     return Ok(false);
                 }
             }
@@ -494,7 +509,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
             if let Some(log) = &mut self.log {
                 log.reserve()?;
                 if level > 0 && !has_others(refs::<K, V, S>(*at, level)) {
-                    let to = self.inners.fresh_for(self.mends)?;
+                    let to = self.inners.fresh_for(self.for_rebalancing)?;
                     to.init_moved(Inner::from_raw(*at));
                     log.note(mem::replace(at, to.raw()), level, Fate::Moved);
                     return Ok(());
@@ -513,7 +528,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
     /// # Safety
     /// `from` is a live leaf that others own too, so nobody changes it (COW-2).
     unsafe fn copy_leaf(&mut self, from: Leaf<K, V, S>) -> Result<Raw, AllocError> {
-        let to = self.leaves.fresh_for(self.mends)?;
+        let to = self.leaves.fresh_for(self.for_rebalancing)?;
         // SAFETY: `from` is as `clone_leaf` asks, as the caller promises; `to` is fresh.
         unsafe { clone_leaf(to, from, self.clone) };
         Ok(to.raw())
@@ -524,7 +539,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
     /// # Safety
     /// `at` is a live inner node at `level`; the caller is one of its owners.
     unsafe fn copy_inner(&mut self, at: Raw, level: usize) -> Result<Raw, AllocError> {
-        let to = self.inners.fresh_for(self.mends)?;
+        let to = self.inners.fresh_for(self.for_rebalancing)?;
         // SAFETY: INNER-2, INNER-3: the children live as long as `from`, which the caller owns, and
         // the copy's length counts the children that it owns so far.
         unsafe {
@@ -538,7 +553,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
             to.init_as(from);
             let partial = Subtree::<K, V, S>::new(to.raw(), level);
             for i in 0..len {
-                hold(refs::<K, V, S>(from.child(i), level - 1))?;
+                add_owner(refs::<K, V, S>(from.child(i), level - 1))?;
                 to.items().add(i).write(from.child(i));
                 to.set_len(i + 1);
             }

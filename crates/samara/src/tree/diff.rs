@@ -70,8 +70,9 @@ impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
         Side { tree, path: Path::new(), at }
     }
 
-    /// Goes to the first child of a node, or to the first entry of a leaf.
-    fn open(&mut self, node: Raw, level: usize) {
+    /// If the position is a node, goes to its first child, or to the first entry of a leaf.
+    fn open(&mut self) {
+        let Some(At::Node { node, level }) = self.at else { return };
         // SAFETY: DIFF-1: the node is live. TREE-4: it is not empty.
         self.at = Some(unsafe {
             if level == 0 {
@@ -109,11 +110,12 @@ impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
         }
     }
 
-    /// The entry at this slot.
-    fn entry(&self, leaf: Leaf<K, V, S>, slot: usize) -> EntryRef<'a, K, V> {
+    /// The entry at the position, if that is one.
+    fn entry(&self) -> Option<EntryRef<'a, K, V>> {
+        let Some(At::Slot { leaf, slot }) = self.at else { return None };
         // SAFETY: DIFF-1: the leaf is live, and nobody changes it while `'a` lasts; the slot is an
         // entry's.
-        unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }
+        Some(unsafe { (span_of(leaf, slot), &*leaf.value(slot)) })
     }
 }
 
@@ -131,23 +133,17 @@ impl<'a, K: Key, V, S: Shape> Diff<'a, K, V, S> {
                     self.new.pass();
                 }
                 // The higher one is opened, so that both are at nodes of the same level some time.
-                (Some(At::Node { node: old, level: above }), Some(At::Node { node: new, level })) => {
+                (Some(At::Node { level: above, .. }), Some(At::Node { level, .. })) => {
                     if above >= level {
-                        self.old.open(old, above);
+                        self.old.open();
                     }
                     if level >= above {
-                        self.new.open(new, level);
+                        self.new.open();
                     }
                 }
-                (Some(At::Node { node, level }), _) => self.old.open(node, level),
-                (_, Some(At::Node { node, level })) => self.new.open(node, level),
-                (old, new) => {
-                    let entry = |side: &Side<'a, K, V, S>, at| match at {
-                        Some(At::Slot { leaf, slot }) => Some(side.entry(leaf, slot)),
-                        _ => None,
-                    };
-                    return (entry(&self.old, old), entry(&self.new, new));
-                }
+                (Some(At::Node { .. }), _) => self.old.open(),
+                (_, Some(At::Node { .. })) => self.new.open(),
+                _ => return (self.old.entry(), self.new.entry()),
             }
         }
     }

@@ -8,6 +8,7 @@
 //! Does not know what fits in a gap: [`GapQuery::fit`] does.
 
 use crate::fault::{Point, point};
+use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
@@ -82,9 +83,8 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Option<Span<K>> {
-        let FindGap { tree, query } = self;
-        let up = UP;
-        let from = if up { query.window.first } else { query.window.last };
+        let tree = self.tree;
+        let from = if UP { self.query.window.first } else { self.query.window.last };
         let mut path = Path::new();
         let (mut at, mut level) = (tree.root?, tree.height);
         // Whether `from` may lie within the node at `at`, so that only part of the node is
@@ -97,59 +97,114 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
                 point(Point::Searched);
                 if level > 0 {
                     let node = Inner::<K, S>::from_raw(at);
-                    let mut wide = wide::<K, S, F, NOW>(node, query.len);
-                    let mut border = usize::MAX;
-                    if edge {
-                        border = node.rank::<F>(from);
-                        wide = if up { from_on(wide, border) } else { before(wide, border + 1) };
-                    }
-                    if let Some(found) = end(wide, up) {
-                        path.set(level, at, found);
-                        edge &= found == border;
-                        (at, level) = (node.child(found), level - 1);
+                    if let Some((slot, on_edge)) = self.child::<F>(node, from, edge) {
+                        path.set(level, at, slot);
+                        edge &= on_edge;
+                        (at, level) = (node.child(slot), level - 1);
                         continue;
                     }
                 } else {
                     let leaf = Leaf::<K, V, S>::from_raw(at);
                     let start = tree.region_start(&path, 0);
-                    // Beyond the window there is nothing to find.
-                    let beyond =
-                        if up { start > query.window.last } else { leaf.key(leaf.len() - 1) < query.window.first };
-                    if beyond {
+                    if self.is_beyond(leaf, start) {
                         return None;
                     }
-                    let mut wide = leaf.wide_gaps::<F>(start, query.len);
-                    if edge {
-                        let slot = leaf.rank::<F>(from);
-                        wide = if up { from_on(wide, slot) } else { before(wide, slot + 1) };
-                    }
-                    while let Some(i) = end(wide, up) {
-                        // The gap is at least one key wide, so its last key is right before the
-                        // entry.
-                        let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
-                        if let Some(fit) = query.fit(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
-                            return Some(fit);
-                        }
-                        wide &= !(1 << i);
+                    if let Some(fit) = self.fit_in_leaf::<F>(leaf, start, from, edge) {
+                        return Some(fit);
                     }
                 }
-                // Nothing fits here: continue in the next subtree with a wide enough gap, under the
-                // lowest ancestor that has one.
                 edge = false;
-                (at, level) = loop {
-                    level += 1;
-                    if level > tree.height {
-                        return None;
-                    }
-                    let Step { node, slot } = path.at(level);
-                    let inner = Inner::<K, S>::from_raw(node);
-                    let wide = wide::<K, S, F, NOW>(inner, query.len);
-                    if let Some(found) = end(if up { from_on(wide, slot + 1) } else { before(wide, slot) }, up) {
-                        path.set(level, node, found);
-                        break (inner.child(found), level - 1);
-                    }
-                };
+                (at, level) = self.next_subtree::<F>(&mut path, level)?;
             }
         }
+    }
+}
+
+impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, UP, NOW> {
+    /// The slot of the first child of `node`, in the direction of the search, with a wide enough
+    /// gap. If `edge`, the search starts at the child whose region holds `from`; the `bool` tells
+    /// whether it found that one.
+    ///
+    /// # Safety
+    /// The node is live, and the processor supports `F`.
+    #[inline(always)]
+    unsafe fn child<F: Search>(&self, node: Inner<K, S>, from: K, edge: bool) -> Option<(usize, bool)> {
+        // SAFETY: the caller promises a live node and the processor.
+        unsafe {
+            let mut wide = wide::<K, S, F, NOW>(node, self.query.len);
+            let mut border = usize::MAX;
+            if edge {
+                border = node.rank::<F>(from);
+                wide = if UP { from_on(wide, border) } else { before(wide, border + 1) };
+            }
+            end(wide, UP).map(|slot| (slot, slot == border))
+        }
+    }
+
+    /// Whether the leaf, whose region starts at `start`, lies beyond the window: there is nothing
+    /// more to find.
+    ///
+    /// # Safety
+    /// The leaf is live and not empty.
+    #[inline(always)]
+    unsafe fn is_beyond(&self, leaf: Leaf<K, V, S>, start: K) -> bool {
+        if UP {
+            start > self.query.window.last
+        } else {
+            // SAFETY: LEAF-2: the leaf is live and not empty, as the caller promises.
+            unsafe { leaf.key(leaf.len() - 1) < self.query.window.first }
+        }
+    }
+
+    /// The first fit in the leaf, whose region starts at `start`. If `edge`, the search starts at
+    /// `from`.
+    ///
+    /// # Safety
+    /// The leaf is live, and the processor supports `F`.
+    #[inline(always)]
+    unsafe fn fit_in_leaf<F: Search>(&self, leaf: Leaf<K, V, S>, start: K, from: K, edge: bool) -> Option<Span<K>> {
+        // SAFETY: LEAF-2: the leaf is live, as the caller promises, and `wide_gaps` has bits of
+        // slots below the length only.
+        unsafe {
+            let mut wide = leaf.wide_gaps::<F>(start, self.query.len);
+            if edge {
+                let slot = leaf.rank::<F>(from);
+                wide = if UP { from_on(wide, slot) } else { before(wide, slot + 1) };
+            }
+            while let Some(i) = end(wide, UP) {
+                // The gap is at least one key wide, so its last key is right before the entry.
+                let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
+                if let Some(fit) = self.query.fit(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
+                    return Some(fit);
+                }
+                wide &= !(1 << i);
+            }
+        }
+        None
+    }
+
+    /// The next subtree, in the direction of the search, with a wide enough gap, under the lowest
+    /// ancestor that has one: its root and level. `path` leads to it afterwards. `level` is that of
+    /// the node in which nothing fits.
+    ///
+    /// # Safety
+    /// The steps of `path` above `level` are set, and the processor supports `F`.
+    #[inline(always)]
+    unsafe fn next_subtree<F: Search>(&self, path: &mut Path, level: usize) -> Option<(Raw, usize)> {
+        let mut level = level + 1;
+        while level <= self.tree.height {
+            // SAFETY: TREE-4: the nodes of the path are live inner nodes, as the caller promises.
+            unsafe {
+                let Step { node, slot } = path.at(level);
+                let inner = Inner::<K, S>::from_raw(node);
+                let wide = wide::<K, S, F, NOW>(inner, self.query.len);
+                if let Some(found) = end(if UP { from_on(wide, slot + 1) } else { before(wide, slot) }, UP) {
+                    path.set(level, node, found);
+                    return Some((inner.child(found), level - 1));
+                }
+            }
+            level += 1;
+        }
+        None
     }
 }

@@ -12,17 +12,17 @@ use crate::node::search::prefetch_write;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
 use crate::tree::Tree;
-use crate::tree::cow::{let_go, refs};
+use crate::tree::cow::{refs, remove_owner};
 use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
 
-/// A leaf whose values are to be dropped. Its memory goes to `spare`, or is freed if there is none.
-struct Dying<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
+/// Guard of a leaf that drops its values. Its memory goes to `spare`, or is freed if there is none.
+struct DroppedLeaf<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
 
-impl<K: Key, V, S: Shape> Drop for Dying<K, V, S> {
+impl<K: Key, V, S: Shape> Drop for DroppedLeaf<K, V, S> {
     fn drop(&mut self) {
         /// Guard that frees the leaf, also if a value's drop panics.
         struct Free<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
@@ -54,7 +54,7 @@ impl<K: Key, V, S: Shape> Drop for Dying<K, V, S> {
 /// # Safety
 /// The leaf is live and belongs to the caller alone.
 pub(crate) unsafe fn leaf<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, spare: &mut Spare<Leaf<K, V, S>>) {
-    drop(Dying(leaf, spare));
+    drop(DroppedLeaf(leaf, spare));
 }
 
 /// Puts `leaf`, which has been taken out of its tree, at the head of a chain. Its keys are lost.
@@ -91,7 +91,7 @@ impl<K: Key, V, S: Shape> Drop for Chain<'_, K, V, S> {
             unsafe {
                 self.head = Leaf::<K, V, S>::from_raw(head).link().read_unaligned();
                 let rest = Self { head: self.head.take(), spare: self.spare, borrow: PhantomData };
-                drop(Dying::<K, V, S>(Leaf::from_raw(head), self.spare));
+                drop(DroppedLeaf::<K, V, S>(Leaf::from_raw(head), self.spare));
                 self.head = rest.head;
                 mem::forget(rest);
             }
@@ -121,7 +121,7 @@ impl<K: Key, V, S: Shape> Subtree<K, V, S> {
 impl<K: Key, V, S: Shape> Drop for Subtree<K, V, S> {
     fn drop(&mut self) {
         // SAFETY: COW-1: the node is live, because the caller of `new` passed on its ownership.
-        if self.slot == 0 && !let_go(unsafe { refs::<K, V, S>(self.at, self.level) }) {
+        if self.slot == 0 && !remove_owner(unsafe { refs::<K, V, S>(self.at, self.level) }) {
             return;
         }
         // SAFETY: TREE-4: nodes are live, inner nodes above level 0, and `slot` passes each child
@@ -129,7 +129,7 @@ impl<K: Key, V, S: Shape> Drop for Subtree<K, V, S> {
         // then frees the node.
         unsafe {
             if self.level == 0 {
-                drop(Dying::<K, V, S>(Leaf::from_raw(self.at), ptr::null_mut()));
+                drop(DroppedLeaf::<K, V, S>(Leaf::from_raw(self.at), ptr::null_mut()));
                 return;
             }
             let node = Inner::<K, S>::from_raw(self.at);

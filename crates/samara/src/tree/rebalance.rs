@@ -20,21 +20,21 @@ pub(crate) fn thin(len: usize, slots: usize, min: usize) -> bool {
 }
 
 /// What to do with a thin node and its neighbour.
-enum Cure {
+enum Action {
     Nothing,
     Merge,
     /// Distribute the items evenly.
     Share,
 }
 
-/// Chooses the cure. `slots` is the number of slots that one node has for the items of both.
-fn cure(len: usize, neighbour: usize, slots: usize, min: usize) -> Cure {
+/// Chooses the action. `slots` is the number of slots that one node has for the items of both.
+fn choose_action(len: usize, neighbour: usize, slots: usize, min: usize) -> Action {
     if len + neighbour <= if len < min { slots } else { slots - slots / 4 } {
-        Cure::Merge
+        Action::Merge
     } else if len < min {
-        Cure::Share
+        Action::Share
     } else {
-        Cure::Nothing
+        Action::Nothing
     }
 }
 
@@ -106,7 +106,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `path` is a current path of this tree. Nothing is parked. Pivots and gap words are right,
     /// except for those of an empty leaf.
     #[cold]
-    pub(crate) unsafe fn mend(&mut self, path: &Path) {
+    pub(crate) unsafe fn rebalance_leaf(&mut self, path: &Path) {
         // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
         // items were moved out.
         unsafe {
@@ -127,36 +127,61 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             let Step { node, slot } = path.at(1);
             let parent = Inner::<K, S>::from_raw(node);
-            // `settle` may have copied the leaf since the path was sought.
+            // `rebalance_path` may have copied the leaf since the path was sought.
             leaf = Leaf::from_raw(parent.child(slot));
             let Some(s) = self.neighbours(path, 0, leaf.len() < Leaf::<K, V, S>::MIN) else { return };
             let (left, right) = (Leaf::<K, V, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
             let (low, high) = (left.first(0), right.key(right.len() - 1));
-            match cure(leaf.len(), neighbour, Leaf::<K, V, S>::slots_for(low, high), Leaf::<K, V, S>::MIN) {
-                Cure::Nothing => {}
-                Cure::Merge => {
-                    let (l, r) = (left.len(), right.len());
-                    let fits = left.admit(low, high, l + r);
-                    debug_assert!(fits);
-                    right.transfer(0, r, left, l);
-                    left.set_len(l + r);
-                    self.leaves.give(right);
-                    self.merged(path, 1, s);
-                }
-                Cure::Share => {
-                    share_leaves(left, right);
-                    let start = match s {
-                        0 => self.region_start(path, 1),
-                        _ => parent.key(s - 1).wrapping_add(K::ONE),
-                    };
-                    let pivot = left.key(left.len() - 1);
-                    parent.set_key(s, pivot);
-                    parent.set_gap(s, left.widest(start));
-                    parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
-                    // The set of gaps is unchanged, so the parent's own gap word stays.
-                }
+            match choose_action(leaf.len(), neighbour, Leaf::<K, V, S>::slots_for(low, high), Leaf::<K, V, S>::MIN) {
+                Action::Nothing => {}
+                Action::Merge => self.merge_leaves(path, s, left, right),
+                Action::Share => self.share_entries(path, s, left, right),
             }
+        }
+    }
+
+    /// Merges `right`, the leaf in slot `s + 1` of the parent on `path`, into `left`, the one in
+    /// slot `s`.
+    ///
+    /// # Safety
+    /// As for [`Tree::rebalance_leaf`]. Both leaves are exclusively this tree's, and one leaf has
+    /// room for the entries of both.
+    unsafe fn merge_leaves(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
+        // SAFETY: LEAF-3: both leaves are live and there is room in `left`, as the caller promises;
+        // `right` is freed after its entries were moved out.
+        unsafe {
+            let (l, r) = (left.len(), right.len());
+            let fits = left.admit(left.first(0), right.key(r - 1), l + r);
+            debug_assert!(fits);
+            right.transfer(0, r, left, l);
+            left.set_len(l + r);
+            self.leaves.give(right);
+            self.merged(path, 1, s);
+        }
+    }
+
+    /// Distributes the entries of `left` and `right`, the leaves in the slots `s` and `s + 1` of
+    /// the parent on `path`, evenly.
+    ///
+    /// # Safety
+    /// As for [`Tree::rebalance_leaf`]. Both leaves are exclusively this tree's, and hold too many
+    /// entries for one leaf.
+    unsafe fn share_entries(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
+        // SAFETY: TREE-4: the parent of a current path is live, and both slots are below its
+        // length.
+        unsafe {
+            let parent = Inner::<K, S>::from_raw(path.at(1).node);
+            share_leaves(left, right);
+            let start = match s {
+                0 => self.region_start(path, 1),
+                _ => parent.key(s - 1).wrapping_add(K::ONE),
+            };
+            let pivot = left.key(left.len() - 1);
+            parent.set_key(s, pivot);
+            parent.set_gap(s, left.widest(start));
+            parent.set_gap(s + 1, right.widest(pivot.wrapping_add(K::ONE)));
+            // The set of gaps is unchanged, so the parent's own gap word stays.
         }
     }
 
@@ -164,7 +189,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// one in slot `s`. The two regions become one; no gap lay across them (TREE-2).
     ///
     /// # Safety
-    /// As for [`Tree::mend`].
+    /// As for [`Tree::rebalance_leaf`].
     unsafe fn merged(&mut self, path: &Path, level: usize, s: usize) {
         // SAFETY: TREE-4: the nodes of a current path are live, and slots `s` and `s + 1` are below
         // the length.
@@ -173,21 +198,21 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             node.set_key(s, node.key(s + 1));
             node.set_gap(s, node.gap(s).max(node.gap(s + 1)));
             node.close(s + 1, 1);
-            self.mend_inner(path, level);
+            self.rebalance_inner(path, level);
         }
     }
 
     /// Takes the empty leaf of `path` out of the tree, and every ancestor that becomes empty.
     ///
     /// # Safety
-    /// As for [`Tree::mend`]; the tree has another leaf.
+    /// As for [`Tree::rebalance_leaf`]; the tree has another leaf.
     unsafe fn unlink(&mut self, path: &Path) {
         // SAFETY: the caller promises what `detach` requires, and the leaf is empty and detached
         // when it is freed.
         unsafe {
             let (level, gone) = self.detach(path);
             self.leaves.give(Leaf::from_raw(path.at(0).node));
-            self.mend_inner(path, level);
+            self.rebalance_inner(path, level);
             self.reopen(gone);
         }
     }
@@ -197,7 +222,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// the leaf. The caller updates the gap at the leaf's former place with [`Tree::reopen`].
     ///
     /// # Safety
-    /// As for [`Tree::mend`]; the tree has another leaf.
+    /// As for [`Tree::rebalance_leaf`]; the tree has another leaf.
     pub(crate) unsafe fn detach(&mut self, path: &Path) -> (usize, K) {
         // SAFETY: TREE-4: the nodes of a current path are live, and an inner node is freed only
         // when it has no child. The root keeps one, because there is another leaf.
@@ -238,9 +263,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Rebalances the inner node at `level` of `path`, then its ancestors.
     ///
     /// # Safety
-    /// As for [`Tree::mend`]. The node has lost a child; it is not empty, and its words for its
-    /// children are right.
-    pub(crate) unsafe fn mend_inner(&mut self, path: &Path, level: usize) {
+    /// As for [`Tree::rebalance_leaf`]. The node has lost a child; it is not empty, and its words
+    /// for its children are right.
+    pub(crate) unsafe fn rebalance_inner(&mut self, path: &Path, level: usize) {
         // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
         // children were moved out.
         unsafe {
@@ -259,16 +284,16 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let Some(s) = self.neighbours(path, level, below_min) else { return };
             let (left, right) = (Inner::<K, S>::from_raw(parent.child(s)), Inner::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
-            match cure(inner.len(), neighbour, Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
-                Cure::Nothing => {}
-                Cure::Merge => {
+            match choose_action(inner.len(), neighbour, Inner::<K, S>::SLOTS, Inner::<K, S>::MIN) {
+                Action::Nothing => {}
+                Action::Merge => {
                     let (l, r) = (left.len(), right.len());
                     right.transfer(0, r, left, l);
                     left.set_len(l + r);
                     self.inners.give(right);
                     self.merged(path, level + 1, s);
                 }
-                Cure::Share => {
+                Action::Share => {
                     share(left, right, (left.len() + right.len()) / 2);
                     parent.set_key(s, left.key(left.len() - 1));
                     parent.set_gap(s, left.widest());
@@ -308,7 +333,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Nothing is parked. No inner node is empty. If the leaf on the path is empty, `key` is its
     /// old pivot. Pivots and gap words are right, except for those of that leaf and the gap behind
     /// it.
-    pub(crate) unsafe fn settle(&mut self, key: K) {
+    pub(crate) unsafe fn rebalance_path(&mut self, key: K) {
         let mut path = Path::new();
         // SAFETY: TREE-4: each turn works on a fresh path. It ends, because each turn removes a
         // node or raises two above the minimum.
@@ -325,13 +350,13 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     return;
                 }
                 if self.height == 0 {
-                    self.mend(&path);
+                    self.rebalance_leaf(&path);
                     return;
                 }
                 match (0..self.height).rev().find(|&level| self.is_thin(&path, level)) {
                     None => return,
-                    Some(0) => self.mend(&path),
-                    Some(level) => self.mend_inner(&path, level),
+                    Some(0) => self.rebalance_leaf(&path),
+                    Some(level) => self.rebalance_inner(&path, level),
                 }
             }
         }

@@ -20,8 +20,6 @@ use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::check::Violation;
 use crate::tree::{Path, Step, Tree};
-use crate::types::displaced::Displaced;
-use crate::types::error::StoreError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem::MaybeUninit;
@@ -71,7 +69,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `path` is a current path of this tree except for the gap words. Its leaf is packed and not
     /// shared, and has an entry in `slot`.
     #[inline(always)]
-    pub(crate) unsafe fn tear(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
+    pub(crate) unsafe fn remember_hole(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
         let kept = self.height < LEVELS && !self.may_share();
         let mut level = 1;
@@ -113,19 +111,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             && unsafe { Leaf::<K, V, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
     }
 
-    /// Replaces the contents of `span` by `value`. Inlined, so that a value for the hole need not
-    /// be moved before it is stored.
+    /// Stores an entry in the hole.
+    ///
+    /// # Safety
+    /// [`Tree::fills`] has returned `true` for `span`, which is not empty, and the tree has not
+    /// changed since.
     #[inline(always)]
-    pub(crate) fn replace<O>(&mut self, span: Span<K>, value: V, observe: O) -> Result<(), StoreError<K>>
-    where
-        V: Clone,
-        O: FnMut(Displaced<'_, K, V>),
-    {
-        if !span.is_empty() && self.fills(span) {
-            dispatch::<K, _>(Fill { tree: self, span, value });
-            return Ok(());
-        }
-        self.store_elsewhere(span, Some(value), observe)
+    pub(crate) unsafe fn refill(&mut self, span: Span<K>, value: V) {
+        debug_assert!(self.fills(span) && !span.is_empty());
+        dispatch::<K, _>(Fill { tree: self, span, value });
     }
 
     /// Stores an entry in the hole.
@@ -236,8 +230,8 @@ impl<K: Key, V, S: Shape> Job<K> for Fill<'_, K, V, S> {
 
     #[inline(always)]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the maker of this job has asked `fills`, and the processor supports `F`, as the
-        // caller promises.
+        // SAFETY: the caller of `refill`, which made this job, has asked `fills`; the processor
+        // supports `F`, as the caller promises.
         unsafe { self.tree.fill_by::<F>(self.span, self.value) }
     }
 }

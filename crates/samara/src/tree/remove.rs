@@ -17,7 +17,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Removes and returns the entry that contains `key`.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        if !self.own_met(Span::new(key, key))? {
+        if !self.own_overlapping(Span::new(key, key))? {
             return Ok(None);
         }
         Ok(dispatch::<K, _>(Remove { tree: self, key }))
@@ -28,7 +28,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         // Does not call `try_remove`, so that the value is written directly to the caller's place.
-        if !or_abort(self.own_met(Span::new(key, key))) {
+        if !or_abort(self.own_overlapping(Span::new(key, key))) {
             return None;
         }
         dispatch::<K, _>(Remove { tree: self, key })
@@ -86,10 +86,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 let next = K::join(high, *firsts.add(slot + 1));
                 let value = leaf.remove_words::<F>(slot);
                 self.len -= 1;
-                self.tear(path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
+                self.remember_hole(path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
                 if thin(len - 1, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
                     self.hole.forget();
-                    self.mend(path);
+                    self.rebalance_leaf(path);
                 }
                 return (span, value);
             }
@@ -102,7 +102,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 self.refresh::<F>(path);
             }
             if thin(len, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
-                self.mend(path);
+                self.rebalance_leaf(path);
             }
             (span, value)
         }

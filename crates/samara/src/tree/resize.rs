@@ -34,7 +34,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// with the old ones and meet no other entry.
     pub(crate) fn resize(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         if self.may_share() {
-            self.movable(key, to, &mut Path::new())?; // a refused change copies nothing
+            self.check_resize(key, to, &mut Path::new())?; // a refused change copies nothing
             self.own(Span::new(key.min(to.first), key.max(to.last)))?;
         }
         self.resize_own(key, to)
@@ -82,16 +82,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if to.is_empty() {
             return Err(BoundError::EmptyRange(to));
         }
-        // SAFETY: TREE-2, TREE-3: the nodes of current paths are live. The bounds change first,
-        // then the pivots that are the entry's last key, then the gap words for the free runs on
-        // both sides of the entry.
+        // SAFETY: LEAF-2: the nodes of current paths are live, and the slot holds an entry, as the
+        // caller promises.
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<K, V, S>::from_raw(node);
             let len = leaf.len();
             let was = Span::new(leaf.first(slot), leaf.key(slot));
             let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
-            let inside = slot + 1 < len;
             if to.first < start {
                 return Err(BoundError::Occupied(start.wrapping_sub(K::ONE)));
             }
@@ -106,17 +104,41 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
-            let below = [was, to].map(|entry| entry.first.wrapping_sub(start));
-            let above =
-                [was, to].map(|entry| next.map_or(K::ZERO, |n| n.wrapping_sub(entry.last).wrapping_sub(K::ONE)));
-            if inside {
+            self.regap_resized::<F>(path, [was, to], start, next, behind);
+            Ok(was)
+        }
+    }
+
+    /// Updates pivots and gap words after the entry of `path` got other bounds: `[was, to]`.
+    /// `start` is the first key behind the entry before it. `next` and `behind` are as for
+    /// [`Tree::resize_at`].
+    ///
+    /// # Safety
+    /// As for [`Tree::resize_at`]. Everything but those words is right.
+    #[inline(always)]
+    unsafe fn regap_resized<F: Search>(
+        &mut self,
+        path: &Path,
+        bounds: [Span<K>; 2],
+        start: K,
+        next: Option<K>,
+        behind: &Path,
+    ) {
+        let below = bounds.map(|entry| entry.first.wrapping_sub(start));
+        let above = bounds.map(|entry| next.map_or(K::ZERO, |n| n.wrapping_sub(entry.last).wrapping_sub(K::ONE)));
+        // SAFETY: TREE-2, TREE-3: the nodes of current paths are live. The pivots that are the
+        // entry's last key change first, then the gap words for the free runs on both sides of the
+        // entry.
+        unsafe {
+            let Step { node, slot } = path.at(0);
+            if slot + 1 < Leaf::<K, V, S>::from_raw(node).len() {
                 self.regap::<F>(path, below[0].max(above[0]), below[1].max(above[1]));
-                return Ok(was);
+                return;
             }
             for level in 1..=self.height {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
-                node.set_key(slot, to.last);
+                node.set_key(slot, bounds[1].last);
                 if slot + 1 < node.len() {
                     break;
                 }
@@ -125,7 +147,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if next.is_some() {
                 self.regap::<F>(behind, above[0], above[1]);
             }
-            Ok(was)
         }
     }
 
@@ -171,7 +192,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Checks that the entry that contains `key` may have the bounds `to`, and sets `path` to it.
-    pub(crate) fn movable(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
+    pub(crate) fn check_resize(&self, key: K, to: Span<K>, path: &mut Path) -> Result<(), BoundError<K>> {
         let (leaf, slot) = self.seek(key, path).ok_or(BoundError::NoEntry(key))?;
         // SAFETY: TREE-4: the path is fresh, so its nodes are live, and only slots below the length
         // are read.
@@ -220,10 +241,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.own(whole)?; // before anything changes
         let packs = |span: Span<K>| Leaf::<K, V, S>::packs(span.first, span.last);
         let (goes, stays) = if packs(whole) || !packs(left) { (right, left) } else { (left, right) };
-        self.own_for_mending(goes.first);
+        self.own_for_rebalancing(goes.first);
         let Some((_, mut value)) = self.try_remove(goes.first)? else { return Ok(None) };
         let grown = self.resize_own(stays.first, whole);
-        debug_assert!(grown.is_ok(), "the keys beside the entry have just fallen free, and it has words for them");
+        debug_assert!(grown.is_ok(), "the neighbouring keys are free now, and the form of the leaf has words for them");
         if goes == left
             && let Some((leaf, slot)) = self.find(right.first)
         {
@@ -237,7 +258,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Copies the shared neighbours that rebalancing would copy after the removal of the entry at
     /// `key`. It runs before anything changes, because a `clone` may panic. If memory is lacking,
     /// rebalancing tries again.
-    fn own_for_mending(&mut self, key: K) {
+    fn own_for_rebalancing(&mut self, key: K) {
         let mut path = Path::new();
         // SAFETY: TREE-4: the path is fresh and exclusively this tree's, and its leaf is below the
         // root.

@@ -34,9 +34,9 @@ pub(crate) struct Log<K> {
     pub(crate) whole: bool,
     /// The retired nodes, oldest first.
     pub(crate) retired: VecDeque<Retired>,
-    /// Number of nodes that the running store will note later, and for which every reservation
-    /// keeps room.
-    pub(crate) owed: usize,
+    /// Number of nodes that the running store will note later. Every reservation keeps room for
+    /// them.
+    pub(crate) outstanding: usize,
     /// Total bytes of the noted nodes.
     pub(crate) bytes: usize,
     /// Bytes of a leaf and of an inner node.
@@ -44,9 +44,9 @@ pub(crate) struct Log<K> {
 }
 
 impl<K> Log<K> {
-    /// Reserves room for one more node, besides the owed ones and [`ROOTS`].
+    /// Reserves room for one more node, besides the outstanding ones and [`ROOTS`].
     pub(crate) fn reserve(&mut self) -> Result<(), AllocError> {
-        self.retired.try_reserve(self.owed + 1 + ROOTS).map_err(|_| AllocError)
+        self.retired.try_reserve(self.outstanding + 1 + ROOTS).map_err(|_| AllocError)
     }
 
     /// Removes and returns the oldest node.
@@ -57,7 +57,7 @@ impl<K> Log<K> {
     }
 
     /// Drops the newest notes until `len` are left. The nodes noted in them are leaked.
-    pub(crate) fn strike(&mut self, len: usize) {
+    pub(crate) fn truncate(&mut self, len: usize) {
         while self.retired.len() > len {
             if let Some(node) = self.retired.pop_back() {
                 self.bytes -= if node.level == 0 { self.sizes.0 } else { self.sizes.1 };

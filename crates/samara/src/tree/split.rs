@@ -89,16 +89,16 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let there = self.height.checked_sub(level).map_or(1, |up| slots.saturating_pow(up as u32));
             inners = inners.saturating_add(stores.min(there.saturating_add(again).saturating_add(3)));
         }
-        let (mut leaves, mut mending) = (stores, (0, 0));
+        let (mut leaves, mut rebalancing) = (stores, (0, 0));
         if self.may_share() {
-            let ways = stores.saturating_mul(2);
-            mending = (ways, ways.saturating_mul(self.height));
-            leaves = leaves.saturating_add(mending.0);
-            inners = inners.saturating_add(mending.1);
+            let paths = stores.saturating_mul(2);
+            rebalancing = (paths, paths.saturating_mul(self.height));
+            leaves = leaves.saturating_add(rebalancing.0);
+            inners = inners.saturating_add(rebalancing.1);
         }
         self.ensure(leaves, inners.saturating_add(1))?;
-        self.leaves.keep(mending.0);
-        self.inners.keep(mending.1);
+        self.leaves.keep(rebalancing.0);
+        self.inners.keep(rebalancing.1);
         Ok(())
     }
 

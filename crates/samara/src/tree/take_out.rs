@@ -15,8 +15,8 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::mem::{self, ManuallyDrop};
 
-/// The entries of a window, being moved out.
-pub(crate) struct Leaving<K: Key, V, S: Shape> {
+/// Moves the entries of a window out of a tree.
+pub(crate) struct TakeOut<K: Key, V, S: Shape> {
     pub(crate) tree: Tree<K, ManuallyDrop<V>, S>,
     /// The slot of the next entry from below, or the slot behind the last one of its leaf.
     front: Option<Place<K, ManuallyDrop<V>, S>>,
@@ -25,7 +25,7 @@ pub(crate) struct Leaving<K: Key, V, S: Shape> {
     left: usize,
 }
 
-impl<K: Key, V, S: Shape> Leaving<K, V, S> {
+impl<K: Key, V, S: Shape> TakeOut<K, V, S> {
     /// Moves all entries of `tree` here, to take out the `left` entries that meet `window`. `tree`
     /// is empty afterwards.
     ///
@@ -45,7 +45,7 @@ impl<K: Key, V, S: Shape> Leaving<K, V, S> {
                 }
             }
         }
-        Leaving { tree, front, back, left }
+        TakeOut { tree, front, back, left }
     }
 
     pub(crate) fn left(&self) -> usize {
@@ -86,7 +86,7 @@ impl<K: Key, V, S: Shape> Leaving<K, V, S> {
     /// Drops the remaining values. If a drop panics, the others are dropped while the panic
     /// unwinds.
     pub(crate) fn drop_rest(&mut self) {
-        struct Rest<'a, K: Key, V, S: Shape>(&'a mut Leaving<K, V, S>);
+        struct Rest<'a, K: Key, V, S: Shape>(&'a mut TakeOut<K, V, S>);
         impl<K: Key, V, S: Shape> Drop for Rest<'_, K, V, S> {
             fn drop(&mut self) {
                 while self.0.next().is_some() {}
@@ -117,6 +117,6 @@ unsafe fn take<K: Key, V, S: Shape>(place: &Place<K, ManuallyDrop<V>, S>, slot: 
 }
 
 // SAFETY: it owns the tree, and its places are addresses of nodes of that tree.
-unsafe impl<K: Key, V: Send, S: Shape> Send for Leaving<K, V, S> {}
+unsafe impl<K: Key, V: Send, S: Shape> Send for TakeOut<K, V, S> {}
 // SAFETY: through a shared reference only the count `left` is read.
-unsafe impl<K: Key, V: Sync, S: Shape> Sync for Leaving<K, V, S> {}
+unsafe impl<K: Key, V: Sync, S: Shape> Sync for TakeOut<K, V, S> {}

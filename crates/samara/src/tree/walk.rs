@@ -56,11 +56,16 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     unsafe fn place_on(&self, path: &Path, leaf: Leaf<K, V, S>, slot: usize) -> Place<K, V, S> {
         // SAFETY: TREE-4: the path is current, as the caller promises, and its nodes above level 0
         // are inner nodes.
-        let hangs = |level| unsafe {
+        let step_at = |level| unsafe {
             let Step { node, slot } = path.at(level);
             (Inner::from_raw(node), slot)
         };
-        Place { leaf, slot, parent: (self.height > 0).then(|| hangs(1)), above: (self.height > 1).then(|| hangs(2)) }
+        Place {
+            leaf,
+            slot,
+            parent: (self.height > 0).then(|| step_at(1)),
+            above: (self.height > 1).then(|| step_at(2)),
+        }
     }
 
     /// The first slot of the next leaf, or the slot behind the last one of the previous leaf.
@@ -88,7 +93,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             } else {
                 return self.neighbour_over(place, forwards);
             };
-            if let Some(leaf) = further(parent, above, forwards) {
+            if let Some(leaf) = leaf_ahead(parent, above, forwards) {
                 Leaf::<K, V, S>::from_raw(leaf).prefetch();
             }
             let leaf = Leaf::<K, V, S>::from_raw(parent.0.child(parent.1));
@@ -112,7 +117,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 let slot = next_slot(slot, forwards);
                 if slot < Inner::<K, S>::from_raw(node).len() {
                     path.set(level, node, slot);
-                    let leaf = self.come_down(&mut path, level, !forwards);
+                    let leaf = self.descend_to_edge(&mut path, level, !forwards);
                     self.prefetch_siblings(&path, forwards);
                     return Some(self.place_on(&path, leaf, if forwards { 0 } else { leaf.len() }));
                 }
@@ -144,7 +149,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is current from `level` upwards, and `level` is above 0.
-    pub(crate) unsafe fn come_down(&self, path: &mut Path, level: usize, last: bool) -> Leaf<K, V, S> {
+    pub(crate) unsafe fn descend_to_edge(&self, path: &mut Path, level: usize, last: bool) -> Leaf<K, V, S> {
         // SAFETY: TREE-4: nodes above level 0 are live inner nodes, and none is empty.
         unsafe {
             let Step { node, slot } = path.at(level);
@@ -168,7 +173,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 return None;
             }
             let front = self.place(span.first)?;
-            let mut back = near(&front, span.last).or_else(|| self.place(span.last))?;
+            // SAFETY: the place has just been found in this tree.
+            let mut back = unsafe { near(&front, span.last) }.or_else(|| self.place(span.last))?;
             // SAFETY: TREE-4: the leaf is live, and the slot is read only if it holds an entry.
             unsafe {
                 if back.slot < back.leaf.len() && back.leaf.first(back.slot) <= span.last {
@@ -183,10 +189,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
 /// The place of `key`, which is not below `from`, if it is one of the next few slots of the same
 /// leaf, counting that of `from`. Short windows then need only one descent.
+///
+/// # Safety
+/// `from` is in a tree that has not changed since.
 #[inline(always)]
-fn near<K: Key, V, S: Shape>(from: &Place<K, V, S>, key: K) -> Option<Place<K, V, S>> {
+unsafe fn near<K: Key, V, S: Shape>(from: &Place<K, V, S>, key: K) -> Option<Place<K, V, S>> {
     const FEW: usize = 4;
-    // SAFETY: LEAF-2: the leaf is live, and only keys below its length are read.
+    // SAFETY: LEAF-2: the leaf is live, as the caller promises, and only keys below its length are
+    // read.
     let slot = unsafe {
         let end = from.leaf.len().min(from.slot + FEW);
         (from.slot..end).find(|slot| from.leaf.key(*slot) >= key)?
@@ -205,7 +215,7 @@ fn next_slot(slot: usize, forwards: bool) -> usize {
 /// # Safety
 /// `node` is the child in the slot that `above` names, if there is an `above`; all nodes are live.
 #[inline(always)]
-unsafe fn further<K: Key, S: Shape>(
+unsafe fn leaf_ahead<K: Key, S: Shape>(
     (node, slot): (Inner<K, S>, usize),
     above: Option<(Inner<K, S>, usize)>,
     forwards: bool,

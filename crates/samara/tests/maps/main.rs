@@ -13,6 +13,7 @@ mod shared_properties;
 mod snapshots;
 mod tall_trees;
 mod traits;
+mod without_clone;
 
 #[path = "../support/epochs.rs"]
 mod epochs;

@@ -100,7 +100,7 @@ fn f4_merge_at_without_memory() {
 
 // 4b: the same where one leaf is packed again once the far entry has gone.
 #[test]
-fn f4b_merge_at_where_mending_packs() {
+fn f4b_merge_at_where_rebalancing_packs() {
     let step = if cfg!(miri) { 28 } else { 1 };
     for n in (1..=29u64).step_by(step) {
         for m in (0..=29u64).step_by(step) {
@@ -168,7 +168,7 @@ fn f7_thin() {
             }
             a.stats().unwrap().leaves
         });
-        // A map that shares its nodes is mended like one that does not.
+        // A map that shares its nodes is rebalanced like one that does not.
         assert!(leaves[1] <= leaves[0] + leaves[0] / 10 + 1, "down {down}: {leaves:?}");
     }
 }
@@ -294,9 +294,10 @@ fn windows_at_the_edges_of_nodes_need_no_memory() {
     }
 }
 
-/// A clone that panics while a neighbour is copied for mending: the map is what its invariants say.
+/// A clone that panics while a neighbour is copied for rebalancing: the map is what its invariants
+/// say.
 #[test]
-fn a_clone_that_panics_in_mending() {
+fn a_clone_that_panics_in_rebalancing() {
     let n = if cfg!(miri) { 12 } else { 60 };
     let mut panicked = 0;
     for gone in 0..n - 4 {
@@ -319,10 +320,10 @@ fn a_clone_that_panics_in_mending() {
     assert!(panicked > 0);
 }
 
-/// What a reservation sets aside for stores, no mending takes: neither of a window's own leaves nor
-/// of leaves elsewhere.
+/// What a reservation sets aside for stores, no rebalancing takes: neither of a window's own leaves
+/// nor of leaves elsewhere.
 #[test]
-fn mending_leaves_what_stores_need() {
+fn rebalancing_leaves_what_stores_need() {
     let leaf = 29; // entries, after a build
     for elsewhere in [false, true] {
         let mut map = map(if cfg!(miri) { 10 } else { 100 } * leaf);

@@ -18,7 +18,7 @@
 //! - **LEAF-2** Every word of the two key arrays of the leaf's form is initialised. Last keys from
 //!   `len` on are the highest word.
 //! - **LEAF-3** Exactly the first `len` values are initialised. During a store a leaf may hold more
-//!   values behind them (`Parked` in `store`).
+//!   values behind them (STORE-1).
 //! - **LEAF-4** In a packed leaf every key's upper half is `high`, and its lower half is below
 //!   [`u32::MAX`].
 //! - **LEAF-5** In a packed leaf with a slot count within [`SHIFTED`], whole vectors of 16

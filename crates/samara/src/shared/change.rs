@@ -1,0 +1,133 @@
+//! The change that a store makes, and the part of the tree that can take it: one leaf, the subtree
+//! of an inner node, or the whole tree.
+//!
+//! Changes nothing. Does not know how the part is replaced (`publish`).
+
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search};
+use crate::node::shape::Shape;
+use crate::shared::published::Published;
+use crate::sync::Ordering;
+use crate::tree::cow::has_others;
+use crate::tree::{Path, Step, Tree};
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+/// A change, as far as it decides which part of the tree can take it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change<K> {
+    /// Everything in the span is replaced, by an entry or by nothing.
+    Replace { span: Span<K>, stores: bool },
+    /// The entry that holds the key is taken out. It exists.
+    Remove { key: K },
+    /// The entry that holds the key gets another value. It exists.
+    Modify { key: K },
+    /// Two touching entries become one.
+    Join { lower: Span<K>, upper: Span<K> },
+    /// The entry `was` gets the bounds `to`.
+    Move { was: Span<K>, to: Span<K> },
+}
+
+impl<K: Key> Change<K> {
+    /// The keys of the entries that the change changes or looks at.
+    pub(crate) fn keys(&self) -> Span<K> {
+        match *self {
+            Change::Replace { span, .. } => span,
+            Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
+            Change::Join { lower, upper } => Span::new(lower.first, upper.last),
+            Change::Move { was, to } => Span::new(was.first.min(to.first), was.last.max(to.last)),
+        }
+    }
+}
+
+/// Finds the lowest level whose node on the path can take the whole change. `path` receives the
+/// path.
+pub(super) struct Choose<'a, K: Key, V, S: Shape> {
+    pub(super) tree: &'a Tree<K, V, S>,
+    pub(super) shared: &'a Published,
+    pub(super) change: Change<K>,
+    pub(super) path: &'a mut Path,
+}
+
+impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
+    type Out = usize;
+
+    #[inline(always)]
+    unsafe fn run<F: Search>(self) -> usize {
+        let Choose { tree, shared, change, path } = self;
+        let keys = change.keys();
+        // SAFETY: the caller promises that the processor has what `F` uses. `seek_by` sets the path
+        // in the tree as it is, so its nodes are live.
+        unsafe {
+            let Some((leaf, slot)) = tree.seek_by::<F>(keys.first, path) else { return 0 };
+            // The path is copied from the uppermost node that a snapshot also owns downwards
+            // (PUBLISH-2), so the part is not below that node.
+            let mut least = 0;
+            if tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed) {
+                let others = |level: &usize| has_others(Inner::<K, S>::from_raw(path.at(*level).node).refs());
+                least = (1..=tree.height).rev().find(others).unwrap_or(0);
+            }
+            if tree.height == 0 || (least == 0 && fits(leaf, slot, change)) {
+                return 0;
+            }
+            for level in least.max(1)..tree.height {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                let (len, to) = (node.len(), node.rank::<F>(keys.last));
+                // The change stays clear of the node's first and last child, and splits a leaf at
+                // most twice.
+                let inside = slot > 0 && to + 1 < len;
+                if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > Inner::<K, S>::MIN {
+                    return level;
+                }
+            }
+            tree.height
+        }
+    }
+}
+
+/// Whether a leaf can take a change in itself: nothing beyond the leaf is looked at or changed, its
+/// last key stays, and it neither splits nor falls below its minimum fill. `slot` is the slot of
+/// the first entry that does not end before the change.
+///
+/// # Safety
+/// The leaf is live and not empty.
+#[inline(always)]
+pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize, change: Change<K>) -> bool {
+    // SAFETY: the caller promises a live leaf that is not empty; only slots below the length are
+    // read.
+    unsafe {
+        let len = leaf.len();
+        let last = leaf.key(len - 1);
+        let least = Leaf::<K, V, S>::MIN;
+        match change {
+            Change::Replace { span, stores } => {
+                if span.last > last || (span.last == last && !stores) {
+                    return false;
+                }
+                let mut to = slot;
+                while leaf.key(to) < span.last {
+                    to += 1;
+                }
+                let meets = leaf.first(to) <= span.last;
+                let met = to - slot + usize::from(meets);
+                let head = met > 0 && leaf.first(slot) < span.first;
+                let tail = meets && leaf.key(to) > span.last;
+                let after = len - met + usize::from(stores) + usize::from(head) + usize::from(tail);
+                after <= leaf.slots()
+                    && (after >= len || after >= least)
+                    && (!stores || leaf.admits(span.first, span.last))
+            }
+            Change::Remove { .. } => slot + 1 < len && len > least,
+            Change::Modify { .. } => slot < len,
+            Change::Join { upper, .. } => slot + 1 < len && leaf.key(slot + 1) == upper.last && len > least,
+            Change::Move { was, to } => {
+                to.last <= last
+                    && was.last <= last
+                    && (was.last < last || to.last == last)
+                    && leaf.admits(to.first, to.last)
+            }
+        }
+    }
+}

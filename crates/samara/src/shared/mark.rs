@@ -1,0 +1,68 @@
+//! The mark of nodes that readers can reach (COW-4): sets it on a subtree, and takes it off.
+//!
+//! Does not know when a subtree becomes visible (`publish`).
+
+use crate::node::PUBLISHED;
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::prefetch_write;
+use crate::node::shape::Shape;
+use crate::sync::Ordering;
+use crate::tree::cow::refs;
+use crate::types::key::Key;
+use core::ptr;
+
+/// Marks `at` and every node below it that is not marked. `alone`: nobody else owns an unmarked
+/// node. Otherwise snapshots may own them, and may be adding owners at the same time. Returns
+/// whether none of the nodes that it marked is empty (PUBLISH-6).
+///
+/// # Safety
+/// A live node at `level`. If `alone`, then nobody else owns the unmarked nodes.
+#[must_use]
+pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
+    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
+    unsafe {
+        let count = refs::<K, V, S>(at, level);
+        // COW-5: below a marked node all nodes are marked. Relaxed: readers get the mark with the
+        // pointer to the node, which is stored with Release.
+        if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
+            return true;
+        }
+        if alone {
+            count.store(PUBLISHED, Ordering::Relaxed);
+        } else {
+            count.fetch_or(PUBLISHED, Ordering::Relaxed);
+        }
+        if level == 0 {
+            Leaf::<K, V, S>::from_raw(at).len() > 0
+        } else {
+            let node = Inner::<K, S>::from_raw(at);
+            for i in 0..node.len() {
+                prefetch_write(ptr::from_ref(refs::<K, V, S>(node.child(i), level - 1)).cast());
+            }
+            let mut sound = node.len() > 0;
+            for i in 0..node.len() {
+                sound &= mark::<K, V, S>(node.child(i), level - 1, alone);
+            }
+            sound
+        }
+    }
+}
+
+/// Takes the marks off `at` and all nodes below it.
+///
+/// # Safety
+/// A live node at `level` of a tree that no reader can reach.
+pub(crate) unsafe fn unmark<K: Key, V, S: Shape>(at: Raw, level: usize) {
+    // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
+    unsafe {
+        refs::<K, V, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
+        if level > 0 {
+            let node = Inner::<K, S>::from_raw(at);
+            for i in 0..node.len() {
+                unmark::<K, V, S>(node.child(i), level - 1);
+            }
+        }
+    }
+}

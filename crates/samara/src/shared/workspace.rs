@@ -1,0 +1,74 @@
+//! The working state of one writer: the tree in which its stores work, and its limbo.
+//!
+//! Does not know what a store does, nor when readers are gone (`limbo`).
+
+use crate::fault::{Point, point};
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::shape::Shape;
+use crate::reclaim::Reclaim;
+use crate::shared::deferred_drop::Freed;
+use crate::shared::limbo::Limbo;
+use crate::sync::{AtomicUsize, Ordering};
+use crate::tree::Tree;
+use crate::types::key::Key;
+
+/// The working state of one writer.
+pub(crate) struct Workspace<K: Key, V, S: Shape, R: Reclaim> {
+    /// The part of the tree that the store under way works in. Between stores it keeps nodes for
+    /// the next ones.
+    pub(crate) part: Tree<K, V, S>,
+    pub(crate) limbo: Limbo<K, R>,
+}
+
+/// Limit of the nodes of each kind that are kept for the next stores: their number, and their
+/// bytes.
+const POOL: (usize, usize) = (1024, 1 << 20);
+
+/// How many nodes of `bytes` bytes are kept at most.
+pub(crate) const fn most(bytes: usize) -> usize {
+    let fit = POOL.1 / crate::node::max(bytes, 1);
+    if fit < POOL.0 { fit } else { POOL.0 }
+}
+
+impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
+    pub(crate) fn new() -> Self {
+        let mut part = Tree::new();
+        part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
+        part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
+        Workspace { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
+    }
+
+    /// Frees everything that was taken out.
+    ///
+    /// # Safety
+    /// There is no reader.
+    pub(crate) unsafe fn end(&mut self) {
+        let Workspace { part, limbo } = self;
+        // SAFETY: `Limbo::clear` asks for what the caller promises: there is no reader.
+        unsafe { limbo.clear::<V, S>(&mut part.leaves, &mut part.inners) };
+    }
+
+    /// Frees what no reader can see any more, if enough has been taken out since the last time, or
+    /// `now`. Nodes whose values have a drop go to `freed`. Stores in `pending` how many bytes
+    /// still wait.
+    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, K, V, S>) {
+        let Workspace { part, limbo } = self;
+        point(Point::Collecting);
+        limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
+        pending.store(limbo.log.bytes, Ordering::Relaxed);
+    }
+
+    /// Gives back what is kept for the next stores.
+    pub(crate) fn release(&mut self) {
+        self.part.release();
+        self.limbo.tidy(0);
+    }
+}
+
+impl<K: Key, V, S: Shape, R: Reclaim> Drop for Workspace<K, V, S, R> {
+    fn drop(&mut self) {
+        // SAFETY: a map drops its workspaces only when nobody borrows it, so there is no reader.
+        unsafe { self.end() };
+    }
+}

@@ -1,0 +1,189 @@
+//! A store over a range that meets entries of several leaves.
+//!
+//! The first leaf takes the new entry. The leaves behind it are taken out, except for a last one
+//! that keeps entries. Does not know how a range within one leaf is stored (`store`).
+
+use crate::node::Raw;
+use crate::node::leaf::Leaf;
+use crate::node::shape::Shape;
+use crate::tree::cow::is_own;
+use crate::tree::retired::Fate;
+use crate::tree::store::Cut;
+use crate::tree::store::finish::{Displacement, Finish, Parked, park};
+use crate::tree::store::room::Room;
+use crate::tree::{Path, Tree, free};
+use crate::types::displaced::Displaced;
+use crate::types::error::StoreError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::ptr;
+
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
+    /// [`Tree::store`] of a range that meets entries of several leaves. `path` leads to the first
+    /// of them.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree, and nothing is parked.
+    #[cold]
+    pub(super) unsafe fn store_across<C, O>(
+        &mut self,
+        span: Span<K>,
+        value: Option<V>,
+        mut observe: O,
+        path: &mut Path,
+    ) -> Result<(), StoreError<K>>
+    where
+        C: Cut<V>,
+        O: FnMut(Displaced<'_, K, V>),
+    {
+        // SAFETY: TREE-4: `path` is current, as the caller promises, and stays so while leaves
+        // behind it are taken out: they lie to its right and are sought by key, and no ancestor of
+        // its leaf becomes empty. STORE-2: until `rebalance` runs, only parked values change.
+        unsafe {
+            // Plan.
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+            let (from, len) = (path.at(0).slot, leaf.len());
+            let head = leaf.first(from) < span.first;
+            let at = from + usize::from(head);
+            // Reserve. The leaf may be full and lose no entry, only the end of its last one.
+            let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), len - at)?;
+            if room == Room::Retry {
+                return self.retry_store::<C, O>(span, value, observe);
+            }
+            // Observe.
+            for (entry, value) in self.range(span) {
+                let lost = Span::new(entry.first.max(span.first), entry.last.min(span.last));
+                observe(Displaced { span: lost, entry, value });
+            }
+            // Commit.
+            let pivot = leaf.key(len - 1);
+            let (leaves, parked_behind) = self.commit_behind(pivot.wrapping_add(K::ONE), span.last);
+            if head {
+                leaf.set_key(from, span.first.wrapping_sub(K::ONE));
+            }
+            let (old, parked) = self.commit_first(path, at, span, value, room == Room::Split);
+            // Finish.
+            let displaced = Displacement { old, parked: [parked, parked_behind], leaves };
+            // If the leaf is empty, its old pivot still leads to it.
+            let first = if leaf.len() > 0 { leaf.key(leaf.len() - 1) } else { pivot };
+            let rebalance = |tree: &mut Self| tree.rebalance_ends(first, span.last.succ());
+            Finish::new(self, displaced, rebalance).run();
+        }
+        Ok(())
+    }
+
+    /// Commits the removal of the entries that start between `behind` and `last`. Leaves that lose
+    /// all entries are taken out: a chain of those that nobody else holds is returned. The last
+    /// leaf may keep entries; then the values that it loses are parked in it, and returned too.
+    ///
+    /// # Safety
+    /// `behind` is the first key of the region of a leaf, and there is a leaf before it. The leaf
+    /// and the inner nodes that change are exclusively this tree's, or the store's log has room for
+    /// them. Nothing is parked.
+    unsafe fn commit_behind(&mut self, behind: K, last: K) -> (Option<Raw>, Parked<V>) {
+        let mut leaves: Option<Raw> = None;
+        let mut parked = Parked::none();
+        let mut path = Path::new();
+        // SAFETY: TREE-4: each path is fresh, and only slots below the length are read. A leaf that
+        // is taken out is not the tree's only one, because there is one before it.
+        unsafe {
+            while let Some((leaf, 0)) = self.seek(behind, &mut path) {
+                let n = leaf.len();
+                let mut to = 0;
+                while to < n && leaf.first(to) <= last {
+                    to += 1;
+                }
+                if to > 0 && leaf.key(to - 1) > last {
+                    to -= 1;
+                    leaf.set_first(to, last.wrapping_add(K::ONE));
+                }
+                self.len -= to;
+                if to < n {
+                    parked = park(leaf, 0, to);
+                    break;
+                }
+                self.detach(&path);
+                match self.log {
+                    // Readers may see this leaf, so its values are not dropped now.
+                    Some(mut log) if !is_own(leaf.refs()) => log.as_mut().note(leaf.raw(), 0, Fate::GivenUp),
+                    _ => free::chain(&mut leaves, leaf),
+                }
+            }
+            // All leaves that the store was to note are noted now.
+            if let Some(mut log) = self.log {
+                log.as_mut().outstanding = 0;
+            }
+        }
+        (leaves, parked)
+    }
+
+    /// Commits the new entry, and the removal of all entries from slot `at` on, in the leaf of
+    /// `path`. Returns what that displaces: the value in the slot of the new entry, and parked
+    /// values.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree, `at` is at most the length of its leaf, and
+    /// [`Tree::make_room`] has returned `Fits`, or `Split` if `split`. Nothing is parked in the
+    /// leaf.
+    unsafe fn commit_first(
+        &mut self,
+        path: &mut Path,
+        at: usize,
+        span: Span<K>,
+        value: Option<V>,
+        split: bool,
+    ) -> (Option<V>, Parked<V>) {
+        // SAFETY: LEAF-3: the path is current, as the caller promises, and the leaf, or memory for
+        // its split, has room for the entry. A value is moved out before another takes its slot.
+        unsafe {
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+            let gone = leaf.len() - at;
+            self.len = self.len + usize::from(value.is_some()) - gone;
+            let (old, parked) = match value {
+                Some(value) if gone > 0 => {
+                    let old = ptr::read(leaf.value(at));
+                    leaf.fill(at, span.last, span.first, value);
+                    (Some(old), park(leaf, at + 1, gone - 1))
+                }
+                Some(value) if split => {
+                    let (half, at, right) = self.split_leaf(path, at, 1);
+                    half.fill(at, span.last, span.first, value);
+                    self.adopt_leaf(path, right);
+                    return (None, Parked::none());
+                }
+                Some(value) => {
+                    leaf.open(at, 1);
+                    leaf.fill(at, span.last, span.first, value);
+                    (None, Parked::none())
+                }
+                None => (None, park(leaf, at, gone)),
+            };
+            if leaf.len() > 0 {
+                self.refresh_cold(path);
+            }
+            (old, parked)
+        }
+    }
+
+    /// Rebalances what a store across leaves has left: the path to `first`, which leads to the
+    /// first leaf, and the path to `behind`, the key behind the range, if there is one.
+    ///
+    /// # Safety
+    /// The tree is as the commit has left it, and nothing is parked. If the first leaf is empty,
+    /// `first` is its old pivot.
+    unsafe fn rebalance_ends(&mut self, first: K, behind: Option<K>) {
+        let mut path = Path::new();
+        // SAFETY: STORE-2: only the first leaf may be empty, and only the gap word behind the range
+        // may be wrong, as the caller promises.
+        unsafe {
+            self.rebalance_path(first);
+            // The region behind the range starts elsewhere now, so its gap word is updated.
+            if let Some(behind) = behind
+                && self.seek(behind, &mut path).is_some()
+            {
+                self.refresh_cold(&path);
+                self.rebalance_path(behind);
+            }
+        }
+    }
+}
