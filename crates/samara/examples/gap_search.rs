@@ -43,7 +43,7 @@ fn place(
 }
 
 fn main() -> Result<(), Box<dyn error::Error>> {
-    let mut bus = RangeMap::new();
+    let mut bus = RangeMap::<u64, _>::new();
     bus.insert(0xfec0_0000..=0xfec0_0fff, "ioapic")?;
     bus.insert(0xfee0_0000..=0xfee0_0fff, "lapic")?;
 

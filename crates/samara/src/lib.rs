@@ -15,7 +15,7 @@
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
 //!
-//! let mut map = RangeMap::new();
+//! let mut map = RangeMap::<u64, _>::new();
 //! map.insert(0x40_0000..=0x40_ffff, "program")?;
 //! map.insert(0x7fff_0000..=0x7fff_ffff, "stack")?;
 //!

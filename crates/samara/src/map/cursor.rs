@@ -184,7 +184,7 @@ macro_rules! walking {
 ///
 /// ```
 /// use samara::{RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(10..=19, 'a')?;
 /// map.insert(30..=39, 'b')?;
 /// let mut cursor = map.cursor(15);
@@ -246,7 +246,7 @@ impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
 /// # Examples
 /// ```
 /// use samara::{RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(10..=19, 'a')?;
 /// let mut cursor = map.cursor_mut(10);
 /// cursor.set_last(24).unwrap();

@@ -43,8 +43,8 @@ use core::marker::PhantomData;
 /// A map from disjoint, inclusive ranges of keys to values.
 ///
 /// A wide B-tree: leaves have 29 slots, and an inner node keeps the width of the widest gap below
-/// each child. Keys are `u64` unless another [`Key`] is named. Two touching ranges with equal
-/// values stay separate: the caller decides what is joined.
+/// each child. Two touching ranges with equal values stay separate: the caller decides what is
+/// joined.
 ///
 /// `RangeMap<u64, V>` is invariant in `V`: a map of `&'static str` is not a map of `&'a str`.
 ///
@@ -71,7 +71,7 @@ use core::marker::PhantomData;
 /// # Examples
 /// ```
 /// use samara::{RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(0x1000..=0x4fff, "text")?;
 /// map.insert(0x2000..=0x2fff, "hole")?; // cuts the first one in two
 /// assert_eq!(map.len(), 3);
@@ -85,8 +85,20 @@ pub struct RangeMap<K: Key, V, S: Shape = Normal> {
     pub(crate) tree: Tree<K, V, S>,
 }
 
-impl<V> RangeMap<u64, V> {
-    /// An empty map with `u64` keys. Allocates nothing. For other keys use [`RangeMap::default`].
+impl<K: Key, V> RangeMap<K, V> {
+    /// An empty map. Allocates nothing.
+    ///
+    /// A literal such as `0..=9` does not say which integer is the key: write `RangeMap::<u64,
+    /// _>::new()`, or the type on the `let`.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// use std::sync::Mutex;
+    /// static OWNERS: Mutex<RangeMap<u32, &str>> = Mutex::new(RangeMap::new());
+    /// OWNERS.lock().unwrap().insert(0x1000..=0x1fff, "boot")?;
+    /// # Ok::<(), samara::StoreError<u32>>(())
+    /// ```
     #[must_use]
     pub const fn new() -> Self {
         RangeMap { tree: Tree::new() }
@@ -142,7 +154,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0x41..=0x5a, "upper case")?;
     /// assert_eq!((*map.get_or(0x4b, &"other"), *map.get_or(0x3f, &"other")), ("upper case", "other"));
     /// # Ok::<(), samara::StoreError>(())
@@ -214,7 +226,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Remains};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 'a')?;
     /// map.insert(10..=19, 'b')?;
     /// let mut told = vec![];
@@ -291,7 +303,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 'a')?;
     /// assert!(map.split_at(5)? && !map.split_at(5)?);
     /// assert!(map.iter().map(|(span, _)| span).eq([Span::new(0, 4), Span::new(5, 9)]));

@@ -33,7 +33,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, ReservedError};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=99, 'a').unwrap();
     /// let mut commit = map.reserve(2).unwrap();
     /// commit.insert(10..=19, 'b').unwrap();

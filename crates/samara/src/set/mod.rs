@@ -29,7 +29,7 @@ use core::fmt;
 /// # Examples
 /// ```
 /// use samara::{RangeSet, Span};
-/// let mut dirty: RangeSet = RangeSet::new();
+/// let mut dirty = RangeSet::<u64>::new();
 /// dirty.insert(0x1000..=0x1fff)?;
 /// dirty.insert(0x2000..=0x2fff)?; // touches: one range
 /// dirty.remove(0x1800..=0x18ff)?;
@@ -45,8 +45,11 @@ pub struct RangeSet<K: Key = u64, S: Shape = Normal> {
     map: RangeMap<K, (), S>,
 }
 
-impl RangeSet {
+impl<K: Key> RangeSet<K> {
     /// An empty set. Allocates nothing.
+    ///
+    /// A literal such as `0..=9` does not say which integer is the key: write
+    /// `RangeSet::<u64>::new()`, or the type on the `let`.
     #[must_use]
     pub const fn new() -> Self {
         RangeSet { map: RangeMap::new() }

@@ -122,7 +122,7 @@ fn part(word: *mut u8) -> Option<(Raw, usize)> {
 }
 
 impl Published {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Published {
             root: Padded(AtomicPtr::new(ptr::null_mut())),
             tally: Padded(Tally {
@@ -226,7 +226,7 @@ pub(crate) const fn most(bytes: usize) -> usize {
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Bench<K, V, S, R> {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         let mut part = Tree::new();
         part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
         part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
@@ -268,10 +268,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Bench<K, V, S, R> {
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
-    pub(crate) fn new(home: usize) -> Self {
-        let mut map = RangeMap { tree: Tree::new() };
-        map.tree.home = home;
-        Writer { map, added: 0, bench: Bench::new() }
+    pub(crate) const fn new() -> Self {
+        Writer { map: RangeMap { tree: Tree::new() }, added: 0, bench: Bench::new() }
     }
 
     /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.

@@ -16,7 +16,7 @@ pub enum End {
 ///
 /// ```
 /// use samara::{End, GapQuery, RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(0x0000..=0x0fff, 'a')?;
 /// map.insert(0x3000..=0x3fff, 'b')?;
 /// let query = GapQuery::new(0x1000).within(0x0..=0xffff);

@@ -32,7 +32,8 @@ pub mod sealed {
 /// addresses). `u64` and its newtypes are the fastest.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot key a range map",
-    note = "keys are `u32`, `u64`, `usize`, `u128` and newtypes that `samara::key_newtype!` makes of them"
+    note = "keys are `u32`, `u64`, `usize`, `u128` and newtypes that `samara::key_newtype!` makes of them",
+    note = "a literal alone is an `i32`: name the key, as in `RangeMap::<u64, _>::new()`"
 )]
 pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
     /// The lowest key, an ordinary key like every other.
@@ -112,6 +113,7 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
 
 macro_rules! key {
     ($($t:ty => $is_u64:expr, $at_once:ident $atomic:tt;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Key for $t {
             const MIN: Self = <$t>::MIN;
             const MAX: Self = <$t>::MAX;
