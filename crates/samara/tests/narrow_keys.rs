@@ -64,7 +64,7 @@ fn bounds_do_not_wrap() {
     assert_eq!(Span::from(5u16..), 5..=65535);
     assert!(Span::from(0u8..0).is_empty());
     let mut map = RangeMap::<u8, char>::new();
-    assert_eq!(map.insert(9..=8, 'a'), Err(StoreError::EmptyRange(Span::new(9, 8))));
+    assert_eq!(map.insert(Span::new(9, 8), 'a'), Err(StoreError::EmptyRange(Span::new(9, 8))));
     map.insert(255..=255, 'a').unwrap();
     map.resize(255, 254..=255).unwrap();
     assert_eq!((map.find_gap(&GapQuery::new(255)), map.at_or_after(0).unwrap().0), (None, Span::new(254, 255)));

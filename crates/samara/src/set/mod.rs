@@ -14,7 +14,7 @@ use crate::node::shape::{Normal, Shape};
 use crate::set::combine::Combined;
 use crate::tree::check::Violation;
 use crate::types::displaced::unobserved;
-use crate::types::error::{AllocError, StoreError};
+use crate::types::error::{AllocError, StoreError, empty_or_panic};
 use crate::types::gap::GapQuery;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -185,7 +185,17 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
         Ok(RangeSet { map: self.map.try_snapshot()? })
     }
 
-    /// Adds all keys of these ranges, in their order.
+    /// A set of all keys of these ranges, in any order: the fallible form of `collect`.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the first range that could not be added.
+    pub fn try_from_iter<R: Into<Span<K>>>(ranges: impl IntoIterator<Item = R>) -> Result<Self, StoreError<K>> {
+        let mut set = Self::default();
+        set.try_extend(ranges)?;
+        Ok(set)
+    }
+
+    /// Adds all keys of these ranges, in their order: the fallible form of `extend`.
     ///
     /// # Errors
     /// [`StoreError`]; the ranges before the one that is refused have been added.
@@ -246,10 +256,11 @@ impl<K: Key, S: Shape> PartialEq for RangeSet<K, S> {
 impl<K: Key, S: Shape> Eq for RangeSet<K, S> {}
 
 impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
-    /// [`RangeSet::try_extend`] of an empty set. Empty ranges add nothing.
+    /// [`RangeSet::try_from_iter`] that aborts for lack of memory, as `Vec` does. A range that is
+    /// empty (`5..5`, `5..=4`) adds nothing.
     ///
     /// # Panics
-    /// Lack of memory ends the program as it does for `Box`.
+    /// If a range is reversed (`9..=3`), as slices do.
     fn from_iter<I: IntoIterator<Item = R>>(ranges: I) -> Self {
         let mut set = Self::default();
         set.extend(ranges);
@@ -258,12 +269,17 @@ impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
 }
 
 impl<K: Key, S: Shape, R: Into<Span<K>>> Extend<R> for RangeSet<K, S> {
-    /// Adds all keys of these ranges. Empty ranges add nothing. Lack of memory ends the program as
-    /// it does for `Box`.
+    /// [`RangeSet::try_extend`] that aborts for lack of memory, as `Vec` does. A range that is
+    /// empty (`5..5`, `5..=4`) adds nothing.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do. The ranges before it have been added.
     fn extend<I: IntoIterator<Item = R>>(&mut self, ranges: I) {
         for range in ranges {
-            if let Err(StoreError::Alloc) = self.insert(range) {
-                crate::types::error::out_of_memory()
+            match self.insert(range) {
+                Ok(()) => {}
+                Err(StoreError::EmptyRange(span)) => empty_or_panic(span),
+                Err(StoreError::Alloc) => crate::types::error::out_of_memory(),
             }
         }
     }

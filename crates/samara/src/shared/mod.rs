@@ -524,6 +524,9 @@ impl<K: Key, V: Clone, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIte
     for SharedRangeMap<K, V, R, S>
 {
     /// As for [`RangeMap`].
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do.
     fn from_iter<I: IntoIterator<Item = (T, V)>>(entries: I) -> Self {
         entries.into_iter().collect::<RangeMap<K, V, S>>().into()
     }
