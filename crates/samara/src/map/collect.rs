@@ -26,19 +26,6 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
         map.try_extend(entries)?;
         Ok(map)
     }
-
-    /// Stores the entries in their order, as by [`insert`](Self::insert). The fallible form of
-    /// `extend`.
-    ///
-    /// # Errors
-    /// [`StoreError`] of the first entry that could not be stored; the entries before it are
-    /// stored.
-    pub fn try_extend<R: Into<Span<K>>>(
-        &mut self,
-        entries: impl IntoIterator<Item = (R, V)>,
-    ) -> Result<(), StoreError<K>> {
-        entries.into_iter().try_for_each(|(span, value)| self.insert(span, value))
-    }
 }
 
 impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<K, V, S> {

@@ -200,6 +200,7 @@ pub struct Cursor<'a, K: Key, V, S: Shape = Normal> {
     stand: Stand<K, V, S>,
 }
 
+/// # Walk
 impl<'a, K: Key, V, S: Shape> Cursor<'a, K, V, S> {
     pub(crate) fn new(tree: &'a Tree<K, V, S>, key: K) -> Self {
         Cursor { tree, stand: Stand::at(tree, key) }
@@ -262,13 +263,17 @@ pub struct CursorMut<'a, K: Key, V, S: Shape = Normal> {
     stand: Stand<K, V, S>,
 }
 
+/// # Walk
 impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     pub(crate) fn new(tree: &'a mut Tree<K, V, S>, key: K) -> Self {
         let stand = Stand::at(tree, key);
         CursorMut { tree, stand }
     }
     walking!(&V);
+}
 
+/// # Edit
+impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     /// The mutable value of the entry that the cursor stands on; `None` on a gap.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();

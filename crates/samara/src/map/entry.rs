@@ -11,6 +11,7 @@ use crate::types::span::Span;
 use core::fmt;
 use core::mem;
 
+/// # Edit
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Finds the entry or the gap that holds `key`, for editing. O(log n).
     ///

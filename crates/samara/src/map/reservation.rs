@@ -11,6 +11,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 
+/// # Reserve memory
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert),
     /// [`replace`](Self::replace), their merging forms, [`clear_range`](Self::clear_range),

@@ -45,6 +45,7 @@ pub struct RangeSet<K: Key = u64, S: Shape = Normal> {
     map: RangeMap<K, (), S>,
 }
 
+/// # Construct
 impl<K: Key> RangeSet<K> {
     /// An empty set. Allocates nothing.
     ///
@@ -57,22 +58,19 @@ impl<K: Key> RangeSet<K> {
 }
 
 impl<K: Key, S: Shape> RangeSet<K, S> {
-    /// Adds all keys of `span`. O(log n + ranges met).
+    /// A set of all keys of these ranges, in any order: the fallible form of `collect`.
     ///
     /// # Errors
-    /// [`StoreError`]; the set is as before.
-    pub fn insert(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
-        self.map.insert_merging(span, (), |_, _| true).map(|_| ())
+    /// [`StoreError`] of the first range that could not be added.
+    pub fn try_from_iter<R: Into<Span<K>>>(ranges: impl IntoIterator<Item = R>) -> Result<Self, StoreError<K>> {
+        let mut set = Self::default();
+        set.try_extend(ranges)?;
+        Ok(set)
     }
+}
 
-    /// Removes all keys of `span`. O(log n + ranges met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the set is as before.
-    pub fn remove(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
-        self.map.clear_range(span, unobserved)
-    }
-
+/// # Look up
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// Whether the set has `key`. O(log n).
     #[must_use]
     pub fn contains(&self, key: K) -> bool {
@@ -110,17 +108,53 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
+}
+
+/// # Iterate
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// The ranges, ascending; from both ends. O(1) amortised a step.
+    pub fn iter(&self) -> Spans<'_, K, (), S> {
+        self.map.spans()
+    }
+}
+
+/// # Insert
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Adds all keys of `span`. O(log n + ranges met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the set is as before.
+    pub fn insert(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
+        self.map.insert_merging(span, (), |_, _| true).map(|_| ())
+    }
+
+    /// Adds all keys of these ranges, in their order: the fallible form of `extend`.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the ranges before the one that is refused have been added.
+    pub fn try_extend<R: Into<Span<K>>>(&mut self, ranges: impl IntoIterator<Item = R>) -> Result<(), StoreError<K>> {
+        ranges.into_iter().try_for_each(|range| self.insert(range))
+    }
+}
+
+/// # Remove
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Removes all keys of `span`. O(log n + ranges met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the set is as before.
+    pub fn remove(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
+        self.map.clear_range(span, unobserved)
+    }
 
     /// Removes all keys.
     pub fn clear(&mut self) {
         self.map.clear();
     }
+}
 
-    /// The ranges, ascending; from both ends. O(1) amortised a step.
-    pub fn iter(&self) -> Spans<'_, K, (), S> {
-        self.map.spans()
-    }
-
+/// # Gaps
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// The ranges of keys within `window` that the set does not have, ascending.
     pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, K, (), S> {
         self.map.gaps(window)
@@ -131,7 +165,10 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.map.find_gap(query)
     }
+}
 
+/// # Combine
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// The ranges of keys that this set, or `other`, or both have, ascending. O(1) amortised a step
     /// for each range of both.
     pub fn union<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
@@ -167,15 +204,10 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn is_subset(&self, other: &Self) -> bool {
         self.difference(other).next().is_none()
     }
+}
 
-    /// A copy of the set. O(n).
-    ///
-    /// # Errors
-    /// [`AllocError`].
-    pub fn try_clone(&self) -> Result<Self, AllocError> {
-        Ok(RangeSet { map: self.map.try_clone()? })
-    }
-
+/// # Snapshots
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// A set of the same keys that shares all nodes until one of the two changes: see
     /// [`RangeMap::try_snapshot`]. O(1).
     ///
@@ -184,23 +216,16 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn try_snapshot(&self) -> Result<Self, AllocError> {
         Ok(RangeSet { map: self.map.try_snapshot()? })
     }
+}
 
-    /// A set of all keys of these ranges, in any order: the fallible form of `collect`.
+/// # Whole set
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// A copy of the set. O(n).
     ///
     /// # Errors
-    /// [`StoreError`] of the first range that could not be added.
-    pub fn try_from_iter<R: Into<Span<K>>>(ranges: impl IntoIterator<Item = R>) -> Result<Self, StoreError<K>> {
-        let mut set = Self::default();
-        set.try_extend(ranges)?;
-        Ok(set)
-    }
-
-    /// Adds all keys of these ranges, in their order: the fallible form of `extend`.
-    ///
-    /// # Errors
-    /// [`StoreError`]; the ranges before the one that is refused have been added.
-    pub fn try_extend<R: Into<Span<K>>>(&mut self, ranges: impl IntoIterator<Item = R>) -> Result<(), StoreError<K>> {
-        ranges.into_iter().try_for_each(|range| self.insert(range))
+    /// [`AllocError`].
+    pub fn try_clone(&self) -> Result<Self, AllocError> {
+        Ok(RangeSet { map: self.map.try_clone()? })
     }
 
     /// The map behind the set: its ranges, without values.

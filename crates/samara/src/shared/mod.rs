@@ -227,6 +227,7 @@ fn number() -> usize {
     or_abort(number.map_err(|_| AllocError))
 }
 
+/// # Construct
 impl<K: Key, V> SharedRangeMap<K, V> {
     /// An empty map, reclaimed by crossbeam-epoch. Allocates nothing.
     ///
@@ -336,7 +337,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         drop(self); // explicitly, so that `map` is dropped too if a value's drop panics
         map
     }
+}
 
+/// # Read
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Registers a reader. Make it once, in the reader's thread: pinning by it does not look the
     /// thread up.
     ///
@@ -371,7 +375,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     {
         SharedGuard { map: self, _pinned: self.reclaim.pin_here() }
     }
+}
 
+/// # Write
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Takes the write handle. Waits while another thread holds it (without `std`: spins). Then
     /// waits, spinning, for [`SharedWriter`]s that are in the middle of a store. Each call may come
     /// from another thread; waiting threads get the handle in no promised order.
@@ -439,7 +446,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             Ok(SharedWriter::new(self, seat))
         }
     }
+}
 
+/// # Measure
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// The number of entries.
     ///
     /// While a store is under way, this is the number before it or after it; for that moment it may
@@ -469,7 +479,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     pub fn pending(&self) -> usize {
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.seats.pending()
     }
+}
 
+/// # Snapshots
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// The map at one moment, to be read and written on its own. The two maps share all nodes until
     /// one of them is written to. O(1), plus a look at each `SharedWriter` that ever existed at
     /// once.
