@@ -33,7 +33,7 @@ macro_rules! test_key {
     )*};
 }
 
-test_key!(u32, u64, usize, u128);
+test_key!(u8, u16, u32, u64, usize, u128);
 
 macro_rules! test_newtype {
     ($($t:ident($raw:ty)),*) => {$(

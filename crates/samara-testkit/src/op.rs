@@ -346,14 +346,15 @@ fn gap_query<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Resul
     };
     let align = match u.int_in_range(0..=7_u8)? {
         0..=2 => K::ONE,
-        // Any number: mostly no power of two, and so no answer.
+        // Any number: mostly no power of two, and so refused.
         3 => universe.key(u)?,
         4..=5 => K::from_u128(1 << u.int_in_range(0..=6_u32)?),
         _ => K::from_u128(1 << u.int_in_range(0..=16_u32)?),
     };
     let offset = if u.arbitrary()? { K::ZERO } else { universe.key(u)? };
     let end = if u.arbitrary()? { End::Lowest } else { End::Highest };
-    Ok(GapQuery::new(len).within(window).aligned_at(align, offset).from(end))
+    let query = GapQuery::new(len).within(window).from(end);
+    Ok(query.aligned_at(align, offset).unwrap_or(query))
 }
 
 /// How an operation is made: [`Op::arbitrary`] or [`Op::arbitrary_shared`].

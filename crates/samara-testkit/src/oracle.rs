@@ -109,8 +109,8 @@ impl<K: TestKey> Naive<K> {
 
     /// The run of free keys that `query` asks for.
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
-        let gaps = self.gaps(query.window);
-        match query.end {
+        let gaps = self.gaps(query.window());
+        match query.end() {
             End::Lowest => gaps.iter().find_map(|gap| fit(query, *gap)),
             End::Highest => gaps.iter().rev().find_map(|gap| fit(query, *gap)),
         }
@@ -155,11 +155,11 @@ fn without<K: TestKey>(gap: Span<K>, entry: Span<K>) -> [Option<Span<K>>; 2] {
 
 fn fit<K: TestKey>(query: &GapQuery<K>, gap: Span<K>) -> Option<Span<K>> {
     let (low, high) = (gap.first.to_u128(), gap.last.to_u128());
-    let (len, align, offset) = (query.len.to_u128(), query.align.to_u128(), query.offset.to_u128());
+    let (len, align, offset) = (query.len().to_u128(), query.align().to_u128(), query.offset().to_u128());
     if len == 0 || align.count_ones() != 1 || high - low < len - 1 {
         return None;
     }
-    let first = match query.end {
+    let first = match query.end() {
         End::Lowest => low.checked_add(offset.wrapping_sub(low) % align)?,
         End::Highest => {
             let top = high - (len - 1);

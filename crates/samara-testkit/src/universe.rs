@@ -102,7 +102,8 @@ impl Universe {
                 first = K::from_u128(first.to_u128() & !0xfff);
                 (far * 4) << 12
             }
-            Universe::Whole => (K::MAX.to_u128() >> (12 + u32::from(shape % 16))) * far,
+            // Of narrow keys at least one.
+            Universe::Whole => (K::MAX.to_u128() >> (12 + u32::from(shape % 16))).max(1) * far,
         };
         let mut extra = u.arbitrary::<u128>()? % longest;
         if matches!(self, Universe::Pages(_)) {

@@ -21,11 +21,11 @@ fn cells(naive: &Naive<u64>) -> Cells {
 
 /// Whether `first` is an answer to the query, tried key by key.
 fn fits(cells: &Cells, query: &GapQuery, first: u64) -> bool {
-    let last = first + query.len - 1;
-    query.window.first <= first
-        && last <= query.window.last
+    let last = first + query.len() - 1;
+    query.window().first <= first
+        && last <= query.window().last
         && last < KEYS as u64
-        && first % query.align == query.offset % query.align
+        && first % query.align() == query.offset() % query.align()
         && (first..=last).all(|key| cells[key as usize].is_none())
 }
 
@@ -74,14 +74,13 @@ fn oracle_agrees_with_cells() {
                     assert_eq!(gone.map(|(span, id)| (span.first, id)), before[key as usize]);
                     assert_eq!(cells(&naive)[key as usize], None);
                 }
-                Op::FindGap(mut query)
-                    if query.len > 0 && query.len <= KEYS as u64 && query.align.is_power_of_two() =>
-                {
-                    query.window.last = query.window.last.min(KEYS as u64 - 1);
+                Op::FindGap(query) if !query.is_empty() && query.len() <= KEYS as u64 => {
+                    let window = query.window();
+                    let query = query.within(Span::new(window.first, window.last.min(KEYS as u64 - 1)));
                     let mut all = (0..KEYS as u64).filter(|first| fits(&before, &query, *first));
-                    let want = if query.end == End::Lowest { all.next() } else { all.next_back() };
+                    let want = if query.end() == End::Lowest { all.next() } else { all.next_back() };
                     found += usize::from(want.is_some());
-                    let want = want.map(|first| Span::new(first, first + query.len - 1));
+                    let want = want.map(|first| Span::new(first, first + query.len() - 1));
                     assert_eq!(naive.find_gap(&query), want, "{query:?} in {naive:?}");
                 }
                 _ => {}

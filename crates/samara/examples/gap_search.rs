@@ -2,7 +2,7 @@
 //! multiple of its size, 32-bit ones below 4 GiB, and all of a device or none.
 #![forbid(unsafe_code)]
 
-use samara::{AllocError, End, GapQuery, RangeMap, Span};
+use samara::{End, Error, GapQuery, RangeMap, Span};
 use std::error;
 
 const MIB: u64 = 1 << 20;
@@ -17,19 +17,20 @@ struct Bar {
     wide: bool,
 }
 
+/// Where a window may lie: 64-bit windows from above, 32-bit ones from below. An error if its size
+/// is not a power of two.
+fn query(bar: &Bar) -> Result<GapQuery, Error> {
+    let (window, end) = if bar.wide { (HIGH, End::Highest) } else { (LOW, End::Lowest) };
+    Ok(GapQuery::new(bar.size).aligned(bar.size)?.within(window).from(end))
+}
+
 /// Places all windows of a device, or none. `None`: there is no room.
-fn place(
-    bus: &mut RangeMap<u64, &'static str>,
-    name: &'static str,
-    bars: &[Bar],
-) -> Result<Option<Vec<Span>>, AllocError> {
+fn place(bus: &mut RangeMap<u64, &'static str>, name: &'static str, bars: &[Bar]) -> Result<Option<Vec<Span>>, Error> {
+    let queries = bars.iter().map(query).collect::<Result<Vec<_>, _>>()?;
     // Memory first. The stores below then cannot fail, and none has to be undone for lack of it.
     let mut commit = bus.reserve(bars.len())?;
     let mut placed: Vec<Span> = Vec::new();
-    for bar in bars {
-        // 64-bit windows from above, 32-bit ones from below.
-        let (window, end) = if bar.wide { (HIGH, End::Highest) } else { (LOW, End::Lowest) };
-        let query = GapQuery::new(bar.size).aligned(bar.size).within(window).from(end);
+    for query in queries {
         let Some(span) = commit.map().find_gap(&query) else {
             for span in placed {
                 commit.remove(span.first);
@@ -43,7 +44,7 @@ fn place(
 }
 
 fn main() -> Result<(), Box<dyn error::Error>> {
-    let mut bus = RangeMap::new();
+    let mut bus = RangeMap::<u64, _>::new();
     bus.insert(0xfec0_0000..=0xfec0_0fff, "ioapic")?;
     bus.insert(0xfee0_0000..=0xfee0_0fff, "lapic")?;
 

@@ -15,16 +15,16 @@
 //! ```
 //! use samara::{End, GapQuery, RangeMap, Span};
 //!
-//! let mut map = RangeMap::new();
+//! let mut map = RangeMap::<u64, _>::new();
 //! map.insert(0x40_0000..=0x40_ffff, "program")?;
 //! map.insert(0x7fff_0000..=0x7fff_ffff, "stack")?;
 //!
 //! let (range, value) = map.get(0x40_1234).unwrap();
 //! assert_eq!((range, *value), (Span::new(0x40_0000, 0x40_ffff), "program"));
 //!
-//! let query = GapQuery::new(0x20_0000).aligned(0x20_0000).within(0x1_0000..=0x7fff_ffff).from(End::Highest);
+//! let query = GapQuery::new(0x20_0000).aligned(0x20_0000)?.within(0x1_0000..=0x7fff_ffff).from(End::Highest);
 //! assert_eq!(map.find_gap(&query), Some(Span::new(0x7fc0_0000, 0x7fdf_ffff)));
-//! # Ok::<(), samara::StoreError>(())
+//! # Ok::<(), samara::Error>(())
 //! ```
 //!
 //! # Coming from other maps
@@ -43,7 +43,8 @@
 //! | `map[&k]` | `map[k]` |
 //! | `collect()` | `collect()`: later entries win; [`RangeMap::from_sorted`] where they ascend, in O(n) |
 //!
-//! Stores return a `Result`: a range may be empty, and memory may run out. They require `V: Clone`,
+//! Stores return a `Result`: a range may be empty, and memory may run out. Every error converts
+//! into [`Error`], so that a function can use `?` on different calls. Stores require `V: Clone`,
 //! because an entry that is cut in two keeps its value on both sides. [`VacantEntry::insert`] cuts
 //! no entry and requires nothing of `V`.
 //!
@@ -189,7 +190,7 @@ pub use tree::check::{Stats, Violation};
 pub use types::displaced::{Displaced, Remains};
 #[cfg(feature = "shared")]
 pub use types::error::Busy;
-pub use types::error::{AllocError, BoundError, BuildError, EntryError, ReservedError, StoreError};
+pub use types::error::{AlignError, AllocError, BoundError, BuildError, EntryError, Error, ReservedError, StoreError};
 pub use types::gap::{End, GapQuery};
 pub use types::key::Key;
 #[doc(hidden)]

@@ -174,7 +174,7 @@ macro_rules! values {
         }
     )*};
 }
-values! { u8 u32 u64 usize }
+values! { u8 u16 u32 u64 usize }
 
 impl Value for bool {
     fn number(self) -> u64 {
@@ -344,6 +344,7 @@ macro_rules! atomics {
 atomics! {
     AtomicBool: bool;
     AtomicU8: u8;
+    AtomicU16: u16;
     AtomicU32: u32;
     AtomicU64: u64;
     AtomicUsize: usize;

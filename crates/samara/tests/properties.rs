@@ -1,6 +1,6 @@
 //! Random scripts against the oracle.
 //!
-//! Each set of nodes, value and key takes seconds to compile, so there are eight, chosen so that
+//! Each set of nodes, value and key takes seconds to compile, so there are ten, chosen so that
 //! every key type, every kind of value and both shapes of nodes are met, and the pairs whose code
 //! differs most. Universes cost nothing:
 //!
@@ -14,6 +14,8 @@
 //! | tiny   | `u32`                        | `u64`             | tall trees of packed leaves, 4-byte values               |
 //! | tiny   | `Tracked`                    | `usize`           | tall trees, values that are dropped, each counted        |
 //! | tiny   | `()`                         | `u32`             | tall trees of leaves that are never packed, no value     |
+//! | real   | `u32`                        | `u8`              | few keys: all of them, and all of them with entries      |
+//! | tiny   | `u32`                        | `u16`             | tall trees of narrow keys                                |
 //!
 //! Other pairs are met by the fuzz target. Leaves of `u64` keys that are wide come of themselves,
 //! in the universes that have both ends or a border of packed leaves. The search path in force is
@@ -97,6 +99,10 @@ properties! {
     tiny_dropped_whole: Tiny, Tracked, usize, Universe::Whole, 200_000, 2_000;
     tiny_u32_low: Tiny, (), u32, Universe::Low(100), 300_000, 2_000;
     tiny_u32_both: Tiny, (), u32, Universe::Both(100), 200_000, 2_000;
+    real_u8_low: Normal, u32, u8, Universe::Low(255), 100_000, 2_000;
+    real_u8_whole: Normal, u32, u8, Universe::Whole, 100_000, 2_000;
+    tiny_u16_high: Tiny, u32, u16, Universe::High(255), 100_000, 2_000;
+    tiny_u16_whole: Tiny, u32, u16, Universe::Whole, 100_000, 2_000;
 }
 
 /// The search path that this processor would not choose: the tests with 64-bit keys once more, in a

@@ -81,7 +81,7 @@ fn built<V: Made>() -> RangeMap<u64, V> {
 }
 
 fn inserted<V: Made>() -> RangeMap<u64, V> {
-    let mut map = RangeMap::new();
+    let mut map = RangeMap::<u64, _>::new();
     (0..N).for_each(|i| map.insert(span(i), V::make(i)).unwrap());
     map
 }

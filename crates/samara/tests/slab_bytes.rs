@@ -41,7 +41,7 @@ const N: u64 = 60_000;
 fn filled(n: u64, seed: u64) -> RangeMap<u64, u64> {
     let mut keys: Vec<u64> = (0..n).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut keys);
-    let mut map = RangeMap::new();
+    let mut map = RangeMap::<u64, _>::new();
     for key in keys {
         map.insert(Span::new(10 * key, 10 * key + 4), key).unwrap();
     }

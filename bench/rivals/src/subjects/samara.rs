@@ -46,7 +46,7 @@ impl Map for RangeMap<u64, u64> {
     }
     #[inline]
     fn gap(&self, want: &Gap) -> Option<u64> {
-        let query = GapQuery::new(want.len).within(want.low..=want.high).aligned(want.align).from(want.end);
+        let query = GapQuery::new(want.len).within(want.low..=want.high).aligned(want.align).ok()?.from(want.end);
         self.find_gap(&query).map(|span| span.first)
     }
     fn snapshot(&self) -> Option<Self> {

@@ -364,7 +364,7 @@ impl<B: Backing> AddressSpace<B> {
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.map(&MapRequest::anonymous(0x7000, 0x1000, Prot::RW)).unwrap();
-    /// let query = GapQuery::new(0x2000).within(0x1000..=0x7fff).aligned(0x1000);
+    /// let query = GapQuery::new(0x2000).within(0x1000..=0x7fff).aligned(0x1000).unwrap();
     /// assert_eq!(space.find_gap(&query.from(End::Highest)).map(|gap| gap.first), Some(0x5000));
     /// ```
     pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {

@@ -2,7 +2,7 @@
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
-use crate::types::error::StoreError;
+use crate::types::error::{StoreError, empty_or_panic};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
@@ -26,28 +26,19 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
         map.try_extend(entries)?;
         Ok(map)
     }
-
-    /// Stores the entries in their order, as by [`insert`](Self::insert). The fallible form of
-    /// `extend`.
-    ///
-    /// # Errors
-    /// [`StoreError`] of the first entry that could not be stored; the entries before it are
-    /// stored.
-    pub fn try_extend<R: Into<Span<K>>>(
-        &mut self,
-        entries: impl IntoIterator<Item = (R, V)>,
-    ) -> Result<(), StoreError<K>> {
-        entries.into_iter().try_for_each(|(span, value)| self.insert(span, value))
-    }
 }
 
 impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<K, V, S> {
-    /// [`RangeMap::try_extend`] that aborts for lack of memory, as `Vec` does, and skips a range
-    /// that holds no key.
+    /// [`RangeMap::try_extend`] that aborts for lack of memory, as `Vec` does. A range that is
+    /// empty (`5..5`, `5..=4`) stores nothing.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do. The entries before it are stored.
     fn extend<I: IntoIterator<Item = (R, V)>>(&mut self, entries: I) {
         for (span, value) in entries {
             match self.insert(span, value) {
-                Ok(()) | Err(StoreError::EmptyRange(_)) => {}
+                Ok(()) => {}
+                Err(StoreError::EmptyRange(span)) => empty_or_panic(span),
                 Err(StoreError::Alloc) => crate::types::error::out_of_memory(),
             }
         }
@@ -55,8 +46,11 @@ impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> Extend<(R, V)> for RangeMap<K
 }
 
 impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for RangeMap<K, V, S> {
-    /// [`RangeMap::try_from_iter`] that aborts for lack of memory, as `Vec` does, and skips a range
-    /// that holds no key.
+    /// [`RangeMap::try_from_iter`] that aborts for lack of memory, as `Vec` does. A range that is
+    /// empty (`5..5`, `5..=4`) stores nothing.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do.
     fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
         let mut map = Self::default();
         map.extend(entries);
@@ -66,6 +60,9 @@ impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>> FromIterator<(R, V)> for Rang
 
 impl<K: Key, V: Clone, S: Shape, R: Into<Span<K>>, const N: usize> From<[(R, V); N]> for RangeMap<K, V, S> {
     /// Builds a map as `collect` does.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do.
     fn from(entries: [(R, V); N]) -> Self {
         entries.into_iter().collect()
     }

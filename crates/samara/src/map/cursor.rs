@@ -184,7 +184,7 @@ macro_rules! walking {
 ///
 /// ```
 /// use samara::{RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(10..=19, 'a')?;
 /// map.insert(30..=39, 'b')?;
 /// let mut cursor = map.cursor(15);
@@ -200,6 +200,7 @@ pub struct Cursor<'a, K: Key, V, S: Shape = Normal> {
     stand: Stand<K, V, S>,
 }
 
+/// # Walk
 impl<'a, K: Key, V, S: Shape> Cursor<'a, K, V, S> {
     pub(crate) fn new(tree: &'a Tree<K, V, S>, key: K) -> Self {
         Cursor { tree, stand: Stand::at(tree, key) }
@@ -246,7 +247,7 @@ impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
 /// # Examples
 /// ```
 /// use samara::{RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(10..=19, 'a')?;
 /// let mut cursor = map.cursor_mut(10);
 /// cursor.set_last(24).unwrap();
@@ -262,13 +263,17 @@ pub struct CursorMut<'a, K: Key, V, S: Shape = Normal> {
     stand: Stand<K, V, S>,
 }
 
+/// # Walk
 impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     pub(crate) fn new(tree: &'a mut Tree<K, V, S>, key: K) -> Self {
         let stand = Stand::at(tree, key);
         CursorMut { tree, stand }
     }
     walking!(&V);
+}
 
+/// # Edit
+impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     /// The mutable value of the entry that the cursor stands on; `None` on a gap.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();

@@ -34,7 +34,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 'a')?;
     /// map.insert(20..=29, 'b')?;
     /// let gone: Vec<_> = map.drain(5..=99)?.collect();

@@ -34,26 +34,4 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         // borrowed no longer than the map.
         Some(unsafe { (Span::new(leaf.first(slot), leaf.key(slot)), &*leaf.value(slot)) })
     }
-
-    /// Removes the lowest entry. Needs no memory. O(log n).
-    ///
-    /// # Examples
-    /// ```
-    /// # use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')])?;
-    /// assert_eq!(map.pop_last(), Some((Span::new(20, 29), 'b')));
-    /// assert_eq!(map.pop_first(), Some((Span::new(0, 9), 'a')));
-    /// assert_eq!(map.pop_first(), None);
-    /// # Ok::<(), samara::BuildError>(())
-    /// ```
-    pub fn pop_first(&mut self) -> Option<(Span<K>, V)> {
-        let key = self.first()?.0.first;
-        self.tree.remove(key)
-    }
-
-    /// Removes the highest entry. Needs no memory. O(log n).
-    pub fn pop_last(&mut self) -> Option<(Span<K>, V)> {
-        let key = self.last()?.0.last;
-        self.tree.remove(key)
-    }
 }

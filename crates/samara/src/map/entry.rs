@@ -11,13 +11,14 @@ use crate::types::span::Span;
 use core::fmt;
 use core::mem;
 
+/// # Edit
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Finds the entry or the gap that holds `key`, for editing. O(log n).
     ///
     /// # Examples
     /// ```
     /// use samara::{Entry, RangeMap, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 1)?;
     /// for key in [5, 15] {
     ///     match map.entry(key) {
@@ -93,7 +94,7 @@ impl<'a, K: Key, V, S: Shape> Entry<'a, K, V, S> {
     /// # Examples
     /// ```
     /// # use samara::RangeMap;
-    /// let mut faults = RangeMap::new();
+    /// let mut faults = RangeMap::<u64, _>::new();
     /// for address in [0x1234, 0x1ff0, 0x5000] {
     ///     let page = address & !0xfff;
     ///     *faults.entry(address).or_insert(page..=page + 0xfff, 0)? += 1;
@@ -167,7 +168,7 @@ impl<'a, K: Key, V, S: Shape> OccupiedEntry<'a, K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{BoundError, Entry, RangeMap, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(10..=19, 'a')?;
     /// map.insert(30..=39, 'b')?;
     /// let Entry::Occupied(mut entry) = map.entry(10) else { panic!() };
@@ -239,7 +240,7 @@ impl<'a, K: Key, V, S: Shape> VacantEntry<'a, K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{Entry, EntryError, RangeMap};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(10..=19, 'a').unwrap();
     /// let Entry::Vacant(gap) = map.entry(5) else { panic!() };
     /// assert!(matches!(gap.insert(5..=10, 'b'), Err(EntryError::OutsideGap { .. })));

@@ -1,11 +1,30 @@
 //! Iterates over the gaps between entries, from both ends of a window. Knows nothing of nodes.
 
+use crate::map::RangeMap;
 use crate::map::iter::Range;
 use crate::node::shape::{Normal, Shape};
+use crate::types::gap::GapQuery;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
+
+/// # Gaps
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
+    /// Iterates over the maximal gaps inside `window`, cut off at its ends; ascending, from both
+    /// ends.
+    pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, K, V, S> {
+        let window = window.into();
+        Gaps::new(self.tree.range(window), window)
+    }
+
+    /// Finds the run of free keys that `query` asks for: see [`GapQuery`]. O(log n). An alignment
+    /// adds one step for each gap on the way that is wide enough but holds no aligned run.
+    #[must_use]
+    pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        self.tree.find_gap(query)
+    }
+}
 
 /// Iterator over gaps in ascending order: see [`RangeMap::gaps`](crate::RangeMap::gaps).
 #[must_use = "an iterator does nothing until it is asked"]

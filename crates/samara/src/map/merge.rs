@@ -27,7 +27,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, "rw")?;
     /// map.insert(20..=29, "r-")?;
     /// let equal = |left: (Span, &&str), right: (Span, &&str)| left.1 == right.1;
@@ -58,7 +58,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Remains, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 'a')?;
     /// let mut told = vec![];
     /// let span = map.replace_merging(5..=14, 'a', |l, r| l.1 == r.1, |piece| told.push((piece.span, piece.remains())))?;
@@ -123,7 +123,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, "a")?;
     /// map.split_at(5)?;
     /// assert_eq!(map.merge_at(5, |left, right| left.1 == right.1), Some("a"));

@@ -11,6 +11,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 
+/// # Reserve memory
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Sets memory aside for `stores` stores, wherever they go: [`insert`](Self::insert),
     /// [`replace`](Self::replace), their merging forms, [`clear_range`](Self::clear_range),
@@ -33,7 +34,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, ReservedError};
-    /// let mut map = RangeMap::new();
+    /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=99, 'a').unwrap();
     /// let mut commit = map.reserve(2).unwrap();
     /// commit.insert(10..=19, 'b').unwrap();

@@ -8,6 +8,7 @@ use crate::types::span::Span;
 use core::fmt;
 use core::iter::FusedIterator;
 
+/// # Iterate
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Iterates over all entries, ascending, from both ends. O(1) amortised a step.
     pub fn iter(&self) -> Iter<'_, K, V, S> {

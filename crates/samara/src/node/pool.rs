@@ -170,7 +170,7 @@ impl<N: Unit> Spare<N> {
     }
 
     /// Sets how many freed nodes are kept for reuse without a reservation.
-    pub(crate) fn pool(&mut self, nodes: u32) {
+    pub(crate) const fn pool(&mut self, nodes: u32) {
         self.pool = nodes;
     }
 

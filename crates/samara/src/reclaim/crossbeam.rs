@@ -47,6 +47,7 @@ std::thread_local! {
 /// time.
 #[derive(Clone)]
 pub struct Epoch {
+    #[cfg(not(feature = "std"))]
     collector: Collector,
 }
 
@@ -63,13 +64,27 @@ pub struct EpochGuard(#[expect(dead_code, reason = "for its drop")] Guard);
 pub struct EpochStamp(Arc<AtomicBool>);
 
 impl Epoch {
-    /// With `std` every `Epoch` uses the same collector, which is this crate's own. Without `std`
-    /// each call makes a collector, which the `Epoch` shares with its clones.
+    /// With `std` every `Epoch` uses the same collector, which is this crate's own, and this
+    /// function is `const`. Without `std` each call makes a collector, which the `Epoch` shares
+    /// with its clones.
+    #[cfg(feature = "std")]
+    pub const fn new() -> Self {
+        Epoch {}
+    }
+
+    /// A collector of its own, which the `Epoch` shares with its clones. With `std` there is one
+    /// collector for all, and this function is `const`.
+    #[cfg(not(feature = "std"))]
     pub fn new() -> Self {
+        Epoch { collector: Collector::new() }
+    }
+
+    #[inline]
+    fn collector(&self) -> &Collector {
         #[cfg(feature = "std")]
-        return Epoch { collector: COLLECTOR.clone() };
+        return &COLLECTOR;
         #[cfg(not(feature = "std"))]
-        return Epoch { collector: Collector::new() };
+        return &self.collector;
     }
 
     #[inline]
@@ -80,7 +95,7 @@ impl Epoch {
         return HERE.try_with(LocalHandle::pin).unwrap_or_else(|_| COLLECTOR.register().pin());
         // The guard keeps its registration when the handle is dropped.
         #[cfg(not(feature = "std"))]
-        return self.collector.register().pin();
+        return self.collector().register().pin();
     }
 }
 
@@ -106,7 +121,7 @@ unsafe impl Reclaim for Epoch {
     type Stamp = EpochStamp;
 
     fn reader(&self) -> EpochReader {
-        EpochReader(self.collector.register())
+        EpochReader(self.collector().register())
     }
 
     #[inline]

@@ -14,7 +14,7 @@ use crate::node::shape::{Normal, Shape};
 use crate::set::combine::Combined;
 use crate::tree::check::Violation;
 use crate::types::displaced::unobserved;
-use crate::types::error::{AllocError, StoreError};
+use crate::types::error::{AllocError, StoreError, empty_or_panic};
 use crate::types::gap::GapQuery;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -29,7 +29,7 @@ use core::fmt;
 /// # Examples
 /// ```
 /// use samara::{RangeSet, Span};
-/// let mut dirty: RangeSet = RangeSet::new();
+/// let mut dirty = RangeSet::<u64>::new();
 /// dirty.insert(0x1000..=0x1fff)?;
 /// dirty.insert(0x2000..=0x2fff)?; // touches: one range
 /// dirty.remove(0x1800..=0x18ff)?;
@@ -45,8 +45,12 @@ pub struct RangeSet<K: Key = u64, S: Shape = Normal> {
     map: RangeMap<K, (), S>,
 }
 
-impl RangeSet {
+/// # Construct
+impl<K: Key> RangeSet<K> {
     /// An empty set. Allocates nothing.
+    ///
+    /// A literal such as `0..=9` does not say which integer is the key: write
+    /// `RangeSet::<u64>::new()`, or the type on the `let`.
     #[must_use]
     pub const fn new() -> Self {
         RangeSet { map: RangeMap::new() }
@@ -54,22 +58,19 @@ impl RangeSet {
 }
 
 impl<K: Key, S: Shape> RangeSet<K, S> {
-    /// Adds all keys of `span`. O(log n + ranges met).
+    /// A set of all keys of these ranges, in any order: the fallible form of `collect`.
     ///
     /// # Errors
-    /// [`StoreError`]; the set is as before.
-    pub fn insert(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
-        self.map.insert_merging(span, (), |_, _| true).map(|_| ())
+    /// [`StoreError`] of the first range that could not be added.
+    pub fn try_from_iter<R: Into<Span<K>>>(ranges: impl IntoIterator<Item = R>) -> Result<Self, StoreError<K>> {
+        let mut set = Self::default();
+        set.try_extend(ranges)?;
+        Ok(set)
     }
+}
 
-    /// Removes all keys of `span`. O(log n + ranges met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the set is as before.
-    pub fn remove(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
-        self.map.clear_range(span, unobserved)
-    }
-
+/// # Look up
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// Whether the set has `key`. O(log n).
     #[must_use]
     pub fn contains(&self, key: K) -> bool {
@@ -107,17 +108,53 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
+}
+
+/// # Iterate
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// The ranges, ascending; from both ends. O(1) amortised a step.
+    pub fn iter(&self) -> Spans<'_, K, (), S> {
+        self.map.spans()
+    }
+}
+
+/// # Insert
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Adds all keys of `span`. O(log n + ranges met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the set is as before.
+    pub fn insert(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
+        self.map.insert_merging(span, (), |_, _| true).map(|_| ())
+    }
+
+    /// Adds all keys of these ranges, in their order: the fallible form of `extend`.
+    ///
+    /// # Errors
+    /// [`StoreError`]; the ranges before the one that is refused have been added.
+    pub fn try_extend<R: Into<Span<K>>>(&mut self, ranges: impl IntoIterator<Item = R>) -> Result<(), StoreError<K>> {
+        ranges.into_iter().try_for_each(|range| self.insert(range))
+    }
+}
+
+/// # Remove
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Removes all keys of `span`. O(log n + ranges met).
+    ///
+    /// # Errors
+    /// [`StoreError`]; the set is as before.
+    pub fn remove(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
+        self.map.clear_range(span, unobserved)
+    }
 
     /// Removes all keys.
     pub fn clear(&mut self) {
         self.map.clear();
     }
+}
 
-    /// The ranges, ascending; from both ends. O(1) amortised a step.
-    pub fn iter(&self) -> Spans<'_, K, (), S> {
-        self.map.spans()
-    }
-
+/// # Gaps
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// The ranges of keys within `window` that the set does not have, ascending.
     pub fn gaps(&self, window: impl Into<Span<K>>) -> Gaps<'_, K, (), S> {
         self.map.gaps(window)
@@ -128,7 +165,10 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.map.find_gap(query)
     }
+}
 
+/// # Combine
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// The ranges of keys that this set, or `other`, or both have, ascending. O(1) amortised a step
     /// for each range of both.
     pub fn union<'a>(&'a self, other: &'a Self) -> Combined<'a, K, S> {
@@ -164,15 +204,10 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn is_subset(&self, other: &Self) -> bool {
         self.difference(other).next().is_none()
     }
+}
 
-    /// A copy of the set. O(n).
-    ///
-    /// # Errors
-    /// [`AllocError`].
-    pub fn try_clone(&self) -> Result<Self, AllocError> {
-        Ok(RangeSet { map: self.map.try_clone()? })
-    }
-
+/// # Snapshots
+impl<K: Key, S: Shape> RangeSet<K, S> {
     /// A set of the same keys that shares all nodes until one of the two changes: see
     /// [`RangeMap::try_snapshot`]. O(1).
     ///
@@ -181,13 +216,16 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn try_snapshot(&self) -> Result<Self, AllocError> {
         Ok(RangeSet { map: self.map.try_snapshot()? })
     }
+}
 
-    /// Adds all keys of these ranges, in their order.
+/// # Whole set
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// A copy of the set. O(n).
     ///
     /// # Errors
-    /// [`StoreError`]; the ranges before the one that is refused have been added.
-    pub fn try_extend<R: Into<Span<K>>>(&mut self, ranges: impl IntoIterator<Item = R>) -> Result<(), StoreError<K>> {
-        ranges.into_iter().try_for_each(|range| self.insert(range))
+    /// [`AllocError`].
+    pub fn try_clone(&self) -> Result<Self, AllocError> {
+        Ok(RangeSet { map: self.map.try_clone()? })
     }
 
     /// The map behind the set: its ranges, without values.
@@ -243,10 +281,11 @@ impl<K: Key, S: Shape> PartialEq for RangeSet<K, S> {
 impl<K: Key, S: Shape> Eq for RangeSet<K, S> {}
 
 impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
-    /// [`RangeSet::try_extend`] of an empty set. Empty ranges add nothing.
+    /// [`RangeSet::try_from_iter`] that aborts for lack of memory, as `Vec` does. A range that is
+    /// empty (`5..5`, `5..=4`) adds nothing.
     ///
     /// # Panics
-    /// Lack of memory ends the program as it does for `Box`.
+    /// If a range is reversed (`9..=3`), as slices do.
     fn from_iter<I: IntoIterator<Item = R>>(ranges: I) -> Self {
         let mut set = Self::default();
         set.extend(ranges);
@@ -255,12 +294,17 @@ impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
 }
 
 impl<K: Key, S: Shape, R: Into<Span<K>>> Extend<R> for RangeSet<K, S> {
-    /// Adds all keys of these ranges. Empty ranges add nothing. Lack of memory ends the program as
-    /// it does for `Box`.
+    /// [`RangeSet::try_extend`] that aborts for lack of memory, as `Vec` does. A range that is
+    /// empty (`5..5`, `5..=4`) adds nothing.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do. The ranges before it have been added.
     fn extend<I: IntoIterator<Item = R>>(&mut self, ranges: I) {
         for range in ranges {
-            if let Err(StoreError::Alloc) = self.insert(range) {
-                crate::types::error::out_of_memory()
+            match self.insert(range) {
+                Ok(()) => {}
+                Err(StoreError::EmptyRange(span)) => empty_or_panic(span),
+                Err(StoreError::Alloc) => crate::types::error::out_of_memory(),
             }
         }
     }

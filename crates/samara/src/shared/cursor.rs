@@ -31,7 +31,7 @@ use core::marker::PhantomData;
 ///
 /// ```
 /// use samara::{SharedRangeMap, Span};
-/// let map = SharedRangeMap::new();
+/// let map = SharedRangeMap::<u64, _>::new();
 /// map.write().insert(10..=19, 'a')?;
 /// map.write().insert(30..=39, 'b')?;
 /// let guard = map.pin();

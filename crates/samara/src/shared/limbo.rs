@@ -32,7 +32,7 @@ pub(crate) struct Limbo<K, R: Reclaim> {
 
 impl<K: Key, R: Reclaim> Limbo<K, R> {
     /// A limbo for nodes of these sizes in bytes: leaf, inner node.
-    pub(crate) fn new(leaf: usize, inner: usize) -> Self {
+    pub(crate) const fn new(leaf: usize, inner: usize) -> Self {
         let log = Log {
             base: K::MIN,
             whole: false,

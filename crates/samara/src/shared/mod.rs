@@ -29,14 +29,14 @@ use crate::reclaim::crossbeam::Epoch;
 use crate::reclaim::{PinHere, Reclaim};
 use crate::shared::deferred_drop::Returned;
 use crate::shared::guard::{SharedGuard, SharedReader};
-use crate::shared::lock::Lock;
+use crate::shared::lock::{Held, Lock};
 use crate::shared::mark::unmark;
 use crate::shared::publish::Writer;
 use crate::shared::published::Published;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::SharedWriter;
-use crate::shared::writer_gate::WriterGate;
+use crate::shared::writer_gate::{Closed, WriterGate};
 use crate::sync::plain::AtomicUsize;
 use crate::sync::{Ordering, UnsafeCell};
 use crate::tree::Tree;
@@ -173,18 +173,18 @@ use core::mem;
 /// part of the tree copies the path to it.
 ///
 /// # Which constructor
-/// - [`new`](SharedRangeMap::new): `u64` keys and [`Epoch`].
-/// - `default()`: other keys, or a reclaimer that has a default.
+/// - [`new`](SharedRangeMap::new): [`Epoch`] as the reclaimer. `const` with `std`, for a `static`.
 /// - [`with_reclaim`](Self::with_reclaim): a given reclaimer ([`Quiescent`](crate::Quiescent) has
-///   no default).
+///   no default). `const`.
+/// - `default()`: a reclaimer that has a default.
 /// - [`from_map`](Self::from_map), `from` and `collect()`: from existing entries.
 ///
-/// Except for `new`, write the type down: `let map: SharedRangeMap<K, V, R> = ...`.
+/// Write the type down: `let map: SharedRangeMap<K, V, R> = ...`.
 ///
 /// # Examples
 /// ```
 /// use samara::{SharedRangeMap, Span};
-/// let map = SharedRangeMap::new();
+/// let map = SharedRangeMap::<u64, _>::new();
 /// map.write().insert(0x1000..=0x4fff, 'a')?;
 /// std::thread::scope(|scope| {
 ///     scope.spawn(|| {
@@ -204,8 +204,9 @@ use core::mem;
 /// ```
 pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) published: Published,
-    /// The map's number. The marked nodes of a tree with this `home` belong to this map (COW-5).
-    home: usize,
+    /// The map's number, or 0 until [`home`](Self::home) is called. The marked nodes of a tree with
+    /// this `home` belong to this map (COW-5).
+    home: AtomicUsize,
     pub(crate) lock: Lock,
     /// The concurrent writers.
     pub(crate) gate: WriterGate<Workspace<K, V, S, R>>,
@@ -233,8 +234,29 @@ fn number() -> usize {
     or_abort(number.map_err(|_| AllocError))
 }
 
-impl<V> SharedRangeMap<u64, V> {
-    /// An empty map with `u64` keys, reclaimed by crossbeam-epoch.
+/// # Construct
+impl<K: Key, V> SharedRangeMap<K, V> {
+    /// An empty map, reclaimed by crossbeam-epoch. Allocates nothing.
+    ///
+    /// A literal such as `0..=9` does not say which integer is the key: write
+    /// `SharedRangeMap::<u64, _>::new()`, or the type on the `let`.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::SharedRangeMap;
+    /// static OWNERS: SharedRangeMap<u64, u32> = SharedRangeMap::new();
+    /// OWNERS.write().insert(0x1000..=0x1fff, 7)?;
+    /// assert_eq!(OWNERS.pin().get(0x1234).map(|(_, owner)| *owner), Some(7));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self::with_reclaim(Epoch::new())
+    }
+
+    /// An empty map, reclaimed by crossbeam-epoch. With `std` it allocates nothing and is `const`.
+    #[cfg(not(feature = "std"))]
     #[must_use]
     pub fn new() -> Self {
         Self::with_reclaim(Epoch::new())
@@ -249,19 +271,39 @@ impl<K: Key, V, R: Reclaim + Default, S: Shape> Default for SharedRangeMap<K, V,
 }
 
 impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
-    /// An empty map that asks `reclaim` when memory may be reused.
+    /// An empty map that asks `reclaim` when memory may be reused. Allocates nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{Membarrier, SharedRangeMap};
+    /// static OWNERS: SharedRangeMap<u32, u32, Membarrier> =
+    ///     SharedRangeMap::with_reclaim(Membarrier::fenced());
+    /// OWNERS.write().insert(0x1000..=0x1fff, 7)?;
+    /// assert_eq!(OWNERS.snapshot().len(), 1);
+    /// # Ok::<(), samara::StoreError<u32>>(())
+    /// ```
     #[must_use]
-    pub fn with_reclaim(reclaim: R) -> Self {
-        let home = number();
+    pub const fn with_reclaim(reclaim: R) -> Self {
         SharedRangeMap {
             published: Published::new(),
             reclaim,
-            home,
+            home: AtomicUsize::new(0),
             lock: Lock::new(),
             gate: WriterGate::new(),
-            writer: UnsafeCell::new(Writer::new(home)),
+            writer: UnsafeCell::new(Writer::new()),
             returned: Returned::new(),
         }
+    }
+
+    /// The map's number, given on the first call.
+    fn home(&self) -> usize {
+        // Relaxed, here and below: the number orders nothing. Every thread gets the same one.
+        let home = self.home.load(Ordering::Relaxed);
+        if home != 0 {
+            return home;
+        }
+        let home = number();
+        self.home.compare_exchange(0, home, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|first| first, |_| home)
     }
 
     /// A shared map of the entries of `map`. O(nodes). Nodes that `map` shares with a snapshot are
@@ -274,7 +316,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         V: Clone,
     {
         let mut shared = Self::with_reclaim(reclaim);
-        shared.writer.get_mut().set(&shared.published, map)?;
+        let home = shared.home();
+        let writer = shared.writer.get_mut();
+        writer.map.tree.home = home;
+        writer.set(&shared.published, map)?;
         Ok(shared)
     }
 
@@ -299,7 +344,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         drop(self); // explicitly, so that `map` is dropped too if a value's drop panics
         map
     }
+}
 
+/// # Read
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Registers a reader. Make it once, in the reader's thread: pinning by it does not look the
     /// thread up.
     ///
@@ -334,7 +382,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     {
         SharedGuard { map: self, _pinned: self.reclaim.pin_here() }
     }
+}
 
+/// # Write
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Takes the write handle. Waits while another thread holds it (without `std`: spins). Then
     /// waits, spinning, for [`SharedWriter`]s that are in the middle of a store. Each call may come
     /// from another thread; waiting threads get the handle in no promised order.
@@ -347,7 +398,25 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let held = self.lock.lock();
         // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
         // inside.
-        unsafe { WriteGuard::new(self, held, self.gate.close()) }
+        unsafe { self.handle(held, self.gate.close()) }
+    }
+
+    /// The write handle, whose tree has the map's number.
+    ///
+    /// # Safety
+    /// As for [`WriteGuard::new`].
+    unsafe fn handle<'a>(
+        &'a self,
+        held: Held<'a>,
+        closed: Closed<'a, Workspace<K, V, S, R>>,
+    ) -> WriteGuard<'a, K, V, R, S> {
+        // SAFETY: the caller holds `lock` and has closed the gate, so `writer` is its own.
+        let tree = unsafe { &mut (*self.writer.get()).map.tree };
+        if tree.home == 0 {
+            tree.home = self.home();
+        }
+        // SAFETY: as the caller promises.
+        unsafe { WriteGuard::new(self, held, closed) }
     }
 
     /// Takes the write handle, if nobody holds it and no [`SharedWriter`] is in the middle of a
@@ -359,7 +428,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let held = self.lock.try_lock().ok_or(Busy)?;
         let closed = self.gate.try_close().ok_or(Busy)?;
         // SAFETY: GATE-1: the lock is held, and `try_close` has found no concurrent writer inside.
-        Ok(unsafe { WriteGuard::new(self, held, closed) })
+        Ok(unsafe { self.handle(held, closed) })
     }
 
     /// Makes one of several writers that store at the same time. Waits for the holder of the
@@ -384,7 +453,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             Ok(SharedWriter::new(self, record))
         }
     }
+}
 
+/// # Measure
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// The number of entries.
     ///
     /// While a store is under way, this is the number before it or after it; for that moment it may
@@ -414,7 +486,10 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     pub fn pending(&self) -> usize {
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.gate.pending()
     }
+}
 
+/// # Snapshots
+impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// The map at one moment, to be read and written on its own. The two maps share all nodes until
     /// one of them is written to. O(1), plus a look at each `SharedWriter` that ever existed at
     /// once.
@@ -443,7 +518,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
             (tree.root, tree.height, tree.len) = (Some(root), height, self.len());
-            (tree.thinned, tree.home) = (self.published.tally.0.thinned.load(Ordering::Relaxed), self.home);
+            (tree.thinned, tree.home) = (self.published.tally.0.thinned.load(Ordering::Relaxed), self.home());
         }
         Ok(RangeMap { tree })
     }
@@ -469,6 +544,9 @@ impl<K: Key, V: Clone, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIte
     for SharedRangeMap<K, V, R, S>
 {
     /// As for [`RangeMap`].
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do.
     fn from_iter<I: IntoIterator<Item = (T, V)>>(entries: I) -> Self {
         entries.into_iter().collect::<RangeMap<K, V, S>>().into()
     }

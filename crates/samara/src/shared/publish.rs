@@ -96,10 +96,8 @@ pub(crate) struct Writer<K: Key, V, S: Shape, R: Reclaim> {
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
-    pub(crate) fn new(home: usize) -> Self {
-        let mut map = RangeMap { tree: Tree::new() };
-        map.tree.home = home;
-        Writer { map, added: 0, workspace: Workspace::new() }
+    pub(crate) const fn new() -> Self {
+        Writer { map: RangeMap { tree: Tree::new() }, added: 0, workspace: Workspace::new() }
     }
 
     /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.

@@ -47,7 +47,7 @@ fn split(word: *mut u8) -> Option<(Raw, usize)> {
 }
 
 impl Published {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Published {
             root: Padded(AtomicPtr::new(ptr::null_mut())),
             tally: Padded(Tally {

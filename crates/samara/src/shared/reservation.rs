@@ -94,7 +94,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// # Examples
     /// ```
     /// # use samara::{ReservedError, SharedRangeMap};
-    /// let map = SharedRangeMap::new();
+    /// let map = SharedRangeMap::<u64, _>::new();
     /// let mut write = map.write();
     /// let mut commit = write.reserve(2)?;
     /// commit.insert(0..=99, 'a')?;

@@ -32,7 +32,7 @@ pub(crate) const fn most(bytes: usize) -> usize {
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         let mut part = Tree::new();
         part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
         part.inners.pool(most(Inner::<K, S>::BYTES) as u32);

@@ -53,7 +53,7 @@ use core::ptr::NonNull;
 /// # Examples
 /// ```
 /// use samara::{SharedRangeMap, Span};
-/// let map = SharedRangeMap::new();
+/// let map = SharedRangeMap::<u64, _>::new();
 /// let mut write = map.write();
 /// write.insert(0..=99, 'a')?;
 /// write.insert(40..=49, 'b')?;
@@ -353,7 +353,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     /// # Examples
     /// ```
     /// # use samara::SharedRangeMap;
-    /// let map = SharedRangeMap::new();
+    /// let map = SharedRangeMap::<u64, _>::new();
     /// let mut write = map.write();
     /// write.insert(0..=9, 1)?;
     /// assert!(write.modify(5, |value| *value += 1)? && !write.modify(10, |value| *value += 1)?);
@@ -383,7 +383,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     /// # Examples
     /// ```
     /// # use samara::{AllocError, SharedRangeMap};
-    /// let map = SharedRangeMap::new();
+    /// let map = SharedRangeMap::<u64, _>::new();
     /// map.write().insert(0..=9, 1)?;
     /// map.write().update(|map| {
     ///     map.insert(20..=29, 2).map_err(|_| AllocError)?;

@@ -60,6 +60,14 @@ impl<T> UnwindSafe for WriterGate<T> {}
 impl<T> RefUnwindSafe for WriterGate<T> {}
 
 impl<T> WriterGate<T> {
+    #[cfg(any(not(loom), feature = "shared"))]
+    pub(crate) const fn new() -> Self {
+        WriterGate { head: AtomicPtr::new(ptr::null_mut()), closed: AtomicUsize::new(0), owns: PhantomData }
+    }
+
+    /// Not `const`: samara-models builds this file with loom's atomics, which a `const fn` cannot
+    /// make.
+    #[cfg(not(any(not(loom), feature = "shared")))]
     pub(crate) fn new() -> Self {
         WriterGate { head: AtomicPtr::new(ptr::null_mut()), closed: AtomicUsize::new(0), owns: PhantomData }
     }

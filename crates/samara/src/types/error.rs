@@ -1,5 +1,6 @@
 //! Error types. Knows nothing of nodes.
 
+use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 
@@ -31,6 +32,22 @@ impl fmt::Display for Busy {
 
 #[cfg(feature = "shared")]
 impl core::error::Error for Busy {}
+
+/// The alignment of a [`GapQuery`](crate::GapQuery) is not a power of two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AlignError<K = u64> {
+    /// The alignment that was asked for.
+    pub align: K,
+}
+
+impl<K: fmt::LowerHex> fmt::Display for AlignError<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the alignment {:#x} is not a power of two: pass 1 for none, or 2, 4, 8, ...", self.align)
+    }
+}
+
+impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for AlignError<K> {}
 
 /// Why a store failed. The map is as it was before that store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +124,12 @@ pub enum EntryError<K = u64> {
     },
     /// Memory could not be allocated.
     Alloc,
+}
+
+impl<K> From<AllocError> for EntryError<K> {
+    fn from(_: AllocError) -> Self {
+        EntryError::Alloc
+    }
 }
 
 impl<K: fmt::LowerHex> fmt::Display for EntryError<K> {
@@ -221,6 +244,87 @@ impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
 }
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
+
+macro_rules! any {
+    ($($(#[$meta:meta])* $name:ident($error:ty);)*) => {
+        /// Any error of this crate. Every other error converts into it, so that a function that
+        /// makes several calls can use `?` on all of them.
+        ///
+        /// Displays what the error in it displays, and has its source.
+        ///
+        /// # Examples
+        /// ```
+        /// use samara::{Error, GapQuery, RangeMap, Span};
+        ///
+        /// /// Places an entry of `len` keys, with room for one key below it.
+        /// fn place(map: &mut RangeMap<u64, char>, len: u64) -> Result<Option<Span>, Error> {
+        ///     let query = GapQuery::new(len).aligned(16)?.within(16..); // AlignError
+        ///     let Some(span) = map.find_gap(&query) else { return Ok(None) };
+        ///     map.reserve(1)?.insert(span, 'a')?; // AllocError, ReservedError
+        ///     map.resize(span.first, span.first - 1..=span.last)?; // BoundError
+        ///     Ok(Some(span))
+        /// }
+        ///
+        /// let mut map = RangeMap::from_sorted([(32..=40, 'b')])?; // BuildError
+        /// assert_eq!(place(&mut map, 9)?, Some(Span::new(16, 24)));
+        /// map.insert(50..=63, 'c')?; // StoreError
+        /// assert_eq!(place(&mut map, 9), Err(Error::Bound(samara::BoundError::Occupied(63))));
+        /// # Ok::<(), Error>(())
+        /// ```
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Error<K = u64> {
+            $($(#[$meta])* #[doc = concat!("[`", stringify!($error), "`].")] $name($error),)*
+        }
+
+        $($(#[$meta])*
+        impl<K> From<$error> for Error<K> {
+            fn from(error: $error) -> Self {
+                Error::$name(error)
+            }
+        })*
+
+        impl<K: fmt::LowerHex> fmt::Display for Error<K> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $($(#[$meta])* Error::$name(error) => error.fmt(f),)*
+                }
+            }
+        }
+
+        impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for Error<K> {
+            fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+                match self {
+                    $($(#[$meta])* Error::$name(error) => core::error::Error::source(error),)*
+                }
+            }
+        }
+    };
+}
+
+any! {
+    Align(AlignError<K>);
+    Alloc(AllocError);
+    Bound(BoundError<K>);
+    Build(BuildError<K>);
+    #[cfg(feature = "shared")]
+    Busy(Busy);
+    Entry(EntryError<K>);
+    Reserved(ReservedError<K>);
+    Store(StoreError<K>);
+}
+
+/// Lets an empty range pass and panics for a reversed one, in a call that returns no `Result`: as
+/// slices do.
+#[cold]
+#[track_caller]
+pub(crate) fn empty_or_panic<K: Key>(span: Span<K>) {
+    let empty = span.last.succ() == Some(span.first);
+    assert!(
+        empty,
+        "the range {span} is reversed, its first key lies after its last: `try_extend` returns that as an error"
+    );
+}
 
 /// Aborts for lack of memory, in a call that returns no `Result`.
 #[cold]

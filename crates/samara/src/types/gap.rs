@@ -1,5 +1,6 @@
 //! Gap queries, the arguments of `find_gap`. Knows nothing of nodes.
 
+use crate::types::error::AlignError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 
@@ -16,35 +17,33 @@ pub enum End {
 ///
 /// ```
 /// use samara::{End, GapQuery, RangeMap, Span};
-/// let mut map = RangeMap::new();
+/// let mut map = RangeMap::<u64, _>::new();
 /// map.insert(0x0000..=0x0fff, 'a')?;
 /// map.insert(0x3000..=0x3fff, 'b')?;
 /// let query = GapQuery::new(0x1000).within(0x0..=0xffff);
 /// assert_eq!(map.find_gap(&query), Some(Span::new(0x1000, 0x1fff)));
 /// assert_eq!(map.find_gap(&query.from(End::Highest)), Some(Span::new(0xf000, 0xffff)));
-/// # Ok::<(), samara::StoreError>(())
+/// let query = GapQuery::new(0x1000).aligned(0x2000)?;
+/// assert_eq!(map.find_gap(&query), Some(Span::new(0x2000, 0x2fff)));
+/// # Ok::<(), samara::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapQuery<K = u64> {
-    /// Number of keys. A query for zero keys finds nothing.
-    pub len: K,
-    /// Alignment: the first key of the answer equals `offset` modulo `align`. Must be a power of
-    /// two; otherwise the query finds nothing.
-    pub align: K,
-    /// Offset of the first key from a multiple of `align`.
-    pub offset: K,
-    /// Range in which the answer lies.
-    pub window: Span<K>,
-    /// The end of the window that the search starts from.
-    pub end: End,
+    pub(crate) len: K,
+    /// A power of two.
+    pub(crate) align: K,
+    pub(crate) offset: K,
+    pub(crate) window: Span<K>,
+    pub(crate) end: End,
 }
 
 impl<K: Key> GapQuery<K> {
-    /// A query for the lowest run of `len` free keys, anywhere, at any alignment.
+    /// A query for the lowest run of `len` free keys, anywhere, at any alignment. A query for zero
+    /// keys finds nothing.
     pub fn new(len: K) -> Self {
         GapQuery { len, align: K::ONE, offset: K::ZERO, window: Span::FULL, end: End::Lowest }
     }
-    /// Limits the answer to `window`.
+    /// Limits the answer to `window`. In a window that holds no key the query finds nothing.
     #[must_use]
     pub fn within(mut self, window: impl Into<Span<K>>) -> Self {
         self.window = window.into();
@@ -57,25 +56,56 @@ impl<K: Key> GapQuery<K> {
         self
     }
     /// Requires the first key to be a multiple of `align`, a power of two.
-    #[must_use]
-    pub fn aligned(self, align: K) -> Self {
+    ///
+    /// # Errors
+    /// [`AlignError`]: `align` is not a power of two.
+    pub fn aligned(self, align: K) -> Result<Self, AlignError<K>> {
         self.aligned_at(align, K::ZERO)
     }
     /// Requires the first key to equal `offset` modulo `align`, a power of two.
+    ///
+    /// # Errors
+    /// [`AlignError`]: `align` is not a power of two.
+    pub fn aligned_at(self, align: K, offset: K) -> Result<Self, AlignError<K>> {
+        if align.is_power_of_two() { Ok(GapQuery { align, offset, ..self }) } else { Err(AlignError { align }) }
+    }
+
+    /// The number of keys.
     #[must_use]
-    pub fn aligned_at(mut self, align: K, offset: K) -> Self {
-        self.align = align;
-        self.offset = offset;
-        self
+    pub fn len(&self) -> K {
+        self.len
+    }
+    /// Whether the query is for zero keys, and so finds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == K::ZERO
+    }
+    /// The alignment, a power of two: the first key of the answer equals [`offset`](Self::offset)
+    /// modulo this.
+    #[must_use]
+    pub fn align(&self) -> K {
+        self.align
+    }
+    /// The offset of the first key from a multiple of [`align`](Self::align).
+    #[must_use]
+    pub fn offset(&self) -> K {
+        self.offset
+    }
+    /// The range in which the answer lies.
+    #[must_use]
+    pub fn window(&self) -> Span<K> {
+        self.window
+    }
+    /// The end of the window that the search starts from.
+    #[must_use]
+    pub fn end(&self) -> End {
+        self.end
     }
 
     /// The fit inside the free run `gap` that is nearest to the wanted end.
     pub(crate) fn fit(&self, gap: Span<K>) -> Option<Span<K>> {
         let room = gap.intersect(&self.window)?;
-        let mask = self.align.checked_sub(K::ONE)?;
-        if !self.align.is_power_of_two() {
-            return None;
-        }
+        let mask = self.align.wrapping_sub(K::ONE);
         let span = match self.end {
             End::Lowest => {
                 let up = self.offset.wrapping_sub(room.first).and(mask);

@@ -15,6 +15,10 @@ pub mod sealed {
     /// if it has the representation and the order of `u64`.
     pub unsafe trait Sealed {}
     // SAFETY: an unsigned integer, whose `IS_U64` is false.
+    unsafe impl Sealed for u8 {}
+    // SAFETY: an unsigned integer, whose `IS_U64` is false.
+    unsafe impl Sealed for u16 {}
+    // SAFETY: an unsigned integer, whose `IS_U64` is false.
     unsafe impl Sealed for u32 {}
     // SAFETY: `u64` itself.
     unsafe impl Sealed for u64 {}
@@ -24,15 +28,41 @@ pub mod sealed {
     unsafe impl Sealed for u128 {}
 }
 
-/// An unsigned integer that keys a map: `u32`, `u64`, `usize` or `u128`, or a newtype of one of
-/// them.
+/// An unsigned integer that keys a map: `u8`, `u16`, `u32`, `u64`, `usize` or `u128`, or a newtype
+/// of one of them.
 ///
 /// The trait is sealed, because the tree relies on the order and the arithmetic of these types.
 /// [`key_newtype!`](crate::key_newtype) makes a key of a type of your own (page numbers, guest
 /// addresses). `u64` and its newtypes are the fastest.
+///
+/// Signed integers are no keys: a length or a distance has the type of the keys, and the distance
+/// from `i64::MIN` to `i64::MAX` is no `i64`. A newtype that flips the sign bit keeps the order:
+///
+/// ```
+/// samara::key_newtype! {
+///     /// A position that may be negative, in the order of `i64`.
+///     struct Position(u64);
+/// }
+/// impl Position {
+///     const fn new(at: i64) -> Self {
+///         Position(at as u64 ^ 1 << 63)
+///     }
+///     const fn get(self) -> i64 {
+///         (self.0 ^ 1 << 63) as i64
+///     }
+/// }
+///
+/// let mut map = samara::RangeMap::new();
+/// map.insert(Position::new(-10)..=Position::new(9), "around zero")?;
+/// let (span, value) = map.get(Position::new(-1)).unwrap();
+/// assert_eq!((span.first.get(), span.last.get(), *value), (-10, 9, "around zero"));
+/// # Ok::<(), samara::StoreError<Position>>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot key a range map",
-    note = "keys are `u32`, `u64`, `usize`, `u128` and newtypes that `samara::key_newtype!` makes of them"
+    note = "keys are `u8`, `u16`, `u32`, `u64`, `usize`, `u128` and newtypes that `samara::key_newtype!` makes of them",
+    note = "a literal alone is an `i32`: name the key, as in `RangeMap::<u64, _>::new()`",
+    note = "signed integers are no keys, because the length of a range must be a key too: make a newtype that flips the sign bit, as the documentation of `samara::Key` shows"
 )]
 pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sync + Unpin + 'static {
     /// The lowest key, an ordinary key like every other.
@@ -112,6 +142,7 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
 
 macro_rules! key {
     ($($t:ty => $is_u64:expr, $at_once:ident $atomic:tt;)*) => {$(
+        #[diagnostic::do_not_recommend]
         impl Key for $t {
             const MIN: Self = <$t>::MIN;
             const MAX: Self = <$t>::MAX;
@@ -199,6 +230,8 @@ macro_rules! key {
 }
 
 key! {
+    u8 => false, at_once AtomicU8;
+    u16 => false, at_once AtomicU16;
     u32 => false, at_once AtomicU32;
     usize => cfg!(target_pointer_width = "64"), at_once AtomicUsize;
     u128 => false, in_parts _;

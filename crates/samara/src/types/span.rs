@@ -2,16 +2,15 @@
 
 use crate::types::key::Key;
 use core::fmt;
-use core::ops::{Range, RangeFrom, RangeFull, RangeInclusive};
+use core::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 /// A range of keys, inclusive at both ends: `first..=last`.
 ///
 /// Both ends are inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an
 /// ordinary range. A span with `first > last` holds no key. Stores refuse it with an error.
 ///
-/// Converts from all of Rust's ranges that have a start, and from `..`; an exclusive end becomes
-/// the key below it. Compares with `RangeInclusive`, and prints keys as hexadecimal numbers, also
-/// by `{:?}`.
+/// Converts from all of Rust's ranges; an exclusive end becomes the key below it. Compares with
+/// `RangeInclusive`, and prints keys as hexadecimal numbers, also by `{:?}`.
 ///
 /// ```
 /// use samara::Span;
@@ -21,6 +20,7 @@ use core::ops::{Range, RangeFrom, RangeFull, RangeInclusive};
 /// assert_eq!(page, Span::from(0x1000..0x2000));
 /// assert_eq!(format!("{page} {page:?}"), "0x1000..=0x1fff 0x1000..=0x1fff");
 /// assert_eq!(Span::from(0x1000_u64..), 0x1000..=u64::MAX);
+/// assert_eq!(Span::from(..0x1000_u64), 0..=0xfff);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span<K = u64> {
@@ -88,8 +88,24 @@ impl<K: Key> From<Range<K>> for Span<K> {
     fn from(r: Range<K>) -> Self {
         match r.end.pred() {
             Some(last) => Span { first: r.start, last },
-            None => Span { first: K::ONE, last: K::ZERO },
+            // No span ends before the lowest key: `0..0` becomes the empty `1..=0`.
+            None => Span { first: r.start.max(K::ONE), last: K::ZERO },
         }
+    }
+}
+
+impl<K: Key> From<RangeTo<K>> for Span<K> {
+    /// The keys below `end`; a span that holds no key if `end` is the lowest key.
+    #[inline]
+    fn from(r: RangeTo<K>) -> Self {
+        Span::from(K::MIN..r.end)
+    }
+}
+
+impl<K: Key> From<RangeToInclusive<K>> for Span<K> {
+    #[inline]
+    fn from(r: RangeToInclusive<K>) -> Self {
+        Span { first: K::MIN, last: r.end }
     }
 }
 

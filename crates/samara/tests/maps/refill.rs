@@ -73,7 +73,7 @@ impl Both {
                 "a copy takes the map's place"
             }
             4 => {
-                let mut other = RangeMap::new();
+                let mut other = RangeMap::<u64, _>::new();
                 mem::swap(&mut self.map, &mut other);
                 self.map.append(&mut other).unwrap();
                 "the map is moved"

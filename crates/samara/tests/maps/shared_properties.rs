@@ -11,6 +11,7 @@
 //! | real   | `Tracked`   | `u64`   | `Membarrier::new`     | packed leaves                                    |
 //! | real   | `Tracked`   | `u64`   | `Epoch`               | the same, by another reclaimer                   |
 //! | tiny   | `u32`       | `u128`  | `Quiescent`           | keys that are not loaded at once; nothing waits  |
+//! | tiny   | `u32`       | `u8`    | `Membarrier::fenced`  | gap words of one byte                            |
 //!
 //! Other sets are met by the fuzz target.
 //!
@@ -95,6 +96,7 @@ properties! {
     real_fill: Normal, Tracked, u64, Membarrier::new, FILL, Universe::Pages(32768), 30_000, 30_000;
     real_tall: Normal, Tracked, u64, Membarrier::new, BOTH, TALL, 20_000, 1_000;
     real_tall_fill: Normal, Tracked, u64, Membarrier::new, FILL, TALL, 20_000, 1_000;
+    narrow_low: Tiny, u32, u8, Membarrier::fenced, BOTH, Universe::Low(255), 40_000, 1_000;
     wide_low: Tiny, u32, u128, quiescent, QUIET, Universe::Low(255), 100_000, 1_000;
     wide_whole: Tiny, u32, u128, quiescent, QUIET, Universe::Whole, 100_000, 1_000;
     wide_fill: Tiny, u32, u128, quiescent, QUIET_FILL, Universe::Low(255), 100_000, 1_000;

@@ -102,8 +102,8 @@ fn tall_trees_agree() {
 
 fn query_fits(query: &GapQuery, gap: Span) -> Option<Span> {
     let room = gap.last - gap.first;
-    (room >= query.len - 1).then(|| match query.end {
-        End::Lowest => Span::new(gap.first, gap.first + query.len - 1),
-        End::Highest => Span::new(gap.last - (query.len - 1), gap.last),
+    (room >= query.len() - 1).then(|| match query.end() {
+        End::Lowest => Span::new(gap.first, gap.first + query.len() - 1),
+        End::Highest => Span::new(gap.last - (query.len() - 1), gap.last),
     })
 }

@@ -1,7 +1,8 @@
 //! The traits of a collection, and what they promise.
 
-use samara::{Key, RangeMap, Span, key_newtype};
+use samara::{Key, RangeMap, RangeSet, SharedRangeMap, Span, key_newtype};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
 
 key_newtype! {
     /// A page number.
@@ -38,17 +39,56 @@ fn a_newtype_is_a_key_in_every_way() {
 }
 
 #[test]
+fn statics_of_every_key() {
+    static OWNERS: Mutex<RangeMap<Page, char>> = Mutex::new(RangeMap::new());
+    static FREE: Mutex<RangeSet<u32>> = Mutex::new(RangeSet::new());
+    static SHARED: SharedRangeMap<Page, char> = SharedRangeMap::new();
+    OWNERS.lock().unwrap().insert(Page(0)..=Page(9), 'a').unwrap();
+    FREE.lock().unwrap().insert(0..=9).unwrap();
+    std::thread::scope(|scope| {
+        for n in 0..4 {
+            scope.spawn(move || SHARED.write().insert(Page(10 * n)..=Page(10 * n + 9), 'a').unwrap());
+        }
+    });
+    assert_eq!((OWNERS.lock().unwrap()[Page(5)], FREE.lock().unwrap().len(), SHARED.len()), ('a', 1, 4));
+}
+
+/// A shared map gets its number when it is first asked for: by a snapshot as well as by the handle.
+#[test]
+fn maps_that_were_only_stored_in_by_shared_writers_know_their_snapshots() {
+    let (one, two) = (SharedRangeMap::<u64, u64>::new(), SharedRangeMap::<u64, u64>::new());
+    for (map, base) in [(&one, 0), (&two, 7)] {
+        let mut writer = map.writer().unwrap();
+        for n in 0..200 {
+            writer.insert(10 * n..=10 * n + 4, base + n).unwrap();
+        }
+    }
+    let (first, second) = (one.snapshot(), two.snapshot());
+    // Back into its own map, and into the other one.
+    one.write().set(first.snapshot()).unwrap();
+    one.write().insert(0..=4, 1000).unwrap();
+    two.write().set(first.snapshot()).unwrap();
+    two.write().insert(0..=4, 2000).unwrap();
+    for map in [&first, &second, &one.snapshot(), &two.snapshot()] {
+        map.check().unwrap();
+        assert_eq!(map.len(), 200);
+    }
+    let values = [first.get(0), second.get(0)].map(|entry| *entry.unwrap().1);
+    assert_eq!((values, *one.pin().get(0).unwrap().1, *two.pin().get(0).unwrap().1), ([0, 7], 1000, 2000));
+}
+
+#[test]
 fn later_entries_win_and_empty_ranges_store_nothing() {
-    let entries = [(Span::new(10, 29), 'a'), (Span::new(20, 39), 'b'), (Span::new(9, 3), 'c'), (Span::new(0, 12), 'd')];
+    let entries = [(10..30, 'a'), (20..40, 'b'), (9..9, 'c'), (0..13, 'd')];
     let want = [(Span::new(0, 12), 'd'), (Span::new(13, 19), 'a'), (Span::new(20, 39), 'b')];
-    let map: RangeMap<u64, char> = entries.into_iter().collect();
+    let map: RangeMap<u64, char> = entries.clone().into_iter().collect();
     assert!(map.iter().map(|(span, value)| (span, *value)).eq(want));
-    assert_eq!(map, RangeMap::from(entries));
-    let mut extended = RangeMap::new();
-    extended.extend(entries);
+    assert_eq!(map, RangeMap::from(entries.clone()));
+    let mut extended = RangeMap::<u64, _>::new();
+    extended.extend(entries.clone());
     assert_eq!(map, extended);
     let error = RangeMap::<u64, char>::try_from_iter(entries).unwrap_err();
-    assert_eq!(error, samara::StoreError::EmptyRange(Span::new(9, 3)));
+    assert_eq!(error, samara::StoreError::EmptyRange(Span::new(9, 8)));
 }
 
 #[test]

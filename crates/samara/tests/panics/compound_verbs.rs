@@ -46,7 +46,7 @@ impl Drop for Value {
 /// Entries that touch, in leaves of 29, 29 and 2, of which the first keeps 8: as few as it may
 /// have.
 fn touching() -> RangeMap<u64, Value> {
-    let mut map = RangeMap::new();
+    let mut map = RangeMap::<u64, _>::new();
     for i in 0..60 {
         map.insert(i * 2..=i * 2 + 1, Value::new(i)).unwrap();
     }

@@ -25,7 +25,7 @@ where
         R: 'a;
 
     fn filled(data: &Data) -> Self {
-        let mut map = RangeMap::new();
+        let mut map = RangeMap::<u64, _>::new();
         data.shuffled.iter().for_each(|item| map.store(*item));
         map.into()
     }

@@ -1,0 +1,94 @@
+//! Looks up single entries, by a key that they hold or are next to. Knows of nodes only the slot
+//! that the tree finds.
+
+use crate::map::RangeMap;
+use crate::node::shape::Shape;
+use crate::tree::value_or;
+use crate::types::error::or_abort;
+use crate::types::key::Key;
+use crate::types::span::Span;
+
+/// # Look up
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
+    /// The number of entries. O(1).
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tree.len
+    }
+
+    /// Whether the map has no entries. O(1).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tree.len == 0
+    }
+
+    /// The entry that holds `key`: its range and its value. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
+        let (leaf, slot) = self.tree.find(key)?;
+        // SAFETY: TREE-4: `find` returns the slot of an entry in a live leaf, and the value is
+        // borrowed no longer than the map.
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &*leaf.value(slot)))
+        }
+    }
+
+    /// The value at `key`, or `default` where no entry holds it. O(log n).
+    ///
+    /// The choice takes no branch, so that a mix of hits and misses, which no processor can
+    /// predict, costs no more than hits alone.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map = RangeMap::<u64, _>::new();
+    /// map.insert(0x41..=0x5a, "upper case")?;
+    /// assert_eq!((*map.get_or(0x4b, &"other"), *map.get_or(0x3f, &"other")), ("upper case", "other"));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
+        // SAFETY: TREE-4: the leaf that `find` returns is live, and the value is borrowed no longer
+        // than the map.
+        unsafe { value_or(self.tree.find(key), key, default) }
+    }
+
+    /// [`get`](Self::get), with a mutable value.
+    #[inline]
+    pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
+        if !or_abort(self.tree.own_overlapping(Span::new(key, key))) {
+            return None;
+        }
+        let (leaf, slot) = self.tree.find(key)?;
+        // SAFETY: as for `get`; the map is borrowed mutably, and `own_overlapping` has made the leaf its
+        // own (COW-2).
+        unsafe {
+            let first = leaf.first(slot);
+            (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
+        }
+    }
+
+    /// Whether an entry holds `key`. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn contains_key(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The entry that holds `key`, or the first one above it. O(log n).
+    #[must_use]
+    #[inline]
+    pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.range_from(key).next()
+    }
+
+    /// The entry that holds `key`, or the last one below it. O(log n).
+    #[must_use]
+    pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
+        let mut cursor = self.cursor(key);
+        cursor.current().or_else(|| cursor.prev())
+    }
+}

@@ -1,0 +1,145 @@
+//! What calls say that were meant otherwise: errors, conversions between them, ranges that are
+//! reversed, alignments that are none.
+#![forbid(unsafe_code)]
+
+use samara::{
+    AlignError, AllocError, BoundError, BuildError, Busy, End, EntryError, Error, GapQuery, Key, RangeMap, RangeSet,
+    ReservedError, SharedRangeMap, Span, StoreError,
+};
+use std::error::Error as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The message of the panic of `call`.
+fn panic_of(call: impl FnOnce()) -> String {
+    let panic = catch_unwind(AssertUnwindSafe(call)).expect_err("no panic");
+    *panic.downcast::<String>().expect("a formatted message")
+}
+
+#[test]
+fn an_alignment_is_a_power_of_two() {
+    for align in [0, 3, 0x1001, u64::MAX] {
+        assert_eq!(GapQuery::new(1).aligned(align).unwrap_err().align, align);
+        assert_eq!(GapQuery::new(1).aligned_at(align, 1).unwrap_err().align, align);
+    }
+    assert_eq!(
+        GapQuery::new(1u32).aligned(3).unwrap_err().to_string(),
+        "the alignment 0x3 is not a power of two: pass 1 for none, or 2, 4, 8, ..."
+    );
+    for bit in 0..64 {
+        GapQuery::new(1).aligned(1u64 << bit).unwrap();
+    }
+    let query = GapQuery::new(5u64).within(1..=90).from(End::Highest).aligned_at(16, 3).unwrap();
+    assert_eq!((query.len(), query.align(), query.offset(), query.is_empty()), (5, 16, 3, false));
+    assert_eq!((query.window(), query.end()), (Span::new(1, 90), End::Highest));
+    let map = RangeMap::<u64, ()>::new();
+    assert_eq!(map.find_gap(&query), Some(Span::new(83, 87)));
+    // The order of the calls makes no difference.
+    assert_eq!(query, GapQuery::new(5).aligned_at(16, 3).unwrap().from(End::Highest).within(1..=90));
+    assert!(map.find_gap(&GapQuery::new(0)).is_none() && GapQuery::new(0u64).is_empty());
+}
+
+#[test]
+fn ranges_that_are_reversed_panic_where_nothing_can_be_returned() {
+    let says = |message: String| {
+        let want =
+            "the range 0x9..=0x3 is reversed, its first key lies after its last: `try_extend` returns that as an error";
+        assert_eq!(message, want);
+    };
+    let (empty, reversed) = (Span::new(5u64, 4), Span::new(9, 3));
+    // Empty: nothing is stored.
+    assert!(RangeMap::<u64, char>::from([(empty, 'a')]).is_empty());
+    assert!([(empty, 'a')].into_iter().collect::<RangeMap<u64, char>>().is_empty());
+    assert!([(5..5, 'a'), (0..0, 'b')].into_iter().collect::<RangeMap<u64, char>>().is_empty());
+    assert!([empty].into_iter().collect::<RangeSet>().is_empty());
+    // Reversed.
+    says(panic_of(|| drop(RangeMap::<u64, char>::from([(reversed, 'a')]))));
+    says(panic_of(|| drop([(reversed, 'a')].into_iter().collect::<RangeMap<u64, char>>())));
+    says(panic_of(|| drop([(reversed, 'a')].into_iter().collect::<SharedRangeMap<u64, char>>())));
+    says(panic_of(|| drop([reversed].into_iter().collect::<RangeSet>())));
+    let (mut map, mut set) = (RangeMap::<u64, char>::new(), RangeSet::<u64>::new());
+    says(panic_of(|| map.extend([(Span::new(0, 1), 'a'), (empty, 'b'), (reversed, 'c'), (Span::new(4, 5), 'd')])));
+    says(panic_of(|| set.extend([Span::new(0, 1), empty, reversed, Span::new(4, 5)])));
+    assert!(map.iter().eq([(Span::new(0, 1), &'a')]) && set.iter().eq([0..=1]));
+    // The fallible forms return both, and keep nothing of a map that is not there yet.
+    for span in [empty, reversed] {
+        let error = StoreError::EmptyRange(span);
+        assert_eq!(RangeMap::<u64, char>::try_from_iter([(0..=1, 'a'), (span.first..=span.last, 'b')]), Err(error));
+        assert_eq!(RangeSet::<u64>::try_from_iter([Span::new(0, 1), span]), Err(error));
+        assert_eq!((map.try_extend([(span, 'b')]), set.try_extend([span])), (Err(error), Err(error)));
+    }
+    assert_eq!(RangeSet::<u64>::try_from_iter([4..=5, 0..=1]).unwrap().len(), 2);
+}
+
+#[test]
+fn every_range_is_a_span() {
+    fn all<K: Key>() {
+        let (two, four) = (K::ONE.wrapping_add(K::ONE), K::MAX.wrapping_sub(K::ONE));
+        assert_eq!(Span::from(two..=four), Span::new(two, four));
+        assert_eq!(Span::from(two..four), Span::new(two, four.pred().unwrap()));
+        assert_eq!(Span::from(two..), Span::new(two, K::MAX));
+        assert_eq!(Span::from(..two), Span::new(K::MIN, K::ONE));
+        assert_eq!(Span::from(..=two), Span::new(K::MIN, two));
+        assert_eq!(Span::<K>::from(..), Span::FULL);
+        assert!(Span::from(..K::MIN).is_empty() && Span::from(K::MIN..K::MIN).is_empty());
+        assert_eq!(Span::from(two..K::MIN), Span::new(two, K::ZERO));
+    }
+    all::<u8>();
+    all::<u64>();
+    all::<u128>();
+}
+
+/// Every error converts into [`Error`], which shows what the error shows.
+#[test]
+fn one_error_for_all() {
+    fn shows<E: std::error::Error + Copy>(error: E, want: Error)
+    where
+        Error: From<E>,
+    {
+        let any = Error::from(error);
+        assert_eq!((any, any.to_string()), (want, error.to_string()));
+        assert_eq!(any.source().map(|source| source.to_string()), error.source().map(|source| source.to_string()));
+    }
+    let span = Span::new(9u64, 3);
+    let align = GapQuery::new(1u64).aligned(3).unwrap_err();
+    shows::<AlignError>(align, Error::Align(align));
+    shows(AllocError, Error::Alloc(AllocError));
+    shows(BoundError::NoEntry(7), Error::Bound(BoundError::NoEntry(7)));
+    let build = BuildError::EmptyRange { index: 1, span };
+    shows(build, Error::Build(build));
+    shows(Busy, Error::Busy(Busy));
+    let outside = EntryError::OutsideGap { span, gap: Span::FULL };
+    shows(outside, Error::Entry(outside));
+    shows(ReservedError::UsedUp, Error::Reserved(ReservedError::UsedUp));
+    shows(StoreError::EmptyRange(span), Error::Store(StoreError::EmptyRange(span)));
+
+    // By `?`, from calls that fail differently.
+    fn several(map: &SharedRangeMap<u16, char>, step: u8) -> Result<usize, Error<u16>> {
+        let mut own = RangeMap::from_sorted([(if step == 0 { Span::new(9, 3) } else { Span::new(0, 9) }, 'a')])?;
+        own.insert(if step == 1 { Span::new(9, 3) } else { Span::new(20, 29) }, 'b')?;
+        own.resize(if step == 2 { 15 } else { 25 }, 20..=24)?;
+        own.entry(12).or_insert(if step == 3 { 12..=24 } else { 12..=13 }, 'c')?;
+        own.reserve(usize::from(step != 4))?.insert(50..=59, 'd')?;
+        let busy = (step == 5).then(|| map.write());
+        map.try_write()?.set(own)?;
+        drop(busy);
+        Ok(map.len())
+    }
+    let map = SharedRangeMap::<u16, char>::new();
+    let got: Vec<_> = (0..7).map(|step| several(&map, step)).collect();
+    assert!(
+        matches!(
+            got[..],
+            [
+                Err(Error::Build(_)),
+                Err(Error::Store(_)),
+                Err(Error::Bound(_)),
+                Err(Error::Entry(_)),
+                Err(Error::Reserved(_)),
+                // Without `std` the thread cannot be told from another; both are refused.
+                Err(Error::Busy(_)),
+                Ok(4),
+            ]
+        ),
+        "{got:?}"
+    );
+}
