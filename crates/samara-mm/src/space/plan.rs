@@ -63,8 +63,11 @@ pub enum StepKind {
 /// assert!((change.before() - change.after()).contains(Flags::WRITE));
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
+///
+/// The default has no flags, neither before nor after. `samara-trace` has it in every step: a trace
+/// does not record the flags of areas.
 // Seven bytes, so that a step takes three words.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct FlagChange([u8; 7]);
 
 /// The runs of bits that hold the flags which calls change: first bit and number of bits.

@@ -13,7 +13,7 @@
 
 use std::collections::HashSet;
 
-use samara_mm::{Area, Extras, Flags, Object, Placed};
+use samara_mm::{Area, Extras, FlagChange, Flags, Object, Placed};
 
 use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea};
@@ -163,7 +163,8 @@ fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
 fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     let (mut at, mut joins) = (k.start, Vec::new());
     for piece in pieces {
-        let ends = [(at, piece.start, StepKind::Mapped), (piece.start, piece.end, StepKind::Changed)];
+        let ends =
+            [(at, piece.start, StepKind::Mapped), (piece.start, piece.end, StepKind::Changed(FlagChange::default()))];
         for (start, end, kind) in ends.into_iter().filter(|(start, end, _)| start < end) {
             if kind == StepKind::Mapped || piece.changed {
                 steps.push(Step { kind, start, end });
