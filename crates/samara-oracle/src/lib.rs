@@ -28,6 +28,8 @@ mod child;
 mod compare;
 mod draw;
 mod features;
+#[doc(hidden)]
+pub mod harness;
 mod mix;
 mod model;
 mod op;
