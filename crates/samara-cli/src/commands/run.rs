@@ -67,7 +67,6 @@ fn engine(args: &Run) -> Engine {
     engine.max_map_count = args.max_map_count;
     engine.limit_as = args.limit_as;
     engine.limit_data = args.limit_data;
-    engine.features = samara_oracle::features().ok();
     engine.policy = args.policy;
     let random = args.fail_rate.is_some() || args.policy == Policy::Random;
     engine.seed = args.seed.or_else(|| random.then(any_seed));

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use samara_mm::{
-    Advice, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Overcommit, PageSize,
+    Advice, Bases, BestFit, Caps, Config, FirstFit, Limit, Limits, Linux, MapFlags, Overcommit, PageSize,
     Personality, RemapFlags, Touches, linux,
 };
 
@@ -143,7 +143,7 @@ impl Charge {
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
-            features: engine.features.unwrap_or_else(features),
+            features: engine.features.unwrap_or_else(samara_oracle::presumed_features),
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
@@ -506,20 +506,6 @@ fn leaves_place_open(d: &Decoded) -> bool {
         Call::Mremap => d.args[3] & RemapFlags::FIXED.bits() == 0,
         Call::Shmat => d.args[1] == 0,
         _ => false,
-    }
-}
-
-/// Features of the running kernel, by its release number.
-fn features() -> Features {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = text.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
-    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
-        (7, 0) => Features::LINUX_7_0,
-        (7.., _) => Features::LINUX_7_1,
-        (6, 18..) => Features::LINUX_6_18,
-        (6, 17) => Features::LINUX_6_17,
-        (6, 13..=16) => Features::LINUX_6_16,
-        _ => Features::LINUX_6_12,
     }
 }
 
