@@ -34,7 +34,7 @@ use std::os::unix::ffi::OsStrExt;
 use samara_mm::{Area, Bases, Extras, LockKind};
 
 use crate::arch::Decoded;
-use crate::calls::Call;
+use crate::calls::{Call, Reach};
 use crate::event::{EventKind, Step, StepKind, UNSURE};
 use crate::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
@@ -359,7 +359,7 @@ impl Space {
             return attempt;
         }
         self.bound |= call.decoded.call == Call::Mbind;
-        self.moved |= call.decoded.call == Call::Mremap;
+        self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
@@ -407,7 +407,8 @@ impl Space {
 
     /// The ranges that a call reaches.
     pub(crate) fn ranges_of(&self, memory: &Memory, d: &Decoded, result: i64) -> Vec<Range> {
-        if d.call == Call::ProcessMadvise && apply::readable(&self.model, d) {
+        let row = d.call.row();
+        if matches!(row.reach, Reach::Ranges { .. }) && apply::readable(&self.model, d) {
             let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
             let mut ranges: Vec<Range> = apply::spans(memory, d).into_iter().map(pages).collect();
             if ranges.len() > MANY {
@@ -416,8 +417,8 @@ impl Space {
             }
             return ranges;
         }
-        if matches!(d.call, Call::UffdRegister | Call::UffdUnregister) {
-            let range = apply::uffd_range(memory, d.args[2]);
+        if let Reach::RangeAt(at) = row.reach {
+            let range = apply::uffd_range(memory, d.args[at]);
             return range.map(|(start, len, _)| reach::range(start, len, sys::page_size())).into_iter().collect();
         }
         reach::of(d, result, self.model.layout().brk, sys::page_size())
@@ -450,7 +451,7 @@ impl Space {
             attempt.misfit = self.compare(&ranges, attempt, journal);
         }
         // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
-        let placed = matches!(call.decoded.call, Call::Mmap | Call::Mremap);
+        let placed = call.decoded.call.place().is_some();
         if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
             for (start, end) in attempt.reach.clone() {
                 let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();

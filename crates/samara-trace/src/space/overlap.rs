@@ -27,7 +27,7 @@
 //!   unsure.
 
 use crate::arch::Decoded;
-use crate::calls::Call;
+use crate::calls::{Call, Reach};
 use crate::journal::Journal;
 use crate::os::proc::USER_END;
 use crate::os::sys::{self, Tid};
@@ -99,26 +99,11 @@ impl Space {
     /// The ranges that a call in the kernel may reach, and whether it may also get a place that is
     /// not known yet.
     fn may_reach(&self, flying: &Flying) -> (Vec<Range>, bool) {
-        let (d, page) = (&flying.decoded, sys::page_size());
-        let a = &d.args;
-        let place = flying.place.into_iter();
-        let fixed = |bits: i32, word: u64| word as i32 & bits != 0;
-        match d.call {
-            call if call.makes_task() => (Vec::new(), false),
-            Call::Mmap if fixed(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE, a[3]) => {
-                (vec![reach::range(a[0], a[1], page)], false)
-            }
-            Call::Mmap => (place.collect(), flying.place.is_none()),
-            Call::Mremap => {
-                let source = reach::range(a[0], a[1].max(a[2]).max(page), page);
-                let target = fixed(libc::MREMAP_FIXED, a[3]).then(|| reach::range(a[4], a[2], page));
-                let open = fixed(libc::MREMAP_MAYMOVE, a[3]) && target.is_none() && flying.place.is_none();
-                ([source].into_iter().chain(target).chain(place).collect(), open)
-            }
-            Call::Brk => (reach::of(d, a[0] as i64, self.model.layout().brk, page), false),
-            call if call.is_wide() => (vec![reach::ALL], false),
-            Call::ProcessMadvise => (self.ranges_of(&Memory::now(flying.tid), d, 0), false),
-            _ => (reach::of(d, 0, self.model.layout().brk, page), false),
+        let d = &flying.decoded;
+        let (told, open) = reach::before_return(d, flying.place, self.model.layout().brk, sys::page_size());
+        match d.call.row().reach {
+            Reach::Ranges { .. } => (self.ranges_of(&Memory::now(flying.tid), d, 0), open),
+            _ => (told, open),
         }
     }
 
