@@ -360,8 +360,7 @@ impl<B: Backing> AddressSpace<B> {
     /// to the query. O(log n).
     ///
     /// ```
-    /// use samara::{GapQuery, End};
-    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// use samara_mm::{AddressSpace, Config, End, FileId, GapQuery, MapRequest, Prot};
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.map(&MapRequest::anonymous(0x7000, 0x1000, Prot::RW)).unwrap();
     /// let query = GapQuery::new(0x2000).within(0x1000..=0x7fff).aligned(0x1000);
