@@ -14,7 +14,7 @@ const HUGE: u64 = 2 << 20;
 /// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
 /// Takes a millisecond.
 ///
-/// Two are not told: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and
+/// Two are left out: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and
 /// [`Features::REMAP_TO_LIMIT`], which takes as many areas as there may be (`samara check` asks for
 /// it where its calls come near to that).
 ///
@@ -80,7 +80,7 @@ pub(crate) fn calls() -> [Op; WINDOW + 2] {
     ]
 }
 
-/// Where memory stays that was moved from, and where a map comes to be beside another, both
+/// Where memory stays that was moved from, and where a map comes to be next to another, both
 /// mergeable.
 const STAYS: u64 = 12;
 const JOINS: u64 = 21;

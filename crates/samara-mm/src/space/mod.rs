@@ -415,7 +415,7 @@ impl<B: Backing> AddressSpace<B> {
     /// The start of the first hole in `[start, end)`; `end` if there is none.
     pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
-        for a in self.met(start, end) {
+        for a in self.overlapping(start, end) {
             if a.start > at {
                 break;
             }

@@ -31,8 +31,8 @@ pub enum StepKind {
     Split,
     /// Two areas that touched at `start` became one.
     Merged,
-    /// Attributes changed: flags, policy, registration, name. An anonymous identity is told if a
-    /// move took it away, but not if a write gave it.
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity counts if
+    /// a move took it away, but not if a write gave it.
     Changed(FlagChange),
     /// The memory moved away from here, to the start of the last `Mapped` before this step. An
     /// `Unmapped` after it tells which part of the old range is gone.

@@ -64,7 +64,7 @@ fn files() -> io::Result<Vec<(OwnedFd, u64)>> {
         (zero(false)?, fd::ZERO_READ_ONLY),
     ];
     // None where the kernel has no such pages.
-    if let Some(huge) = memfd(libc::MFD_HUGETLB | libc::MFD_HUGE_2MB).ok() {
+    if let Ok(huge) = memfd(libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
         let read_only = reopen(&huge, true, false)?;
         files.extend([(huge.into(), fd::HUGE), (read_only.into(), fd::HUGE_READ_ONLY)]);
     }

@@ -143,7 +143,7 @@ mod tests {
         note(space.remap(&moved));
         note(space.advise(0x11000, 0x1000, samara_mm::Advice::DontNeed));
         let kinds: std::collections::BTreeSet<_> =
-            steps.iter().filter_map(|step| recorded(step)).map(|step| step_name(step.kind)).collect();
+            steps.iter().filter_map(recorded).map(|step| step_name(step.kind)).collect();
         assert!(kinds.into_iter().eq(["changed", "mapped", "merged", "moved", "split", "unmapped"]));
         let left: Vec<_> = steps.iter().filter(|step| recorded(step).is_none()).map(|step| step.kind).collect();
         assert_eq!(left, [StepKind::Discarded(samara_mm::Advice::DontNeed)]);

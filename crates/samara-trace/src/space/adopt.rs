@@ -112,7 +112,7 @@ struct Piece {
 /// The parts of the model's areas that are still there in `k`, ascending, without what was made
 /// anew.
 fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
-    let (shown, told) = model::import(k, page);
+    let (shown, extras) = model::import(k, page);
     let mut kept = Vec::new();
     for m in model.areas_in(k.start, k.end).filter(|m| still(m, &shown)) {
         let mut area = m.area.clone().with_shown_flags(shown.flags);
@@ -120,7 +120,7 @@ fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> 
             area.bias = shown.bias;
         }
         let uffd = m.extras().uffd.filter(|_| shown.flags.intersects(Flags::UFFD));
-        let extras = Extras { name: told.name.clone(), uffd, ..m.extras().clone() };
+        let extras = Extras { name: extras.name.clone(), uffd, ..m.extras().clone() };
         let flags = (m.area.flags ^ area.flags) - Flags::ACCOUNT - Flags::STICKY;
         let changed = !flags.is_empty() || extras != *m.extras();
         let (mut at, end) = (m.start.max(k.start), m.end.min(k.end));

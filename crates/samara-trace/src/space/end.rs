@@ -25,21 +25,21 @@ impl Space {
         self.finished = true;
         let text: String = text.split_inclusive('\n').filter(|l| !proc::is_pseudo(l)).collect();
         journal.counters.checks += 1;
-        let mut told = 0;
+        let mut reported = 0;
         if self.model.to_string() != text {
             let areas = proc::parse(&text);
             let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
-            learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+            learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
             let mut attempt = Attempt::default();
             let unknown = Unknown { foggy: &self.foggy, order: false };
             let found =
                 compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
             if !attempt.steps.is_empty() {
-                self.tell_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
+                self.report_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
             }
-            self.tell_grown(who, &attempt, journal);
+            self.report_grown(who, &attempt, journal);
             if self.rename(&areas) {
-                self.tell_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
+                self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
             }
             let misfit = match found {
                 Found::Differs(how) => Some(how),
@@ -48,13 +48,13 @@ impl Space {
             if let Some(how) = misfit
                 && let Some(steps) = self.adopt(who.tid)
             {
-                told = u64::from(!self.tell_misfit(who, format!("at the end: {how}"), &steps, false, journal));
-                told = told.max(u64::from(self.model.to_string() != text && steps.is_empty()));
+                reported = u64::from(!self.report_misfit(who, format!("at the end: {how}"), &steps, false, journal));
+                reported = reported.max(u64::from(self.model.to_string() != text && steps.is_empty()));
             }
         }
         let mut event = journal.blank(EventKind::Checked, self.id, who);
-        event.result = i64::from(told != 0);
-        event.args[0] = told;
+        event.result = i64::from(reported != 0);
+        event.args[0] = reported;
         journal.write(event);
         if self.root {
             journal.counters.areas_final = self.model.len() as u64;
@@ -78,7 +78,7 @@ impl Space {
         // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say
         // any more.
         for call in std::mem::take(&mut self.pending) {
-            self.tell_call(&call, Attempt::default(), journal);
+            self.report_call(&call, Attempt::default(), journal);
         }
         journal.resized(&mut self.size, Size::default());
     }

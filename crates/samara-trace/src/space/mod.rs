@@ -1,17 +1,17 @@
 //! One traced address space: its model and its open maps file. A call that returned is applied to
-//! the model, checked against the kernel, and told as an event.
+//! the model, checked against the kernel, and reported as an event.
 //!
 //! It does not know how tasks are stopped or how events are stored.
 //!
 //! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that
-//!   call, or a difference has been told and the kernel's view taken over. Calls that overlap may
-//!   wait in `pending` until all of them have returned.
+//!   call, or a difference has been reported and the kernel's view taken over. Calls that overlap
+//!   may wait in `pending` until all of them have returned.
 //! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
-//! `report` tells it, `adopt` and `taken` take the kernel's view over, `explain` finds changes that
-//! no call made.
+//! `report` reports it, `adopt` and `taken` take the kernel's view over, `explain` finds changes
+//! that no call made.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;
@@ -116,10 +116,10 @@ pub(crate) struct Space {
     /// An order of calls is being tried: nothing may be taken over from the kernel.
     pub(crate) trial: bool,
     /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
-    pub(crate) beside: bool,
-    /// Overlapped calls that were told: when they returned, and what they reached.
+    pub(crate) others_in_kernel: bool,
+    /// Overlapped calls that were reported: when they returned, and what they reached.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
-    /// The last comparison was made, or the reason why not was told.
+    /// The last comparison was made, or the reason why not was reported.
     finished: bool,
     /// The recorder may not read it: the model stays empty.
     hidden: bool,
@@ -172,7 +172,7 @@ impl Space {
             return;
         }
         let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, who.tid);
-        learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+        learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
     }
 
     /// Takes over what the kernel has at a place although no call that was seen made it.
@@ -183,7 +183,7 @@ impl Space {
             // It may be the work of a call that has not returned.
             let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();
             self.recent.push_back((who.exit_ns, reach));
-            self.tell_learnt(who, "an area that no call made".into(), &steps, journal);
+            self.report_learnt(who, "an area that no call made".into(), &steps, journal);
         }
     }
 
@@ -228,7 +228,7 @@ impl Space {
             Applied::AskKernel(done) => {
                 let reach = attempt.reach.clone();
                 attempt.steps = done;
-                attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
+                attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
                 if matches!(d.call, Call::PrSetMm | Call::PrSetVma | Call::PrSetMemoryMerge) {
                     let at = proc::layout(call.who.tid);
                     let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
@@ -315,7 +315,7 @@ impl Space {
         // Or it was done in part: areas were cut, or the first of many moved.
         if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
             let reach = attempt.reach.clone();
-            attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
+            attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
             attempt.misfit = None;
         }
     }

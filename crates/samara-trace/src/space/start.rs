@@ -24,7 +24,7 @@ impl Space {
         let mut event = journal.blank(EventKind::Exec, id, who);
         let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
         event.text = name_text(exe.as_os_str().as_bytes());
-        space.tell_all(event, journal);
+        space.report_all(event, journal);
         space
     }
 
@@ -35,7 +35,7 @@ impl Space {
         space.inherit();
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.text = "its parent was killed while it forked".into();
-        space.tell_all(event, journal);
+        space.report_all(event, journal);
         space
     }
 
@@ -85,13 +85,13 @@ impl Space {
         if before.is_some() && !quiet {
             event.text = UNSURE.into();
         }
-        child.tell_all(event, journal);
+        child.report_all(event, journal);
         match (misfit, before) {
             (how, Some(steps)) if !quiet => {
                 let how = how.map_or_else(String::new, |how| format!(": {how}"));
-                child.tell_learnt(who, format!("calls overlapped the fork{how}"), &steps, journal);
+                child.report_learnt(who, format!("calls overlapped the fork{how}"), &steps, journal);
             }
-            (Some(how), Some(steps)) => drop(child.tell_misfit(who, how, &steps, false, journal)),
+            (Some(how), Some(steps)) => drop(child.report_misfit(who, how, &steps, false, journal)),
             _ => {}
         }
         child
@@ -116,14 +116,15 @@ impl Space {
             bound: false,
             forgets: None,
             trial: false,
-            beside: false,
+            others_in_kernel: false,
             recent: VecDeque::new(),
             finished: false,
             hidden: false,
         }
     }
 
-    /// Marks areas that were taken over from the kernel at a child's birth as copied by the fork.
+    /// Marks areas that were taken over from the kernel when a child was forked as copied by the
+    /// fork.
     fn inherit(&mut self) {
         if let Ok(model) = self.model.fork() {
             self.model = model;
