@@ -86,7 +86,7 @@ fn step(step: &Step) -> String {
     match kind {
         StepKind::Unmapped => format!("unmapped {}", range()),
         StepKind::Mapped => format!("mapped {}", range()),
-        StepKind::Changed => format!("changed {}", range()),
+        StepKind::Changed(_) => format!("changed {}", range()),
         StepKind::Moved => format!("moved from {}", range()),
         StepKind::Split => format!("split at {start:x}"),
         StepKind::Merged => format!("merged at {start:x}"),

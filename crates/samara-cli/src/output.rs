@@ -28,7 +28,7 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
 
 /// Prints an error message to standard error.
 pub(crate) fn error(text: impl Display) {
-    // If standard error is closed, nobody can be told.
+    // If standard error is closed, nobody can be informed.
     let _ = writeln!(anstream::stderr(), "{}{}", styled(RED, "samara: "), clean(&text.to_string()));
 }
 

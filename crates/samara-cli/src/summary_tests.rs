@@ -80,7 +80,7 @@ fn much_is_wrong() {
 }
 
 #[test]
-fn processes_that_go_on_are_told() {
+fn processes_that_go_on_are_named() {
     assert_eq!(lasted(36_800_000, 37_100_000), "after 36.8 ms");
     assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, until its last process ended");
 }

@@ -78,8 +78,12 @@
 //! `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`.
 //!
 //! Functions that are not system calls take a start and an exclusive end: `import`, `forget`,
-//! `touch`, `areas_in`. [`find_gap`](AddressSpace::find_gap) takes and returns the types of
-//! [`samara`], with inclusive ends.
+//! `touch`, `areas_in`. [`find_gap`](AddressSpace::find_gap) takes a [`GapQuery`] and returns a
+//! [`Span`], both with inclusive ends.
+//!
+//! Types of [`samara`] that this interface names are re-exported here: [`Span`], [`GapQuery`] and
+//! [`End`], the errors [`AllocError`] and [`StoreError`], which an [`Errno`] is made from, and
+//! [`TreeViolation`], a case of [`Violation`].
 //!
 //! # What the caller decides
 //! - Places: [`map`](AddressSpace::map) and [`remap`](AddressSpace::remap) go to an address that
@@ -139,6 +143,8 @@ pub use space::personality::Personality;
 pub use space::place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use space::plan::{FlagChange, Plan, Step, StepKind};
 pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
+
+pub use samara::{AllocError, End, GapQuery, Span, StoreError, Violation as TreeViolation};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

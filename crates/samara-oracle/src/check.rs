@@ -1,7 +1,7 @@
 //! A check: many random sequences, and what they showed.
 
 use crate::child::{Ended, Scope};
-use crate::compare::{Difference, Sides, Told, Twist, Verdict};
+use crate::compare::{Difference, Expected, Sides, Twist, Verdict};
 use crate::draw::Shape;
 use crate::mix::Mix;
 use crate::model::SYS_MSEAL;
@@ -208,13 +208,13 @@ impl Check {
             let shape = shapes[sequence as usize % shapes.len()];
             let len = shape.len.min((quota - report.ops) as usize);
             let rng = Rng::new(self.seed, mix.name(), sequence);
-            let (told, found) = one(sides, mix, Shape { len, ..shape }, &rng)?;
+            let (expected, found) = one(sides, mix, Shape { len, ..shape }, &rng)?;
             report.sequences += 1;
-            report.ops += told.ops.len() as u64;
-            report.compared += found.as_ref().map_or(told.ops.len(), |d| told.ops.len().min(d.at + 1)) as u64;
+            report.ops += expected.ops.len() as u64;
+            report.compared += found.as_ref().map_or(expected.ops.len(), |d| expected.ops.len().min(d.at + 1)) as u64;
             if let Some(first) = found {
                 report.divergences += 1;
-                divergences.push(shortened(sides, mix, &told.ops, first, Some((self.seed, sequence)), stop)?);
+                divergences.push(shortened(sides, mix, &expected.ops, first, Some((self.seed, sequence)), stop)?);
             }
             tell(report.ops, divergences.len() as u64);
         }
@@ -224,16 +224,16 @@ impl Check {
 
 /// A sequence, and the first difference in it. Where this process's own memory changes meanwhile,
 /// it is drawn again.
-fn one(sides: &mut Sides, mix: Mix, shape: Shape, rng: &Rng) -> io::Result<(Told, Option<Difference>)> {
+fn one(sides: &mut Sides, mix: Mix, shape: Shape, rng: &Rng) -> io::Result<(Expected, Option<Difference>)> {
     for _ in 0..16 {
-        let told = sides.drawn(mix.scope(), shape, rng.clone())?;
+        let expected = sides.drawn(mix.scope(), shape, rng.clone())?;
         let verdict = match mix {
-            Mix::Unseen => unseen::differ(sides, &told.ops)?,
-            _ => sides.compare(mix.scope(), &told)?,
+            Mix::Unseen => unseen::differ(sides, &expected.ops)?,
+            _ => sides.compare(mix.scope(), &expected)?,
         };
         match verdict {
-            Verdict::Agree => return Ok((told, None)),
-            Verdict::Differ(difference) => return Ok((told, Some(difference))),
+            Verdict::Agree => return Ok((expected, None)),
+            Verdict::Differ(difference) => return Ok((expected, Some(difference))),
             Verdict::Unknowable => {}
         }
     }
@@ -366,7 +366,7 @@ impl Abilities {
             }
             Mix::Huge if !self.huge => Err(NO_HUGE)?,
             Mix::Heap if !self.heap => Err("a heap cannot be placed (PR_SET_MM_MAP)")?,
-            Mix::Free => foretellable()?,
+            Mix::Free => predictable()?,
             _ => {}
         }
         let (mut shapes, mut left_out) = (mix.shapes(), Vec::new());
@@ -413,7 +413,7 @@ fn no_huge_pages() -> bool {
 }
 
 /// Whether places can be foretold in this process's children; if not, why.
-fn foretellable() -> Result<(), String> {
+fn predictable() -> Result<(), String> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     // ADDR_NO_RANDOMIZE; ADDR_COMPAT_LAYOUT.
     let personality = u32::from_str_radix(read("/proc/self/personality").trim(), 16).unwrap_or(0);

@@ -47,7 +47,7 @@ pub(crate) struct Process {
 
 /// What the model says of a sequence.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Expected {
     pub(crate) ops: Vec<Op>,
     /// What each op returns, and how many of `areas` there are up to there.
     frames: Vec<(i64, usize)>,
@@ -58,14 +58,14 @@ pub(crate) struct Told {
     broken: Option<(usize, String)>,
 }
 
-impl Told {
+impl Expected {
     fn areas(&self, i: usize) -> &[Seen] {
         let from = i.checked_sub(1).map_or(0, |before| self.frames[before].1);
         &self.areas[from..self.frames[i].1]
     }
 
     /// One op more; false, and nothing is changed, where the model cannot know.
-    fn tell(&mut self, model: &mut Model, op: Op, scope: Scope, twist: Option<Twist>) -> bool {
+    fn add(&mut self, model: &mut Model, op: Op, scope: Scope, twist: Option<Twist>) -> bool {
         let Some(answer) = model.step(op) else { return false };
         if let (Err(violation), None) = (model.space.check(), &self.broken) {
             self.broken = Some((self.ops.len(), violation.to_string()));
@@ -109,11 +109,11 @@ impl Sides {
     /// kernel that was built without them.
     fn refusals(&mut self) -> io::Result<Vec<(i64, i64)>> {
         let ops = plain();
-        let Some(told) = self.told(Scope::Window, &ops)? else { return Ok(Vec::new()) };
+        let Some(expected) = self.expected(Scope::Window, &ops)? else { return Ok(Vec::new()) };
         let out = self.kernel.run(&ops, Scope::Window)?;
-        let answers = out.frames().1.map(|(answer, _)| answer).zip(&told.frames).zip(&ops);
-        let refused = answers.filter_map(|((answer, told), op)| {
-            let lacks = [i64::from(libc::EPERM), i64::from(libc::ENOSYS)].contains(&-answer) && answer != told.0;
+        let answers = out.frames().1.map(|(answer, _)| answer).zip(&expected.frames).zip(&ops);
+        let refused = answers.filter_map(|((answer, expected), op)| {
+            let lacks = [i64::from(libc::EPERM), i64::from(libc::ENOSYS)].contains(&-answer) && answer != expected.0;
             Some((op.number().filter(|_| lacks)?, -answer))
         });
         Ok(refused.collect())
@@ -167,81 +167,81 @@ impl Sides {
     }
 
     /// Draws a sequence, and what the model says of it.
-    pub(crate) fn drawn(&mut self, scope: Scope, shape: Shape, mut rng: Rng) -> io::Result<Told> {
+    pub(crate) fn drawn(&mut self, scope: Scope, shape: Shape, mut rng: Rng) -> io::Result<Expected> {
         let first = shape.fill.map(|left| Op::Fill { left });
         self.look_near_the_limit(first.as_ref())?;
         let start = self.start(scope)?;
         let mut model = Model::new(&start, Touches::Told, first.as_ref());
-        let mut told = Told::default();
-        while told.ops.len() < shape.len && told.broken.is_none() {
-            let op = draw(&mut rng, shape, &model, told.ops.len());
+        let mut expected = Expected::default();
+        while expected.ops.len() < shape.len && expected.broken.is_none() {
+            let op = draw(&mut rng, shape, &model, expected.ops.len());
             if let Some(refused) = self.refusal_of(&[op]) {
                 if !self.missed.contains(&refused) {
                     self.missed.push(refused);
                 }
                 continue;
             }
-            told.tell(&mut model, op, scope, self.twist);
+            expected.add(&mut model, op, scope, self.twist);
         }
-        told.flags = model.flags().collect();
-        Ok(told)
+        expected.flags = model.flags().collect();
+        Ok(expected)
     }
 
-    pub(crate) fn told(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Option<Told>> {
+    pub(crate) fn expected(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Option<Expected>> {
         self.look_near_the_limit(ops.first())?;
-        Ok(tell(&self.start(scope)?, ops, self.twist))
+        Ok(expect(&self.start(scope)?, ops, self.twist))
     }
 
     /// A sequence of ops on both sides.
     pub(crate) fn differ(&mut self, scope: Scope, ops: &[Op]) -> io::Result<Verdict> {
-        match self.told(scope, ops)? {
-            Some(told) => self.compare(scope, &told),
+        match self.expected(scope, ops)? {
+            Some(expected) => self.compare(scope, &expected),
             None => Ok(Verdict::Unknowable),
         }
     }
 
     /// What the model says, and what the kernel does.
-    pub(crate) fn compare(&mut self, scope: Scope, told: &Told) -> io::Result<Verdict> {
-        let out = self.kernel.run(&told.ops, scope)?;
+    pub(crate) fn compare(&mut self, scope: Scope, expected: &Expected) -> io::Result<Verdict> {
+        let out = self.kernel.run(&expected.ops, scope)?;
         if let Some(start) = &mut self.whole
             && scope == Scope::Whole
             && !out.frames().0.eq(start.areas.iter().copied())
         {
             // This process has changed meanwhile (its heap, mostly), and so its child began
-            // elsewhere: told anew, from there.
+            // elsewhere: the model starts anew, from there.
             start.areas = out.frames().0.collect();
-            let again = tell(start, &told.ops, self.twist);
-            return Ok(again.map_or(Verdict::Unknowable, |told| verdict(&out, &told)));
+            let again = expect(start, &expected.ops, self.twist);
+            return Ok(again.map_or(Verdict::Unknowable, |expected| verdict(&out, &expected)));
         }
-        Ok(verdict(&out, told))
+        Ok(verdict(&out, expected))
     }
 }
 
 /// What the model says of these ops; `None` where it cannot know.
-fn tell(start: &Start, ops: &[Op], twist: Option<Twist>) -> Option<Told> {
+fn expect(start: &Start, ops: &[Op], twist: Option<Twist>) -> Option<Expected> {
     let mut model = Model::new(start, Touches::Told, ops.first());
-    let mut told = Told::default();
-    if !ops.iter().all(|op| told.tell(&mut model, *op, start.scope, twist)) {
+    let mut expected = Expected::default();
+    if !ops.iter().all(|op| expected.add(&mut model, *op, start.scope, twist)) {
         return None;
     }
-    told.flags = model.flags().collect();
-    Some(told)
+    expected.flags = model.flags().collect();
+    Some(expected)
 }
 
 /// The first difference between what the model says and what the kernel did.
-fn verdict(out: &Outcome<'_>, told: &Told) -> Verdict {
+fn verdict(out: &Outcome<'_>, expected: &Expected) -> Verdict {
     for (i, (ret, kernel)) in out.frames().1.enumerate() {
-        let (answer, _) = told.frames[i];
-        let broken = told.broken.as_ref().filter(|b| b.0 == i).map(|b| &b.1);
-        if ret == answer && broken.is_none() && kernel.clone().eq(told.areas(i).iter().copied()) {
+        let (answer, _) = expected.frames[i];
+        let broken = expected.broken.as_ref().filter(|b| b.0 == i).map(|b| &b.1);
+        if ret == answer && broken.is_none() && kernel.clone().eq(expected.areas(i).iter().copied()) {
             continue;
         }
         let kernel: Vec<Seen> = kernel.collect();
         let model = match broken {
             Some(rule) => format!("{}; {rule}", returned(answer)),
-            None => format!("{}; {}", returned(answer), areas(told.areas(i), &kernel)),
+            None => format!("{}; {}", returned(answer), areas(expected.areas(i), &kernel)),
         };
-        let kernel = format!("{}; {}", returned(ret), areas(&kernel, told.areas(i)));
+        let kernel = format!("{}; {}", returned(ret), areas(&kernel, expected.areas(i)));
         return Verdict::Differ(Difference { at: i, kernel, model });
     }
     let end = match out.ended {
@@ -250,17 +250,17 @@ fn verdict(out: &Outcome<'_>, told: &Told) -> Verdict {
         Ended::Status(code) => Some(format!("the process ended with code {code}")),
     };
     if let Some(kernel) = end {
-        let model = told.frames.get(out.done).map_or("the end".to_owned(), |f| returned(f.0));
+        let model = expected.frames.get(out.done).map_or("the end".to_owned(), |f| returned(f.0));
         return Verdict::Differ(Difference { at: out.done, kernel, model });
     }
     let kernel = vm_flags(&out.smaps());
     let of = |start: &u64| kernel.iter().find(|k| k.0 == *start).map(|k| k.1);
-    let Some((start, ours)) = told.flags.iter().find(|(start, flags)| of(start) != Some(*flags)) else {
+    let Some((start, ours)) = expected.flags.iter().find(|(start, flags)| of(start) != Some(*flags)) else {
         return Verdict::Agree;
     };
     let kernel = of(start).map_or("no flags".to_owned(), |flags| flags.letters().to_string());
     let (kernel, model) = (format!("{}: {kernel}", place(*start)), format!("{}: {}", place(*start), ours.letters()));
-    Verdict::Differ(Difference { at: told.ops.len(), kernel, model })
+    Verdict::Differ(Difference { at: expected.ops.len(), kernel, model })
 }
 
 /// VmFlags of areas, from smaps; without the one that depends on the kernel's build.

@@ -270,11 +270,11 @@ fn several(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     let alike = |a: &&Placed<'_, FileId>| a.area.flags == touching.area.flags && a.area.object == touching.area.object;
     let apart: Vec<_> = areas.iter().filter(|a| a.end <= old || a.start >= old + len).collect();
     let alike: Vec<_> = apart.iter().copied().filter(alike).collect();
-    let Some(beside) = (!apart.is_empty()).then(|| if alike.is_empty() { r.pick(&apart) } else { r.pick(&alike) })
+    let Some(neighbour) = (!apart.is_empty()).then(|| if alike.is_empty() { r.pick(&apart) } else { r.pick(&alike) })
     else {
         return moved(r, shape, old, len, len);
     };
-    let (edge, of) = if above { (beside.start, touching.end) } else { (beside.end, touching.start.max(old)) };
+    let (edge, of) = if above { (neighbour.start, touching.end) } else { (neighbour.end, touching.start.max(old)) };
     let into = if r.one_in(4) { r.below(2) * PAGE } else { 0 };
     let to = (edge + into).wrapping_sub(of.min(old + len) - old);
     if to < at(0) || to.saturating_add(len) > at(PAGES) {

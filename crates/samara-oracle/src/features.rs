@@ -1,10 +1,11 @@
-//! Which features the running kernel has. Each is asked for by a few calls in a child: a release's
-//! number does not tell, as kernels carry changes back.
+//! Which features the running kernel has. All who need to know it ask here. Each feature is asked
+//! for by a few calls in a child: a release's number does not tell, as kernels carry changes back.
 
 use crate::child::{Kernel, Scope};
 use crate::compare::vm_flags;
 use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at, fd};
+use crate::proc::read;
 use samara_mm::{Features, Flags};
 use std::io;
 
@@ -13,7 +14,7 @@ const HUGE: u64 = 2 << 20;
 /// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
 /// Takes a millisecond.
 ///
-/// Two are not told: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and
+/// Two are left out: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and
 /// [`Features::REMAP_TO_LIMIT`], which takes as many areas as there may be (`samara check` asks for
 /// it where its calls come near to that).
 ///
@@ -28,6 +29,21 @@ const HUGE: u64 = 2 << 20;
 /// ```
 pub fn features() -> io::Result<Features> {
     probe(&mut Kernel::new()?)
+}
+
+/// What the running kernel does, for those who need an answer in any case. Where no process can be
+/// made in which to make calls, and for [`Features::REMAP_TO_LIMIT`], the release's number decides.
+///
+/// ```
+/// use samara_mm::Features;
+/// let asked = samara_oracle::features()?;
+/// let presumed = samara_oracle::presumed_features();
+/// assert!(presumed.contains(asked) && (asked | Features::REMAP_TO_LIMIT).contains(presumed));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn presumed_features() -> Features {
+    let release = Features::of_release(&read("/proc/sys/kernel/osrelease").unwrap_or_default());
+    features().map_or(release, |asked| asked | (release & Features::REMAP_TO_LIMIT))
 }
 
 /// How many of the calls are about the window; the others are about places that the kernel chooses.
@@ -64,7 +80,7 @@ pub(crate) fn calls() -> [Op; WINDOW + 2] {
     ]
 }
 
-/// Where memory stays that was moved from, and where a map comes to be beside another, both
+/// Where memory stays that was moved from, and where a map comes to be next to another, both
 /// mergeable.
 const STAYS: u64 = 12;
 const JOINS: u64 = 21;

@@ -28,6 +28,8 @@ mod child;
 mod compare;
 mod draw;
 mod features;
+#[doc(hidden)]
+pub mod harness;
 mod mix;
 mod model;
 mod op;
@@ -40,7 +42,7 @@ mod tests;
 mod unseen;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
-pub use features::features;
+pub use features::{features, presumed_features};
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
 

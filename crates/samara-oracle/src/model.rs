@@ -101,7 +101,7 @@ impl Model {
             {
                 return None;
             }
-            // The heap that the process was born with is its own.
+            // The heap that the process had at first is its own.
             Op::Call(libc::SYS_brk, _) if self.space.layout().start_brk == 0 => return None,
             Op::Call(nr, args) => self.call(nr as u64, args),
             Op::Advise { advice, ranges } => {

@@ -5,6 +5,8 @@
 //! reader that applies the effects in order has the address space at any moment, without knowing
 //! Linux's rules.
 
+pub use samara_mm::{Step, StepKind};
+
 /// The [`Event::text`] of a call or a fork whose effect cannot be known.
 ///
 /// Other calls were in the kernel at the same time and their order is not known. The model took
@@ -66,6 +68,10 @@ pub struct Event {
     /// Whether another call of the same space was in flight at the same time.
     pub overlapped: bool,
     /// What the call did to areas, in order.
+    ///
+    /// A trace says which ranges changed, not how: the [`FlagChange`](samara_mm::FlagChange) of
+    /// every [`StepKind::Changed`] is the default one. Steps that only concern the content of pages
+    /// ([`StepKind::Discarded`]) are not recorded.
     pub plan: Vec<Step>,
     /// The part of the space, `[start, end)`, that `areas` describes; `None` if nothing changed.
     pub window: Option<(u64, u64)>,
@@ -76,35 +82,6 @@ pub struct Event {
     /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
     /// otherwise empty.
     pub text: String,
-}
-
-/// One step of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// What the step did.
-    pub kind: StepKind,
-    /// First address of the step.
-    pub start: u64,
-    /// End address, exclusive.
-    pub end: u64,
-}
-
-/// Kinds of [`Step`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StepKind {
-    /// The range was mapped and is no longer.
-    Unmapped,
-    /// The range is mapped now; before, it was not, or was something else.
-    Mapped,
-    /// An area was cut at `start` (`end` equals `start`).
-    Split,
-    /// Two areas became one at `start` (`end` equals `start`).
-    Merged,
-    /// Attributes of the range changed.
-    Changed,
-    /// The range moved away from here; the target is `Mapped`.
-    Moved,
 }
 
 /// An area as a trace keeps it: a line of `/proc/PID/maps`, and why the area was not merged with

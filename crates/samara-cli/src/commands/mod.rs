@@ -26,7 +26,7 @@ use crate::{exit, output::clean};
 pub fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(wrong) => return told(wrong),
+        Err(wrong) => return usage_error(wrong),
     };
     match cli.command {
         Command::Trace(args) => trace::run(&args),
@@ -39,7 +39,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Prints what the parser of the command line reports: help, the version, or an error.
-fn told(wrong: clap::Error) -> ExitCode {
+fn usage_error(wrong: clap::Error) -> ExitCode {
     if !wrong.use_stderr() {
         let text = wrong.render().ansi().to_string();
         return match output::styled_stdout(|out| out.write_all(text.as_bytes())) {
@@ -61,7 +61,7 @@ fn told(wrong: clap::Error) -> ExitCode {
             ),
         },
     };
-    // If standard error is closed, nobody can be told.
+    // If standard error is closed, nobody can be informed.
     let _ = wrong.print();
     exit::USAGE.into()
 }

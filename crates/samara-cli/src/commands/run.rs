@@ -67,7 +67,6 @@ fn engine(args: &Run) -> Engine {
     engine.max_map_count = args.max_map_count;
     engine.limit_as = args.limit_as;
     engine.limit_data = args.limit_data;
-    engine.features = samara_oracle::features().ok();
     engine.policy = args.policy;
     let random = args.fail_rate.is_some() || args.policy == Policy::Random;
     engine.seed = args.seed.or_else(|| random.then(any_seed));
@@ -131,12 +130,12 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
     let how = line::how(outcome.status);
     let lasted = summary::lasted(outcome.program_ns, counters.wall_ns);
     let title = format!("{} ended {how} {lasted}", shown(words));
-    // If standard error is closed, nobody can be told.
+    // If standard error is closed, nobody can be informed.
     let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
 }
 
 /// A refused call in the syntax of `--fail`.
-fn told(refusal: &Refusal) -> String {
+fn as_fault(refusal: &Refusal) -> String {
     let error = args::errno(-i64::from(refusal.errno)).map_or_else(String::new, |error| error.0);
     let Refusal { pid, count, cause, .. } = refusal;
     let why = if *cause == Cause::Fault { String::new() } else { format!(", by --{}", cause.word()) };
@@ -162,7 +161,7 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
         row("failed", format!("{} refused by --fail or --fail-rate", plural(done.failed, "call")));
     }
     for refusal in done.refusals.iter().take(REFUSALS) {
-        row("", told(refusal));
+        row("", as_fault(refusal));
     }
     let more = (done.limited + done.over_limit + done.failed).saturating_sub(REFUSALS as u64);
     if more > 0 {

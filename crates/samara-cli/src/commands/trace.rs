@@ -77,7 +77,7 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
             line::how(outcome.status),
             summary::lasted(outcome.program_ns, counters.wall_ns)
         );
-        // If standard error is closed, nobody can be told.
+        // If standard error is closed, nobody can be informed.
         let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
     }
     if args.quiet && !complete {

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use samara_mm::FlagChange;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
@@ -94,7 +95,7 @@ pub(crate) fn events() -> Vec<Event> {
             plan: vec![
                 step(StepKind::Split, base + 0x1000, base + 0x1000),
                 step(StepKind::Split, base + 0x2000, base + 0x2000),
-                step(StepKind::Changed, base + 0x1000, base + 0x2000),
+                step(StepKind::Changed(FlagChange::default()), base + 0x1000, base + 0x2000),
             ],
             window: Some((base, base + 0x3000)),
             areas: vec![

@@ -79,7 +79,7 @@ impl<B: Backing> AddressSpace<B> {
         // PR_SET_MDWE does not apply here, even if the heap is executable.
         let flags = self.implied(Prot::RW, true).access() | may | Flags::ACCOUNT | self.def_flags;
         let mut one = Area::new(flags, Object::Anonymous, 0);
-        self.born(&mut one);
+        self.mark_new(&mut one);
         let allowed = (|| {
             self.may_lock_more(flags, end - start)?;
             self.may_expand(flags, end - start)?;

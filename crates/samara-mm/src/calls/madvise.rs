@@ -73,7 +73,7 @@ impl<B: Backing> AddressSpace<B> {
             Advice::GuardInstall => self.mark_guards(start, reached, &mut plan),
             _ => {}
         }
-        self.tell_discarded(start, reached, advice, &mut plan);
+        self.plan_discarded(start, reached, advice, &mut plan);
         self.finish(advice_answer(went), plan)
     }
 
@@ -106,12 +106,12 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Appends what advice discarded in `[start, reached)` to the plan, which has room for a step
     /// for each area.
-    fn tell_discarded(&self, start: u64, reached: u64, advice: Advice, plan: &mut Plan) {
+    fn plan_discarded(&self, start: u64, reached: u64, advice: Advice, plan: &mut Plan) {
         use Advice::*;
         if !matches!(advice, DontNeed | DontNeedLocked | Free | Remove | GuardInstall) {
             return;
         }
-        for a in self.met(start, reached) {
+        for a in self.overlapping(start, reached) {
             let (first, mut end) = (a.start.max(start), a.end.min(reached));
             // A discard takes whole huge pages only.
             if let Some(huge) = a.area.huge_page().filter(|_| end < a.end) {

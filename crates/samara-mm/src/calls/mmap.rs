@@ -153,7 +153,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut store = Store::new((start, end), Area::new(flags, object, bias));
         let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
         if !late {
-            self.born(store.area_mut());
+            self.mark_new(store.area_mut());
         }
         self.begin_store(2)?;
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
@@ -172,7 +172,7 @@ impl<B: Backing> AddressSpace<B> {
                 self.drop_lock(start);
             }
             if late {
-                self.born_late(start, end);
+                self.mark_stored(start, end);
             }
             if eager {
                 self.populate_all(start, end);
@@ -310,8 +310,8 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
-            let told = self.config.features.contains(Features::DROPPABLE_TOLD);
-            return Err(if told { Errno::EOPNOTSUPP } else { Errno::EINVAL });
+            let known = self.config.features.contains(Features::DROPPABLE_TOLD);
+            return Err(if known { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         }
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
             return Err(Errno::EOPNOTSUPP);

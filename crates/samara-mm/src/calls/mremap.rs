@@ -87,7 +87,7 @@ impl<B: Backing> AddressSpace<B> {
         let many = self.config.features.contains(Features::MOVE_MANY);
         let multi = many && matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
         let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
-        if first.area.flags.contains(Flags::SEALED) && !(crosses && moves_alone(&first)) {
+        if first.area.flags.contains(Flags::SEALED) && !(crosses && needs_own_call(&first)) {
             return Err(Errno::EPERM.into());
         }
         let r = match first.area.huge_page() {
@@ -109,7 +109,7 @@ impl<B: Backing> AddressSpace<B> {
                 // Stores that add an entry to the tree: each copy; each emptying of a target that
                 // one area covers on both sides; and a few cuts at the ends. (Areas between the
                 // ends are whole, and removing them adds no entry.)
-                let inside = self.met(to, to_end).count();
+                let inside = self.overlapping(to, to_end).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(2))?;
                 self.set_aside(r.old, end, stores)?;
@@ -213,7 +213,7 @@ impl<B: Backing> AddressSpace<B> {
     /// area is in huge pages.
     fn sources(&self, r: &RemapRequest) -> (usize, u64) {
         let end = r.old.saturating_add(r.old_len);
-        self.met(r.old, end).fold((0, 0), |(n, _), a| {
+        self.overlapping(r.old, end).fold((0, 0), |(n, _), a| {
             let rest = end - a.start.min(end);
             (n + 1, a.area.huge_page().filter(|_| end < a.end).map_or(0, |huge| huge.up(rest).saturating_sub(rest)))
         })
@@ -385,7 +385,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut at = r.old;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (s, mut e) = (a.start.max(at), a.end.min(end));
-            if moves_alone(&a) {
+            if needs_own_call(&a) {
                 return Err(Errno::EFAULT);
             }
             if a.area.flags.contains(Flags::SEALED) {
@@ -509,7 +509,7 @@ fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
 
 /// Whether it moves only in a call of its own: a registered area, and one whose addresses the
 /// kernel chooses by a rule of its own.
-fn moves_alone<B: Backing>(a: &Placed<'_, B>) -> bool {
+fn needs_own_call<B: Backing>(a: &Placed<'_, B>) -> bool {
     let zero = matches!(&a.area.object, Object::File(file) if file.is_zero());
     zero || a.extras().uffd.is_some() || (is_segment(a.area) && a.area.huge_page().is_none())
 }

@@ -48,14 +48,14 @@ impl<B: Backing> AddressSpace<B> {
     /// Unmaps within a call that has begun. On a refusal it makes the cut that Linux leaves behind.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         plan.reserve(1)?;
-        let (before, mut gone, mut met) = (plan.len(), None, false);
+        let (before, mut gone, mut found) = (plan.len(), None, false);
         // The common case: one area is removed or trimmed, in one descent. (After a snapshot this
         // copies nodes, and may run out of memory.)
         let revised = self.areas.revise(start, |(at, area), next| {
-            met = at.first < end;
+            found = at.first < end;
             let (head, tail) = (at.first < start, end <= at.last);
-            let alone = end - 1 <= at.last || next.is_none_or(|(next, _)| end <= next.first);
-            if !met || !alone || (head && tail) || sticks(area, (head, start), (tail, end)).is_some() {
+            let single = end - 1 <= at.last || next.is_none_or(|(next, _)| end <= next.first);
+            if !found || !single || (head && tail) || area_refusal(area, (head, start), (tail, end)).is_some() {
                 return Revision::Keep;
             }
             let (from, to) = (at.first.max(start), at.last.min(end - 1) + 1);
@@ -76,7 +76,7 @@ impl<B: Backing> AddressSpace<B> {
             self.counters.take(&was);
             return Ok(());
         }
-        if !met {
+        if !found {
             return Ok(());
         }
         let around = self.around(start, end, plan)?;
@@ -102,20 +102,20 @@ impl<B: Backing> AddressSpace<B> {
         Err(why)
     }
 
-    /// Why `a` keeps `[start, end)` from being emptied. `first`: `a` is the first area in the
+    /// Why `[start, end)` of `a` cannot be emptied. `first`: `a` is the first area in the
     /// range.
-    pub(crate) fn keeps(&self, a: &Side<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
+    pub(crate) fn unmap_refusal(&self, a: &Side<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
         let (head, tail) = (a.start < start, end < a.end);
         if first && head && tail && self.areas.len() >= self.config.max_map_count {
             Some(Errno::ENOMEM)
         } else {
-            sticks(a.area, (head, start), (tail, end))
+            area_refusal(a.area, (head, start), (tail, end))
         }
     }
 }
 
 /// Why an area cannot be unmapped: it is sealed, or it cannot be cut at `start` or `end`.
-fn sticks<B: Backing>(area: &Area<B>, (head, start): (bool, u64), (tail, end): (bool, u64)) -> Option<Errno> {
+fn area_refusal<B: Backing>(area: &Area<B>, (head, start): (bool, u64), (tail, end): (bool, u64)) -> Option<Errno> {
     if area.flags.contains(Flags::SEALED) {
         Some(Errno::EPERM)
     } else if (head && !area.can_split(start)) || (tail && !area.can_split(end)) {

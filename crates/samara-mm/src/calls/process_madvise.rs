@@ -51,7 +51,7 @@ impl<B: Backing> AddressSpace<B> {
             }
             // Reserves all steps of this range first, so that each step that is done is in the
             // plan.
-            let steps = self.met(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
+            let steps = self.overlapping(start, start.saturating_add(len)).count().saturating_add(3).saturating_mul(3);
             let advised = match plan.reserve(steps) {
                 Ok(()) => self.advise(start, len, advice),
                 Err(e) => Err(e.into()),

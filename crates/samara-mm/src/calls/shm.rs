@@ -137,7 +137,7 @@ impl<B: Backing> AddressSpace<B> {
         let to = addr.saturating_add(self.page_up(self.segment_len(backing, bytes(backing))));
         self.begin_store(0)?;
         let mut plan = Plan::new();
-        plan.reserve(self.met(start, to).count().saturating_add(1).saturating_mul(2))?;
+        plan.reserve(self.overlapping(start, to).count().saturating_add(1).saturating_mul(2))?;
         // Sealed areas are skipped; that is not an error.
         let _ = self.unmap_range(start, at, &mut plan);
         let same = |a: &Placed<'_, B>| found(a) && a.area.object == of.object && a.extras().opened == opened;

@@ -92,7 +92,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Whether something is mapped in the range, and `start`, which may lie before it, is not
     /// within a huge page if the first area is in huge pages.
     fn uffd_starts(&self, start: u64, end: u64) -> bool {
-        let first = self.met(start, end).next();
+        let first = self.overlapping(start, end).next();
         first.is_some_and(|a| a.area.huge_page().is_none_or(|huge| huge.holds(start)))
     }
 

@@ -66,7 +66,7 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
         Ok(0)
     }
 
-    /// A hole is told after the vector was filled for what lies before it.
+    /// A hole is reported after the vector was filled for what lies before it.
     pub(super) fn mincore(&mut self) -> Did {
         let [start, len, vec, ..] = self.args;
         let filled = self.space.mincore(start, len, vec)?;

@@ -147,7 +147,7 @@ impl<B: Backing> AddressSpace<B> {
             if s >= e {
                 continue;
             }
-            if let Some(why) = self.keeps(&a, first, start, end) {
+            if let Some(why) = self.unmap_refusal(&a, first, start, end) {
                 // If the cut at the end is refused, the cut at the start has been made.
                 let cut = !first || (why == Errno::EINVAL && a.start < start && a.area.can_split(start));
                 around.refused = Some((why, cut));
@@ -312,19 +312,20 @@ impl<B: Backing> AddressSpace<B> {
     /// How many areas meet `[start, end)`, and how many of them lie across a multiple of 4 GiB. A
     /// join with one of the latter may need a leaf of another form.
     fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
-        self.met(start, end).fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
+        self.overlapping(start, end)
+            .fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
     }
 
     /// The areas that meet `[start, end)`, ascending.
     #[inline]
-    pub(crate) fn met(&self, start: u64, end: u64) -> impl Iterator<Item = Side<'_, B>> {
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = Side<'_, B>> {
         self.areas.range_from(start).map(side).take_while(move |a| a.start < end && start < end)
     }
 
     /// Whether no area meets `[start, end)`.
     #[inline]
     pub(crate) fn is_free(&self, start: u64, end: u64) -> bool {
-        self.met(start, end).next().is_none()
+        self.overlapping(start, end).next().is_none()
     }
 
     /// Forgets the joins of the last call, and makes room for `joins` new ones.
@@ -384,7 +385,8 @@ impl<B: Backing> AddressSpace<B> {
     /// The sums over `[start, end)`.
     pub(crate) fn sums(&self, start: u64, end: u64) -> Counters {
         let mut sums = Counters::default();
-        self.met(start, end).for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
+        self.overlapping(start, end)
+            .for_each(|a| sums.add(&Counters::of(a.area.flags, a.end.min(end) - a.start.max(start))));
         sums
     }
 

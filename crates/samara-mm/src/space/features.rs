@@ -1,4 +1,5 @@
-//! The differences between kernels, by name, and the sets of some releases. Knows no call.
+//! The differences between kernels, by name, and the sets of some releases. Knows no call, and no
+//! running kernel: `samara_oracle::features` asks that.
 //!
 //! Tests compare the features of the running kernel with it. The features of older kernels are
 //! known only from their release notes and manual pages.
@@ -71,6 +72,28 @@ impl Features {
     pub const LINUX_7_0: Features = Features::LINUX_6_18.union(Features::GUARD_MARK);
     /// Linux 7.1.
     pub const LINUX_7_1: Features = Features::LINUX_7_0.union(Features::REMAP_TO_LIMIT).union(Features::DROPPABLE_TOLD);
+
+    /// The features of a release, named as `uname -r` prints it. Distributions backport changes, so
+    /// `samara_oracle::features`, which asks the running kernel, is right more often.
+    ///
+    /// ```
+    /// use samara_mm::Features;
+    /// assert_eq!(Features::of_release("6.17.4-arch1-1"), Features::LINUX_6_17);
+    /// assert_eq!(Features::of_release("8.2.0"), Features::LINUX_7_1); // the newest that is known
+    /// assert_eq!(Features::of_release("6.1.0-18-amd64"), Features::LINUX_6_12); // the oldest
+    /// assert_eq!(Features::of_release(""), Features::LINUX_6_12);
+    /// ```
+    pub fn of_release(release: &str) -> Features {
+        let mut numbers = release.split(['.', '-']).map(|n| n.trim().parse().unwrap_or(0));
+        match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
+            (7, 0) => Features::LINUX_7_0,
+            (7.., _) => Features::LINUX_7_1,
+            (6, 18..) => Features::LINUX_6_18,
+            (6, 17) => Features::LINUX_6_17,
+            (6, 13..=16) => Features::LINUX_6_16,
+            _ => Features::LINUX_6_12,
+        }
+    }
 }
 
 impl Default for Features {

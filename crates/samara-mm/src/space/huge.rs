@@ -65,7 +65,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         let back = |a: &Area<B>| a.reserves() && a.is_private() && a.huge_page() == Some(huge);
-        let freed = self.met(start, end).filter(|a| back(a.area)).map(|a| a.end.min(end) - a.start.max(start));
+        let freed = self.overlapping(start, end).filter(|a| back(a.area)).map(|a| a.end.min(end) - a.start.max(start));
         let bytes = (end - start).saturating_sub(freed.sum());
         if area.reserves() && bytes / huge.bytes() > self.free_huge_pages(huge) { Err(Errno::ENOMEM) } else { Ok(()) }
     }

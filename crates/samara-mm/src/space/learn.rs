@@ -226,10 +226,10 @@ impl<B: Backing> AddressSpace<B> {
         let right = self.area_at(end - 1).map(|a| (a.start, a.end)).filter(|a| a.1 > end);
         self.unmap_range(start, end, plan)?;
         for (whole, part) in [left.map(|a| (a, (a.0, start))), right.map(|a| (a, (end, a.1)))].into_iter().flatten() {
-            if let Some(mut alone) = self.known_alone(whole, part) {
-                self.blur(&mut alone);
+            if let Some(mut former) = self.before_joins(whole, part) {
+                self.blur(&mut former);
                 // Replaces one whole entry, which needs no memory.
-                self.store(part.0, part.1, alone)?;
+                self.store(part.0, part.1, former)?;
             }
         }
         let gone = self.seams.partition_point(|s| s.at < start)..self.seams.partition_point(|s| s.at <= end);
@@ -243,7 +243,7 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// A move goes upwards, so joins are in ascending order: of the two joins around a part, the
     /// lower one came first.
-    fn known_alone(&mut self, whole: (u64, u64), (start, end): (u64, u64)) -> Option<Area<B>> {
+    fn before_joins(&mut self, whole: (u64, u64), (start, end): (u64, u64)) -> Option<Area<B>> {
         let at = |seams: &[Seam<B>], limit| seams.partition_point(|s| s.at < limit);
         let (first, last) = (at(&self.seams, whole.0 + 1), at(&self.seams, whole.1));
         let within = self.seams.get_mut(first..last).filter(|within| !within.is_empty())?;

@@ -33,16 +33,16 @@ impl<B: Backing> AddressSpace<B> {
     }
 
     /// Marks new memory if the switch is on.
-    pub(crate) fn born(&self, area: &mut Area<B>) {
+    pub(crate) fn mark_new(&self, area: &mut Area<B>) {
         if self.merges_pages && mergeable(area) {
             area.flags |= Flags::MERGEABLE;
         }
     }
 
-    /// As `born`, for a map that is marked after it was stored at `[start, end)`, and only if it
-    /// joined nothing. That is `/dev/zero`, and every map without
+    /// As `mark_new`, for a map that is marked after it was stored at `[start, end)`, and only if
+    /// it joined nothing. That is `/dev/zero`, and every map without
     /// [`Features::MERGEABLE_FIRST`](crate::Features::MERGEABLE_FIRST).
-    pub(crate) fn born_late(&mut self, start: u64, end: u64) {
+    pub(crate) fn mark_stored(&mut self, start: u64, end: u64) {
         let marks = self.merges_pages;
         if let Some((span, area)) = self.areas.get_mut(start)
             && marks

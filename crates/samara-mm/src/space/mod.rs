@@ -360,8 +360,7 @@ impl<B: Backing> AddressSpace<B> {
     /// to the query. O(log n).
     ///
     /// ```
-    /// use samara::{GapQuery, End};
-    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot};
+    /// use samara_mm::{AddressSpace, Config, End, FileId, GapQuery, MapRequest, Prot};
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.map(&MapRequest::anonymous(0x7000, 0x1000, Prot::RW)).unwrap();
     /// let query = GapQuery::new(0x2000).within(0x1000..=0x7fff).aligned(0x1000).unwrap();
@@ -416,7 +415,7 @@ impl<B: Backing> AddressSpace<B> {
     /// The start of the first hole in `[start, end)`; `end` if there is none.
     pub(crate) fn covered(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
-        for a in self.met(start, end) {
+        for a in self.overlapping(start, end) {
             if a.start > at {
                 break;
             }

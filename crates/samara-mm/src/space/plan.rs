@@ -31,8 +31,8 @@ pub enum StepKind {
     Split,
     /// Two areas that touched at `start` became one.
     Merged,
-    /// Attributes changed: flags, policy, registration, name. An anonymous identity is told if a
-    /// move took it away, but not if a write gave it.
+    /// Attributes changed: flags, policy, registration, name. An anonymous identity counts if
+    /// a move took it away, but not if a write gave it.
     Changed(FlagChange),
     /// The memory moved away from here, to the start of the last `Mapped` before this step. An
     /// `Unmapped` after it tells which part of the old range is gone.
@@ -63,8 +63,11 @@ pub enum StepKind {
 /// assert!((change.before() - change.after()).contains(Flags::WRITE));
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
+///
+/// The default has no flags, neither before nor after. `samara-trace` has it in every step: a trace
+/// does not record the flags of areas.
 // Seven bytes, so that a step takes three words.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct FlagChange([u8; 7]);
 
 /// The runs of bits that hold the flags which calls change: first bit and number of bits.

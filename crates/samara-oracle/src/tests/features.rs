@@ -45,17 +45,20 @@ fn no_mix_makes_too_many_areas() {
     let mut sides = Sides::new().unwrap();
     let mut abilities = Abilities::of(&mut sides).unwrap();
     abilities.fill = false;
-    let mut told = Vec::new();
+    let mut named = Vec::new();
     for mix in Mix::ALL {
         match abilities.shapes(mix) {
             Err(why) => println!("skipped: {mix}: {why}"),
             Ok((shapes, left_out)) => {
                 assert!(!shapes.is_empty() && shapes.iter().all(|shape| shape.fill.is_none()), "{mix}");
-                told.extend(left_out.iter().any(|why| why.contains("vm.max_map_count")).then_some(mix));
+                named.extend(left_out.iter().any(|why| why.contains("vm.max_map_count")).then_some(mix));
             }
         }
     }
-    assert!(told.iter().all(|mix| [Mix::Limits, Mix::Huge].contains(mix)) && told.contains(&Mix::Limits), "{told:?}");
+    assert!(
+        named.iter().all(|mix| [Mix::Limits, Mix::Huge].contains(mix)) && named.contains(&Mix::Limits),
+        "{named:?}"
+    );
 }
 
 /// What is not given to this process is not drawn, and noted; all else is as it was.

@@ -20,10 +20,10 @@ fn a_wrong_answer_is_found_shortened_and_printed() {
         return;
     }
     let check = Check { ops: 5_000, seed: 1, mixes: vec![Mix::Basic] };
-    let mut told = 0;
-    let report = check.run_with(Some(no_long_unmap), &|| false, |p| told = told.max(p.divergences)).unwrap();
+    let mut reported = 0;
+    let report = check.run_with(Some(no_long_unmap), &|| false, |p| reported = reported.max(p.divergences)).unwrap();
     // A mix ends after five.
-    assert_eq!((report.divergences.len(), told, report.mixes[0].divergences), (5, 5, 5));
+    assert_eq!((report.divergences.len(), reported, report.mixes[0].divergences), (5, 5, 5));
     assert!(report.compared < report.ops && report.ops <= 5_000);
     let d = &report.divergences[0];
     assert!(matches!(d.ops[..], [Op::Call(libc::SYS_munmap, [_, len, ..])] if len > 3 * PAGE), "{d}");
@@ -68,18 +68,18 @@ fn prints_as_a_test() {
 fn areas_and_flags_are_compared() {
     let Some(mut sides) = super::sides(Mix::Basic) else { return };
     let map = |page, prot| Op::call(libc::SYS_mmap, &[at(page), PAGE, prot, 0x32, fd::NONE, 0]);
-    let first = sides.told(Scope::Window, &[map(1, 3)]).unwrap().unwrap();
+    let first = sides.expected(Scope::Window, &[map(1, 3)]).unwrap().unwrap();
     for other in [map(2, 3), map(1, 1)] {
-        let mut told = sides.told(Scope::Window, &[other]).unwrap().unwrap();
-        told.ops = first.ops.clone();
-        let Verdict::Differ(difference) = sides.compare(Scope::Window, &told).unwrap() else { panic!("{other}") };
+        let mut expected = sides.expected(Scope::Window, &[other]).unwrap().unwrap();
+        expected.ops = first.ops.clone();
+        let Verdict::Differ(difference) = sides.compare(Scope::Window, &expected).unwrap() else { panic!("{other}") };
         assert!(difference.at == 0 && difference.kernel.contains("1-2 rw-p"), "{difference:?}");
     }
     // Same areas, other flags (MADV_DONTDUMP).
     let dump = |advice| Op::call(libc::SYS_madvise, &[at(1), PAGE, advice]);
-    let mut told = sides.told(Scope::Window, &[map(1, 3), dump(16)]).unwrap().unwrap();
-    told.ops[1] = dump(17);
-    let Verdict::Differ(difference) = sides.compare(Scope::Window, &told).unwrap() else { panic!("flags") };
+    let mut expected = sides.expected(Scope::Window, &[map(1, 3), dump(16)]).unwrap().unwrap();
+    expected.ops[1] = dump(17);
+    let Verdict::Differ(difference) = sides.compare(Scope::Window, &expected).unwrap() else { panic!("flags") };
     assert!(difference.at == 2 && difference.model.contains("dd") && !difference.kernel.contains("dd"));
 }
 

@@ -12,10 +12,10 @@ fn explore(name: &str, shape: Shape, runs: u64) {
     let Some(mut sides) = super::sides(Mix::Locks) else { return };
     let seed = super::setting("SAMARA_MM_SEED", 1);
     for run in 0..runs {
-        let told = sides.drawn(Scope::Window, shape, Rng::new(seed, name, run)).expect("a process");
-        if let Verdict::Differ(first) = differ(&mut sides, &told.ops).expect("a process") {
-            let again = shrink(&told.ops, &|| false, |ops| differ(&mut sides, ops)).expect("a process");
-            let (ops, why) = again.unwrap_or((told.ops, first));
+        let expected = sides.drawn(Scope::Window, shape, Rng::new(seed, name, run)).expect("a process");
+        if let Verdict::Differ(first) = differ(&mut sides, &expected.ops).expect("a process") {
+            let again = shrink(&expected.ops, &|| false, |ops| differ(&mut sides, ops)).expect("a process");
+            let (ops, why) = again.unwrap_or((expected.ops, first));
             let list: Vec<String> = ops.iter().map(|op| format!("  {op}")).collect();
             panic!("{name}: seed {seed}, run {run}: model and kernel differ\n{}\n{why:?}", list.join("\n"));
         }

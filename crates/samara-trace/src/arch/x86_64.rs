@@ -153,6 +153,8 @@ mod tests {
         assert_eq!(decode(AUDIT_COMPAT, 117, [22, 0, 0, 0, 0x5000, 0], none).unwrap().args[0], 0x5000);
         assert!(decode(AUDIT_COMPAT, 117, [3, 0, 0, 0, 0x5000, 0], none).is_none(), "ipc(semctl) is not ours");
         assert!(decode(AUDIT_COMPAT, 9, [0; 6], none).is_none(), "i386 number 9 is link");
+        let sealed = decode(AUDIT_COMPAT, 462, [0x5000, 0x1000, 0, 0, 0, 0], none).unwrap();
+        assert_eq!((sealed.call, sealed.nr, sealed.args[1]), (Call::Mseal, 462, 0x1000));
     }
 
     #[test]

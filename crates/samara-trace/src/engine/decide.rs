@@ -11,12 +11,12 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use samara_mm::{
-    Advice, Bases, BestFit, Caps, Config, Features, FirstFit, Limit, Limits, Linux, MapFlags, Overcommit, PageSize,
-    Personality, RemapFlags, Touches, linux,
+    Bases, BestFit, Caps, Config, FirstFit, Limit, Limits, Linux, MapFlags, Overcommit, PageSize, Personality, Touches,
+    linux,
 };
 
 use crate::arch::Decoded;
-use crate::calls::{self, Call};
+use crate::calls::{self, Call, Reach};
 use crate::engine::random_place::Anywhere;
 use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::file::call_name;
@@ -27,16 +27,12 @@ use crate::space::apply::{on_a_driver, readable, spans};
 use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::Model;
-use crate::space::reach::Range;
 
 /// `personality(2)`.
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
 /// Upper bound of the shift of a base on Linux: 2^32 pages, the largest `vm.mmap_rnd_bits`.
 const MOST_RANDOM: u64 = 1 << 44;
-/// `madvise(2)`.
-const GUARD_INSTALL: i32 = 102;
-const GUARD_REMOVE: i32 = 103;
 
 /// A replaced argument of a call: its index and the new value.
 pub(crate) type Change = (usize, u64);
@@ -143,7 +139,7 @@ impl Charge {
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
-            features: engine.features.unwrap_or_else(features),
+            features: engine.features.unwrap_or_else(samara_oracle::presumed_features),
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
@@ -225,7 +221,7 @@ impl Charge {
         }
         let known = |_: &Limits| {
             let knows = !asker.hidden && !is_32_bit(model) && self.knows(d, asker);
-            knows && readable(model, d) && !on_a_driver(model, &acts_on(asker.tid, d))
+            knows && readable(model, d) && !on_a_driver(model, &spans(&Memory::now(asker.tid), d))
         };
         let Some(limits) = asker.limits.filter(known) else { return self.left(d) };
         let mut host = Program::new(asker.tid);
@@ -263,11 +259,12 @@ impl Charge {
         };
         let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
         let executable = (libc::PROT_EXEC | implied) as u64;
-        let executable = matches!(d.call, Call::Mmap | Call::Mprotect) && d.args[2] & executable != 0;
+        let executable = d.call.row().makes_executable && d.args[2] & executable != 0;
         // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security
         // module; what is promised to others; a seal that came later.
         let pages = d.call.needs_pages(&d.args);
-        let excused = match advice(d) {
+        let advice = d.call.row().advice.map(|i| d.args[i] as i32);
+        let excused = match advice {
             // Pages of one area may refuse before a hole behind the area does.
             Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
             // The kernel looks for a place before it checks the rest. It may find none where
@@ -306,28 +303,9 @@ impl Charge {
 
     /// Whether the model knows all that this call's answer depends on.
     fn knows(&self, d: &Decoded, asker: &Asker) -> bool {
-        if d.compat || asker.x32 {
-            return false;
-        }
-        match d.call {
-            Call::Mmap => {
-                let known = [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE];
-                known.contains(&(d.args[3] as i32 & 0xf))
-            }
-            // Which protection keys are allocated cannot be read.
-            Call::PkeyMprotect => d.args[3] as i32 == -1,
-            // Poisoning depends on hardware, and other advice is newer than the model.
-            Call::Madvise | Call::ProcessMadvise if !asker.foreign => {
-                matches!(advice(d), Some(libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE))
-            }
-            // For another process the areas decide which advice is taken; whether this caller may
-            // give it, the kernel says.
-            Call::ProcessMadvise => {
-                matches!(advice(d).and_then(|a| Advice::from_raw(a as u32)), Some(advice) if advice.for_others())
-            }
-            Call::Mbind => self.nodes,
-            call => call.row().decided,
-        }
+        let row = d.call.row();
+        let decided = if asker.foreign { row.decided_for_others } else { row.decided };
+        !d.compat && !asker.x32 && decided.holds(&d.args) && (self.nodes || !row.needs_nodes)
     }
 
     /// Leaves the call to the kernel, and counts it.
@@ -422,21 +400,13 @@ impl Charge {
     fn place(&self, d: &Decoded, host: &Program, at: u64, failed: bool) -> (Option<(u64, u64)>, [Option<Change>; 2]) {
         let page = host.huge.unwrap_or(self.config.page_size).bytes();
         let whole = |len: u64| Some((at, at.saturating_add(len.max(1)).checked_next_multiple_of(page)?));
-        match d.call {
-            Call::Mmap if !failed => {
-                let flags = MapFlags::from_bits_retain(d.args[3] as u32);
-                if flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
-                    return (None, [None; 2]);
-                }
-                let fixed = d.args[3] | u64::from(MapFlags::FIXED_NOREPLACE.bits());
-                (whole(d.args[1]), [Some((0, at)), Some((3, fixed))])
-            }
-            Call::Shmat if !failed && d.args[1] == 0 => (whole(host.bytes), [Some((1, at)), None]),
-            Call::Mremap if !failed && at != d.args[0] && d.args[3] & RemapFlags::FIXED.bits() == 0 => {
-                (whole(d.args[2]), [Some((3, d.args[3] | RemapFlags::FIXED.bits())), Some((4, at))])
-            }
-            _ => (None, [None; 2]),
-        }
+        let a = &d.args;
+        let stays = matches!(d.call.row().reach, Reach::Moves(_)) && at == a[0];
+        let Some(place) = d.call.place().filter(|place| !failed && !stays && !place.given.holds(a)) else {
+            return (None, [None; 2]);
+        };
+        let give = place.give.map(|(flags, bits)| (flags, a[flags] | bits));
+        (whole(place.len.map_or(host.bytes, |len| a[len])), [Some((place.at, at)), give])
     }
 
     /// The error that this call is made to fail with, if any.
@@ -469,23 +439,6 @@ fn refuse(call: Call, errno: i32, cause: Cause) -> Decision {
     Decision { answer, changes, cause: Some(cause), ..Decision::default() }
 }
 
-/// The advice that a call gives.
-fn advice(d: &Decoded) -> Option<i32> {
-    match d.call {
-        Call::Madvise => Some(d.args[2] as i32),
-        Call::ProcessMadvise => Some(d.args[3] as i32),
-        _ => None,
-    }
-}
-
-/// The ranges in which a call acts on what is there.
-fn acts_on(tid: Tid, d: &Decoded) -> Vec<Range> {
-    match d.call {
-        Call::Brk | Call::Shmat | Call::Mlockall | Call::Munlockall => Vec::new(),
-        _ => spans(&Memory::now(tid), d),
-    }
-}
-
 /// Whether a 32-bit program was loaded. Its 64-bit calls search for places elsewhere than those of
 /// other programs.
 fn is_32_bit(model: &Model) -> bool {
@@ -500,27 +453,7 @@ pub(crate) fn kernel_map_count() -> usize {
 
 /// Whether the kernel searches for a place, if the call is made as the program made it.
 fn leaves_place_open(d: &Decoded) -> bool {
-    let fixed = u64::from((MapFlags::FIXED | MapFlags::FIXED_NOREPLACE).bits());
-    match d.call {
-        Call::Mmap => d.args[3] & fixed == 0,
-        Call::Mremap => d.args[3] & RemapFlags::FIXED.bits() == 0,
-        Call::Shmat => d.args[1] == 0,
-        _ => false,
-    }
-}
-
-/// Features of the running kernel, by its release number.
-fn features() -> Features {
-    let text = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = text.split(['.', '-']).map(|n| n.parse().unwrap_or(0));
-    match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
-        (7, 0) => Features::LINUX_7_0,
-        (7.., _) => Features::LINUX_7_1,
-        (6, 18..) => Features::LINUX_6_18,
-        (6, 17) => Features::LINUX_6_17,
-        (6, 13..=16) => Features::LINUX_6_16,
-        _ => Features::LINUX_6_12,
-    }
+    d.call.place().is_some_and(|place| !place.given.holds(&d.args))
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The placement policy `random`. Knows nothing of calls.
 
-use samara::End;
-use samara_mm::{AddressSpace, Backing, Placement, Want};
+use samara_mm::{AddressSpace, Backing, End, Placement, Want};
 
 /// Places anywhere between the lowest address and the stack's room; ignores address hints. The
 /// search goes upwards from a random page, each as likely as any other.

@@ -13,9 +13,9 @@ use arrow_ipc::{BodyCompressionMethod, Buffer, CompressionType, FieldNode, Recor
 use lz4_flex::frame::FrameDecoder;
 
 use super::error::shown;
-use super::names::{kind_from, perms_from, step_from};
+use super::names::{kind_from, perms_from, step_from, step_kind};
 use super::{Fault, MAX_AREAS, MAX_BATCH_BYTES, MAX_NAME_BYTES};
-use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use crate::event::{AreaRecord, Event, EventKind, Step};
 
 /// The checked columns of a batch.
 #[derive(Debug, Default)]
@@ -32,7 +32,8 @@ pub(crate) struct Batch {
     result: Column<i64>,
     overlapped: Vec<u8>,
     plan_ends: Column<u32>,
-    steps: Vec<StepKind>,
+    /// Codes of kinds of steps.
+    steps: Vec<u8>,
     step_bounds: [Column<u64>; 2],
     window: [Nullable<u64>; 2],
     area_ends: Column<u32>,
@@ -214,7 +215,7 @@ impl Batch {
     }
 
     fn step(&self, i: usize) -> Step {
-        Step { kind: self.steps[i], start: self.step_bounds[0].get(i), end: self.step_bounds[1].get(i) }
+        Step { kind: step_kind(self.steps[i]), start: self.step_bounds[0].get(i), end: self.step_bounds[1].get(i) }
     }
 }
 

@@ -6,7 +6,7 @@ use arrow_array::builder::{BooleanBuilder, Int64Builder, StringBuilder, UInt32Bu
 use arrow_array::{ArrayRef, ListArray, RecordBatch, StructArray};
 use arrow_schema::{ArrowError, Fields, SchemaRef};
 
-use super::names::{call_name, kind_name, perms_name, step_name};
+use super::names::{call_name, kind_name, perms_name, recorded, step_name};
 use super::schema::{area_fields, item, step_fields};
 use crate::event::{AreaRecord, Event, Step};
 
@@ -63,7 +63,7 @@ pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch,
         u64s(|e| e.args[5]),
         Arc::new(results.finish()),
         Arc::new(overlapped.finish()),
-        list(events, |e| e.plan.len(), step_fields(), plans(events))?,
+        list(events, |e| steps(e).count(), step_fields(), plans(events))?,
         ends(|w| w.0),
         ends(|w| w.1),
         list(events, |e| e.areas.len(), area_fields(), areas(events))?,
@@ -84,9 +84,14 @@ fn list(
     Ok(Arc::new(ListArray::try_new(item(fields), offsets, Arc::new(structs), None)?))
 }
 
+/// The steps of an event that a trace has.
+fn steps(event: &Event) -> impl Iterator<Item = Step> {
+    event.plan.iter().filter_map(recorded)
+}
+
 fn plans(events: &[Event]) -> Vec<ArrayRef> {
     let (mut kind, mut start, mut end) = (StringBuilder::new(), UInt64Builder::new(), UInt64Builder::new());
-    for &Step { kind: k, start: s, end: e } in events.iter().flat_map(|e| &e.plan) {
+    for Step { kind: k, start: s, end: e } in events.iter().flat_map(steps) {
         kind.append_value(step_name(k));
         start.append_value(s);
         end.append_value(e);

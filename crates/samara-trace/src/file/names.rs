@@ -4,7 +4,9 @@
 //! The system call numbers of x86-64 never change, so a trace has the same names wherever it is
 //! read.
 
-use crate::event::{EventKind, StepKind};
+use samara_mm::FlagChange;
+
+use crate::event::{EventKind, Step, StepKind};
 
 /// The name of an x86-64 system call that a recorder may stop at, or `None`.
 pub fn call_name(nr: u32) -> Option<&'static str> {
@@ -43,30 +45,48 @@ pub(crate) fn kind_from(name: &str) -> Option<EventKind> {
     KINDS.iter().find(|kind| kind.1 == name).map(|kind| kind.0)
 }
 
-const STEPS: [(StepKind, &str); 6] = [
-    (StepKind::Unmapped, "unmapped"),
-    (StepKind::Mapped, "mapped"),
-    (StepKind::Split, "split"),
-    (StepKind::Merged, "merged"),
-    (StepKind::Changed, "changed"),
-    (StepKind::Moved, "moved"),
-];
+/// The kinds of steps that a trace file has. Their positions are the codes of [`step_code`].
+const STEPS: [&str; 6] = ["unmapped", "mapped", "split", "merged", "changed", "moved"];
 
 /// The name of a kind of step: `mapped`, `unmapped`, ...
 pub fn step_name(kind: StepKind) -> &'static str {
-    let i = match kind {
+    step_code(kind).and_then(|code| STEPS.get(usize::from(code))).unwrap_or(&"discarded")
+}
+
+/// The code of a kind of step, by which a decoded batch keeps it. `None`: a trace has no such
+/// steps, because they concern the content of pages.
+pub(crate) fn step_code(kind: StepKind) -> Option<u8> {
+    Some(match kind {
         StepKind::Unmapped => 0,
         StepKind::Mapped => 1,
         StepKind::Split => 2,
         StepKind::Merged => 3,
-        StepKind::Changed => 4,
+        StepKind::Changed(_) => 4,
         StepKind::Moved => 5,
-    };
-    STEPS[i].1
+        _ => return None,
+    })
 }
 
-pub(crate) fn step_from(name: &str) -> Option<StepKind> {
-    STEPS.iter().find(|step| step.1 == name).map(|step| step.0)
+/// The kind with this code. A trace does not have the flags that changed.
+pub(crate) fn step_kind(code: u8) -> StepKind {
+    match code {
+        0 => StepKind::Unmapped,
+        1 => StepKind::Mapped,
+        2 => StepKind::Split,
+        3 => StepKind::Merged,
+        4 => StepKind::Changed(FlagChange::default()),
+        _ => StepKind::Moved,
+    }
+}
+
+/// The code of the kind with this name.
+pub(crate) fn step_from(name: &str) -> Option<u8> {
+    STEPS.iter().position(|step| *step == name).map(|code| code as u8)
+}
+
+/// A step as a trace has it. `None`: a trace has no such steps.
+pub(crate) fn recorded(step: &Step) -> Option<Step> {
+    step_code(step.kind).map(|code| Step { kind: step_kind(code), ..*step })
 }
 
 /// The sixteen permission fields of a maps line, indexed by
@@ -98,12 +118,35 @@ mod tests {
         for (kind, name) in KINDS {
             assert_eq!((kind_name(kind), kind_from(name)), (name, Some(kind)));
         }
-        for (kind, name) in STEPS {
-            assert_eq!((step_name(kind), step_from(name)), (name, Some(kind)));
+        for (code, name) in (0..).zip(STEPS) {
+            let kind = step_kind(code);
+            assert_eq!((step_name(kind), step_code(kind), step_from(name)), (name, Some(code), Some(code)));
         }
         for perms in 0..16 {
             assert_eq!(perms_from(perms_name(perms)), Some(perms));
         }
         assert_eq!(perms_name(0b1011), "rw-s");
+    }
+
+    /// Each kind of step that a call can have, but for those of pages' content.
+    #[test]
+    fn every_step_of_an_area_is_recorded() {
+        let mut space = samara_mm::AddressSpace::<samara_mm::FileId>::new(samara_mm::Config::default());
+        let anonymous = |at, len| samara_mm::MapRequest::anonymous(at, len, samara_mm::Prot::RW);
+        let mut steps = Vec::new();
+        let mut note = |plan: Result<samara_mm::Plan, samara_mm::Error>| steps.extend_from_slice(&plan.unwrap());
+        note(space.map(&anonymous(0x10000, 0x4000)));
+        note(space.protect(0x11000, 0x1000, samara_mm::Prot::READ, None));
+        note(space.protect(0x11000, 0x1000, samara_mm::Prot::RW, None));
+        let mode = samara_mm::RemapMode::Fixed(0x50000);
+        let moved = samara_mm::RemapRequest { old: 0x10000, old_len: 0x1000, new_len: 0x1000, mode, dontunmap: false };
+        note(space.remap(&moved));
+        note(space.advise(0x11000, 0x1000, samara_mm::Advice::DontNeed));
+        let kinds: std::collections::BTreeSet<_> =
+            steps.iter().filter_map(recorded).map(|step| step_name(step.kind)).collect();
+        assert!(kinds.into_iter().eq(["changed", "mapped", "merged", "moved", "split", "unmapped"]));
+        let left: Vec<_> = steps.iter().filter(|step| recorded(step).is_none()).map(|step| step.kind).collect();
+        assert_eq!(left, [StepKind::Discarded(samara_mm::Advice::DontNeed)]);
+        assert_eq!(step_name(left[0]), "discarded");
     }
 }

@@ -13,7 +13,7 @@
 
 use std::collections::HashSet;
 
-use samara_mm::{Area, Extras, Flags, Object, Placed};
+use samara_mm::{Area, Extras, FlagChange, Flags, Object, Placed};
 
 use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea};
@@ -112,7 +112,7 @@ struct Piece {
 /// The parts of the model's areas that are still there in `k`, ascending, without what was made
 /// anew.
 fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
-    let (shown, told) = model::import(k, page);
+    let (shown, extras) = model::import(k, page);
     let mut kept = Vec::new();
     for m in model.areas_in(k.start, k.end).filter(|m| still(m, &shown)) {
         let mut area = m.area.clone().with_shown_flags(shown.flags);
@@ -120,7 +120,7 @@ fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> 
             area.bias = shown.bias;
         }
         let uffd = m.extras().uffd.filter(|_| shown.flags.intersects(Flags::UFFD));
-        let extras = Extras { name: told.name.clone(), uffd, ..m.extras().clone() };
+        let extras = Extras { name: extras.name.clone(), uffd, ..m.extras().clone() };
         let flags = (m.area.flags ^ area.flags) - Flags::ACCOUNT - Flags::STICKY;
         let changed = !flags.is_empty() || extras != *m.extras();
         let (mut at, end) = (m.start.max(k.start), m.end.min(k.end));
@@ -163,7 +163,8 @@ fn gone(steps: &mut Vec<Step>, (start, end): Range, parts: &[Range]) {
 fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     let (mut at, mut joins) = (k.start, Vec::new());
     for piece in pieces {
-        let ends = [(at, piece.start, StepKind::Mapped), (piece.start, piece.end, StepKind::Changed)];
+        let ends =
+            [(at, piece.start, StepKind::Mapped), (piece.start, piece.end, StepKind::Changed(FlagChange::default()))];
         for (start, end, kind) in ends.into_iter().filter(|(start, end, _)| start < end) {
             if kind == StepKind::Mapped || piece.changed {
                 steps.push(Step { kind, start, end });

@@ -16,7 +16,7 @@ use samara_mm::{
 };
 
 use crate::arch::Decoded;
-use crate::calls::{Call, Reads};
+use crate::calls::{Call, Follow, Place, Reach, Reads};
 use crate::event::Step;
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::{self, Tid};
@@ -24,7 +24,7 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
-use crate::space::replay::{Mapped, Replayed, replay};
+use crate::space::replay::{self, Mapped, Replayed, replay};
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
@@ -127,8 +127,9 @@ type Did = Option<Result<Plan, Error>>;
 /// Has the model make the call as the kernel answered it. `guessed` is what the model has done
 /// where the kernel's view is to be taken over nevertheless.
 ///
-/// Calls are replayed through `samara_mm::linux` (`replay`). The exceptions stand before: calls
-/// that the model is not asked about, and calls whose effect only the kernel shows.
+/// The row of a call says how the model follows it; calls are replayed through `samara_mm::linux`
+/// (`replay`). The exceptions come first: arguments and results with which only the kernel shows
+/// the effect, or with which there is none.
 fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
@@ -193,28 +194,23 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let unread = done.as_ref().is_err_and(|error| error.errno == Errno::EFAULT);
             unless(unread, done, guessed)
         }
-        Call::Munmap
-        | Call::Mprotect
-        | Call::PkeyMprotect
-        | Call::Madvise
-        | Call::Munlock
-        | Call::Mlockall
-        | Call::Munlockall
-        | Call::Mseal => Some(replay(m, memory, None, d, result).done),
-        // A call that is refused half way leaves its first half done.
-        Call::Mbind | Call::ProcessMadvise | Call::RemapFilePages => {
-            let Replayed { done, result: own } = replay(m, memory, None, d, result);
-            // Advice that came less far than the areas allow: pages stopped it. Or the process of
-            // the descriptor has ended since.
-            let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
-            unless(open && own != result, done, guessed)
-        }
-        Call::Personality => nothing,
         // SHM_REMAP unmaps the place, as long as the segment, before the call may be refused.
         Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => None,
-        // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows all that they did.
-        _ if failed => nothing,
-        _ => None,
+        call => match call.row().follow {
+            Follow::Makes => Some(replay(m, memory, None, d, result).done),
+            // A call that is refused half way leaves its first half done.
+            Follow::MakesUnlessPages => {
+                let Replayed { done, result: own } = replay(m, memory, None, d, result);
+                // Advice that came less far than the areas allow: pages stopped it. Or the process
+                // of the descriptor has ended since.
+                let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
+                unless(open && own != result, done, guessed)
+            }
+            Follow::Nothing => nothing,
+            // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows all that they did.
+            Follow::Kernel if failed => nothing,
+            Follow::Kernel => None,
+        },
     }
 }
 
@@ -229,12 +225,7 @@ fn unless(ask: bool, done: Result<Plan, Error>, guessed: &mut Plan) -> Did {
 
 /// The refusal that the kernel gave, for calls that the model is not asked about.
 fn refused(result: i64) -> Result<Plan, Error> {
-    use samara_mm::Errno::*;
-    let all = [EPERM, EBADF, EAGAIN, ENOMEM, EACCES, EFAULT, EBUSY, EEXIST, EINVAL, ETXTBSY, EOVERFLOW];
-    match all.into_iter().find(|e| i64::from(e.raw()) == -result) {
-        Some(errno) => Err(errno.into()),
-        None => Ok(Plan::default()),
-    }
+    replay::errno(result).map_or_else(|| Ok(Plan::default()), |errno| Err(errno.into()))
 }
 
 /// Whether this advice changes flags of areas, or gives memory an anonymous identity.
@@ -351,19 +342,25 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
         && !model.area_at_or_after(at).is_some_and(grows)
 }
 
-/// The ranges on which a call acts, as start and end. For most calls the first two arguments say
-/// it.
+/// The ranges in which a call acts on what is there, as start and end. None, where only the kernel
+/// tells.
 pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
+    let a = &d.args;
     let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
-    if d.call != Call::ProcessMadvise {
-        return vec![span(d.args[0], d.args[1])];
+    match &d.call.row().reach {
+        Reach::Range(at, len) | Reach::Maps(Place { at, len: Some(len), .. }) => vec![span(a[*at], a[*len])],
+        Reach::Moves(_) => vec![span(a[0], a[1])],
+        Reach::Area(at) => vec![span(a[*at], 1)],
+        Reach::Ranges { at, count } => {
+            let word = |at: u64| {
+                let mut word = [0; 8];
+                memory.read(at, &mut word).then(|| u64::from_ne_bytes(word))
+            };
+            let at = |i: u64| a[*at].checked_add(i * 16);
+            (0..a[*count].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
+        }
+        Reach::Untold | Reach::Everything | Reach::Maps(_) | Reach::Break | Reach::RangeAt(_) => Vec::new(),
     }
-    let word = |at: u64| {
-        let mut word = [0; 8];
-        memory.read(at, &mut word).then(|| u64::from_ne_bytes(word))
-    };
-    let at = |i: u64| d.args[1].checked_add(i * 16);
-    (0..d.args[2].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
 }
 
 /// Whether these ranges contain memory with rules of its own: huge pages of a size that is not

@@ -1,21 +1,22 @@
 //! One traced address space: its model and its open maps file. A call that returned is applied to
-//! the model, checked against the kernel, and told as an event.
+//! the model, checked against the kernel, and reported as an event.
 //!
 //! It does not know how tasks are stopped or how events are stored.
 //!
 //! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that
-//!   call, or a difference has been told and the kernel's view taken over. Calls that overlap may
-//!   wait in `pending` until all of them have returned.
+//!   call, or a difference has been reported and the kernel's view taken over. Calls that overlap
+//!   may wait in `pending` until all of them have returned.
 //! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
-//! `report` tells it, `adopt` and `taken` take the kernel's view over, `explain` finds changes that
-//! no call made.
+//! `report` reports it, `adopt` and `taken` take the kernel's view over, `explain` finds changes
+//! that no call made.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;
 pub(crate) mod compare;
+mod end;
 pub(crate) mod explain;
 pub(crate) mod future_locks;
 pub(crate) mod host;
@@ -25,26 +26,27 @@ pub(crate) mod overlap;
 pub(crate) mod reach;
 pub(crate) mod replay;
 pub(crate) mod report;
+mod saved;
 pub(crate) mod settle;
+mod start;
 pub(crate) mod taken;
 
 use std::collections::VecDeque;
-use std::os::unix::ffi::OsStrExt;
 
-use samara_mm::{Area, Bases, Extras, LockKind};
+use samara_mm::{Bases, LockKind};
 
 use crate::arch::Decoded;
-use crate::calls::Call;
-use crate::event::{EventKind, Step, StepKind, UNSURE};
-use crate::file::name_text;
-use crate::journal::{Journal, Lack, Size, Who};
+use crate::calls::{Call, Reach};
+use crate::event::{Step, StepKind};
+use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
-use crate::os::sys::{self, Tid};
+use crate::os::sys;
 use crate::space::apply::Applied;
 use crate::space::compare::{Found, Unknown};
 use crate::space::memory::Memory;
-use crate::space::model::{Inode, Model};
+use crate::space::model::Model;
 use crate::space::reach::Range;
+use crate::space::saved::Saved;
 
 /// Number of a space. A recording never uses a number twice.
 pub(crate) type SpaceId = u64;
@@ -114,23 +116,14 @@ pub(crate) struct Space {
     /// An order of calls is being tried: nothing may be taken over from the kernel.
     pub(crate) trial: bool,
     /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
-    pub(crate) beside: bool,
-    /// Overlapped calls that were told: when they returned, and what they reached.
+    pub(crate) others_in_kernel: bool,
+    /// Overlapped calls that were reported: when they returned, and what they reached.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
-    /// The last comparison was made, or the reason why not was told.
+    /// The last comparison was made, or the reason why not was reported.
     finished: bool,
     /// The recorder may not read it: the model stays empty.
     hidden: bool,
 }
-
-/// A saved part of the model, which can be put back: each range with all areas in it.
-pub(crate) struct Saved {
-    layout: samara_mm::Layout,
-    pub(crate) parts: Vec<(Range, Vec<Whole>)>,
-}
-
-/// An area with its bounds.
-pub(crate) type Whole = (u64, u64, Area<Inode>, Extras);
 
 /// The outcome of one attempt to apply a call.
 #[derive(Default)]
@@ -151,152 +144,9 @@ pub(crate) struct Attempt {
 }
 
 impl Space {
-    /// The space of a task that has just loaded a program.
-    pub(crate) fn load(id: SpaceId, who: Who, root: bool, query: bool, journal: &mut Journal<'_>) -> Space {
-        let mut space = Space::new(id, who.tid, root, query);
-        space.forgets = journal.forgets;
-        space.fill(who.tid, journal);
-        let mut event = journal.blank(EventKind::Exec, id, who);
-        let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
-        event.text = name_text(exe.as_os_str().as_bytes());
-        space.tell_all(event, journal);
-        space
-    }
-
-    /// The space of a process whose parent ended before the recorder learnt of the child.
-    pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
-        let mut space = Space::new(id, who.tid, false, query);
-        space.fill(who.tid, journal);
-        space.inherit();
-        let mut event = journal.blank(EventKind::Fork, id, who);
-        event.text = "its parent was killed while it forked".into();
-        space.tell_all(event, journal);
-        space
-    }
-
-    /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
-    pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
-        let mut child = Space::new(id, who.tid, false, self.maps.queries());
-        child.bases = self.bases;
-        child.hidden = self.hidden;
-        child.forgets = self.forgets;
-        child.moved = self.moved || !quiet;
-        child.bound = self.bound || !quiet;
-        child.foggy.clone_from(&self.foggy);
-        let quiet = quiet && self.pending.is_empty();
-        match self.model.fork() {
-            Ok(model) => child.model = model,
-            Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
-        }
-        let mut steps = Vec::new();
-        let mut grown = Vec::new();
-        let mut misfit = None;
-        if !child.hidden
-            && let Ok(areas) = child.maps.text().map(|t| proc::parse(&t))
-        {
-            journal.counters.checks += 1;
-            let unknown = Unknown { foggy: &self.foggy, order: !quiet };
-            if let Found::Differs(how) =
-                compare::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
-            {
-                misfit = Some(how);
-            }
-            child.rename(&areas);
-        }
-        // Nobody can say which of the overlapped calls came before the copy. `maps` does not show
-        // all that they did either.
-        let before = if quiet {
-            misfit.is_some().then(|| child.adopt(who.tid)).flatten()
-        } else {
-            let shown = child.look(who.tid, &[reach::ALL]);
-            shown.map(|shown| child.take(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
-        };
-        if before.is_some() {
-            child.inherit();
-        }
-        let mut event = journal.blank(EventKind::Fork, id, who);
-        event.args[0] = self.id;
-        event.overlapped = !quiet;
-        if before.is_some() && !quiet {
-            event.text = UNSURE.into();
-        }
-        child.tell_all(event, journal);
-        match (misfit, before) {
-            (how, Some(steps)) if !quiet => {
-                let how = how.map_or_else(String::new, |how| format!(": {how}"));
-                child.tell_learnt(who, format!("calls overlapped the fork{how}"), &steps, journal);
-            }
-            (Some(how), Some(steps)) => drop(child.tell_misfit(who, how, &steps, false, journal)),
-            _ => {}
-        }
-        child
-    }
-
-    fn new(id: SpaceId, tid: Tid, root: bool, query: bool) -> Space {
-        Space {
-            id,
-            root,
-            model: model::empty(),
-            bases: Bases::default(),
-            maps: Maps::open(tid, query),
-            size: Size::default(),
-            pending: Vec::new(),
-            lost: Vec::new(),
-            registered: false,
-            window: Vec::new(),
-            breaks: Vec::new(),
-            future_locks: Vec::new(),
-            foggy: Vec::new(),
-            moved: false,
-            bound: false,
-            forgets: None,
-            trial: false,
-            beside: false,
-            recent: VecDeque::new(),
-            finished: false,
-            hidden: false,
-        }
-    }
-
-    /// Marks areas that were taken over from the kernel at a child's birth as copied by the fork.
-    fn inherit(&mut self) {
-        if let Ok(model) = self.model.fork() {
-            self.model = model;
-        }
-    }
-
     /// Whether nothing can be known of it because the recorder may not read it.
     pub(crate) fn hidden(&self) -> bool {
         self.hidden
-    }
-
-    /// Takes over the kernel's view of the whole space.
-    fn fill(&mut self, tid: Tid, journal: &mut Journal<'_>) {
-        if self.maps.refused() {
-            self.hidden = true;
-            return journal.lacks(Lack::Unreadable, proc::name(tid));
-        }
-        let areas = proc::smaps(tid).or_else(|error| {
-            journal.note(format!("/proc/PID/smaps cannot be read ({error}): the flags of areas are guessed"));
-            self.maps.text().map(|t| proc::parse(&t))
-        });
-        match areas {
-            Ok(areas) => {
-                let page = sys::page_size();
-                for area in &areas {
-                    let (new, extras) = model::import(area, page);
-                    if let Err(error) = self.model.import_with(area.start, area.end, new, extras) {
-                        journal.note(format!("an area could not be taken over from the kernel: {error}"));
-                    }
-                }
-                let at = proc::layout(tid);
-                let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
-                let (start_brk, start_stack) = (at.start_brk, at.start_stack);
-                let brk = heap.unwrap_or(start_brk);
-                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: at.data });
-            }
-            Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
-        }
     }
 
     /// Notes a call whose task was killed in it. Nobody saw how far it came.
@@ -322,7 +172,7 @@ impl Space {
             return;
         }
         let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, who.tid);
-        learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
+        learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
     }
 
     /// Takes over what the kernel has at a place although no call that was seen made it.
@@ -333,7 +183,7 @@ impl Space {
             // It may be the work of a call that has not returned.
             let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();
             self.recent.push_back((who.exit_ns, reach));
-            self.tell_learnt(who, "an area that no call made".into(), &steps, journal);
+            self.report_learnt(who, "an area that no call made".into(), &steps, journal);
         }
     }
 
@@ -359,7 +209,7 @@ impl Space {
             return attempt;
         }
         self.bound |= call.decoded.call == Call::Mbind;
-        self.moved |= call.decoded.call == Call::Mremap;
+        self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
@@ -378,7 +228,7 @@ impl Space {
             Applied::AskKernel(done) => {
                 let reach = attempt.reach.clone();
                 attempt.steps = done;
-                attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
+                attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
                 if matches!(d.call, Call::PrSetMm | Call::PrSetVma | Call::PrSetMemoryMerge) {
                     let at = proc::layout(call.who.tid);
                     let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
@@ -407,7 +257,8 @@ impl Space {
 
     /// The ranges that a call reaches.
     pub(crate) fn ranges_of(&self, memory: &Memory, d: &Decoded, result: i64) -> Vec<Range> {
-        if d.call == Call::ProcessMadvise && apply::readable(&self.model, d) {
+        let row = d.call.row();
+        if matches!(row.reach, Reach::Ranges { .. }) && apply::readable(&self.model, d) {
             let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
             let mut ranges: Vec<Range> = apply::spans(memory, d).into_iter().map(pages).collect();
             if ranges.len() > MANY {
@@ -416,8 +267,8 @@ impl Space {
             }
             return ranges;
         }
-        if matches!(d.call, Call::UffdRegister | Call::UffdUnregister) {
-            let range = apply::uffd_range(memory, d.args[2]);
+        if let Reach::RangeAt(at) = row.reach {
+            let range = apply::uffd_range(memory, d.args[at]);
             return range.map(|(start, len, _)| reach::range(start, len, sys::page_size())).into_iter().collect();
         }
         reach::of(d, result, self.model.layout().brk, sys::page_size())
@@ -450,7 +301,7 @@ impl Space {
             attempt.misfit = self.compare(&ranges, attempt, journal);
         }
         // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
-        let placed = matches!(call.decoded.call, Call::Mmap | Call::Mremap);
+        let placed = call.decoded.call.place().is_some();
         if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
             for (start, end) in attempt.reach.clone() {
                 let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
@@ -464,7 +315,7 @@ impl Space {
         // Or it was done in part: areas were cut, or the first of many moved.
         if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
             let reach = attempt.reach.clone();
-            attempt.steps.extend(self.adopt_beside(call, &reach).into_iter().flatten());
+            attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
             attempt.misfit = None;
         }
     }
@@ -490,135 +341,4 @@ impl Space {
         }
         misfit
     }
-
-    /// Compares the whole space, to the byte: its last task is about to end.
-    pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
-        if self.hidden {
-            self.finished = true;
-            return;
-        }
-        if !self.pending.is_empty() {
-            self.settle_pending(&[], journal);
-        }
-        let text = match self.maps.text() {
-            Ok(text) => text,
-            Err(error) => return self.not_finished(&error.to_string(), journal),
-        };
-        self.finished = true;
-        let text: String = text.split_inclusive('\n').filter(|l| !proc::is_pseudo(l)).collect();
-        journal.counters.checks += 1;
-        let mut told = 0;
-        if self.model.to_string() != text {
-            let areas = proc::parse(&text);
-            let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
-            learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(who, text, &steps, journal));
-            let mut attempt = Attempt::default();
-            let unknown = Unknown { foggy: &self.foggy, order: false };
-            let found =
-                compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
-            if !attempt.steps.is_empty() {
-                self.tell_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
-            }
-            self.tell_grown(who, &attempt, journal);
-            if self.rename(&areas) {
-                self.tell_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
-            }
-            let misfit = match found {
-                Found::Differs(how) => Some(how),
-                Found::Equal => first_unequal_line(&self.model.to_string(), &text),
-            };
-            if let Some(how) = misfit
-                && let Some(steps) = self.adopt(who.tid)
-            {
-                told = u64::from(!self.tell_misfit(who, format!("at the end: {how}"), &steps, false, journal));
-                told = told.max(u64::from(self.model.to_string() != text && steps.is_empty()));
-            }
-        }
-        let mut event = journal.blank(EventKind::Checked, self.id, who);
-        event.result = i64::from(told != 0);
-        event.args[0] = told;
-        journal.write(event);
-        if self.root {
-            journal.counters.areas_final = self.model.len() as u64;
-        }
-    }
-
-    /// Notes that the last comparison cannot be made.
-    fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
-        journal.unchecked(why);
-        self.finished = true;
-        if self.root {
-            journal.counters.areas_final = self.model.len() as u64;
-        }
-    }
-
-    /// Drops the space. `ends`: because its last task has ended.
-    pub(crate) fn close(mut self, ends: bool, journal: &mut Journal<'_>) {
-        if ends && !self.finished && !self.hidden {
-            self.not_finished("its last task was killed before it could be looked at", journal);
-        }
-        // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say
-        // any more.
-        for call in std::mem::take(&mut self.pending) {
-            self.tell_call(&call, Attempt::default(), journal);
-        }
-        journal.resized(&mut self.size, Size::default());
-    }
-
-    /// Takes over names that the kernel shows differently now. True if there were any.
-    fn rename(&mut self, areas: &[KernelArea]) -> bool {
-        let names: std::collections::HashMap<((u32, u32), u64), &str> =
-            areas.iter().filter_map(|a| Some(((a.dev, a.inode), a.name.as_deref()?))).collect();
-        let mut changed = false;
-        self.model.edit_objects(|object| {
-            if let samara_mm::Object::File(file) = object
-                && let Some(name) = names.get(&(file.dev, file.inode))
-                && *name != &*file.name
-                && !name.starts_with("[anon_shmem:")
-            {
-                file.name = (*name).into();
-                changed = true;
-            }
-        });
-        changed
-    }
-
-    pub(crate) fn save(&self, calls: &[Returned]) -> Saved {
-        let page = sys::page_size();
-        let mut ranges: Vec<Range> = calls.iter().flat_map(|c| self.ranges(c)).collect();
-        ranges.sort_unstable();
-        let mut parts: Vec<(Range, Vec<_>)> = Vec::new();
-        for (start, end) in ranges {
-            let (mut low, mut high) = (start.saturating_sub(page), end.saturating_add(page));
-            if let Some((last, _)) = parts.last()
-                && low < last.1
-            {
-                (low, high) = (last.0.min(low), last.1.max(high));
-                parts.pop();
-            }
-            let areas = self.model.areas_in(low, high);
-            let areas: Vec<_> = areas.map(|a| (a.start, a.end, a.area.clone(), a.extras().clone())).collect();
-            low = areas.first().map_or(low, |a| a.0.min(low));
-            high = areas.last().map_or(high, |a| a.1.max(high));
-            parts.push(((low, high), areas));
-        }
-        Saved { layout: self.model.layout(), parts }
-    }
-
-    pub(crate) fn put_back(&mut self, saved: Saved) {
-        self.model.set_layout(saved.layout);
-        for ((low, high), areas) in saved.parts {
-            let _ = self.model.forget(low, high);
-            for (start, end, area, extras) in areas {
-                let _ = self.model.import_with(start, end, area, extras);
-            }
-        }
-    }
-}
-
-fn first_unequal_line(ours: &str, theirs: &str) -> Option<String> {
-    let mut pairs = ours.lines().map(Some).chain(std::iter::repeat(None)).zip(theirs.lines().map(Some).chain([None]));
-    let (m, k) = pairs.find(|(m, k)| m != k)?;
-    let show = |l: Option<&str>| l.unwrap_or("nothing").to_owned();
-    Some(format!("the model shows {:?}, the kernel {:?}", show(m), show(k)))
 }

@@ -9,7 +9,8 @@ use samara_mm::{
     AddressSpace, Anon, Area, Backing, Config, Extras, Flags, HugePlaces, Object, Overcommit, PageSize, Placed, Touches,
 };
 
-use crate::event::{AreaRecord, Step, StepKind};
+use crate::event::{AreaRecord, Step};
+use crate::file::recorded;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
 
@@ -197,23 +198,6 @@ pub(crate) fn records(model: &Model, start: u64, end: u64) -> Vec<AreaRecord> {
 }
 
 /// The steps of a plan as events have them: steps of areas, not of the content of pages.
-pub(crate) fn steps(plan: &[samara_mm::Step]) -> Vec<Step> {
-    plan.iter().filter_map(|s| Some(Step { kind: kind(s.kind)?, start: s.start, end: s.end })).collect()
-}
-
-fn kind(kind: samara_mm::StepKind) -> Option<StepKind> {
-    Some(match kind {
-        samara_mm::StepKind::Discarded(_) => return None,
-        samara_mm::StepKind::Unmapped => StepKind::Unmapped,
-        samara_mm::StepKind::Mapped => StepKind::Mapped,
-        samara_mm::StepKind::Split => StepKind::Split,
-        samara_mm::StepKind::Merged => StepKind::Merged,
-        samara_mm::StepKind::Moved => StepKind::Moved,
-        samara_mm::StepKind::Changed(_) => StepKind::Changed,
-        // `samara_mm::StepKind` may grow: then tests fail, not users.
-        other => {
-            debug_assert!(false, "a kind of step that traces have no word for: {other:?}");
-            StepKind::Changed
-        }
-    })
+pub(crate) fn steps(plan: &[Step]) -> Vec<Step> {
+    plan.iter().filter_map(recorded).collect()
 }

@@ -8,14 +8,14 @@
 //! is in the kernel. Then:
 //!
 //! - Every order that the times allow is tried on a copy of the model. If exactly one result agrees
-//!   with what the kernel shows, the calls are told with that result.
+//!   with what the kernel shows, the calls are reported with that result.
 //! - Results that `maps` does not tell apart are compared with `smaps` and `numa_maps`.
 //! - If all orders give the same result and the kernel has another one, that is a difference.
 //! - Otherwise the effect of the calls is unsure: the kernel's areas are taken over, and the calls
 //!   are marked.
 //!
 //! A call whose place is not known before it returns (a `mmap` that leaves it open) makes no other
-//! call wait. When it is back, the calls told meanwhile are searched for one that reached its
+//! call wait. When it is back, the calls reported meanwhile are searched for one that reached its
 //! place.
 //!
 //! It does not know how calls are applied. Neighbours: `settle` settles single calls, `taken` takes
@@ -27,7 +27,7 @@
 //!   unsure.
 
 use crate::arch::Decoded;
-use crate::calls::Call;
+use crate::calls::{Call, Reach};
 use crate::journal::Journal;
 use crate::os::proc::USER_END;
 use crate::os::sys::{self, Tid};
@@ -38,7 +38,7 @@ use crate::space::{Attempt, Returned, Space};
 
 /// Maximum number of overlapped calls that wait for one another.
 const PENDING_LIMIT: usize = 16;
-/// Number of overlapped calls that are remembered after they were told.
+/// Number of overlapped calls that are remembered after they were reported.
 const RECENT_LIMIT: usize = 64;
 /// Maximum number of orders that are tried.
 const ORDERS_LIMIT: usize = 120;
@@ -85,7 +85,7 @@ impl Space {
                 [] => {}
                 _ if open && !crowded => self.pending.extend(group),
                 _ if open => self.take_over(&group, journal),
-                [one] => self.alone(one.clone(), flying, journal),
+                [one] => self.settle_single(one.clone(), flying, journal),
                 _ => self.settle_group(&group, flying, journal),
             }
         }
@@ -99,26 +99,11 @@ impl Space {
     /// The ranges that a call in the kernel may reach, and whether it may also get a place that is
     /// not known yet.
     fn may_reach(&self, flying: &Flying) -> (Vec<Range>, bool) {
-        let (d, page) = (&flying.decoded, sys::page_size());
-        let a = &d.args;
-        let place = flying.place.into_iter();
-        let fixed = |bits: i32, word: u64| word as i32 & bits != 0;
-        match d.call {
-            call if call.makes_task() => (Vec::new(), false),
-            Call::Mmap if fixed(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE, a[3]) => {
-                (vec![reach::range(a[0], a[1], page)], false)
-            }
-            Call::Mmap => (place.collect(), flying.place.is_none()),
-            Call::Mremap => {
-                let source = reach::range(a[0], a[1].max(a[2]).max(page), page);
-                let target = fixed(libc::MREMAP_FIXED, a[3]).then(|| reach::range(a[4], a[2], page));
-                let open = fixed(libc::MREMAP_MAYMOVE, a[3]) && target.is_none() && flying.place.is_none();
-                ([source].into_iter().chain(target).chain(place).collect(), open)
-            }
-            Call::Brk => (reach::of(d, a[0] as i64, self.model.layout().brk, page), false),
-            call if call.is_wide() => (vec![reach::ALL], false),
-            Call::ProcessMadvise => (self.ranges_of(&Memory::now(flying.tid), d, 0), false),
-            _ => (reach::of(d, 0, self.model.layout().brk, page), false),
+        let d = &flying.decoded;
+        let (ranges, open) = reach::before_return(d, flying.place, self.model.layout().brk, sys::page_size());
+        match d.call.row().reach {
+            Reach::Ranges { .. } => (self.ranges_of(&Memory::now(flying.tid), d, 0), open),
+            _ => (ranges, open),
         }
     }
 
@@ -127,7 +112,7 @@ impl Space {
         flying.iter().any(|f| self.may_reach(f).1)
     }
 
-    /// Tries the orders of calls that touch one another, and tells the calls.
+    /// Tries the orders of calls that touch one another, and reports the calls.
     fn settle_group(&mut self, calls: &[Returned], flying: &[Flying], journal: &mut Journal<'_>) {
         let page = sys::page_size();
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.span(&self.reaches(c), page)).collect();
@@ -148,7 +133,7 @@ impl Space {
             self.model = before;
             tried.push(Tried { order, made, fits });
         }
-        let met = calls.iter().any(|c| self.met_before(c, &self.ranges(c)));
+        let raced = calls.iter().any(|c| self.raced(c, &self.ranges(c)));
         let mut fitting: Vec<&Tried> = tried.iter().filter(|t| t.fits.is_some()).collect();
         fitting.sort_by(|a, b| a.fits.cmp(&b.fits)); // stable: the likeliest order of each stays first
         fitting.dedup_by(|a, b| a.fits == b.fits);
@@ -156,16 +141,16 @@ impl Space {
             let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
             let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
             let known = !self.is_foggy(&reach) && self.future_locks.is_empty();
-            let certain = agree && all && known && !met && !self.some_place_is_open(flying);
+            let certain = agree && all && known && !raced && !self.some_place_is_open(flying);
             let first = tried.first().filter(|_| certain);
             let Some(first) =
                 first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
             else {
                 return self.take_over(calls, journal);
             };
-            return self.tell_difference(calls, &first.order, &reach, journal);
+            return self.report_difference(calls, &first.order, &reach, journal);
         }
-        let sure = fitting.len() == 1 && all && !met && self.future_locks.is_empty();
+        let sure = fitting.len() == 1 && all && !raced && self.future_locks.is_empty();
         let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
         let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
         for one in &fitting {
@@ -184,7 +169,7 @@ impl Space {
                 }
                 self.find_future_locks(calls);
                 for (call, attempt) in done {
-                    self.tell_call(&call, attempt, journal);
+                    self.report_call(&call, attempt, journal);
                 }
                 return;
             }
@@ -193,12 +178,12 @@ impl Space {
         self.take_over(calls, journal);
     }
 
-    /// Tells a difference: all orders give one result, and the kernel has another.
-    fn tell_difference(&mut self, calls: &[Returned], order: &[usize], reach: &[Range], journal: &mut Journal<'_>) {
+    /// Reports a difference: all orders give one result, and the kernel has another.
+    fn report_difference(&mut self, calls: &[Returned], order: &[usize], reach: &[Range], journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let attempts: Vec<(Returned, Attempt)> =
             order.iter().map(|i| (calls[*i].clone(), self.apply(&calls[*i]))).collect();
-        attempts.into_iter().for_each(|(call, attempt)| self.tell_call(&call, attempt, journal));
+        attempts.into_iter().for_each(|(call, attempt)| self.report_call(&call, attempt, journal));
         let Some(shown) = self.look_after(calls, reach) else { return };
         let steps = self.take(&shown);
         self.fog(calls, reach);
@@ -206,7 +191,7 @@ impl Space {
         self.find_future_locks(calls);
         if !steps.is_empty() {
             let how = format!("no order of {} overlapped calls gives what the kernel has", calls.len());
-            self.tell_misfit(last, how, &steps, true, journal);
+            self.report_misfit(last, how, &steps, true, journal);
         }
     }
 
@@ -317,11 +302,11 @@ impl Space {
             self.find_break(&self.last_breaks(calls), shown);
         }
         self.find_future_locks(calls);
-        // Where nothing is to be taken over, the calls undid one another, or a call that was told
-        // before them came after them and undid them.
+        // Where nothing is to be taken over, the calls undid one another, or a call that was
+        // reported before them came after them and undid them.
         let unsure = !steps.is_empty();
         for call in calls {
-            self.tell_call(call, Attempt { unsure, ..Attempt::default() }, journal);
+            self.report_call(call, Attempt { unsure, ..Attempt::default() }, journal);
         }
         if unsure {
             let text = match calls {
@@ -330,7 +315,7 @@ impl Space {
                 }
                 _ => format!("the order of {} overlapped calls is not known: taken from the kernel", calls.len()),
             };
-            self.tell_learnt(last, text, &steps, journal);
+            self.report_learnt(last, text, &steps, journal);
         }
     }
 
@@ -362,8 +347,8 @@ impl Space {
         self.breaks = if found.len() > 1 { found } else { Vec::new() };
     }
 
-    /// Remembers an overlapped call that is told now: a call that is still in the kernel may get a
-    /// place that this one reached.
+    /// Remembers an overlapped call that is reported now: a call that is still in the kernel may
+    /// get a place that this one reached.
     pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
         if self.recent.len() == RECENT_LIMIT {
             self.recent.pop_front();
@@ -371,13 +356,13 @@ impl Space {
         self.recent.push_back((call.who.exit_ns, reach.to_vec()));
     }
 
-    /// Whether a call that was told before this one was in the kernel at the same time and reached
-    /// the same place. This one reaches `ours`.
-    pub(crate) fn met_before(&self, call: &Returned, ours: &[Range]) -> bool {
+    /// Whether a call that was reported before this one was in the kernel at the same time and
+    /// reached the same place. This one reaches `ours`.
+    pub(crate) fn raced(&self, call: &Returned, ours: &[Range]) -> bool {
         let page = sys::page_size();
         let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
-        let met = |reach: &Vec<Range>| reach.iter().any(|theirs| ours.iter().any(|ours| meet(ours, theirs)));
-        call.overlapped && self.recent.iter().any(|(exit, reach)| *exit > call.go_ns && met(reach))
+        let meets_ours = |reach: &Vec<Range>| reach.iter().any(|theirs| ours.iter().any(|ours| meet(ours, theirs)));
+        call.overlapped && self.recent.iter().any(|(exit, reach)| *exit > call.go_ns && meets_ours(reach))
     }
 }
 

@@ -5,7 +5,7 @@
 //! they reach.
 
 use crate::arch::Decoded;
-use crate::calls::Call;
+use crate::calls::{Place, Reach};
 use crate::os::proc::USER_END;
 
 /// A range of addresses, end exclusive.
@@ -27,54 +27,86 @@ pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
 }
 
 /// The ranges that the call may have changed, at most two. `brk` is where the heap ended before.
+/// Ranges that are in the program's memory are not among them: the space reads them.
 pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Range> {
     let a = &decoded.args;
     let failed = (-4095..0).contains(&result);
     let value = result as u64;
-    match decoded.call {
+    match &decoded.call.row().reach {
+        Reach::Untold | Reach::Ranges { .. } | Reach::RangeAt(_) => vec![],
+        Reach::Everything => vec![ALL],
+        Reach::Range(at, len) => vec![range(a[*at], a[*len], page)],
+        Reach::Area(at) => vec![range(a[*at], page, page)],
         // The place of a failed map is known only if it was fixed.
-        Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED == 0 => vec![],
-        Call::Mmap => vec![range(if failed { a[0] } else { value }, a[1], page)],
-        Call::Mremap => {
+        Reach::Maps(place) if failed => replaced(place, decoded, page).into_iter().collect(),
+        Reach::Maps(place) => vec![range(value, place.len.map_or(page, |len| a[len]), page)],
+        Reach::Moves(place) => {
             let mut out = vec![range(a[0], a[1].max(a[2]), page)];
             if !failed && value != a[0] {
                 out[0] = range(a[0], a[1].max(page), page);
                 out.push(range(value, a[2], page));
-            } else if failed && a[3] as i32 & libc::MREMAP_FIXED != 0 {
-                out.push(range(a[4], a[2], page));
+            } else if failed {
+                out.extend(replaced(place, decoded, page));
             }
             out
         }
-        Call::Brk => {
+        Reach::Break => {
             let (low, high) = (brk.min(value), brk.max(value));
             vec![range(low, high - low, page)]
         }
-        Call::ProcessMadvise | Call::Personality => vec![],
-        Call::Mlockall | Call::Munlockall => vec![ALL],
-        Call::PrSetMemoryMerge => vec![ALL], // it marks every area
-        Call::PrSetVma => vec![range(a[2], a[3], page)],
-        Call::PrSetMm | Call::PrSetMdwe | Call::ArchPrctl => vec![],
-        // Only the kernel shows the length of an attached segment.
-        Call::Shmat | Call::MapShadowStack | Call::IoSetup if failed => vec![],
-        Call::Shmat => vec![range(value, page, page)],
-        Call::MapShadowStack => vec![range(value, a[1], page)],
-        Call::IoSetup => vec![],
-        Call::Shmdt | Call::IoDestroy => vec![range(a[0], page, page)],
-        // The range of a userfaultfd registration is in the program's memory: the space reads it.
-        Call::UffdRegister | Call::UffdUnregister => vec![],
-        Call::Madvise => vec![range(a[0], a[1], page)],
-        _ => vec![range(a[0], a[1], page)],
+    }
+}
+
+/// The range that the call replaces, if its arguments say that it does.
+fn replaced(place: &Place, decoded: &Decoded, page: u64) -> Option<Range> {
+    let a = &decoded.args;
+    let len = place.len.filter(|_| place.replaces.holds(a))?;
+    Some(range(a[place.at], a[len], page))
+}
+
+/// The ranges that a call in the kernel may reach, as far as its arguments tell, and whether it may
+/// also get a place that is not known yet. `chosen` is the place that the engine in charge chose
+/// for it.
+pub(crate) fn before_return(decoded: &Decoded, chosen: Option<Range>, brk: u64, page: u64) -> (Vec<Range>, bool) {
+    let a = &decoded.args;
+    let call = decoded.call;
+    let given = |place: &Place| {
+        let len = place.len.filter(|_| place.given.holds(a))?;
+        Some(range(a[place.at], a[len], page))
+    };
+    match &call.row().reach {
+        _ if call.makes_task() => (Vec::new(), false),
+        _ if call.is_wide() => (vec![ALL], false),
+        Reach::Maps(place) => match given(place) {
+            Some(given) => (vec![given], false),
+            None => (chosen.into_iter().collect(), chosen.is_none()),
+        },
+        Reach::Moves(place) => {
+            let source = range(a[0], a[1].max(a[2]).max(page), page);
+            let target = given(place);
+            let open = a[3] as i32 & libc::MREMAP_MAYMOVE != 0 && target.is_none() && chosen.is_none();
+            ([source].into_iter().chain(target).chain(chosen).collect(), open)
+        }
+        Reach::Break => (of(decoded, a[0] as i64, brk, page), false),
+        _ => (of(decoded, 0, brk, page), false),
     }
 }
 
 /// The ranges that a call that returned `result` has mapped anew. For a segment its first page.
 pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
-    match decoded.call {
-        _ if (-4095..0).contains(&result) => vec![],
-        Call::Mmap | Call::MapShadowStack => vec![range(result as u64, decoded.args[1], page)],
-        Call::Shmat => vec![range(result as u64, 1, page)],
+    match &decoded.call.row().reach {
+        Reach::Maps(place) if !(-4095..0).contains(&result) => {
+            vec![range(result as u64, place.len.map_or(1, |len| decoded.args[len]), page)]
+        }
         _ => vec![],
     }
+}
+
+/// The range that the call will have mapped when it returns, if it replaces what is there.
+pub(crate) fn claimed(decoded: &Decoded) -> Option<Range> {
+    let a = &decoded.args;
+    let place = decoded.call.place().filter(|place| place.replaces.holds(a))?;
+    Some((a[place.at], a[place.at].checked_add(a[place.len?])?))
 }
 
 #[cfg(test)]

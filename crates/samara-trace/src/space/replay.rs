@@ -122,7 +122,7 @@ fn as_answered(d: &Decoded, result: i64, offset: Option<u64>) -> [u64; 6] {
 }
 
 /// The error that a raw result stands for.
-fn errno(result: i64) -> Option<Errno> {
+pub(super) fn errno(result: i64) -> Option<Errno> {
     use Errno::*;
     let all = [
         EPERM,

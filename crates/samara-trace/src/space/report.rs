@@ -10,8 +10,8 @@ use crate::space::reach;
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {
-    pub(crate) fn tell_call(&mut self, call: &Returned, attempt: Attempt, journal: &mut Journal<'_>) {
-        self.tell_grown(call.who, &attempt, journal);
+    pub(crate) fn report_call(&mut self, call: &Returned, attempt: Attempt, journal: &mut Journal<'_>) {
+        self.report_grown(call.who, &attempt, journal);
         if call.overlapped {
             let reach = if attempt.reach.is_empty() { self.ranges(call) } else { attempt.reach.clone() };
             self.remember(call, &reach);
@@ -27,15 +27,15 @@ impl Space {
         self.write(event, journal);
     }
 
-    pub(crate) fn tell_grown(&mut self, who: Who, attempt: &Attempt, journal: &mut Journal<'_>) {
+    pub(crate) fn report_grown(&mut self, who: Who, attempt: &Attempt, journal: &mut Journal<'_>) {
         for (to, from) in &attempt.grown {
             let text = format!("a stack grew from {from:x} down to {to:x}");
             let step = Step { kind: StepKind::Mapped, start: *to, end: *from };
-            self.tell_learnt(who, text, &[step], journal);
+            self.report_learnt(who, text, &[step], journal);
         }
     }
 
-    pub(crate) fn tell_learnt(&mut self, who: Who, text: String, steps: &[Step], journal: &mut Journal<'_>) {
+    pub(crate) fn report_learnt(&mut self, who: Who, text: String, steps: &[Step], journal: &mut Journal<'_>) {
         let mut event = journal.blank(EventKind::Learnt, self.id, who);
         event.text = text;
         if steps.is_empty() {
@@ -46,9 +46,9 @@ impl Space {
         self.write(event, journal);
     }
 
-    /// Tells that model and kernel differed, and that the kernel's view was taken over by `steps`.
-    /// True where something explains the difference: then it is no `Difference`.
-    pub(crate) fn tell_misfit(
+    /// Reports that model and kernel differed, and that the kernel's view was taken over by
+    /// `steps`. True where something explains the difference: then it is no `Difference`.
+    pub(crate) fn report_misfit(
         &mut self,
         who: Who,
         how: String,
@@ -62,14 +62,14 @@ impl Space {
             s.kind == StepKind::Mapped && self.model.area_at(s.start).is_some_and(|a| named(&a.area.object))
         });
         if probes {
-            self.tell_learnt(who, "the kernel made an area for probes".into(), steps, journal);
+            self.report_learnt(who, "the kernel made an area for probes".into(), steps, journal);
             return true;
         }
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
             let calls: Vec<String> = lost.iter().map(|d| format!("{}{:x?}", d.call, d.args)).collect();
             let text = format!("what calls did whose tasks were killed before they returned: {}", calls.join(", "));
-            self.tell_learnt(who, text, steps, journal);
+            self.report_learnt(who, text, steps, journal);
             return true;
         }
         let mut event = journal.blank(EventKind::Difference, self.id, who);
@@ -80,15 +80,15 @@ impl Space {
         false
     }
 
-    /// Tells that the kernel answered a call otherwise than the engine in charge.
-    pub(crate) fn tell_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
+    /// Reports that the kernel answered a call otherwise than the engine in charge.
+    pub(crate) fn report_verdict(&mut self, who: Who, how: String, journal: &mut Journal<'_>) {
         let mut event = journal.blank(EventKind::Difference, self.id, who);
         event.text = how;
         self.write(event, journal);
     }
 
     /// Writes an event that shows the whole space.
-    pub(crate) fn tell_all(&mut self, mut event: Event, journal: &mut Journal<'_>) {
+    pub(crate) fn report_all(&mut self, mut event: Event, journal: &mut Journal<'_>) {
         if !self.hidden() {
             event.window = Some(reach::ALL);
             event.areas = model::records(&self.model, reach::ALL.0, reach::ALL.1);

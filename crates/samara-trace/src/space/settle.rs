@@ -6,7 +6,7 @@
 //! - **SETTLE-1** a call that touched no call in the kernel at the same time is settled by itself,
 //!   and what does not agree then is a difference.
 //!
-//! Neighbours: `overlap` settles groups of calls, `report` tells them.
+//! Neighbours: `overlap` settles groups of calls, `report` reports them.
 
 use crate::calls::Call;
 use crate::event::Step;
@@ -23,10 +23,10 @@ impl Space {
     /// kernel.
     pub(crate) fn returned(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         if self.hidden() {
-            return self.tell_call(&call, Attempt::default(), journal);
+            return self.report_call(&call, Attempt::default(), journal);
         }
         if self.pending.is_empty() && flying.is_empty() {
-            return self.alone(call, flying, journal);
+            return self.settle_single(call, flying, journal);
         }
         let mut call = call;
         self.bound |= call.decoded.call == Call::Mbind;
@@ -39,9 +39,9 @@ impl Space {
 
     /// Settles a call that touches no call that was in the kernel at the same time, as far as the
     /// places of those are known.
-    pub(crate) fn alone(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
+    pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
-        self.beside = !flying.is_empty();
+        self.others_in_kernel = !flying.is_empty();
         self.settle_future_locks(&call);
         // What is needed to undo the call is saved only where it may be needed.
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
@@ -54,7 +54,7 @@ impl Space {
             let ranges = self.ranges(&call);
             let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, call.who.tid);
             if !learnt.is_empty() {
-                learnt.into_iter().for_each(|(text, steps)| self.tell_learnt(call.who, text, &steps, journal));
+                learnt.into_iter().for_each(|(text, steps)| self.report_learnt(call.who, text, &steps, journal));
                 saved = open.then(|| self.save(std::slice::from_ref(&call)));
                 attempt = self.attempt(&call, journal);
                 if attempt.misfit.is_some()
@@ -65,28 +65,28 @@ impl Space {
             } else if let Some(fits) = self.attempt_breaks(&call, journal) {
                 attempt = fits;
             } else if !open {
-                // Nothing explains it: the call's effect is told, and after it what the kernel has
-                // instead.
+                // Nothing explains it: the call's effect is reported, and after it what the kernel
+                // has instead.
                 let misfit = attempt.misfit.take();
                 attempt = Attempt { misfit, ..self.apply(&call) };
             }
         }
-        let met = self.met_before(&call, &attempt.reach);
+        let raced = self.raced(&call, &attempt.reach);
         match attempt.misfit.take() {
-            None if met => self.tell_met(&call, attempt, journal),
+            None if raced => self.report_after_race(&call, attempt, journal),
             None => {
                 let reach = if self.future_locks.is_empty() { Vec::new() } else { attempt.reach.clone() };
-                self.tell_call(&call, attempt, journal);
+                self.report_call(&call, attempt, journal);
                 self.learn_locks(&call, &reach, journal);
             }
             // The other call may be the reason: wait for it.
             Some(_) if open => return self.pending.push(call),
-            Some(_) if met => self.take_over(std::slice::from_ref(&call), journal),
+            Some(_) if raced => self.take_over(std::slice::from_ref(&call), journal),
             Some(how) => {
-                let steps = self.adopt_beside(&call, &attempt.reach);
+                let steps = self.adopt_reached(&call, &attempt.reach);
                 attempt.steps.extend(steps.iter().flatten());
                 let (reached, answer) = (attempt.reach.clone(), attempt.answer);
-                self.tell_call(&call, attempt, journal);
+                self.report_call(&call, attempt, journal);
                 // Where nothing is to be taken over, an overlapping call has undone it by now; but
                 // its answer stays wrong.
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
@@ -100,9 +100,9 @@ impl Space {
                     };
                     if !unknown.is_empty() {
                         let text = format!("{how}: {unknown} is not known since calls overlapped");
-                        return self.tell_learnt(call.who, text, &steps, journal);
+                        return self.report_learnt(call.who, text, &steps, journal);
                     }
-                    self.tell_misfit(call.who, how, &steps, call.overlapped, journal);
+                    self.report_misfit(call.who, how, &steps, call.overlapped, journal);
                 }
             }
         }
@@ -111,17 +111,17 @@ impl Space {
         }
     }
 
-    /// Tells a call whose place another call reached at the same time. The other call was told
-    /// first; `maps` does not show whether that was the order.
-    fn tell_met(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
+    /// Reports a call whose place another call reached at the same time. The other call was
+    /// reported first; `maps` does not show whether that was the order.
+    fn report_after_race(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
         let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
         let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
         self.fog(std::slice::from_ref(call), &attempt.reach);
         attempt.unsure = !steps.is_empty();
-        self.tell_call(call, attempt, journal);
+        self.report_call(call, attempt, journal);
         if !steps.is_empty() {
             let text = format!("what {} did beside other calls is not known: taken from the kernel", call.decoded.call);
-            self.tell_learnt(call.who, text, &steps, journal);
+            self.report_learnt(call.who, text, &steps, journal);
         }
     }
 
@@ -134,7 +134,7 @@ impl Space {
         let steps = self.look(call.who.tid, reach).map(|shown| self.take(&shown)).unwrap_or_default();
         if !steps.is_empty() {
             let how = "whether new memory is locked is not known since calls overlapped: taken from the kernel";
-            self.tell_learnt(call.who, how.to_owned(), &steps, journal);
+            self.report_learnt(call.who, how.to_owned(), &steps, journal);
         }
     }
 
@@ -174,8 +174,8 @@ impl Space {
 
     /// Takes the kernel's view: everywhere; or only where the call reached, if other calls are in
     /// the kernel.
-    pub(crate) fn adopt_beside(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
-        if !self.beside {
+    pub(crate) fn adopt_reached(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
+        if !self.others_in_kernel {
             let made = self.made(std::slice::from_ref(call));
             return self.adopt_with(call.who.tid, &made);
         }

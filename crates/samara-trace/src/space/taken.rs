@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{Anon, Area, Extras, Flags, Object, Placed, Policy, Uffd};
+use samara_mm::{Anon, Area, Extras, FlagChange, Flags, Object, Placed, Policy, Uffd};
 
 use crate::calls::Call;
 use crate::event::{Step, StepKind};
@@ -188,7 +188,8 @@ impl Space {
         }
         for (start, end, area, extras) in imports {
             let _ = self.model.import_with(start, end, area, extras);
-            let kind = if olds.contains(&(start, end)) { StepKind::Changed } else { StepKind::Mapped };
+            let kind =
+                if olds.contains(&(start, end)) { StepKind::Changed(FlagChange::default()) } else { StepKind::Mapped };
             steps.push(Step { kind, start, end });
         }
         steps

@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::engine::decide::Asker;
-use crate::space::apply;
+use crate::space::{apply, reach};
 
 /// Number of attempts to choose a place, if areas are found there that no call made.
 const LOOKS: usize = 3;
@@ -16,13 +16,7 @@ pub(super) type Former = (usize, u64);
 impl Flight {
     /// The range that the call will have mapped when it returns, as far as that is known.
     fn claims(&self) -> Option<(u64, u64)> {
-        let a = &self.decoded.args;
-        let fixed = match self.decoded.call {
-            Call::Mmap if a[3] as i32 & libc::MAP_FIXED != 0 => Some((a[0], a[1])),
-            Call::Mremap if a[3] as i32 & libc::MREMAP_FIXED != 0 => Some((a[4], a[2])),
-            _ => None,
-        };
-        self.decision.place.or_else(|| fixed.and_then(|(start, len)| Some((start, start.checked_add(len)?))))
+        self.decision.place.or_else(|| reach::claimed(&self.decoded))
     }
 }
 

@@ -43,7 +43,7 @@ struct Spell {
     callers: Vec<Tid>,
     calls: u32,
     /// Calls that found another one in the way.
-    met: u32,
+    contended: u32,
     start: Option<Times>,
 }
 
@@ -81,9 +81,9 @@ impl Pair {
         Pair { process: 0, last_ns: 0, spell: Spell::default(), bound: None }
     }
 
-    /// Counts a task's stop at the entry of a call. `met` says whether the call found another one
-    /// of its space in the way; `None` if the task is the only one of the program.
-    pub(crate) fn called(&mut self, task: Tid, process: Tid, now: u64, met: Option<bool>) {
+    /// Counts a task's stop at the entry of a call. `contended` says whether the call found another
+    /// one of its space in the way; `None` if the task is the only one of the program.
+    pub(crate) fn called(&mut self, task: Tid, process: Tid, now: u64, contended: Option<bool>) {
         let idle = now.saturating_sub(self.last_ns) > IDLE_NS;
         self.last_ns = now;
         if process != self.process || idle {
@@ -92,7 +92,7 @@ impl Pair {
         }
         let spell = &mut self.spell;
         spell.calls += 1;
-        spell.met += u32::from(met == Some(true));
+        spell.contended += u32::from(contended == Some(true));
         if !spell.callers.contains(&task) {
             spell.callers.push(task);
         }
@@ -105,7 +105,8 @@ impl Pair {
         }
         let times = Times::now(process, now).zip(spell.start).map(|(now, start)| now.since(start));
         let close = times.is_some_and(|t| t.wall < CLOSE_NS * u64::from(SPELL));
-        let waits = met.is_none() || (spell.met >= spell.calls / 4 * 3 && times.is_some_and(Times::fits_one));
+        let waits =
+            contended.is_none() || (spell.contended >= spell.calls / 4 * 3 && times.is_some_and(Times::fits_one));
         let callers = std::mem::take(spell).callers;
         if close && waits {
             self.bind(&callers);

@@ -46,7 +46,7 @@ use crate::space::{Returned, Space, SpaceId};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
-use new_tasks::{Birth, Undo};
+use new_tasks::{Creation, Undo};
 
 /// How long a task may be held at the entry of a call because of another task's call, in
 /// nanoseconds. A call that takes longer is treated like one that may block, and the others are
@@ -72,7 +72,7 @@ struct Flight {
     /// Whether another call of the space was in flight at some moment of this one.
     overlapped: bool,
     /// For a call that makes a task.
-    birth: Option<Birth>,
+    creation: Option<Creation>,
     /// Whether the call came by the x32 table.
     x32: bool,
     /// The decision of the engine in charge.
@@ -261,7 +261,7 @@ impl Tracer<'_> {
             0 => self.resume(tid, signal),
             libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(tid),
             event @ (libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
-                self.newborn(tid, event);
+                self.task_created(tid, event);
             }
             libc::PTRACE_EVENT_EXEC => {
                 self.loaded(tid);
@@ -350,8 +350,8 @@ impl Tracer<'_> {
             self.pair.end();
         } else {
             let traffic = space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic);
-            let met = traffic.is_some_and(|t| !t.flying.is_empty() || !t.held.is_empty());
-            self.pair.called(tid, tgid, now, several.then_some(met));
+            let contended = traffic.is_some_and(|t| !t.flying.is_empty() || !t.held.is_empty());
+            self.pair.called(tid, tgid, now, several.then_some(contended));
         }
         if self.pair.bound() {
             self.signals.tick(IDLE_NS);
@@ -363,13 +363,13 @@ impl Tracer<'_> {
             go_ns: now,
             held: false,
             overlapped: false,
-            birth: None,
+            creation: None,
             x32: arch != arch::AUDIT_COMPAT && nr as u32 & arch::X32_BIT != 0,
             decision: Decision::default(),
             former: [None; 2],
         };
         if decoded.call.makes_task() {
-            flight.birth = new_tasks::prepare(tid, arch, &decoded);
+            flight.creation = new_tasks::prepare(tid, arch, &decoded);
         }
         let space = task.space.filter(|_| !decoded.stays_out());
         let Some(id) = space else {
@@ -431,8 +431,8 @@ impl Tracer<'_> {
 
     /// Handles the return of a call, or its end by a signal.
     fn returned(&mut self, tid: Tid, result: i64) {
-        if let Some(birth) = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).and_then(|f| f.birth) {
-            birth.undo(tid);
+        if let Some(creation) = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).and_then(|f| f.creation) {
+            creation.undo(tid);
         }
         if let Some(result) = self.dismiss(tid, result) {
             self.settle(tid, result);
@@ -494,7 +494,7 @@ impl Tracer<'_> {
             call.unsure = self.charge.as_ref().is_some_and(|charge| charge.done.unsure > before);
             space.returned(call, &flying(&self.tasks, traffic), &mut self.journal);
             if let Some(how) = verdict {
-                space.tell_verdict(who, how, &mut self.journal);
+                space.report_verdict(who, how, &mut self.journal);
             }
         }
         self.settle_pending(id);

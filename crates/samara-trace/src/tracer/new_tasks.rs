@@ -9,14 +9,14 @@ use super::*;
 
 /// What is known of a new task before it exists.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Birth {
+pub(super) struct Creation {
     /// The clone flags, if they could be read.
     flags: Option<u64>,
     /// The change that was made for the call, in the caller and in its copy.
     undo: Option<Undo>,
 }
 
-impl Birth {
+impl Creation {
     /// Undoes the change in the caller.
     pub(super) fn undo(&self, tid: Tid) {
         if let Some(undo) = self.undo {
@@ -36,27 +36,27 @@ impl Undo {
 }
 
 /// Reads the flags of a call that makes a task, at the call's entry, and removes CLONE_UNTRACED.
-pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Birth> {
+pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Creation> {
     let (flags, at) = match decoded.call {
         Call::Clone => (decoded.args[0], Word::Register(arch::first_argument(arch))),
         Call::Clone3 => {
             let mut word = [0u8; 8];
             if !sys::read_memory(tid, decoded.args[0], &mut word) {
-                return Some(Birth { flags: None, undo: None });
+                return Some(Creation { flags: None, undo: None });
             }
             (u64::from_ne_bytes(word), Word::Memory(decoded.args[0]))
         }
-        Call::Vfork => return Some(Birth { flags: Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64), undo: None }),
-        _ => return Some(Birth { flags: Some(0), undo: None }),
+        Call::Vfork => return Some(Creation { flags: Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64), undo: None }),
+        _ => return Some(Creation { flags: Some(0), undo: None }),
     };
     let untraced = libc::CLONE_UNTRACED as u64;
     let changed = flags & untraced != 0 && sys::set_word(tid, at, flags & !untraced).is_ok();
-    Some(Birth { flags: Some(flags), undo: changed.then_some(Undo(at, flags)) })
+    Some(Creation { flags: Some(flags), undo: changed.then_some(Undo(at, flags)) })
 }
 
 impl Tracer<'_> {
     /// Handles the event of a task that made another one.
-    pub(super) fn newborn(&mut self, tid: Tid, event: i32) {
+    pub(super) fn task_created(&mut self, tid: Tid, event: i32) {
         let child = match sys::event_message(tid, event) {
             Ok(child) => child as Tid,
             // The parent was killed: its end is reported, and the child is adopted as an orphan.
@@ -66,12 +66,12 @@ impl Tracer<'_> {
         let now = sys::now_ns();
         let Some(parent) = self.tasks.get_mut(&tid) else { return };
         let flight = parent.flight.take();
-        let birth = flight.as_ref().and_then(|f| f.birth);
-        if let Some(birth) = birth {
-            birth.undo(tid);
+        let creation = flight.as_ref().and_then(|f| f.creation);
+        if let Some(creation) = creation {
+            creation.undo(tid);
         }
         let (parent_tgid, parent_space, personality) = (parent.tgid, parent.space, parent.personality);
-        let (thread, shares) = match birth.and_then(|b| b.flags) {
+        let (thread, shares) = match creation.and_then(|b| b.flags) {
             Some(flags) => (flags & libc::CLONE_THREAD as u64 != 0, flags & libc::CLONE_VM as u64 != 0),
             None => {
                 let thread = proc::thread_group(child) == Some(parent_tgid);
@@ -111,7 +111,7 @@ impl Tracer<'_> {
         } else if let Some(leader) = self.tasks.get_mut(&tgid) {
             leader.threaded = true;
         }
-        let undo = birth.and_then(|b| b.undo);
+        let undo = creation.and_then(|b| b.undo);
         let last_space = space.unwrap_or(0);
         let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
         let filtered = self.tasks.get(&tid).is_some_and(|t| t.filtered);

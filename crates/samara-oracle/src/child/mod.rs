@@ -1,0 +1,124 @@
+//! The kernel's side: makes ops in a sacrificial process, and notes what each did.
+//!
+//! - `process`: the process; `verbs`: what each op does in it; `limits`: its limits;
+//! - `files`: what its calls find;
+//! - `outcome`: what the parent reads.
+//!
+//! Neighbours: `harness` forks the process, and waits for it.
+//!
+//! - **CHILD-1** The arena holds, in words: [`HEAD`] words of head, then what was seen at first,
+//!   then for each op its result and what was seen. "Seen" is a count and four words for each area.
+//!   The text of smaps lies behind [`WORDS`] words. Only the newest process of a run writes to it.
+#![allow(unsafe_code)]
+
+mod files;
+mod limits;
+mod outcome;
+mod process;
+mod verbs;
+
+pub(crate) use crate::harness::Seen;
+pub(crate) use outcome::{Ended, Outcome, Scope};
+
+use crate::harness::{self, Arena, bytes_mut};
+use crate::op::Op;
+use crate::proc::during;
+use files::Given;
+use process::Child;
+use samara_mm::Personality;
+use std::io;
+
+/// Seconds after which a process is killed: long before, it is at its end, or has forked.
+const LIMIT_S: u64 = 60;
+const HEAD: usize = 4;
+/// Words of the head: ops that were done, how a descendant ended (a wait status), bytes of smaps,
+/// what could not be set up.
+const DONE: usize = 0;
+const STATUS: usize = 1;
+const TEXT_LEN: usize = 2;
+const TROUBLE: usize = 3;
+const WORDS: usize = 1 << 19;
+const TEXT: usize = 1 << 20;
+/// An address above the lowest that a process may have.
+const LOW: u64 = 1 << 20;
+/// The most areas that are looked at.
+const MOST: usize = 4096;
+
+/// What runs need: memory to report in, and what calls find.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    arena: Arena,
+    given: Given,
+    pub(crate) limit_s: u64,
+}
+
+impl Kernel {
+    /// Memory and files are made once, for many runs.
+    pub(crate) fn new() -> io::Result<Kernel> {
+        Ok(Kernel { given: Given::new()?, arena: Arena::new(WORDS + TEXT / 8)?, limit_s: LIMIT_S })
+    }
+
+    /// `vm.max_map_count`.
+    pub(crate) fn max_map_count(&self) -> u64 {
+        self.given.max_map_count
+    }
+
+    /// This process's, and so that of those to come.
+    pub(crate) fn personality(&self) -> Personality {
+        // Where the question is refused: the usual one.
+        let bits = u32::try_from(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));
+        Personality::from_bits_retain(bits.unwrap_or(0))
+    }
+
+    /// Runs the ops in a new process.
+    pub(crate) fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
+        let Kernel { arena, given, limit_s } = self;
+        let limit_s = *limit_s;
+        arena.words_mut()[..HEAD].fill(0);
+        let child = |words: &mut [u64]| {
+            let (words, text) = words.split_at_mut(WORDS);
+            Child { words, text: bytes_mut(text), at: HEAD, maps: 0, zero: 0, uffd: 0, scope, own_data: 0, limit_s }
+                .go(ops, given);
+        };
+        // SAFETY: the child makes system calls, writes to the words, and allocates nothing. What it
+        // forks is mortal, and it waits for that (`verbs`).
+        let status = unsafe { arena.run(limit_s, child) }.map_err(during(A_PROCESS))?;
+        let words = &arena.words()[..WORDS];
+        let status = match status {
+            // A descendant's end is the run's end.
+            0 => words[STATUS] as i32,
+            status => status,
+        };
+        if words[TROUBLE] != 0 {
+            let what = TROUBLES.get(words[TROUBLE] as usize - 1).unwrap_or(&"");
+            return Err(io::Error::other(format!("{A_PROCESS}: {what}")));
+        }
+        let ended = match status {
+            0 => Ended::Done,
+            status if libc::WIFSIGNALED(status) => Ended::Killed(libc::WTERMSIG(status)),
+            status => Ended::Status(libc::WEXITSTATUS(status)),
+        };
+        Ok(Outcome { ended, done: words[DONE] as usize, words, text: arena.bytes(WORDS) })
+    }
+}
+
+/// What an error is about that comes before the first op.
+const A_PROCESS: &str = "a process in which to make calls";
+
+/// What can go wrong before the first op; numbered from 1 in the arena.
+const TROUBLES: [&str; 7] = [
+    "its files, which have numbers up to 111 (ulimit -n)",
+    "its window: something is there",
+    "/proc/self/maps",
+    "a userfaultfd",
+    "room to report what it saw",
+    "areas elsewhere, up to the limit",
+    "limits, and fewer capabilities",
+];
+
+/// Makes a system call. A negative result is an errno.
+fn call(nr: i64, a: [u64; 6]) -> i64 {
+    // SAFETY: made in the sacrificial process, on addresses where no Rust object lives, but for
+    // those that are given for the call to write to; or on files and segments of this crate's own.
+    unsafe { harness::call(nr, a) }
+}

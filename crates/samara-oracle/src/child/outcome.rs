@@ -1,0 +1,95 @@
+//! What a run leaves in the arena, as the parent reads it. Knows no calls.
+
+use super::{HEAD, TEXT_LEN};
+use crate::harness::Seen;
+use crate::op::{BASE, END};
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The window, with a guard area at both ends.
+    Window,
+    /// The whole address space.
+    Whole,
+}
+
+impl Scope {
+    pub(crate) fn bounds(self) -> (u64, u64) {
+        match self {
+            Scope::Window => (BASE, END),
+            Scope::Whole => (0, u64::MAX),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It did everything.
+    Done,
+    /// By a signal.
+    Killed(i32),
+    /// Otherwise.
+    Status(i32),
+}
+
+/// What a run did.
+#[derive(Debug)]
+pub(crate) struct Outcome<'a> {
+    pub(crate) ended: Ended,
+    /// How many ops were done.
+    pub(crate) done: usize,
+    pub(super) words: &'a [u64],
+    pub(super) text: &'a [u8],
+}
+
+impl<'a> Outcome<'a> {
+    /// What was there before the first op, and what each op returned (a negative errno) and left.
+    pub(crate) fn frames(&self) -> (Areas<'a>, Frames<'a>) {
+        let mut frames = Frames { words: &self.words[HEAD..], left: self.done };
+        (frames.areas(), frames)
+    }
+
+    pub(crate) fn smaps(&self) -> std::borrow::Cow<'a, str> {
+        let len = (self.words[TEXT_LEN] as usize).min(self.text.len());
+        String::from_utf8_lossy(&self.text[..len])
+    }
+}
+
+/// Areas as words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Areas<'a>(&'a [u64]);
+
+impl Iterator for Areas<'_> {
+    type Item = Seen;
+    fn next(&mut self) -> Option<Seen> {
+        let ([start, end, perms, offset], rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(Seen { start: *start, end: *end, perms: *perms, offset: *offset })
+    }
+}
+
+/// Results and areas, op by op.
+#[derive(Clone, Debug)]
+pub(crate) struct Frames<'a> {
+    words: &'a [u64],
+    left: usize,
+}
+
+impl<'a> Frames<'a> {
+    fn areas(&mut self) -> Areas<'a> {
+        let (areas, rest) = self.words[1..].split_at(4 * self.words[0] as usize);
+        self.words = rest;
+        Areas(areas)
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = (i64, Areas<'a>);
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let ret = self.words[0] as i64;
+        self.words = &self.words[1..];
+        Some((ret, self.areas()))
+    }
+}

@@ -1,0 +1,111 @@
+//! The sacrificial process: sets itself up, makes the ops one after the other, and notes what each
+//! of them returned and left. Knows no op: `verbs` makes them.
+//!
+//! It makes raw system calls only and allocates nothing: what it does to its address space outside
+//! the window cannot be seen inside.
+
+use super::files::Given;
+use super::{DONE, MOST, Scope, TEXT_LEN, TROUBLE, WORDS, call};
+use crate::harness::{UFFD_WP_FILES, exit, open, query, read, userfaultfd};
+use crate::op::{BASE, END, Op, PAGE, ROOM};
+use std::os::fd::AsRawFd;
+
+/// The process.
+pub(super) struct Child<'a> {
+    pub(super) words: &'a mut [u64],
+    /// Where the next word goes.
+    pub(super) at: usize,
+    /// Where the text of smaps goes.
+    pub(super) text: &'a mut [u8],
+    /// `/proc/self/maps`.
+    pub(super) maps: u64,
+    /// `/dev/zero`.
+    pub(super) zero: u64,
+    /// A userfaultfd, if there are ops that need one.
+    pub(super) uffd: u64,
+    pub(super) scope: Scope,
+    /// Bytes of private writable memory that the process had before the first op, if there will be
+    /// a heap.
+    pub(super) own_data: u64,
+    /// Seconds.
+    pub(super) limit_s: u64,
+}
+
+impl Child<'_> {
+    /// Makes the ops, and notes what each returned and left.
+    pub(super) fn go(mut self, ops: &[Op], given: &Given) {
+        self.raise_limits();
+        for (file, number) in &given.files {
+            let done = call(libc::SYS_dup3, [file.as_raw_fd() as u64, *number, 0, 0, 0, 0]);
+            self.expect(done == *number as i64, 1);
+        }
+        if self.scope == Scope::Window {
+            let kind = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+            for guard in [BASE - PAGE, END] {
+                let r = call(libc::SYS_mmap, [guard, PAGE, 0, kind as u64, u64::MAX, 0]);
+                self.expect(r == guard as i64, 2);
+            }
+            let room = libc::PROT_READ | libc::PROT_WRITE;
+            let r = call(libc::SYS_mmap, [ROOM, PAGE, room as u64, kind as u64, u64::MAX, 0]);
+            self.expect(r == ROOM as i64, 2);
+        }
+        if ops.iter().any(|op| matches!(op, Op::Heap { .. })) {
+            [self.own_data] = self.sums([b"VmData:"]);
+        }
+        self.zero = self.open(c"/dev/zero", 1);
+        self.maps = self.open(c"/proc/self/maps", 3);
+        if ops.iter().any(|op| matches!(op, Op::Uffd { .. })) {
+            let uffd = userfaultfd(UFFD_WP_FILES);
+            self.expect(uffd >= 0, 4);
+            self.uffd = uffd as u64;
+        }
+        self.look();
+        let mut results = [0i64; 1 << 12];
+        for (i, op) in ops.iter().enumerate() {
+            let ret = self.make(op.resolved(|of| results.get(of).copied().unwrap_or(0)), given);
+            if let Some(result) = results.get_mut(i) {
+                *result = ret;
+            }
+            self.put(ret as u64);
+            self.look();
+            self.words[DONE] = i as u64 + 1;
+        }
+        let smaps = self.open(c"/proc/self/smaps", 3);
+        self.words[TEXT_LEN] = read(smaps, self.text) as u64;
+    }
+
+    pub(super) fn expect(&mut self, done: bool, trouble: u64) {
+        if !done {
+            self.words[TROUBLE] = trouble;
+            exit(0);
+        }
+    }
+
+    pub(super) fn open(&mut self, path: &std::ffi::CStr, trouble: u64) -> u64 {
+        let fd = open(path);
+        self.expect(fd >= 0, trouble);
+        fd as u64
+    }
+
+    fn put(&mut self, word: u64) {
+        let room = self.at < WORDS;
+        self.expect(room, 5);
+        self.words[self.at] = word;
+        self.at += 1;
+    }
+
+    /// Notes the areas in scope.
+    fn look(&mut self) {
+        let (start, end) = self.scope.bounds();
+        let (count, mut addr, mut n) = (self.at, start, 0);
+        self.put(0);
+        while let Some(q) = query(self.maps, addr).filter(|q| q.start < end) {
+            for word in [q.start, q.end, q.perms, q.offset] {
+                self.put(word);
+            }
+            (n, addr) = (n + 1, q.end);
+            self.expect(n <= MOST, 5);
+        }
+        self.words[count] = n as u64;
+    }
+}

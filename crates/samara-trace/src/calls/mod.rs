@@ -1,0 +1,160 @@
+//! The table of system calls that matter to a recording.
+//!
+//! A row has all that is known of a call except its rules: numbers, name, arguments, what it does
+//! to areas and how far it reaches, how the model follows it, whether the engine in charge decides
+//! it, whether it may block, whether it leaves something behind when it fails. The filter, the
+//! decoder, the names, the printed arguments and the calls that can be made to fail are read from
+//! here. The rules are in `samara_mm::linux`; numbers and names of the calls in its table are taken
+//! from there.
+//!
+//! - `row`: what a row can say;
+//! - `table`: the rows;
+//! - `names`: names and arguments, for printing;
+//! - `numbers`: the three call tables of the kernel.
+//!
+//! Neighbours: `arch` decodes calls; `space` applies them.
+
+mod names;
+mod numbers;
+mod row;
+mod table;
+
+use std::fmt;
+
+pub use names::{Kind, option_name, signature};
+pub(crate) use names::{failing, fails_by_rate, name};
+pub(crate) use numbers::{Abi, IPC, Number, count, numbers};
+use row::Effect;
+pub(crate) use row::{Follow, Place, Reach, Reads, Row, When};
+use table::TABLE;
+
+/// A system call that can change an address space, makes or replaces one, or must be seen by the
+/// recorder for another reason. In the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    Mmap,
+    Munmap,
+    Mprotect,
+    PkeyMprotect,
+    Mremap,
+    Brk,
+    Madvise,
+    ProcessMadvise,
+    Mlock,
+    Mlock2,
+    Munlock,
+    Mlockall,
+    Munlockall,
+    Mseal,
+    RemapFilePages,
+    Shmat,
+    Shmdt,
+    Mbind,
+    HomeNode,
+    UffdRegister,
+    UffdUnregister,
+    PrSetVma,
+    PrSetMm,
+    PrSetMdwe,
+    PrSetMemoryMerge,
+    ArchPrctl,
+    /// It is refused, as we trace the process.
+    Ptrace,
+    /// The program's own filters see what its calls are made with.
+    Seccomp,
+    /// As `Seccomp`.
+    PrSetSeccomp,
+    Personality,
+    /// The recorder must let go of the task's processors first (see `tracer::affinity`).
+    SchedSetaffinity,
+    /// As `SchedSetaffinity`.
+    SchedGetaffinity,
+    IoSetup,
+    IoDestroy,
+    MapShadowStack,
+    Clone,
+    Clone3,
+    Fork,
+    Vfork,
+    Execve,
+    Execveat,
+}
+
+/// The name in texts of events.
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Call::PrSetVma | Call::PrSetMm | Call::PrSetMdwe | Call::PrSetMemoryMerge => f.write_str("Prctl"),
+            Call::Seccomp | Call::PrSetSeccomp => f.write_str("Filter"),
+            Call::SchedSetaffinity | Call::SchedGetaffinity => f.write_str("Affinity"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+impl Call {
+    /// Its row.
+    pub(crate) fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// Makes a process or a thread: reported by ptrace events, not by its return.
+    pub(crate) fn makes_task(self) -> bool {
+        matches!(self.row().effect, Effect::Task | Effect::TaskAndWait)
+    }
+
+    /// Its arguments do not tell how far it reaches: the kernel is asked for everything.
+    pub(crate) fn is_wide(self) -> bool {
+        self.row().effect == Effect::Wide
+    }
+
+    /// It changes areas at one instant.
+    pub(crate) fn is_one_step(self) -> bool {
+        !matches!(self.row().effect, Effect::Wide | Effect::Steps)
+    }
+
+    /// It stops for other reasons than the space: it waits for no call, and no call waits for it.
+    pub(crate) fn stays_out(self) -> bool {
+        matches!(self.row().effect, Effect::Exec | Effect::TaskAndWait | Effect::None)
+    }
+
+    /// It loads a program.
+    pub(crate) fn execs(self) -> bool {
+        self.row().effect == Effect::Exec
+    }
+
+    /// It sets a seccomp filter of the program's own.
+    pub(crate) fn sets_filter(self) -> bool {
+        matches!(self, Call::Seccomp | Call::PrSetSeccomp)
+    }
+
+    /// It may wait for another thread of the program (page faults that a userfaultfd thread serves,
+    /// a parent that waits for its vfork child), so no other thread is held while it runs.
+    pub(crate) fn may_block(self, args: &[u64; 6]) -> bool {
+        self.row().blocks.holds(args)
+    }
+
+    /// It brings pages in or moves them, which may fail for reasons that are not the areas'.
+    pub(crate) fn needs_pages(self, args: &[u64; 6]) -> bool {
+        self.row().pages.holds(args)
+    }
+
+    /// The place of what it maps or moves, as its arguments say it.
+    pub(crate) fn place(self) -> Option<&'static Place> {
+        match &self.row().reach {
+            Reach::Maps(place) | Reach::Moves(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// What it reads of the program's memory: where, and how many bytes.
+    pub(crate) fn reads(self, args: &[u64; 6]) -> Option<(u64, u64)> {
+        match self.row().reads {
+            Reads::Nothing => None,
+            Reads::Detail(at) | Reads::Request(at) => Some(at(args)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! The table: one row a call, or a row an option of `prctl` and `ioctl`. Knows nothing of what
+//! becomes of a row.
+//!
+//! - **CALLS-1** each call has exactly one row, at its own index in the table (checked at compile
+//!   time).
+//! - **CALLS-2** a call that the engine decides has a row in the table of `samara_mm::linux` too.
+
+use samara_mm::{Advice, linux};
+
+use super::Call;
+use super::names::Kind::*;
+use super::names::Value;
+use super::row::{Effect, Follow, If, Place, Reach, Reads, Row, When};
+
+/// An option of `prctl` by its number in the model's table, with its name there.
+const fn modelled_option(option: u32) -> Value {
+    let mut i = 0;
+    while linux::PRCTL_OPTIONS[i].0 != option {
+        i += 1;
+    }
+    linux::PRCTL_OPTIONS[i]
+}
+
+const PR_SET_VMA: &[Value] = &[modelled_option(linux::PR_SET_VMA)];
+const PR_SET_MDWE: &[Value] = &[modelled_option(linux::PR_SET_MDWE)];
+const PR_SET_MEMORY_MERGE: &[Value] = &[modelled_option(linux::PR_SET_MEMORY_MERGE)];
+
+/// The table. The filter tests numbers in this order; calls that can be made to fail are listed in
+/// this order.
+pub(super) const TABLE: &[Row] = &[
+    Row {
+        address: true,
+        fails_by_rate: true,
+        blocks: If::Args(|a| a[3] as i32 & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0),
+        stops_half_way: true,
+        reach: Reach::Maps(Place {
+            at: 0,
+            len: Some(1),
+            given: If::Args(|a| a[3] as i32 & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0),
+            replaces: If::Args(|a| a[3] as i32 & libc::MAP_FIXED != 0),
+            give: Some((3, libc::MAP_FIXED_NOREPLACE as u64)),
+        }),
+        decided: If::Args(|a| has_known_type(a[3] as i32)),
+        makes_executable: true,
+        // 90 is the old form: one pointer to six words.
+        ..Row::decided(Call::Mmap, linux::MMAP, &[90, 192], &[Addr, Len, Prot, MapFlags, Int, Hex])
+    },
+    Row::decided(Call::Munmap, linux::MUNMAP, &[91], &[Addr, Len]),
+    Row { makes_executable: true, ..Row::decided(Call::Mprotect, linux::MPROTECT, &[125], &[Addr, Len, Prot]) },
+    Row {
+        // Which protection keys are allocated cannot be read.
+        decided: If::Args(|a| a[3] as i32 == -1),
+        ..Row::decided(Call::PkeyMprotect, linux::PKEY_MPROTECT, &[380], &[Addr, Len, Prot, Int])
+    },
+    Row {
+        address: true,
+        effect: Effect::Steps,
+        fails_by_rate: true,
+        stops_half_way: true,
+        reach: Reach::Moves(Place {
+            at: 4,
+            len: Some(2),
+            given: If::Args(|a| a[3] as i32 & libc::MREMAP_FIXED != 0),
+            replaces: If::Args(|a| a[3] as i32 & libc::MREMAP_FIXED != 0),
+            give: Some((3, libc::MREMAP_FIXED as u64)),
+        }),
+        ..Row::decided(Call::Mremap, linux::MREMAP, &[163], &[Addr, Len, Len, RemapFlags, RemapTo])
+    },
+    Row {
+        address: true,
+        fails_by_rate: true,
+        reach: Reach::Break,
+        ..Row::decided(Call::Brk, linux::BRK, &[45], &[Addr])
+    },
+    Row {
+        blocks: If::Args(|a| !only_marks(a[2] as i32)),
+        pages: If::Always,
+        decided: If::Args(|a| is_known_advice(a[2] as i32)),
+        advice: Some(2),
+        ..Row::decided(Call::Madvise, linux::MADVISE, &[219], &[Addr, Len, Advice])
+    },
+    Row {
+        effect: Effect::Steps,
+        blocks: If::Always,
+        pages: If::Always,
+        reach: Reach::Ranges { at: 1, count: 2 },
+        follow: Follow::MakesUnlessPages,
+        reads: Reads::Request(|a| (a[1], a[2].saturating_mul(16))),
+        decided: If::Args(|a| is_known_advice(a[3] as i32)),
+        // For another process the areas decide which advice is taken; whether this caller may give
+        // it, the kernel says.
+        decided_for_others: If::Args(|a| Advice::from_raw(a[3] as u32).is_some_and(Advice::for_others)),
+        advice: Some(3),
+        ..Row::decided(Call::ProcessMadvise, linux::PROCESS_MADVISE, &[440], &[Int, Addr, Len, Advice, Hex])
+    },
+    Row { blocks: If::Always, pages: If::Always, ..Row::decided(Call::Mlock, linux::MLOCK, &[150], &[Addr, Len]) },
+    Row {
+        blocks: If::Always,
+        pages: If::Always,
+        ..Row::decided(Call::Mlock2, linux::MLOCK2, &[376], &[Addr, Len, LockFlags])
+    },
+    Row::decided(Call::Munlock, linux::MUNLOCK, &[151], &[Addr, Len]),
+    Row {
+        effect: Effect::Wide,
+        reach: Reach::Everything,
+        blocks: If::Always,
+        pages: If::Always,
+        ..Row::decided(Call::Mlockall, linux::MLOCKALL, &[152], &[LockAllFlags])
+    },
+    Row {
+        effect: Effect::Wide,
+        reach: Reach::Everything,
+        ..Row::decided(Call::Munlockall, linux::MUNLOCKALL, &[153], &[])
+    },
+    Row::decided(Call::Mseal, linux::MSEAL, &[462], &[Addr, Len, Hex]),
+    Row {
+        effect: Effect::Steps,
+        follow: Follow::MakesUnlessPages,
+        pages: If::Always,
+        stops_half_way: true,
+        ..Row::decided(Call::RemapFilePages, linux::REMAP_FILE_PAGES, &[257], &[Addr, Len, Prot, Len, MapFlags])
+    },
+    Row {
+        ipc: &[(21, "SHMAT")],
+        address: true,
+        effect: Effect::Wide,
+        reach: Reach::Maps(Place {
+            at: 1,
+            len: None,
+            given: If::Args(|a| a[1] != 0),
+            replaces: If::Args(|a| a[2] & libc::SHM_REMAP as u64 != 0),
+            give: None,
+        }),
+        follow: Follow::Kernel,
+        ..Row::decided(Call::Shmat, linux::SHMAT, &[397], &[Int, Addr, ShmFlags])
+    },
+    Row {
+        ipc: &[(22, "SHMDT")],
+        effect: Effect::Wide,
+        reach: Reach::Area(0),
+        follow: Follow::Kernel,
+        ..Row::decided(Call::Shmdt, linux::SHMDT, &[398], &[Addr])
+    },
+    Row {
+        blocks: If::Always,
+        // MPOL_MF_*: it looks at pages, or moves them.
+        pages: If::Args(|a| a[5] != 0),
+        // The kernel reads the mask by words.
+        reads: Reads::Request(|a| (a[3], (a[4] / 8).saturating_add(8))),
+        follow: Follow::MakesUnlessPages,
+        needs_nodes: true,
+        ..Row::decided(Call::Mbind, linux::MBIND, &[274], &[Addr, Len, Policy, Addr, Len, Hex])
+    },
+    Row::new(Call::HomeNode, 450, Some("set_mempolicy_home_node"), &[450], &[Addr, Len, Len, Hex]),
+    Row::uffd(Call::UffdRegister, &[(0xc020_aa00, "UFFDIO_REGISTER")]),
+    Row::uffd(Call::UffdUnregister, &[(0x8010_aa01, "UFFDIO_UNREGISTER")]),
+    Row { reach: Reach::Range(2, 3), reads: Reads::Detail(|a| (a[4], 80)), ..Row::prctl(Call::PrSetVma, PR_SET_VMA) },
+    Row::prctl(Call::PrSetMm, &[(35, "PR_SET_MM")]),
+    Row::prctl(Call::PrSetMdwe, PR_SET_MDWE),
+    // It marks every area.
+    Row { reach: Reach::Everything, ..Row::prctl(Call::PrSetMemoryMerge, PR_SET_MEMORY_MERGE) },
+    Row {
+        when: When::Is(
+            0,
+            &[
+                (0x2001, "ARCH_MAP_VDSO_X32"),
+                (0x2002, "ARCH_MAP_VDSO_32"),
+                (0x2003, "ARCH_MAP_VDSO_64"),
+                (0x5001, "ARCH_SHSTK_ENABLE"),
+                (0x5002, "ARCH_SHSTK_DISABLE"),
+            ],
+        ),
+        effect: Effect::Wide,
+        reach: Reach::Untold,
+        ..Row::new(Call::ArchPrctl, 158, Some("arch_prctl"), &[384], &[Command, Addr])
+    },
+    Row {
+        when: When::Is(0, &[(0, "PTRACE_TRACEME"), (16, "PTRACE_ATTACH"), (0x4206, "PTRACE_SEIZE")]),
+        ..Row::unseen(Call::Ptrace, 101, &[26])
+    },
+    Row::unseen(Call::Seccomp, 317, &[354]),
+    Row {
+        when: When::Is(0, &[(22, "PR_SET_SECCOMP")]),
+        ..Row::unseen(Call::PrSetSeccomp, linux::PRCTL as u32, &[172])
+    },
+    Row {
+        effect: Effect::None,
+        reach: Reach::Untold,
+        follow: Follow::Nothing,
+        ..Row::modelled(Call::Personality, linux::PERSONALITY, &[136], &[Hex])
+    },
+    Row::unseen(Call::SchedSetaffinity, 203, &[241]),
+    Row::unseen(Call::SchedGetaffinity, 204, &[242]),
+    Row {
+        x32: Some(543),
+        effect: Effect::Wide,
+        reach: Reach::Untold,
+        ..Row::new(Call::IoSetup, 206, Some("io_setup"), &[245], &[Len, Addr])
+    },
+    Row {
+        effect: Effect::Wide,
+        reach: Reach::Area(0),
+        ..Row::new(Call::IoDestroy, 207, Some("io_destroy"), &[246], &[Addr])
+    },
+    Row {
+        address: true,
+        effect: Effect::Wide,
+        reach: Reach::Maps(Place { at: 0, len: Some(1), given: If::Never, replaces: If::Never, give: None }),
+        ..Row::new(Call::MapShadowStack, 453, Some("map_shadow_stack"), &[], &[Addr, Len, Hex])
+    },
+    Row {
+        effect: Effect::Task,
+        ..Row::new(Call::Clone, 56, Some("clone"), &[120], &[CloneFlags, Addr, Addr, Addr, Addr])
+    },
+    Row { effect: Effect::Task, ..Row::new(Call::Clone3, 435, Some("clone3"), &[435], &[Addr, Len]) },
+    Row { effect: Effect::Task, ..Row::new(Call::Fork, 57, Some("fork"), &[2], &[]) },
+    Row { effect: Effect::TaskAndWait, blocks: If::Always, ..Row::new(Call::Vfork, 58, Some("vfork"), &[190], &[]) },
+    Row {
+        x32: Some(520),
+        effect: Effect::Exec,
+        blocks: If::Always,
+        ..Row::new(Call::Execve, 59, Some("execve"), &[11], &[Addr, Addr, Addr])
+    },
+    Row {
+        x32: Some(545),
+        effect: Effect::Exec,
+        blocks: If::Always,
+        ..Row::new(Call::Execveat, 322, Some("execveat"), &[358], &[AtFd, Addr, Addr, Addr, Hex])
+    },
+];
+
+// CALLS-1.
+const _: () = {
+    let mut i = 0;
+    while i < TABLE.len() {
+        assert!(TABLE[i].call as usize == i);
+        i += 1;
+    }
+    assert!(TABLE.len() == Call::Execveat as usize + 1);
+};
+
+/// `madvise(2)`.
+const GUARD_INSTALL: i32 = 102;
+const GUARD_REMOVE: i32 = 103;
+
+/// The flags of `mmap` have a type that the model knows.
+fn has_known_type(flags: i32) -> bool {
+    [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE].contains(&(flags & 0xf))
+}
+
+/// Advice that the model knows on a process's own memory. Poisoning depends on hardware; other
+/// advice is newer than the model.
+fn is_known_advice(advice: i32) -> bool {
+    matches!(advice, libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE)
+}
+
+/// Advice that only marks areas, or lets pages go: it waits for nobody.
+fn only_marks(advice: i32) -> bool {
+    matches!(
+        advice,
+        libc::MADV_NORMAL
+            | libc::MADV_RANDOM
+            | libc::MADV_SEQUENTIAL
+            | libc::MADV_DONTNEED
+            | libc::MADV_FREE
+            | libc::MADV_DONTFORK..=libc::MADV_KEEPONFORK
+    )
+}

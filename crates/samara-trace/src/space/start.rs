@@ -1,0 +1,162 @@
+//! How a space begins: loaded with a program, copied by a fork, or taken over from the kernel.
+//!
+//! It knows no calls. Neighbours: `end` ends a space; `model` imports areas.
+
+use std::collections::VecDeque;
+use std::os::unix::ffi::OsStrExt;
+
+use samara_mm::Bases;
+
+use crate::event::{EventKind, UNSURE};
+use crate::file::name_text;
+use crate::journal::{Journal, Lack, Size, Who};
+use crate::os::proc::{self, Maps};
+use crate::os::sys::{self, Tid};
+use crate::space::compare::{self, Found, Unknown};
+use crate::space::{Space, SpaceId, model, reach};
+
+impl Space {
+    /// The space of a task that has just loaded a program.
+    pub(crate) fn load(id: SpaceId, who: Who, root: bool, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, root, query);
+        space.forgets = journal.forgets;
+        space.fill(who.tid, journal);
+        let mut event = journal.blank(EventKind::Exec, id, who);
+        let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
+        event.text = name_text(exe.as_os_str().as_bytes());
+        space.report_all(event, journal);
+        space
+    }
+
+    /// The space of a process whose parent ended before the recorder learnt of the child.
+    pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, false, query);
+        space.fill(who.tid, journal);
+        space.inherit();
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.text = "its parent was killed while it forked".into();
+        space.report_all(event, journal);
+        space
+    }
+
+    /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
+    pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
+        let mut child = Space::new(id, who.tid, false, self.maps.queries());
+        child.bases = self.bases;
+        child.hidden = self.hidden;
+        child.forgets = self.forgets;
+        child.moved = self.moved || !quiet;
+        child.bound = self.bound || !quiet;
+        child.foggy.clone_from(&self.foggy);
+        let quiet = quiet && self.pending.is_empty();
+        match self.model.fork() {
+            Ok(model) => child.model = model,
+            Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
+        }
+        let mut steps = Vec::new();
+        let mut grown = Vec::new();
+        let mut misfit = None;
+        if !child.hidden
+            && let Ok(areas) = child.maps.text().map(|t| proc::parse(&t))
+        {
+            journal.counters.checks += 1;
+            let unknown = Unknown { foggy: &self.foggy, order: !quiet };
+            if let Found::Differs(how) =
+                compare::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
+            {
+                misfit = Some(how);
+            }
+            child.rename(&areas);
+        }
+        // Nobody can say which of the overlapped calls came before the copy. `maps` does not show
+        // all that they did either.
+        let before = if quiet {
+            misfit.is_some().then(|| child.adopt(who.tid)).flatten()
+        } else {
+            let shown = child.look(who.tid, &[reach::ALL]);
+            shown.map(|shown| child.take(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
+        };
+        if before.is_some() {
+            child.inherit();
+        }
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.args[0] = self.id;
+        event.overlapped = !quiet;
+        if before.is_some() && !quiet {
+            event.text = UNSURE.into();
+        }
+        child.report_all(event, journal);
+        match (misfit, before) {
+            (how, Some(steps)) if !quiet => {
+                let how = how.map_or_else(String::new, |how| format!(": {how}"));
+                child.report_learnt(who, format!("calls overlapped the fork{how}"), &steps, journal);
+            }
+            (Some(how), Some(steps)) => drop(child.report_misfit(who, how, &steps, false, journal)),
+            _ => {}
+        }
+        child
+    }
+
+    fn new(id: SpaceId, tid: Tid, root: bool, query: bool) -> Space {
+        Space {
+            id,
+            root,
+            model: model::empty(),
+            bases: Bases::default(),
+            maps: Maps::open(tid, query),
+            size: Size::default(),
+            pending: Vec::new(),
+            lost: Vec::new(),
+            registered: false,
+            window: Vec::new(),
+            breaks: Vec::new(),
+            future_locks: Vec::new(),
+            foggy: Vec::new(),
+            moved: false,
+            bound: false,
+            forgets: None,
+            trial: false,
+            others_in_kernel: false,
+            recent: VecDeque::new(),
+            finished: false,
+            hidden: false,
+        }
+    }
+
+    /// Marks areas that were taken over from the kernel when a child was forked as copied by the
+    /// fork.
+    fn inherit(&mut self) {
+        if let Ok(model) = self.model.fork() {
+            self.model = model;
+        }
+    }
+
+    /// Takes over the kernel's view of the whole space.
+    fn fill(&mut self, tid: Tid, journal: &mut Journal<'_>) {
+        if self.maps.refused() {
+            self.hidden = true;
+            return journal.lacks(Lack::Unreadable, proc::name(tid));
+        }
+        let areas = proc::smaps(tid).or_else(|error| {
+            journal.note(format!("/proc/PID/smaps cannot be read ({error}): the flags of areas are guessed"));
+            self.maps.text().map(|t| proc::parse(&t))
+        });
+        match areas {
+            Ok(areas) => {
+                let page = sys::page_size();
+                for area in &areas {
+                    let (new, extras) = model::import(area, page);
+                    if let Err(error) = self.model.import_with(area.start, area.end, new, extras) {
+                        journal.note(format!("an area could not be taken over from the kernel: {error}"));
+                    }
+                }
+                let at = proc::layout(tid);
+                let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
+                let (start_brk, start_stack) = (at.start_brk, at.start_stack);
+                let brk = heap.unwrap_or(start_brk);
+                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: at.data });
+            }
+            Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
+        }
+    }
+}
