@@ -58,7 +58,7 @@ calls() {
 # Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
-    logged cargo test --package samara-trace --test own -- --exact races --nocapture
+    logged cargo test --package samara-trace --test traced_programs -- --exact races --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs twice, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
