@@ -1,26 +1,26 @@
-//! The oracle: obviously right rather than fast.
+//! The reference map: obviously right rather than fast.
 //!
-//! A list of entries in ascending order; every operation is a scan over all of it. Gap search
-//! calculates in `u128`. The oracle itself is held against an array with a cell for every key
-//! (`tests/oracle.rs`).
+//! It is a list of entries in ascending order, and every operation is a scan over all of it. Gap
+//! search calculates in `u128`. `tests/reference_map.rs` compares it with an array that has a cell
+//! for every key.
 //!
-//! Knows nothing of nodes, and nothing of values but their numbers.
+//! It has no nodes, and knows values by their numbers only.
 
 use crate::key::TestKey;
 use samara::{BuildError, End, GapQuery, Remains, Span, StoreError};
 
-/// What an observer should be told: the keys lost, the entry, its value's number, what is left of
+/// What an observer should be given: the keys lost, the entry, its value's number, what is left of
 /// the entry.
 pub type Piece<K> = (Span<K>, Span<K>, u64, Remains);
 
 /// A range map as a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Naive<K> {
+pub struct ReferenceMap<K> {
     /// The entries, ascending: ranges and the numbers of their values.
     pub entries: Vec<(Span<K>, u64)>,
 }
 
-impl<K: TestKey> Naive<K> {
+impl<K: TestKey> ReferenceMap<K> {
     /// The entry that holds `key`.
     pub fn get(&self, key: K) -> Option<(Span<K>, u64)> {
         self.entries.iter().copied().find(|(span, _)| span.contains(key))
@@ -36,12 +36,12 @@ impl<K: TestKey> Naive<K> {
         self.entries.iter().copied().rev().find(|(span, _)| span.first <= key)
     }
 
-    /// The entries that meet `window`.
+    /// The entries that overlap `window`.
     pub fn range(&self, window: Span<K>) -> Vec<(Span<K>, u64)> {
         self.entries.iter().copied().filter(|(span, _)| span.intersect(&window).is_some()).collect()
     }
 
-    /// Puts `value` (or nothing) over `span`; what it displaced.
+    /// Stores `value` (or nothing) over `span`, and returns what that displaced.
     ///
     /// # Errors
     /// Where `span` is empty.
@@ -75,13 +75,13 @@ impl<K: TestKey> Naive<K> {
         Ok(pieces)
     }
 
-    /// Takes the entry that holds `key` away.
+    /// Removes the entry that holds `key`.
     pub fn remove(&mut self, key: K) -> Option<(Span<K>, u64)> {
         let index = self.entries.iter().position(|(span, _)| span.contains(key))?;
         Some(self.entries.remove(index))
     }
 
-    /// Cuts the entry that holds both `key` and the key before it, if there is one.
+    /// Splits the entry that holds both `key` and the key before it, if there is one.
     pub fn split_at(&mut self, key: K) -> bool {
         let Some(index) = self.entries.iter().position(|(span, _)| span.first < key && key <= span.last) else {
             return false;
@@ -92,14 +92,14 @@ impl<K: TestKey> Naive<K> {
         true
     }
 
-    /// The free runs inside `window`, ascending, cut to it.
+    /// The gaps in `window`, ascending, clipped to it.
     pub fn gaps(&self, window: Span<K>) -> Vec<Span<K>> {
         if window.is_empty() {
             return Vec::new();
         }
         let mut gaps = vec![window];
         for (entry, _) in &self.entries {
-            // Entries ascend: each meets the gap that is left above those before it, or none.
+            // Entries ascend: each one overlaps the last gap, or none.
             if let Some(gap) = gaps.pop() {
                 gaps.extend(without(gap, *entry).into_iter().flatten());
             }
@@ -107,7 +107,7 @@ impl<K: TestKey> Naive<K> {
         gaps
     }
 
-    /// The run of free keys that `query` asks for.
+    /// The free range that `query` asks for.
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         let gaps = self.gaps(query.window);
         match query.end {
@@ -131,7 +131,7 @@ impl<K: TestKey> Naive<K> {
             }
             entries.push((span, id + index as u64));
         }
-        Ok(Naive { entries })
+        Ok(ReferenceMap { entries })
     }
 }
 
@@ -143,7 +143,7 @@ fn after<K: TestKey>(key: K) -> K {
     K::from_u128(key.to_u128() + 1)
 }
 
-/// What is left of `gap` when `entry` is taken out of it.
+/// What is left of `gap` without the keys of `entry`.
 fn without<K: TestKey>(gap: Span<K>, entry: Span<K>) -> [Option<Span<K>>; 2] {
     if gap.intersect(&entry).is_none() {
         return [Some(gap), None];
