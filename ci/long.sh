@@ -66,7 +66,7 @@ races() {
 models() {
     LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} \
         MODELS_SECONDS=${MODELS_SECONDS:-7200} logged ci/models.sh
-    counts models "$(lines '^model .* ways')" ways "$(awk '/^model .* ways/ { sum += $3 } END { print sum + 0 }' "$log")"
+    counts models "$(lines '^model .* interleavings')" interleavings "$(awk '/^model .* interleavings/ { sum += $3 } END { print sum + 0 }' "$log")"
 }
 
 # Ten minutes of each fuzz target.

@@ -1,15 +1,15 @@
-//! *Words*: two store below different nodes of one parent, and the gap words above follow: what
-//! grows before the store, what shrinks after it, each word under the locks that the crate's
-//! `leaf_store` tells (LEAF-STORE-1). The words are those of `publish::put`, with one leaf below
-//! each node.
+//! *Gap words*: two threads store below different nodes of one parent, and update the gap words
+//! above: words that grow before the store, words that shrink after it, each under the locks that
+//! the crate's `leaf_store` prescribes (LEAF-STORE-1). The words are those of `publish::put`, with
+//! one leaf below each node.
 //!
-//! A reader that comes down never finds less room told above than there is below all the time; at
-//! the end the words are exact.
+//! A reader that descends never finds a word above that is smaller than a gap that is below all the
+//! time. At the end the words are exact.
 //!
-//! Fails with: the upper node's lock left out (words that do not come to what they should be in the
-//! end); growing after the store (less told than there is).
+//! Fails with: the upper node's lock left out (words that are wrong at the end); growing after the
+//! store (a word smaller than the gap).
 
-use crate::fences::model;
+use crate::explore::model;
 use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::sync::{Arc, Mutex, MutexGuard};
 use loom::thread;
@@ -36,7 +36,7 @@ impl Tree {
         self.upper.words.iter().map(|word| word.load(Ordering::Relaxed)).max().unwrap_or(0)
     }
 
-    /// The leaf's gap becomes `gap`.
+    /// Stores `gap` in the leaf.
     fn store(&self, leaf: usize, gap: u32) {
         let _own = self.locks[leaf].lock().unwrap();
         let mut upper: Option<MutexGuard<'_, ()>> = None;
@@ -61,10 +61,10 @@ impl Tree {
 }
 
 #[test]
-fn words() {
-    // From, to; what is there all the time in one of them.
+fn gap_words() {
+    // The gap of each leaf before and after its store.
     for [(a, b), (c, d)] in [[(5, 9), (7, 3)], [(5, 2), (3, 6)], [(9, 4), (8, 3)]] {
-        model("words", Some(3), move || {
+        model("gap_words", Some(3), move || {
             let start = [a, c].map(AtomicU32::new);
             let upper = Node { lock: Mutex::new(()), words: [a, c].map(AtomicU32::new) };
             let tree =
@@ -78,11 +78,11 @@ fn words() {
                 .collect();
             let always = [a.min(b), c.min(d)];
             let top = tree.top.load(Ordering::Acquire);
-            assert!(top >= always[0].max(always[1]), "the uppermost word tells of {top}");
+            assert!(top >= always[0].max(always[1]), "the uppermost word is {top}");
             for (word, always) in tree.upper.words.iter().zip(always) {
                 assert!(word.load(Ordering::Acquire) >= always);
             }
-            // A gap that was seen in a leaf, and stays, is told of above.
+            // A gap that was seen in a leaf, and stays, is in the words above.
             for (leaf, last) in [b, d].into_iter().enumerate() {
                 let stays = tree.leaves[leaf].load(Ordering::Acquire).min(last);
                 assert!(tree.upper.words[leaf].load(Ordering::Acquire) >= stays);

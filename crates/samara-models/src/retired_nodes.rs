@@ -1,14 +1,14 @@
-//! *Retire*: as `publish`, with what is taken out freed once its stamp has passed, by the real
-//! domain. What a reader looks at is not freed, what is freed nobody looks at, and in the end all
-//! is freed once.
+//! *Retired nodes*: stores as in `publish`; replaced nodes are freed once their stamp has passed,
+//! by the crate's epoch domain. No reader reads a freed node, and in the end every retired node is
+//! freed once.
 //!
-//! Fails with, in `epoch_domain`: no light barrier, or no heavy one (freed while it is looked at);
-//! Relaxed for R4, for R2 or for W3 (freed, but not after the look); Relaxed for W2 (a later guard
+//! Fails with, in `epoch_domain`: no light barrier, or no heavy one (freed during a read); Relaxed
+//! for R4, for R2 or for W3 (freed, but not ordered after the read); Relaxed for W2 (a later guard
 //! that sees what was before); `>=` for `>` in `has_passed`; a record that is pushed, found, given
 //! back or taken again with Relaxed. And with a stamp that is taken before the store.
 
 use crate::epoch_domain::{Domain, Stamp};
-use crate::fences::{Fences, domain, model};
+use crate::explore::{Fences, domain, model};
 use crate::tree::{Node, Tree};
 use loom::sync::Arc;
 use loom::thread;
@@ -18,7 +18,7 @@ struct Shared {
     domain: Domain<Fences>,
 }
 
-/// Looks, one guard after the other.
+/// Reads, with one guard after the other.
 fn reader(shared: &Shared, looks: usize) {
     let registration = shared.domain.register();
     for _ in 0..looks {
@@ -29,7 +29,7 @@ fn reader(shared: &Shared, looks: usize) {
     }
 }
 
-/// What was taken out, with its stamps.
+/// Retired nodes, with their stamps.
 struct Retired<'s> {
     shared: &'s Shared,
     waiting: Vec<(Stamp, Vec<Node>)>,
@@ -52,7 +52,7 @@ impl Retired<'_> {
     }
 }
 
-/// One writer with two stores, and readers that look so many times each.
+/// One writer with two stores, and readers that read this many times each.
 fn run<const N: usize>(looks: [usize; N]) {
     let shared = Arc::new(Shared { tree: Tree::new(9, [0, 0]), domain: domain() });
     let readers = looks.map(|looks| {
@@ -68,17 +68,17 @@ fn run<const N: usize>(looks: [usize; N]) {
         reader.join().unwrap();
     }
     retired.reclaim();
-    assert!(retired.waiting.is_empty(), "nobody looks, and a stamp has not passed");
+    assert!(retired.waiting.is_empty(), "without readers, a stamp has not passed");
     let free: Vec<bool> = shared.tree.leaves.iter().map(|leaf| leaf.is_free()).collect();
     assert_eq!((free, shared.tree.parents[0].pivot.is_free()), (vec![true, true, true, false, false], true));
 }
 
 #[test]
-fn retire() {
-    model("retire", Some(5), || run([2]));
+fn one_reader() {
+    model("retired_nodes_one_reader", Some(5), || run([2]));
 }
 
 #[test]
-fn retire_from_two() {
-    model("retire_from_two", Some(2), || run([1, 1]));
+fn two_readers() {
+    model("retired_nodes_two_readers", Some(2), || run([1, 1]));
 }

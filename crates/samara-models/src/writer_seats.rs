@@ -1,26 +1,26 @@
-//! *Beside*: two store beside one another, each in a seat, while a third one must be alone. What is
-//! done alone changes what they read, and reads what each of them changed. The seats are the real
-//! ones.
+//! *Writer seats*: two threads store concurrently, each in a seat, while a third one needs
+//! exclusive access. That one changes what they read, and reads what each of them changed. The
+//! seats are those of the crate.
 //!
-//! Fails with: no fence in `enter`, or none in `close` (both find that the other is not there);
-//! going out, or opening again, with Relaxed (what was done inside is not ordered with what is done
-//! alone).
+//! Fails with: no fence in `enter`, or none in `close` (neither sees the other); leaving a seat, or
+//! opening the seats, with Relaxed (what was done in a seat is not ordered with the exclusive
+//! access).
 
-use crate::body::Body;
-use crate::fences::model;
+use crate::explore::model;
+use crate::node_body::Body;
 use crate::writer_gate::{Seat, Seats};
 use loom::sync::Arc;
 use loom::thread;
 
 struct Shared {
     seats: Seats<()>,
-    /// Changed by who is alone, read by who is in.
+    /// Changed with exclusive access, read by a thread in a seat.
     whole: Body<u32>,
-    /// Changed by who sits in that seat.
+    /// Changed by the thread in that seat.
     parts: [Body<u32>; 2],
 }
 
-/// Once, if it may come in.
+/// Stores once, if the seat may be entered.
 fn store(shared: &Shared, seat: &Seat<()>, part: usize) {
     if let Some(_inside) = shared.seats.enter(seat) {
         shared.parts[part].set(10 + shared.whole.read());
@@ -28,12 +28,12 @@ fn store(shared: &Shared, seat: &Seat<()>, part: usize) {
 }
 
 #[test]
-fn beside() {
-    model("beside", Some(3), || {
+fn writer_seats() {
+    model("writer_seats", Some(3), || {
         let shared = Arc::new(Shared { seats: Seats::new(), whole: Body::of(0), parts: [Body::of(1), Body::of(2)] });
         let threads: Vec<_> = (0..2)
             .map(|part| {
-                // SAFETY: nobody else is there yet.
+                // SAFETY: no other thread uses the seats yet.
                 let seat: *const Seat<()> = unsafe { shared.seats.take(|| ()).expect("memory") };
                 let (shared, seat) = (shared.clone(), seat as usize);
                 thread::spawn(move || {
@@ -45,7 +45,7 @@ fn beside() {
             })
             .collect();
         for _ in 0..2 {
-            let _alone = shared.seats.close();
+            let _exclusive = shared.seats.close();
             shared.whole.set(shared.whole.read() + 1);
             shared.parts.iter().for_each(|part| assert!(part.read() > 0));
         }
@@ -53,7 +53,8 @@ fn beside() {
     });
 }
 
-/// Seats are taken under the lock that who is alone holds: the empty list need not be closed.
+/// Seats are taken under the lock that exclusive access holds, so an empty list of seats need not
+/// be closed.
 #[test]
 fn first_seat() {
     model("first_seat", None, || {
@@ -62,7 +63,7 @@ fn first_seat() {
         let thread = thread::spawn(move || {
             let (lock, seats, whole) = &*other;
             let held = lock.lock().unwrap();
-            // SAFETY: whoever closes the seats holds the lock.
+            // SAFETY: only a thread that holds the lock closes the seats.
             let seat = unsafe { seats.take(|| ()).expect("memory") };
             drop(held);
             if let Some(_inside) = seats.enter(seat) {
@@ -75,7 +76,7 @@ fn first_seat() {
         for _ in 0..2 {
             let (lock, seats, whole) = &*shared;
             let _held = lock.lock().unwrap();
-            let _alone = seats.close();
+            let _exclusive = seats.close();
             whole.set(whole.read() + 1);
         }
         thread.join().unwrap();

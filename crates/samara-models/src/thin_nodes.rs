@@ -1,20 +1,20 @@
-//! *Thin*: the real map, from trees that were thinned beside snapshots or by updates: mending left
-//! nodes with few entries side by side. A store across leaves mends more than one of them, up to a
-//! part that becomes lower. The shapes are drawn from a seed, and so are the stores. One reader
-//! looks beside them.
+//! *Thin nodes*: the real map, with trees that lost entries while snapshots were alive or by
+//! updates, so that rebalancing left adjacent nodes with few entries. A store across leaves
+//! rebalances several of them, until a subtree becomes lower. Shapes and stores are drawn from a
+//! seed. One reader runs concurrently.
 //!
-//! SAMARA_MODEL_SHAPES says how many are drawn, SAMARA_SEED from where on. A shape that fails is
+//! SAMARA_MODEL_SHAPES is the number of shapes, SAMARA_SEED the first seed. A shape that fails is
 //! named by its seed.
 //!
-//! Fails with: a part that is published in its place though it has become lower (a leaf is read as
-//! an inner node: `a_part_of_one_leaf`, `thin_shapes`); a marked root with one child that is given
-//! back at once (a node is read that is free: `thin_tiny_shapes`); the inner nodes behind a border
-//! that moves not copied (PUBLISH-5).
+//! Fails with: a subtree that is published in its place although it has become lower (a leaf is
+//! read as an inner node: `a_part_of_one_leaf`, `thin_shapes`); a marked root with one child that
+//! is freed at once (a free node is read: `thin_tiny_shapes`); the inner nodes after a border that
+//! moves not copied (PUBLISH-5).
 
-use crate::fences::tell;
+use crate::explore::report;
+use crate::history::{Look, Op};
 use crate::reclaimers::Never;
 use crate::scene::{Role, Scene, full, thin_by_snapshots, thin_by_updates};
-use crate::state::{Look, Op};
 use samara::Shape;
 use samara::testing::{Small, Tiny};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -31,8 +31,8 @@ impl Random {
     }
 }
 
-fn wish(name: &str, otherwise: u64) -> u64 {
-    std::env::var(name).ok().map_or(otherwise, |wish| wish.parse().expect("a number"))
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 
 /// A shape that is drawn from the seed, with two stores and a reader.
@@ -40,7 +40,7 @@ fn drawn<S: Shape + Send + Sync + 'static>(seed: u64) -> Scene<S> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     (0..8).for_each(|_| _ = random.below(2));
     let leaves = 6 + random.below(14);
-    // How many entries each leaf of five keeps, and how many leaves each inner node of seven.
+    // How many of five entries each leaf keeps, and how many of seven leaves each inner node.
     let (most, children) = (1 + random.below(2), 3 + random.below(4));
     let left: Vec<u64> =
         (0..leaves).map(|i| if i % 7 < children { random.below(most + 1).max(i % 2) } else { 0 }).collect();
@@ -53,7 +53,7 @@ fn drawn<S: Shape + Send + Sync + 'static>(seed: u64) -> Scene<S> {
         before = thin_by_updates(before, keep);
     }
     let keys: Vec<u64> = before.iter().map(|(span, _)| span.first).collect();
-    // From somewhere in one entry to somewhere in another one, up to so many further on.
+    // From within one entry to within another one, up to `n` entries further.
     let mut near = |n: u64| {
         let i = random.below(keys.len().max(1) as u64) as usize;
         let from = keys.get(i).copied().unwrap_or(0);
@@ -67,12 +67,12 @@ fn drawn<S: Shape + Send + Sync + 'static>(seed: u64) -> Scene<S> {
         (from, ..) => Op::Remove(from),
     });
     let looks = vec![Look::Get(near(1).0), Look::Get(near(1).0), Look::Walk(near(1).0, 900)];
-    Scene { before, roles: vec![Role::Handle(ops.to_vec()), Role::Looks(looks)] }
+    Scene { before, roles: vec![Role::WriteGuard(ops.to_vec()), Role::Reader(looks)] }
 }
 
 fn shapes<S: Shape + Send + Sync + 'static>(name: &str) {
-    let (first, most) = (wish("SAMARA_SEED", 1), Some(1));
-    let ways = (first..first + wish("SAMARA_MODEL_SHAPES", 200)).map(|seed| {
+    let (first, most) = (setting("SAMARA_SEED", 1), Some(1));
+    let interleavings = (first..first + setting("SAMARA_MODEL_SHAPES", 200)).map(|seed| {
         let scene = drawn::<S>(seed);
         let what = format!("{:?}", scene.roles);
         catch_unwind(AssertUnwindSafe(|| scene.play::<Never>(most))).unwrap_or_else(|panic| {
@@ -80,7 +80,7 @@ fn shapes<S: Shape + Send + Sync + 'static>(name: &str) {
             resume_unwind(panic)
         })
     });
-    tell(name, ways.sum(), most);
+    report(name, interleavings.sum(), most);
 }
 
 #[test]
@@ -93,8 +93,8 @@ fn thin_tiny_shapes() {
     shapes::<Tiny>("thin_tiny_shapes");
 }
 
-/// A part of four leaves with one entry each, of which a store takes the two in the middle: what is
-/// left is one leaf.
+/// A subtree of four leaves with one entry each, of which a store removes the two in the middle:
+/// one leaf is left.
 #[test]
 fn a_part_of_one_leaf() {
     let keep = |i: u64| i % 5 == 4 && (i / 5) % 7 < 4;
@@ -106,8 +106,8 @@ fn a_part_of_one_leaf() {
             thin_by_snapshots(&mut before, keep)
         }
         assert_eq!(before.stats().unwrap().leaves, 8, "leaves were merged");
-        let looks = Role::Looks(vec![Look::Get(442), Look::Get(542), Look::Walk(300, 600)]);
-        let roles = vec![Role::Handle(vec![Op::Clear(440, 494)]), looks];
-        tell("a_part_of_one_leaf", Scene { before, roles }.play::<Never>(None), None);
+        let looks = Role::Reader(vec![Look::Get(442), Look::Get(542), Look::Walk(300, 600)]);
+        let roles = vec![Role::WriteGuard(vec![Op::Clear(440, 494)]), looks];
+        report("a_part_of_one_leaf", Scene { before, roles }.play::<Never>(None), None);
     }
 }

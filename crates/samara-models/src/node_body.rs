@@ -1,6 +1,6 @@
-//! What a node holds: written by who makes it, read by who finds it, gone when it is freed. Loom
-//! fails a model in which two accesses of which one writes are not ordered; a body fails one that
-//! reads what is not there, or frees it twice.
+//! The content of a node: written by the thread that makes it, read by threads that find it, gone
+//! when it is freed. Loom fails a model in which an access and a write are not ordered. A body
+//! fails a model that reads it after the free, or frees it twice.
 
 use loom::cell::UnsafeCell;
 
@@ -19,7 +19,7 @@ impl<T: Copy> Body<T> {
     }
 
     fn put(&self, value: Option<T>) -> Option<T> {
-        // SAFETY: loom sees to it that nobody else is at it.
+        // SAFETY: loom fails the model where another thread accesses the cell at the same time.
         self.cell.with_mut(|at| unsafe { core::mem::replace(&mut *at, value) })
     }
 
@@ -28,14 +28,14 @@ impl<T: Copy> Body<T> {
         assert!(self.put(Some(value)).is_none(), "made twice");
     }
 
-    /// Written in place, by who has the node alone.
+    /// Written in place, by the only owner of the node.
     pub(crate) fn set(&self, value: T) {
-        assert!(self.put(Some(value)).is_some(), "written to, but free");
+        assert!(self.put(Some(value)).is_some(), "written to after the free");
     }
 
     pub(crate) fn read(&self) -> T {
-        // SAFETY: loom sees to it that nobody writes meanwhile.
-        self.cell.with(|at| unsafe { *at }).expect("read, but free")
+        // SAFETY: loom fails the model where another thread writes at the same time.
+        self.cell.with(|at| unsafe { *at }).expect("read after the free")
     }
 
     pub(crate) fn free(&self) {

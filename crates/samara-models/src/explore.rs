@@ -1,4 +1,4 @@
-//! The barriers of the domain in the models, and how far loom goes.
+//! Runs models: how far loom explores, and the barriers that the domain has in the models.
 
 use crate::epoch_domain::{Barriers, Domain};
 use crate::sync::{AtomicUsize, Ordering, fence};
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize as Count, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Both barriers are fences: loom cannot model membarrier(2). Loom changes threads at accesses, not
-/// at fences: hence an access before each, so that others may come in between a fence and what is
-/// before it. Relaxed: it orders nothing that the fences do not.
+/// Both barriers are fences: loom cannot model membarrier(2). Loom switches threads at accesses,
+/// not at fences. So an access comes before each fence, and other threads can run between the fence
+/// and what precedes it. The access is Relaxed: it orders nothing that the fences do not.
 pub(crate) struct Fences {
     step: AtomicUsize,
 }
@@ -33,16 +33,16 @@ pub(crate) fn domain() -> Domain<Fences> {
 }
 
 thread_local! {
-    /// Since the last model of this thread was told of.
+    /// Time spent since this thread last reported a model.
     static SPENT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Runs the model in every way that needs no more than so many preemptions, or in every way. How
-/// many ways that was.
+/// Runs the model in all interleavings with at most this many preemptions, or in all. Returns their
+/// number.
 pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sync + Send + 'static) -> usize {
-    // The test's own, not the model's.
-    let ways = Arc::new(Count::new(0));
-    let count = ways.clone();
+    // A counter of the test's, not one of loom's atomics.
+    let interleavings = Arc::new(Count::new(0));
+    let count = interleavings.clone();
     let mut builder = loom::model::Builder::new();
     // LOOM_MAX_PREEMPTIONS comes first.
     builder.preemption_bound = builder.preemption_bound.or(preemptions.into());
@@ -53,21 +53,23 @@ pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sy
         run();
     });
     SPENT.set(SPENT.get() + start.elapsed());
-    ways.load(Relaxed)
+    interleavings.load(Relaxed)
 }
 
-/// Says how far a model went.
-pub(crate) fn tell(name: &str, ways: usize, preemptions: Option<usize>) {
+/// Prints how many interleavings a model had; `ci/models.sh` reads that.
+pub(crate) fn report(name: &str, interleavings: usize, preemptions: Option<usize>) {
     let seconds = SPENT.take().as_secs_f32();
     match loom::model::Builder::new().preemption_bound.or(preemptions) {
-        None => println!("model {name}: {ways} ways, which are all, in {seconds:.1} s"),
-        Some(most) => println!("model {name}: {ways} ways, with {most} preemptions at most, in {seconds:.1} s"),
+        None => println!("model {name}: {interleavings} interleavings, which are all, in {seconds:.1} s"),
+        Some(most) => {
+            println!("model {name}: {interleavings} interleavings, with {most} preemptions at most, in {seconds:.1} s")
+        }
     }
-    assert!(ways > 10, "a model that has little to say");
+    assert!(interleavings > 10, "too few interleavings to prove anything");
 }
 
-/// Runs the model in every way, or in every way that needs no more than so many preemptions, and
-/// says how many ways that was.
+/// Runs the model in all interleavings, or in those with at most this many preemptions, and prints
+/// their number.
 pub(crate) fn model(name: &str, preemptions: Option<usize>, run: impl Fn() + Sync + Send + 'static) {
-    tell(name, explore(preemptions, run), preemptions);
+    report(name, explore(preemptions, run), preemptions);
 }

@@ -1,18 +1,18 @@
-//! *Cursor restart*: an iterator goes through a leaf as it found it, remembers the last key that it
-//! has shown, and comes down again from the root for what is behind. It shows no entry that begins
-//! at that key or before. Where a leaf shows nothing it goes on behind the leaf's region.
+//! *Cursor restart*: an iterator walks a leaf as it found it, remembers the last key that it
+//! showed, and descends from the root again for the next leaf. It shows no entry that begins at
+//! that key or below. Where a leaf shows nothing, it continues after the leaf's region.
 //!
-//! Beside stores, within a leaf and across leaves: what it shows ascends and does not overlap, each
-//! entry was there at some moment, and what is there throughout, with the same bounds, is shown,
-//! once, also where it changes its leaf. (An entry whose bounds move may be shown with either, or
-//! not at all.)
+//! With concurrent stores, within a leaf and across leaves: what it shows ascends and does not
+//! overlap; each entry was there at some moment; and an entry that is there during the whole walk,
+//! with the same bounds, is shown once, even if it moves to another leaf. (An entry whose bounds
+//! change may be shown with either bounds, or not at all.)
 //!
-//! Fails with: showing what merely reaches behind the last key (overlaps); the second slot of a new
-//! root for what follows the first slot of an old one (shows an entry twice, or not at all); a
-//! store across leaves that swaps the two slots of the old parent (overlaps, or misses what changes
-//! its leaf).
+//! Fails with: showing an entry that merely extends beyond the last key (overlaps); the second slot
+//! of a new root for what follows the first slot of an old one (shows an entry twice, or not at
+//! all); a store across leaves that swaps the two slots of the old parent (overlaps, or misses what
+//! changes its leaf).
 
-use crate::fences::model;
+use crate::explore::model;
 use crate::tree::Tree;
 use loom::sync::Arc;
 use loom::thread;

@@ -1,9 +1,9 @@
-//! What a map should be: entries in a vector, and the operations of the models' threads on it.
-//! Knows nothing of trees.
+//! What a map must hold and readers may see: entries in a vector, and the operations of the models'
+//! threads on it. Knows nothing of trees.
 
 use std::fmt;
 
-/// First and last key, and who stored it.
+/// First key, last key, and the number of the store.
 pub(crate) type Entry = (u64, u64, u32);
 /// All entries, ascending.
 pub(crate) type State = Vec<Entry>;
@@ -15,15 +15,15 @@ pub(crate) enum Op {
     Clear(u64, u64),
     Remove(u64),
     Modify(u64),
-    /// Other bounds for the entry that holds the key.
+    /// New bounds for the entry that holds the key.
     Move(u64, u64, u64),
-    /// All at once, on a snapshot.
+    /// All at once, as an update.
     Update(Vec<Op>),
-    /// The whole map goes.
+    /// Removes everything.
     ClearAll,
 }
 
-/// Takes what lies within the span out, and trims what reaches into it.
+/// Removes what lies within the range, and trims entries that extend into it.
 fn cut(state: &mut State, first: u64, last: u64) {
     let pieces = state.iter().flat_map(|&(from, to, who)| {
         let below = (from < first).then(|| (from, to.min(first - 1), who));
@@ -34,7 +34,7 @@ fn cut(state: &mut State, first: u64, last: u64) {
 }
 
 impl Op {
-    /// Does it: `who` is what it stores.
+    /// Applies the store, of the value `who`.
     pub(crate) fn apply(&self, state: &mut State, who: u32) {
         match *self {
             Op::Insert(first, last) => {
@@ -67,32 +67,32 @@ fn is_free(state: &State, (first, last): (u64, u64)) -> bool {
     state.iter().all(|entry| entry.1 < first || last < entry.0)
 }
 
-/// The lowest run of `len` keys up to `last` that is free in all of the states.
+/// The lowest range of `len` keys up to `last` that is free in all of the states.
 fn lowest_free(states: &[&State], len: u64, last: u64) -> Option<u64> {
-    // It begins where the keys do, or behind an entry.
+    // It begins at the first key, or after an entry.
     let ends = states.iter().flat_map(|state| state.iter().map(|entry| entry.1 + 1));
     let mut starts: Vec<u64> = std::iter::once(0).chain(ends).filter(|at| at + (len - 1) <= last).collect();
     starts.sort_unstable();
     starts.into_iter().find(|&at| states.iter().all(|state| is_free(state, (at, at + len - 1))))
 }
 
-/// What a reader looks for.
+/// A read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Look {
     Get(u64),
-    /// What meets a window, ascending.
+    /// The entries that overlap a window, ascending.
     Walk(u64, u64),
     /// The same from the back.
     WalkBack(u64, u64),
-    /// The lowest run of so many free keys up to a key.
+    /// The lowest range of this many free keys up to a key.
     Gap(u64, u64),
-    /// A snapshot, all of it. It is then written to, which nobody else may see.
+    /// A snapshot, as a whole. It is then written to, which no other thread may see.
     Snapshot,
-    /// The guard is dropped, and there is another one.
+    /// Drops the guard, and pins another one.
     Again,
 }
 
-/// What it found.
+/// What a read found.
 #[derive(Clone, Debug)]
 pub(crate) enum Seen {
     Get(Option<Entry>),
@@ -102,17 +102,17 @@ pub(crate) enum Seen {
     Nothing,
 }
 
-/// How far each writer's script has come.
+/// How many steps of each writer's script are done.
 type Moment = Vec<usize>;
 
-/// What the map was at each moment that there may have been: every number of steps of every script.
-/// Scripts of different writers come to the same in any order.
+/// The state of the map at every possible moment: each number of steps of each script. Scripts of
+/// different writers commute.
 pub(crate) struct History {
     moments: Vec<(Moment, State)>,
 }
 
 impl History {
-    /// From a state on, by these scripts, whose stores are numbered as [`number`] says.
+    /// The history from a state on, by these scripts, whose stores [`number`] numbers.
     pub(crate) fn new(before: &State, scripts: &[Vec<Op>]) -> Self {
         let mut moments = vec![(Vec::new(), before.clone())];
         for (writer, script) in scripts.iter().enumerate() {
@@ -131,17 +131,17 @@ impl History {
         History { moments }
     }
 
-    /// What is there at the end.
+    /// The state at the end.
     pub(crate) fn end(&self) -> &State {
         &self.moments[self.moments.len() - 1].1
     }
 
-    /// Fails unless a reader may have seen this, one after the other, while the writers went on.
+    /// Panics unless a reader can have seen this, in this order, while the writers continued.
     pub(crate) fn explains(&self, looks: &[Look], seen: &[Seen]) {
         assert_eq!(looks.len(), seen.len());
         let mut may: Vec<&(Moment, State)> = self.moments.iter().collect();
         for (look, found) in looks.iter().zip(seen) {
-            // Everything that may be now or come: what is no instant may be made of several.
+            // All states from now on: a read that is not atomic may combine several.
             let states: Vec<&State> = may.iter().map(|moment| &moment.1).collect();
             let wrong = |what: &str| -> ! { panic!("{what}: {look:?} found {found:?}, of {states:?}") };
             let instant: Box<dyn Fn(&State) -> bool> = match (look, found) {
@@ -171,7 +171,7 @@ impl History {
                         None if nearest.is_some() => wrong("a gap is missed"),
                         Some(gap) if !states.iter().any(|state| is_free(state, gap)) => wrong("never free"),
                         Some(gap) if nearest.is_some_and(|nearest| gap.0 > nearest) => wrong("a nearer gap is missed"),
-                        // Who finds none has come to what took it, where something has taken all.
+                        // A search that finds no gap has seen the store that took the last one.
                         None if states.iter().any(|state| lowest_free(&[state], *len, *last).is_none()) => {
                             Box::new(|state| lowest_free(&[state], *len, *last).is_none())
                         }
@@ -197,8 +197,8 @@ impl fmt::Debug for History {
     }
 }
 
-/// What a writer's store of this number puts into the map. Smaller numbers are of entries that were
-/// there before.
+/// The value that this store of this writer puts into the map. Smaller numbers are values of
+/// entries that were there at the start.
 pub(crate) fn number(writer: usize, store: usize) -> u32 {
     1000 * (writer as u32 + 1) + store as u32
 }
