@@ -58,7 +58,7 @@ calls() {
 # Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
-    logged cargo test --locked --package samara-trace --test own -- --exact races --nocapture
+    logged cargo test --locked --package samara-trace --test traced_programs -- --exact races --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs twice, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
@@ -66,7 +66,7 @@ races() {
 models() {
     LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} \
         MODELS_SECONDS=${MODELS_SECONDS:-7200} logged ci/models.sh
-    counts models "$(lines '^model .* ways')" ways "$(awk '/^model .* ways/ { sum += $3 } END { print sum + 0 }' "$log")"
+    counts models "$(lines '^model .* interleavings')" interleavings "$(awk '/^model .* interleavings/ { sum += $3 } END { print sum + 0 }' "$log")"
 }
 
 # Ten minutes of each fuzz target.

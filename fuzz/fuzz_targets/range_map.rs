@@ -1,5 +1,5 @@
-//! The range map against the oracle: the first byte chooses nodes and key type, the rest is a
-//! script.
+//! A range map against the reference map of the test kit. The first byte chooses the node shape and
+//! the types of key and value; the rest is a script of operations.
 #![no_main]
 
 use arbitrary::Unstructured;

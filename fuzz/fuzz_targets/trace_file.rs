@@ -9,7 +9,7 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-#[path = "../../crates/samara-trace/tests/file_samples/mod.rs"]
+#[path = "../../crates/samara-trace/tests/file/samples.rs"]
 mod file_samples;
 
 static RIGHT: LazyLock<Vec<u8>> = LazyLock::new(|| file_samples::file(3, 9));

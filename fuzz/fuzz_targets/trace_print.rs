@@ -11,18 +11,19 @@
 use std::sync::LazyLock;
 
 use arbitrary::{Result, Unstructured};
-use counting::peak;
 use libfuzzer_sys::fuzz_target;
+use peak_memory::peak;
 use samara_cli::testing;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{
     Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, Printable, Replay, Tally, TraceReader, TraceWriter,
 };
 
-#[path = "../../crates/samara-trace/tests/counting/mod.rs"]
-mod counting;
-#[path = "../../crates/samara-trace/tests/file_samples/mod.rs"]
+#[path = "../../crates/samara-trace/tests/file/samples.rs"]
 mod file_samples;
+#[allow(dead_code)] // One thread runs the target, and needs no lock.
+#[path = "../../crates/samara-cli/tests/support/peak_memory.rs"]
+mod peak_memory;
 
 static RIGHT: LazyLock<Vec<u8>> = LazyLock::new(|| file_samples::file(3, 9));
 

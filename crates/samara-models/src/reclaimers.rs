@@ -1,17 +1,17 @@
-//! Reclaimers for the models of the real map: the fewer steps one has, the more ways of the rest
-//! can be gone through.
+//! Reclaimers for the models of the real map: the fewer steps a reclaimer has, the more
+//! interleavings of the rest loom can explore.
 
 use crate::epoch_domain::{Domain, Pin, Registration, Stamp};
-use crate::fences::{Fences, domain};
+use crate::explore::{Fences, domain};
 use samara::Reclaim;
 use std::mem::{self, ManuallyDrop};
 use std::sync::Arc;
 
-/// Nothing is ever passed: what is taken out stays until the map goes.
+/// No stamp ever passes: retired nodes stay until the map is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Never;
 
-// SAFETY: nothing passes.
+// SAFETY: no stamp passes, so nothing is freed.
 unsafe impl Reclaim for Never {
     const BATCH: usize = 1 << 20;
     type Reader = ();
@@ -25,7 +25,7 @@ unsafe impl Reclaim for Never {
     }
 }
 
-/// Counts guards: a stamp has passed at a moment at which there is none.
+/// Counts guards: a stamp has passed when there is none.
 pub(crate) struct Counted {
     guards: Arc<loom::sync::atomic::AtomicUsize>,
 }
@@ -66,7 +66,7 @@ unsafe impl Reclaim for Counted {
     }
 }
 
-/// The crate's own domain, as [`samara::Membarrier`] uses it, with a fence for each barrier.
+/// The crate's epoch domain, as [`samara::Membarrier`] uses it, with a fence for each barrier.
 pub(crate) struct Fenced {
     domain: Arc<Domain<Fences>>,
 }
@@ -82,7 +82,7 @@ unsafe impl Send for Fenced {}
 // SAFETY: as above.
 unsafe impl Sync for Fenced {}
 
-/// Something that borrows the domain, which lives as long. It is dropped first.
+/// Something that borrows the domain, and keeps it alive. It is dropped first.
 pub(crate) struct Borrowed<T> {
     what: ManuallyDrop<T>,
     domain: Arc<Domain<Fences>>,
@@ -90,7 +90,7 @@ pub(crate) struct Borrowed<T> {
 
 impl<T> Drop for Borrowed<T> {
     fn drop(&mut self) {
-        // SAFETY: dropped here and nowhere else; the domain is there.
+        // SAFETY: dropped here and nowhere else; the domain is still alive.
         unsafe { ManuallyDrop::drop(&mut self.what) };
     }
 }
@@ -102,7 +102,7 @@ unsafe impl Reclaim for Fenced {
     type Guard = Borrowed<Pin<'static>>;
     type Stamp = Stamp;
     fn reader(&self) -> Self::Reader {
-        // SAFETY: the domain is kept alive beside it.
+        // SAFETY: `Borrowed` keeps the domain alive until `what` is dropped.
         let what = unsafe {
             mem::transmute::<Registration<'_, Fences>, Registration<'static, Fences>>(self.domain.register())
         };

@@ -1,9 +1,9 @@
-//! Scenes: the real map, threads that store to it and look at it, and what each may see. Knows
-//! nothing of nodes; what is wrong with those the crate's own `shadow` finds, while the threads
+//! Scenes: the real map, threads that store to it and read it, and what each may see. This module
+//! knows nothing of nodes: the crate's own `shadow` finds wrong accesses to them while the threads
 //! run.
 
-use crate::fences::explore;
-use crate::state::{Entry, History, Look, Op, Seen, State, number};
+use crate::explore::explore;
+use crate::history::{Entry, History, Look, Op, Seen, State, number};
 use loom::thread;
 use samara::testing::model::Run;
 use samara::testing::set_refusal;
@@ -15,11 +15,11 @@ use std::sync::Arc;
 
 thread_local! {
     static VALUES: Cell<i64> = const { Cell::new(0) };
-    /// Whether mending does without the copy of a shared neighbour, as where memory runs out.
+    /// Whether rebalancing is refused the copy of a shared neighbour, as where memory runs out.
     static REFUSES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A value: who stored it. All are counted.
+/// A value: the number of the store that made it. All are counted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Value(u32);
 
@@ -45,19 +45,19 @@ impl Drop for Value {
 /// What a thread does.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
-    /// Stores by the handle.
-    Handle(Vec<Op>),
-    /// Stores beside others.
-    Beside(Vec<Op>),
-    /// Looks.
-    Looks(Vec<Look>),
+    /// Stores through the write guard.
+    WriteGuard(Vec<Op>),
+    /// Stores through a `SharedWriter`, concurrent with others.
+    Writer(Vec<Op>),
+    /// Reads.
+    Reader(Vec<Look>),
 }
 
 /// The stores of a role.
 fn script(role: &Role) -> Option<&Vec<Op>> {
     match role {
-        Role::Handle(script) | Role::Beside(script) => Some(script),
-        Role::Looks(_) => None,
+        Role::WriteGuard(script) | Role::Writer(script) => Some(script),
+        Role::Reader(_) => None,
     }
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn entries<S: Shape>(map: &RangeMap<u64, Value, S>) -> State {
     map.iter().map(entry).collect()
 }
 
-/// Does it to a plain map.
+/// Applies a store to a plain map.
 fn change<S: Shape>(map: &mut RangeMap<u64, Value, S>, op: &Op, who: u32) {
     match *op {
         Op::Insert(first, last) => map.insert(Span::new(first, last), Value::new(who)).unwrap(),
@@ -97,13 +97,13 @@ fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, u64, Value, R, S>, op:
     }
 }
 
-fn store_beside<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Value, R, S>, op: &Op, who: u32) {
+fn store_by_writer<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Value, R, S>, op: &Op, who: u32) {
     match *op {
         Op::Insert(first, last) => writer.insert(Span::new(first, last), Value::new(who)).unwrap(),
         Op::Clear(first, last) => writer.clear_range(Span::new(first, last), |_| ()).unwrap(),
         Op::Remove(key) => drop(writer.remove(key).unwrap()),
         Op::Modify(key) => drop(writer.modify(key, |value| value.0 = who).unwrap()),
-        ref op => unimplemented!("{op:?} beside others"),
+        ref op => unimplemented!("{op:?} by a writer"),
     }
 }
 
@@ -139,36 +139,37 @@ fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, looks: &[L
     seen
 }
 
-/// The map before, and who does what to it.
+/// The map at the start, and what each thread does.
 pub(crate) struct Scene<S: Shape> {
     pub(crate) before: RangeMap<u64, Value, S>,
     pub(crate) roles: Vec<Role>,
 }
 
-/// How many words of a map's atomics the threads of a scene come to, at most.
+/// The maximum number of words of the map's atomics that the threads of a scene access.
 const WORDS: usize = 160;
 
 /// What a thread has seen.
 fn act<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, role: &Role, writer: usize) -> Vec<Seen> {
     match role {
-        Role::Handle(script) => {
+        Role::WriteGuard(script) => {
             for (i, op) in script.iter().enumerate() {
                 store(&mut map.write(), op, number(writer, i));
             }
         }
-        Role::Beside(script) => {
+        Role::Writer(script) => {
             let mut own = map.writer().unwrap();
             for (i, op) in script.iter().enumerate() {
-                store_beside(&mut own, op, number(writer, i));
+                store_by_writer(&mut own, op, number(writer, i));
             }
         }
-        Role::Looks(looks) => return look(map, looks),
+        Role::Reader(looks) => return look(map, looks),
     }
     Vec::new()
 }
 
 impl<S: Shape + Send + Sync + 'static> Scene<S> {
-    /// Plays it in every way that needs no more than so many preemptions. How many ways that was.
+    /// Runs the scene in all interleavings with at most this many preemptions. Returns their
+    /// number.
     pub(crate) fn play<R: Reclaim + Default + Send + Sync + 'static>(self, preemptions: Option<usize>) -> usize
     where
         R::Stamp: Send,
@@ -176,7 +177,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
         let Scene { before, roles } = self;
         let scripts: Vec<Vec<Op>> = roles.iter().filter_map(script).cloned().collect();
         let history = History::new(&entries(&before), &scripts);
-        // All scripts come to the same the other way about.
+        // The scripts commute: in reverse order they have the same result.
         let mut backwards = entries(&before);
         for (writer, script) in scripts.iter().enumerate().rev() {
             script.iter().enumerate().for_each(|(i, op)| op.apply(&mut backwards, number(writer, i)));
@@ -193,7 +194,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
         explore(preemptions, move || {
             let values = VALUES.get();
             let run = Run::begin();
-            // A copy, node by node: as thin as it is there.
+            // A copy node by node, which keeps thin nodes thin.
             let map: SharedRangeMap<u64, Value, R, S> =
                 SharedRangeMap::from_map(before.snapshot(), R::default()).unwrap();
             let map = Arc::new(map);
@@ -208,7 +209,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
             seen.extend(others.into_iter().map(|thread| thread.join().unwrap()));
             run.alone();
             for ((role, _), seen) in roles.iter().zip(&seen) {
-                if let Role::Looks(looks) = role {
+                if let Role::Reader(looks) = role {
                     history.explains(looks, seen);
                 }
             }
@@ -216,7 +217,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
             write.check().unwrap();
             assert_eq!(&entries(&write), history.end(), "at the end");
             if R::BATCH == 1 {
-                assert_eq!(write.reclaim(), 0, "nobody looks, and something waits");
+                assert_eq!(write.reclaim(), 0, "without readers, something waits to be freed");
             }
             drop(write);
             drop(map);
@@ -226,12 +227,12 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
     }
 }
 
-/// The same entries, each four keys of ten.
+/// A map of this many entries, each of five keys in ten.
 pub(crate) fn full<S: Shape>(entries: u64) -> RangeMap<u64, Value, S> {
     RangeMap::from_sorted((0..entries).map(|i| (Span::new(10 * i, 10 * i + 4), Value::new(i as u32)))).unwrap()
 }
 
-/// Thins a tree: leaves that are thin then stay so.
+/// Runs `thin`, during which leaves that become thin stay so.
 fn thinning<T>(thin: impl FnOnce() -> T) -> T {
     set_refusal(|| REFUSES.get());
     REFUSES.set(true);
@@ -240,8 +241,8 @@ fn thinning<T>(thin: impl FnOnce() -> T) -> T {
     thinned
 }
 
-/// Takes out all but those entries that are kept, one by one beside a snapshot. Mending leaves
-/// neighbours alone.
+/// Removes all entries but those that are kept, one by one, each while a snapshot is alive.
+/// Rebalancing does not touch neighbours.
 pub(crate) fn thin_by_snapshots<S: Shape>(map: &mut RangeMap<u64, Value, S>, keep: impl Fn(u64) -> bool) {
     let all = entries(map);
     thinning(|| {

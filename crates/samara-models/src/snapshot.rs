@@ -1,27 +1,28 @@
-//! *Snapshot*: a node counts its owners beyond the first. A bit beside the count, `PUB`, marks it
-//! as one that the shared map shows to readers, or once did: it stays. A snapshot adds one, under
-//! the lock that stores are made under. The map gives up what it took out once that has passed, by
-//! one like any other owner. Whoever finds a count of none was the last and frees. Only what has
-//! neither owners nor the mark is written to in place.
+//! *Snapshot*: a node counts its owners beyond the first. A bit of the count, `PUB`, marks a node
+//! that readers of the shared map can reach, or once could; it stays set. A snapshot adds one to
+//! the count, under the lock that stores hold. The map drops a retired node once its stamp has
+//! passed, by subtracting one like any other owner. The owner that finds a count of zero was the
+//! last, and frees the node. Only a node with neither other owners nor the mark is written to in
+//! place.
 //!
-//! A node is freed once, not while anybody looks at it or owns it, and what readers may see is
-//! written to by nobody: also where the map is given a node again (*set*) that it took out a moment
-//! ago, and gives up only now.
+//! A node is freed once, and not while a reader sees it or an owner has it. No thread writes to a
+//! node that readers may see, not even where the map gets a node back (*set*) that it has retired
+//! and not yet dropped.
 //!
-//! Fails with: a snapshot without the lock (it counts itself in where nobody is any more); giving
-//! up before the stamp has passed (freed while it is looked at); Relaxed in `let_go`, for any of
+//! Fails with: a snapshot without the lock (it adds itself to a node without owners); dropping
+//! a node before its stamp has passed (freed during a read); Relaxed in `let_go`, for any of
 //! its three accesses (not ordered with what others read); the mark not masked (never freed); a map
-//! that takes the mark off as it gives up (what it was given again is written to in place).
+//! that clears the mark when it drops a node (a node that it got back is written to in place).
 
-use crate::body::Body;
 use crate::epoch_domain::{Domain, Stamp};
-use crate::fences::{Fences, domain, model};
+use crate::explore::{Fences, domain, model};
+use crate::node_body::Body;
 use crate::sync::{AtomicUsize, Ordering};
 use loom::sync::atomic::AtomicU32;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// Readers may come to it.
+/// Readers may reach it.
 const PUB: u32 = 1 << 31;
 
 struct Node {
@@ -36,9 +37,10 @@ struct Shared {
     nodes: [Node; 2],
 }
 
-/// One owner less: whether that was the last one, who is to free. As in the crate's `cow`.
+/// Subtracts an owner. Returns whether it was the last one, which frees the node. As in the crate's
+/// `cow`.
 fn let_go(owners: &AtomicU32) -> bool {
-    // Acquire: pairs with the Release below; nobody else is left to come.
+    // Acquire: pairs with the Release below; there is no other owner left.
     if owners.load(Ordering::Acquire) & !PUB == 0 {
         return true;
     }
@@ -63,13 +65,13 @@ impl Shared {
         Shared { domain: domain(), lock: Mutex::new(()), root: AtomicUsize::new(0), nodes }
     }
 
-    fn give_up(&self, at: usize) {
+    fn drop_node(&self, at: usize) {
         if let_go(&self.nodes[at].owners) {
             self.nodes[at].body.free();
         }
     }
 
-    /// The second node, a new one, for the first, which is taken out.
+    /// Stores the second node, a new one, in place of the first, which is retired.
     fn store(&self) -> Stamp {
         let _store = self.lock.lock().unwrap();
         self.nodes[1].body.fill(1);
@@ -78,7 +80,8 @@ impl Shared {
         self.domain.stamp()
     }
 
-    /// The first node again, which a snapshot hands over, for the second, which is taken out.
+    /// Sets the first node again, which a snapshot passes on, in place of the second, which is
+    /// retired.
     fn set(&self) -> Stamp {
         let _store = self.lock.lock().unwrap();
         // Release: as above.
@@ -86,7 +89,7 @@ impl Shared {
         self.domain.stamp()
     }
 
-    /// Looks with a guard.
+    /// Reads with a guard.
     fn reader(&self) {
         let registration = self.domain.register();
         let _guard = registration.pin();
@@ -95,7 +98,7 @@ impl Shared {
         assert_eq!(self.nodes[at].body.read(), at as u32);
     }
 
-    /// Takes a snapshot, looks, would write to it in place if it could, and drops it.
+    /// Takes a snapshot, reads it, writes to it in place if it may, and drops it.
     fn snapshot(&self) {
         let at = {
             let _store = self.lock.lock().unwrap();
@@ -107,31 +110,31 @@ impl Shared {
         if is_own(&self.nodes[at].owners) {
             self.nodes[at].body.set(at as u32);
         }
-        self.give_up(at);
+        self.drop_node(at);
     }
 }
 
-/// What the map took out, one node a stamp.
+/// Retired nodes, one for each stamp.
 struct Retired<'s> {
     shared: &'s Shared,
     waiting: Vec<(Stamp, usize)>,
 }
 
 impl Retired<'_> {
-    /// Gives up what has passed.
+    /// Drops nodes whose stamps have passed.
     fn reclaim(&mut self) {
         self.waiting.retain(|(stamp, at)| {
             let passed = self.shared.domain.has_passed(stamp);
             if passed {
-                self.shared.give_up(*at);
+                self.shared.drop_node(*at);
             }
             !passed
         });
     }
 }
 
-/// A store beside others. `again`: then the node that it took out is set again, by a snapshot from
-/// before.
+/// A store concurrent with `others`. With `again`, a snapshot from before the store then sets the
+/// node that the store retired.
 fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
     let shared = Arc::new(Shared::new());
     shared.nodes[0].owners.fetch_add(u32::from(again), Ordering::Relaxed);
@@ -154,7 +157,7 @@ fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
         other.join().unwrap();
     }
     retired.reclaim();
-    assert!(retired.waiting.is_empty(), "nobody looks, and a stamp has not passed");
+    assert!(retired.waiting.is_empty(), "without readers, a stamp has not passed");
     assert!(shared.nodes[before].body.is_free(), "never freed");
     assert_eq!(shared.nodes[now].body.read(), now as u32);
     assert_eq!(shared.nodes[now].owners.load(Ordering::Relaxed), PUB);
@@ -171,25 +174,25 @@ fn two_snapshots() {
 }
 
 #[test]
-fn given_again_beside_a_reader() {
-    model("given_again_beside_a_reader", Some(6), || run(true, [Shared::reader]));
+fn set_again_with_a_reader() {
+    model("set_again_with_a_reader", Some(6), || run(true, [Shared::reader]));
 }
 
 #[test]
-fn given_again_beside_a_snapshot() {
-    model("given_again_beside_a_snapshot", Some(6), || run(true, [Shared::snapshot]));
+fn set_again_with_a_snapshot() {
+    model("set_again_with_a_snapshot", Some(6), || run(true, [Shared::snapshot]));
 }
 
-/// The map and two snapshots own a node together, and by it the one below. Each snapshot, as it is
-/// written to, makes a copy of the upper node, which owns the lower one as well, and gives the
-/// upper one up. A store beside looks at both, from above, and writes below only if they are the
-/// map's alone.
+/// The map and two snapshots own a node, and through it the node below. A write to a snapshot
+/// copies the upper node; the copy owns the lower node as well, and the snapshot drops the upper
+/// one. A concurrent store checks both counts, from the top down, and writes to the lower node only
+/// if the map is the only owner of both.
 ///
-/// Fails with: looked at from below (the lower one before the snapshot owns it, the upper one when
-/// it does no more).
+/// Fails with: checking from the bottom up (the lower node before the snapshot owns it, the upper
+/// one when it no longer does).
 #[test]
-fn copied_on_the_way() {
-    model("copied_on_the_way", None, || {
+fn copied_path() {
+    model("copied_path", None, || {
         let shared = Arc::new(Shared::new());
         let [upper, lower] = [0, 1];
         shared.nodes[lower].body.fill(1);
@@ -197,7 +200,7 @@ fn copied_on_the_way() {
         let snapshots = [shared.clone(), shared.clone()].map(|other| {
             thread::spawn(move || {
                 other.nodes[lower].owners.fetch_add(1, Ordering::Relaxed);
-                other.give_up(upper);
+                other.drop_node(upper);
                 assert_eq!(other.nodes[lower].body.read(), 1);
             })
         });

@@ -1,29 +1,28 @@
 //! A shared tree of two levels: a root pointer, parents with two slots, leaves. One writer.
 //!
-//! - **S1** A node's body is written before the node can be found, and then no more until it is
-//!   freed.
+//! - **S1** A node's body is written before the node can be found, and not again until it is freed.
 //! - **S2** A store within one leaf makes a new leaf and swaps the slot of the parent that the root
 //!   points to.
 //! - **S3** A store beyond one leaf makes new leaves and a new parent, and swaps the root. The old
 //!   parent's slots are frozen from then on.
 
-use crate::body::Body;
+use crate::node_body::Body;
 use crate::sync::{AtomicUsize, Ordering};
 
-/// A parent. Its body is the pivot: the highest key that its first slot is responsible for.
+/// A parent. Its body is the pivot: the highest key of its first slot's region.
 pub(crate) struct Parent {
     pub(crate) pivot: Body<u32>,
     pub(crate) slots: [AtomicUsize; 2],
 }
 
-/// Places for two parents and five leaves with bodies `T`.
+/// Room for two parents and five leaves with bodies `T`.
 pub(crate) struct Tree<T> {
     root: AtomicUsize,
     pub(crate) parents: [Parent; 2],
     pub(crate) leaves: [Body<T>; 5],
 }
 
-/// What a store takes out.
+/// A node that a store retires.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
     Parent(usize),
@@ -31,7 +30,7 @@ pub(crate) enum Node {
 }
 
 impl<T: Copy> Tree<T> {
-    /// The first parent, over the first two leaves.
+    /// A tree of the first parent and the first two leaves.
     pub(crate) fn new(pivot: u32, leaves: [T; 2]) -> Self {
         let slots = || [AtomicUsize::new(0), AtomicUsize::new(1)];
         Tree {
@@ -54,14 +53,14 @@ impl<T: Copy> Tree<T> {
         &self.leaves[parent.slots[slot].load(Ordering::Acquire)]
     }
 
-    /// What a reader finds that comes down to both leaves by one parent.
+    /// What a reader finds that descends to both leaves from one parent.
     pub(crate) fn both(&self) -> [T; 2] {
         let parent = self.root();
         parent.pivot.read();
         [self.leaf(parent, 0).read(), self.leaf(parent, 1).read()]
     }
 
-    /// S2: the third leaf takes the place of the first. What is taken out.
+    /// S2: the third leaf takes the place of the first. Returns what it retires.
     pub(crate) fn store_within(&self, body: T) -> [Node; 1] {
         self.leaves[2].fill(body);
         // Release: S1.
@@ -69,7 +68,8 @@ impl<T: Copy> Tree<T> {
         [Node::Leaf(0)]
     }
 
-    /// S3, after `store_within`: the second parent, with the last two leaves. What is taken out.
+    /// S3, after `store_within`: the second parent, with the last two leaves. Returns what it
+    /// retires.
     pub(crate) fn store_across(&self, pivot: u32, bodies: [T; 2]) -> [Node; 3] {
         let parent = &self.parents[1];
         parent.pivot.fill(pivot);

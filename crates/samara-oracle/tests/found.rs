@@ -1,4 +1,4 @@
-//! Sequences that were found by chance, as `samara check` prints them.
+//! Sequences of calls in which `samara check` once found a difference, as it prints them.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 use samara_oracle::{Limited, Mix, Op, ROOM, agree, at, fd};

@@ -1,12 +1,12 @@
-//! Many scripts from many seeds; a script that fails is made small and shown.
+//! Runs many scripts from many seeds, and shrinks a script that fails before it shows it.
 //!
-//! Knows seeds, counts and the environment; [`run`] and [`run_shared`] know the rest. `SAMARA_SEED`
+//! Knows seeds, counts and the environment; [`run`] and [`run_shared`] do the rest. `SAMARA_SEED`
 //! sets the first seed, `SAMARA_OPS` the number of operations of each campaign.
 
 use crate::driver::{Difference, Stats, run};
 use crate::key::TestKey;
 use crate::op::{Op, script, script_shared};
-use crate::shared::{Sharing, run_shared};
+use crate::shared_driver::{SharedOptions, run_shared};
 use crate::universe::Universe;
 use crate::value::Value;
 use samara::{Reclaim, Shape, Span};
@@ -23,8 +23,8 @@ pub struct Campaign {
     pub ops: usize,
     /// Operations of one script; each script starts from an empty map.
     pub script: usize,
-    /// Entries that the first operation of each script makes, if not 0: for a tree that is taller
-    /// than random ones. Of keys that are pages.
+    /// Entries that the first operation of each script makes, if not 0, with keys that are pages:
+    /// for a tree that is taller than random operations make it.
     pub filled: usize,
 }
 
@@ -79,15 +79,15 @@ pub fn campaign<K: TestKey, V: Value, S: Shape>(campaign: Campaign) -> Stats {
 /// As [`campaign`].
 pub fn campaign_shared<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     campaign: Campaign,
-    sharing: Sharing<R>,
+    options: SharedOptions<R>,
 ) -> Stats {
-    scripts(campaign, script_shared::<K>, &|ops| run_shared::<K, V, R, S>(sharing, ops))
+    scripts(campaign, script_shared::<K>, &|ops| run_shared::<K, V, R, S>(options, ops))
 }
 
-/// What makes a script: of a seed, with keys of a universe, so long.
+/// Makes a script from a seed, with keys of a universe, of some length.
 type Scripts<K> = fn(u64, Universe, usize) -> Vec<Op<K>>;
 
-/// What does a script.
+/// Runs a script.
 type Runs<'a, K> = &'a dyn Fn(&[Op<K>]) -> Result<Stats, Difference>;
 
 fn scripts<K: TestKey>(campaign: Campaign, script: Scripts<K>, run: Runs<'_, K>) -> Stats {
@@ -101,7 +101,7 @@ fn scripts<K: TestKey>(campaign: Campaign, script: Scripts<K>, run: Runs<'_, K>)
                 total.peak = total.peak.max(stats.peak);
                 total.displaced += stats.displaced;
                 total.gaps_found += stats.gaps_found;
-                total.beside += stats.beside;
+                total.shown_after_change += stats.shown_after_change;
             }
             Err(found) => {
                 let (ops, last) = shrunk(run, campaign.script(script, seed, len), found.clone());
@@ -115,13 +115,13 @@ fn scripts<K: TestKey>(campaign: Campaign, script: Scripts<K>, run: Runs<'_, K>)
         seed = seed.wrapping_add(1);
     }
     println!(
-        "samara-ops {} {} (first seed {first}, {} entries at most, {} displaced, {} gaps found, {} shown beside stores)",
-        total.ops, campaign.name, total.peak, total.displaced, total.gaps_found, total.beside
+        "samara-ops {} {} (first seed {first}, {} entries at most, {} displaced, {} gaps found, {} shown after changes)",
+        total.ops, campaign.name, total.peak, total.displaced, total.gaps_found, total.shown_after_change
     );
     total
 }
 
-/// Runs a script; a panic is a difference too.
+/// Runs a script, and reports a panic as a difference.
 fn attempt<K: TestKey>(run: Runs<'_, K>, ops: &[Op<K>]) -> Result<Stats, Difference> {
     catch_unwind(AssertUnwindSafe(|| run(ops))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
@@ -130,9 +130,9 @@ fn attempt<K: TestKey>(run: Runs<'_, K>, ops: &[Op<K>]) -> Result<Stats, Differe
     })
 }
 
-/// Leaves out what the failure does not need: first what comes after it, then ever smaller pieces.
+/// Leaves out operations that the failure does not need: those after it, then ever smaller pieces.
 fn shrunk<K: TestKey>(run: Runs<'_, K>, mut ops: Vec<Op<K>>, found: Difference) -> (Vec<Op<K>>, Difference) {
-    // Each attempt may panic: say it once, not every time.
+    // Each attempt may panic: its message would come every time.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
     ops.truncate(found.index + 1);

@@ -12,7 +12,7 @@ key_newtype! {
     pub struct Small(pub u32);
 }
 
-/// A key type that converts to and from `u128`, in which the oracle calculates.
+/// A key type that converts to and from `u128`, in which the reference map calculates.
 pub trait TestKey: Key {
     /// The low bits of `n`.
     fn from_u128(n: u128) -> Self;

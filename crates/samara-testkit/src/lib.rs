@@ -2,14 +2,16 @@
 //!
 //! - [`Op`] is every operation of a range map as data; [`Universe`] says which keys the operations
 //!   use.
-//! - [`Naive`] is the oracle: a list of entries, each operation written as a scan over all of them.
-//! - [`run`] does operations on a map and on the oracle, and compares every answer; [`run_shared`]
-//!   does so with a shared map.
-//! - [`campaign`] does it with many seeds, and makes a failing script small before it shows it.
-//! - [`Tracked`] is a value that is counted, and that panics in its n-th clone or drop.
+//! - [`ReferenceMap`] is what maps are compared with: a list of entries, in which each operation is
+//!   a scan over all of them.
+//! - [`run`] does operations on a map and on the reference map, and compares every answer;
+//!   [`run_shared`] does so with a shared map.
+//! - [`campaign`] does so with many seeds, and shrinks a failing script before it shows it.
+//! - [`Tracked`] is a value that is counted, and that can panic in its n-th clone or drop.
+//! - [`skipped`] reports a test that cannot run on this machine.
 //!
-//! Knows the public face of the map only; every driver is generic over the shape of its nodes, so
-//! that tiny ones are tested by the same code.
+//! Uses the public interface of the maps only. Every driver is generic over the shape of the nodes,
+//! so the same code tests maps with tiny nodes.
 //!
 //! ```
 //! use samara::Normal;
@@ -24,13 +26,14 @@
 mod campaign;
 mod cursors;
 mod driver;
-mod faces;
-mod held;
 mod history;
+mod interfaces;
 mod key;
 mod op;
-mod oracle;
-mod shared;
+mod open_iterators;
+mod reference_map;
+mod shared_driver;
+mod skip;
 mod tracked;
 mod universe;
 mod value;
@@ -42,8 +45,9 @@ pub use key::{Frame, Small, TestKey};
 pub use op::{
     EntryStep, Kept, Op, Shared, Step, Verb, Walk, script, script_from_bytes, script_shared, script_shared_from_bytes,
 };
-pub use oracle::{Naive, Piece};
-pub use shared::{Sharing, run_shared};
+pub use reference_map::{Piece, ReferenceMap};
+pub use shared_driver::{SharedOptions, run_shared};
+pub use skip::skipped;
 pub use tracked::{Ledger, Tracked};
 pub use universe::Universe;
 pub use value::Value;
@@ -53,9 +57,9 @@ pub use value::Value;
 #[cfg(doctest)]
 struct Readme;
 
-/// A map is invariant in its values: it holds how they are copied for snapshots, an `fn(&V) -> V`,
-/// and a copier of values that live for good may do with them what a shorter life does not allow.
-/// Lists, which hold no such thing, and maps whose values keep their life are let through:
+/// A map is invariant in its values: it holds the function that copies them for snapshots, an
+/// `fn(&V) -> V`, and a function for `'static` values may rely on that lifetime. Lists hold no such
+/// function, and maps whose values keep their lifetime compile:
 ///
 /// ```
 /// use samara::RangeMap;

@@ -1,8 +1,8 @@
 //! Every operation of a range map, as data.
 //!
-//! Knows which operations there are, not what they should answer. Scripts from a seed and scripts
-//! from a fuzzer's bytes are made by the same code, so that what one finds the other can. Those for
-//! a shared map have [`Shared`] among them.
+//! Knows which operations there are, not their answers. The same code makes scripts from a seed and
+//! from a fuzzer's bytes, so each can find what the other finds. Scripts for a shared map also have
+//! [`Shared`] operations.
 
 use crate::key::TestKey;
 use crate::universe::Universe;
@@ -41,7 +41,7 @@ pub enum Op<K> {
     RangeMut(Span<K>, Walk),
     Gaps(Span<K>, Walk),
     FindGap(GapQuery<K>),
-    /// Goes on with the copy or with the original, and drops the other.
+    /// Continues with the copy or with the original, and drops the other.
     TryClone {
         keep_copy: bool,
     },
@@ -55,48 +55,48 @@ pub enum Op<K> {
     Reserve(u16),
     /// Gives back what was reserved.
     Release,
-    /// Makes a cursor at a key, and goes these steps with it; those that edit are left out.
+    /// Makes a cursor at a key, and takes these steps with it; those that edit are left out.
     Cursor(K, Vec<Step<K>>),
-    /// Makes a mutable cursor at a key, and goes these steps with it.
+    /// Makes a mutable cursor at a key, and takes these steps with it.
     CursorMut(K, Vec<Step<K>>),
     Clear,
     Verb(Verb<K>),
     Shared(Shared<K>),
 }
 
-/// What only a shared map can do; a map of one owner leaves it out.
+/// What only a shared map can do; a plain map leaves it out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shared<K> {
-    /// Pins, and begins a walk over the range and a cursor at the key, which stand beside what
-    /// follows.
+    /// Pins a guard, and begins a walk over the range and a cursor at the key, which stay open
+    /// during the operations that follow.
     Pin(Span<K>, K),
-    /// Ends what was pinned last.
+    /// Drops the guard that was pinned last.
     Unpin,
     /// Steps of the walk that was begun last.
     Walk(Walk),
     /// Steps of the cursor that was begun last; those that edit are left out.
     Steps(Vec<Step<K>>),
-    /// Takes a snapshot, by the handle to write or as a reader does, and keeps it.
+    /// Takes a snapshot, through the write guard or as a reader does, and keeps it.
     Snapshot {
-        /// By the handle.
+        /// Through the write guard.
         by_handle: bool,
     },
     /// Stores in a snapshot that is kept.
     StoreKept(u8, Span<K>),
-    /// Puts a snapshot that is kept in the place of the map.
+    /// Replaces the map by a snapshot that is kept.
     SetKept(u8),
     /// Drops a snapshot that is kept.
     DropKept(u8),
-    /// Does these operations as one instant, or, where it `fails` after them, not at all.
+    /// Does these operations as one atomic update; where it `fails` after them, none of them.
     Update {
-        /// Those of a map of one owner.
+        /// Operations of a plain map.
         ops: Vec<Op<K>>,
         /// Whether it ends in an error.
         fails: bool,
     },
-    /// Gives the map to one owner for these operations, and then shares it again. Left out while
-    /// something is pinned.
-    Alone(Vec<Op<K>>),
+    /// Turns the shared map into a plain one for these operations, and then shares it again. Left
+    /// out while a guard is pinned.
+    Owned(Vec<Op<K>>),
 }
 
 impl<K: TestKey> Shared<K> {
@@ -113,16 +113,16 @@ impl<K: TestKey> Shared<K> {
             49..=50 => Shared::SetKept(u.arbitrary()?),
             51..=54 => Shared::DropKept(u.arbitrary()?),
             55..=61 => Shared::Update { ops: ops(u, universe)?, fails: u.int_in_range(0..=3_u8)? == 3 },
-            _ => Shared::Alone(ops(u, universe)?),
+            _ => Shared::Owned(ops(u, universe)?),
         })
     }
 }
 
-/// A verb that is built upon the others.
+/// An operation that is built upon the others.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Verb<K> {
-    /// Stores; says this of the entry that touches below, and of the one above.
+    /// Stores; answers this for the entry that touches below, and for the one above.
     InsertMerging(Span<K>, bool, bool),
     MergeAt(K, bool),
     Entry(K, EntryStep<K>),
@@ -132,7 +132,7 @@ pub enum Verb<K> {
     /// Takes out the entries whose bit is set, as many at most.
     ExtractIf(Span<K>, u32, u16),
     Drain(Span<K>, Walk),
-    /// Owned iteration; goes on with a copy.
+    /// Owned iteration; continues with a copy.
     IntoIter(Walk),
     /// Ranges and values, shared, mutable and owned.
     Views(Walk),
@@ -142,7 +142,7 @@ pub enum Verb<K> {
         spans: Vec<Span<K>>,
         by_append: bool,
     },
-    /// Stores by turns through a reservation.
+    /// Stores in turns through a reservation.
     Reserved(Vec<Span<K>>),
     Ends {
         pop_first: bool,
@@ -163,7 +163,7 @@ pub enum EntryStep<K> {
     OrInsert(Span<K>),
 }
 
-/// What is gone on with where a map was split in two.
+/// Which half to continue with where a map was split in two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kept {
@@ -312,7 +312,7 @@ impl<K: TestKey> Op<K> {
     }
 }
 
-/// A few operations of a map of one owner.
+/// A few operations of a plain map.
 fn ops<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Result<Vec<Op<K>>> {
     let count = u.int_in_range(1..=5_usize)?;
     (0..count).map(|_| Op::arbitrary(u, universe)).collect()

@@ -1,11 +1,11 @@
-//! A value that is counted, and that panics where it is told to.
+//! A value that is counted, and that panics on request.
 //!
-//! Knows nothing of maps. Holds a serial number and no memory, so that dropping it twice is seen
-//! and does no harm.
+//! Knows nothing of maps. It holds a serial number and no memory, so a double drop is detected and
+//! does no harm.
 //!
 //! - **TRACKED-1** Each value made or cloned has a serial number of its own in its thread's ledger,
 //!   alive until it is dropped.
-//! - **TRACKED-2** A value is dead before its drop panics: the panic is no second drop.
+//! - **TRACKED-2** A value counts as dropped before its drop panics: the panic is no second drop.
 
 use std::cell::RefCell;
 

@@ -1,7 +1,6 @@
 //! Which keys a script uses. Knows nothing of maps.
 //!
-//! A small universe makes ranges meet one another; both ends of the key space are in reach of most
-//! of them.
+//! In a small universe ranges overlap often. Most universes reach both ends of the key space.
 
 use crate::key::TestKey;
 use arbitrary::{Result, Unstructured};
@@ -80,7 +79,7 @@ impl Universe {
     pub fn span<K: TestKey>(&self, u: &mut Unstructured<'_>) -> Result<Span<K>> {
         let mut first: K = self.key(u)?;
         let shape = u.int_in_range(0..=1023_u16)?;
-        // In a universe of many keys these would leave little behind.
+        // In a universe of many keys these would leave few entries.
         let rare = !matches!(self, Universe::Pages(_)) || u.int_in_range(0..=15_u8)? == 0;
         match shape {
             1023 if rare => return Ok(Span::FULL),
@@ -92,7 +91,7 @@ impl Universe {
             }
             _ => {}
         }
-        // One in eight goes over several entries.
+        // One in eight covers several entries.
         let far = if shape % 8 == 7 { 8 } else { 1 };
         let longest: u128 = match self {
             Universe::Low(_) | Universe::High(_) | Universe::Both(_) | Universe::Middle(_) => {

@@ -3,13 +3,13 @@
 use crate::tracked::{Tracked, live};
 use std::fmt::Debug;
 
-/// A value that is made from a number, so that the oracle need hold no values.
+/// A value that is made from a number: the reference map holds the numbers only.
 pub trait Value: Clone + Debug {
     /// The value of number `id`.
     fn make(id: u64) -> Self;
     /// Whether this is the value of number `id`, as far as the type can tell.
     fn is(&self, id: u64) -> bool;
-    /// How many values of the type live in this thread, if that is counted.
+    /// How many values of the type are live in this thread, if that is counted.
     fn live() -> Option<usize> {
         None
     }
@@ -41,7 +41,7 @@ impl Value for () {
     }
 }
 
-/// As large as one likes: leaves have fewer slots for values over 32 bytes, and again over 256.
+/// A value of any size: leaves have fewer slots for values over 32 bytes, and again over 256.
 impl<const N: usize> Value for [u64; N] {
     fn make(id: u64) -> Self {
         [id; N]
@@ -51,8 +51,7 @@ impl<const N: usize> Value for [u64; N] {
     }
 }
 
-/// On the heap: a value that is dropped twice, or read after its drop, does not go unseen under
-/// Miri.
+/// A value on the heap: under Miri, a double drop or a read after the drop is an error.
 impl<V: Value> Value for Box<V> {
     fn make(id: u64) -> Self {
         Box::new(V::make(id))

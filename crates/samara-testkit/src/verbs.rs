@@ -1,13 +1,12 @@
-//! The verbs of a map that are built upon its stores, lookups and cursors: on the map and on the
-//! oracle.
+//! Operations that are built upon stores, lookups and cursors: on the map and on the reference map.
 //!
-//! Knows the public face of the map only.
+//! Uses the public interface of the map only.
 
 use crate::driver::{ALL, Outcome, Run, Stats, observed, pair, same, same_entry, walk};
-use crate::faces::{Looks, Stores};
+use crate::interfaces::{Lookups, Stores};
 use crate::key::TestKey;
 use crate::op::{EntryStep, Kept, Verb, Walk};
-use crate::oracle::Naive;
+use crate::reference_map::ReferenceMap;
 use crate::value::Value;
 use samara::{BoundError, Entry, EntryError, RangeMap, Shape, Span, StoreError};
 
@@ -15,27 +14,27 @@ fn nth(mask: u32, index: usize) -> bool {
     mask >> (index % 32) & 1 == 1
 }
 
-/// Stores and clears by turns through a reservation, of a map or of a shared one, for as many
-/// stores as there are `spans`, and one more. `$then` is told what there is after each.
+/// Stores and clears in turns through the reservation of a plain or a shared map: as many as there
+/// are `spans`, and one more. `$then` is given the reference map after each.
 macro_rules! commit_all {
-    ($commit:expr, $naive:expr, $spans:expr, $first:expr, $then:expr) => {{
-        let observe: $crate::faces::Observe<'_, K, V> = &mut |_| ();
+    ($commit:expr, $reference:expr, $spans:expr, $first:expr, $then:expr) => {{
+        let observe: $crate::interfaces::Observe<'_, K, V> = &mut |_| ();
         let mut left = $spans.len();
         for (span, id) in $spans.iter().zip($first..) {
             let (got, want) = match id % 4 {
-                0 => ($commit.clear_range(*span, &mut *observe), $naive.store(*span, None)),
-                1 => ($commit.replace(*span, V::make(id), &mut *observe), $naive.store(*span, Some(id))),
+                0 => ($commit.clear_range(*span, &mut *observe), $reference.store(*span, None)),
+                1 => ($commit.replace(*span, V::make(id), &mut *observe), $reference.store(*span, Some(id))),
                 2 => (
                     $commit.insert_merging(*span, V::make(id), |_, _| false).map(|_| ()),
-                    $naive.store(*span, Some(id)),
+                    $reference.store(*span, Some(id)),
                 ),
-                _ => ($commit.insert(*span, V::make(id)), $naive.store(*span, Some(id))),
+                _ => ($commit.insert(*span, V::make(id)), $reference.store(*span, Some(id))),
             };
             left -= usize::from(want.is_ok());
             let want = want.map(|_| ()).map_err(|_| samara::ReservedError::EmptyRange(*span));
             same("a reserved store", &got, &want)?;
             same("remaining", &$commit.remaining(), &left)?;
-            $then(&*$naive);
+            $then(&*$reference);
         }
         while left > 0 {
             same("a reserved split", &$commit.split_at(K::MIN), &Ok(false))?;
@@ -51,9 +50,9 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
         match verb {
             Verb::InsertMerging(span, left, right) => {
                 let id = self.next_id();
-                insert_merging(&mut self.map, &mut self.naive, id, *span, (*left, *right), &mut self.stats)
+                insert_merging(&mut self.map, &mut self.reference, id, *span, (*left, *right), &mut self.stats)
             }
-            Verb::MergeAt(key, joins) => merge_at(&mut self.map, &mut self.naive, *key, *joins),
+            Verb::MergeAt(key, merges) => merge_at(&mut self.map, &mut self.reference, *key, *merges),
             Verb::Entry(key, step) => self.entry(*key, *step),
             Verb::Retain(mask) => self.retain(*mask),
             Verb::ExtractIf(window, mask, steps) => self.extract_if(*window, *mask, usize::from(*steps)),
@@ -64,58 +63,58 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
             Verb::Extend { spans, by_append } => self.extend(spans, *by_append),
             Verb::Reserved(spans) => self.reserved(spans),
             Verb::Ends { pop_first, pop_last } => self.ends(*pop_first, *pop_last),
-            Verb::Cover(window, key) => cover(&self.map, &self.naive, *window, *key),
+            Verb::Cover(window, key) => cover(&self.map, &self.reference, *window, *key),
         }
     }
 
     fn entry(&mut self, key: K, step: EntryStep<K>) -> Outcome {
         let id = self.next_id();
-        let held = self.naive.get(key);
-        let naive = &mut self.naive;
+        let held = self.reference.get(key);
+        let reference = &mut self.reference;
         match (self.map.entry(key), held) {
             (Entry::Occupied(mut entry), Some((span, number))) => {
                 same_entry("entry", Some((entry.span(), entry.get())), held)?;
                 match step {
                     EntryStep::Replace => {
                         same("the old value comes back", &entry.insert(V::make(id)).is(number), &true)?;
-                        naive.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(_, number)| *number = id);
+                        reference.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(_, number)| *number = id);
                     }
                     EntryStep::Remove => {
-                        naive.remove(key);
+                        reference.remove(key);
                         same_entry("remove", pair(&Some(entry.remove())), held)?;
                     }
                     EntryStep::SetSpan(to) => {
                         let got = entry.set_span(to);
                         same("span", &entry.span(), if got.is_ok() { &to } else { &span })?;
-                        set_span(got, naive, key, to)?;
+                        set_span(got, reference, key, to)?;
                     }
                     EntryStep::SplitAt(at) => {
                         let cut = span.first < at && at <= span.last;
                         same("split_at", &entry.split_at(at), &Ok(cut))?;
                         if cut {
-                            naive.split_at(at);
+                            reference.split_at(at);
                         }
-                        same_entry("the lower part", Some((entry.span(), entry.get())), naive.get(span.first))?;
+                        same_entry("the lower part", Some((entry.span(), entry.get())), reference.get(span.first))?;
                     }
                     EntryStep::OrInsert(to) => {
                         let entry = Entry::Occupied(entry).and_modify(|value| *value = V::make(id));
                         let value = entry.or_insert_with(to, || V::make(0)).map_err(|e| e.to_string())?;
                         same("or_insert gives what is there", &value.is(id), &true)?;
-                        naive.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(_, number)| *number = id);
+                        reference.entries.iter_mut().filter(|(s, _)| *s == span).for_each(|(_, number)| *number = id);
                     }
                 }
                 Ok(())
             }
             (Entry::Vacant(gap), None) => {
-                let free = naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
+                let free = reference.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
                 same("gap", &Some(gap.span()), &free)?;
                 same("key", &gap.key(), &key)?;
                 let (EntryStep::OrInsert(to) | EntryStep::SetSpan(to)) = step else { return Ok(()) };
-                let fits = naive.range(to).is_empty() && to.intersect(&gap.span()) == Some(to);
+                let fits = reference.range(to).is_empty() && to.intersect(&gap.span()) == Some(to);
                 match gap.insert(to, V::make(id)) {
                     Ok(entry) => {
                         same_entry("the new entry", Some((entry.span(), entry.get())), Some((to, id)))?;
-                        let _ = naive.store(to, Some(id));
+                        let _ = reference.store(to, Some(id));
                         same("a range outside of the gap is refused", &fits, &true)
                     }
                     Err(EntryError::EmptyRange(_)) => same("is empty", &to.is_empty(), &true),
@@ -133,18 +132,18 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
             asked.push((span, value.clone()));
             nth(mask, asked.len() - 1)
         });
-        let want = &self.naive.entries;
+        let want = &self.reference.entries;
         same("how many are asked about", &asked.len(), &want.len())?;
         for (got, want) in asked.iter().zip(want) {
             same_entry("asked about", Some((got.0, &got.1)), Some(*want))?;
         }
         let mut index = 0..;
-        self.naive.entries.retain(|_| index.next().is_some_and(|index| nth(mask, index)));
+        self.reference.entries.retain(|_| index.next().is_some_and(|index| nth(mask, index)));
         self.compare()
     }
 
     fn extract_if(&mut self, window: Span<K>, mask: u32, steps: usize) -> Outcome {
-        let want: Vec<_> = self.naive.range(window);
+        let want: Vec<_> = self.reference.range(window);
         let mut asked = 0;
         let got: Vec<_> = self
             .map
@@ -160,12 +159,12 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
         for (got, want) in got.into_iter().zip(out) {
             same_entry("taken out", pair(&Some(got)), Some(*want))?;
         }
-        self.naive.entries.retain(|entry| !out.contains(entry));
+        self.reference.entries.retain(|entry| !out.contains(entry));
         self.compare()
     }
 
     fn drain(&mut self, window: Span<K>, turns: Walk) -> Outcome {
-        match (self.map.drain(window), self.naive.store(window, None)) {
+        match (self.map.drain(window), self.reference.store(window, None)) {
             (Ok(drain), Ok(pieces)) => {
                 let want: Vec<_> = pieces.iter().map(|piece| (piece.0, piece.2)).collect();
                 walk(turns, drain, &want, |got, want| same_entry("drained", pair(&Some(got)), Some(want)))?;
@@ -179,7 +178,7 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     fn owned(&mut self, turns: Walk) -> Outcome {
         let copy = self.map.try_clone().map_err(|e| e.to_string())?;
         let map = std::mem::replace(&mut self.map, copy);
-        let want = &self.naive.entries;
+        let want = &self.reference.entries;
         let owned = map.into_iter();
         same("exact length", &owned.len(), &want.len())?;
         walk(turns, owned, want, |got, want| same_entry("into_iter", pair(&Some(got)), Some(want)))?;
@@ -187,7 +186,7 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     }
 
     fn views(&mut self, turns: Walk) -> Outcome {
-        let want = &self.naive.entries;
+        let want = &self.reference.entries;
         let is = |what: &str, got: &V, want: u64| same(what, &got.is(want), &true);
         same("exact length", &(self.map.iter().len(), self.map.values_mut().len()), &(want.len(), want.len()))?;
         walk(turns, self.map.spans(), want, |got, want| same("spans", &got, &want.0))?;
@@ -200,18 +199,18 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     fn split_off(&mut self, key: K, kept: Kept) -> Outcome {
         let mut high = self.map.split_off(key).map_err(|e| e.to_string())?;
         high.check().map_err(|violation| format!("check() of what was split off: {violation:?}"))?;
-        self.naive.split_at(key);
-        let at = self.naive.entries.partition_point(|(span, _)| span.first < key);
-        let above = self.naive.entries.split_off(at);
+        self.reference.split_at(key);
+        let at = self.reference.entries.partition_point(|(span, _)| span.first < key);
+        let above = self.reference.entries.split_off(at);
         walk(ALL, high.iter(), &above, |got, want| same_entry("split off", Some(got), Some(want)))?;
         self.compare()?;
         match kept {
             Kept::Low => {}
-            Kept::High => (self.map, self.naive.entries) = (high, above),
+            Kept::High => (self.map, self.reference.entries) = (high, above),
             Kept::Both => {
                 self.map.append(&mut high).map_err(|e| e.to_string())?;
                 same("what was appended is empty", &high.is_empty(), &true)?;
-                self.naive.entries.extend(above);
+                self.reference.entries.extend(above);
             }
         }
         self.compare()
@@ -224,7 +223,7 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
         // What returns no error takes empty ranges, but no reversed ones.
         let reversed = |span: Span<K>| span.is_empty() && span.last.succ() != Some(span.first);
         let sound = || entries().filter(|(span, _)| !reversed(*span));
-        let mut other = Naive { entries: Vec::new() };
+        let mut other = ReferenceMap { entries: Vec::new() };
         for (span, id) in spans.iter().zip(first..) {
             let _ = other.store(*span, Some(id));
         }
@@ -233,12 +232,12 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
             self.map.append(&mut map).map_err(|e| e.to_string())?;
             same("what was appended is empty", &map.is_empty(), &true)?;
             for (span, id) in other.entries {
-                let _ = self.naive.store(span, Some(id));
+                let _ = self.reference.store(span, Some(id));
             }
         } else {
             self.map.extend(sound());
             for (span, id) in spans.iter().zip(first..) {
-                let _ = self.naive.store(*span, Some(id));
+                let _ = self.reference.store(*span, Some(id));
             }
             let built = RangeMap::<K, V, S>::try_from_iter(entries());
             match (built, spans.iter().find(|span| span.is_empty())) {
@@ -253,19 +252,19 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
         self.compare()
     }
 
-    /// Stores, splits and clears by turns, one more than reserved.
+    /// Stores, splits and clears in turns, and one more than reserved.
     fn reserved(&mut self, spans: &[Span<K>]) -> Outcome {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;
         let mut commit = self.map.reserve(spans.len()).map_err(|e| e.to_string())?;
-        commit_all!(commit, &mut self.naive, spans, first, |_| ());
+        commit_all!(commit, &mut self.reference, spans, first, |_| ());
         self.map.release();
         self.compare()
     }
 
     fn ends(&mut self, pop_first: bool, pop_last: bool) -> Outcome {
-        ends(&self.map, &self.naive)?;
-        let entries = &mut self.naive.entries;
+        ends(&self.map, &self.reference)?;
+        let entries = &mut self.reference.entries;
         if pop_first {
             let want = (!entries.is_empty()).then(|| entries.remove(0));
             same_entry("pop_first", pair(&self.map.pop_first()), want)?;
@@ -277,27 +276,27 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     }
 }
 
-/// Stores the value of number `id`, and says this of the entries that touch.
+/// Stores the value with number `id`, and answers this for the entries that touch.
 pub(crate) fn insert_merging<K: TestKey, V: Value>(
     map: &mut dyn Stores<K, V>,
-    naive: &mut Naive<K>,
+    reference: &mut ReferenceMap<K>,
     id: u64,
     span: Span<K>,
     says: (bool, bool),
     stats: &mut Stats,
 ) -> Outcome {
-    // What touches, and what is asked about it.
+    // The entries that touch, and the questions about them.
     let mut whole = span;
     let (mut asked, mut questions) = (Vec::new(), Vec::new());
     if !span.is_empty() {
         if let Some(below) = span.first.checked_sub(K::ONE)
-            && let Some((left, value)) = naive.get(below)
+            && let Some((left, value)) = reference.get(below)
         {
             asked.push((Span::new(left.first, below), value, whole, id));
             whole.first = if says.0 { left.first } else { whole.first };
         }
         if let Some(above) = span.last.checked_add(K::ONE)
-            && let Some((right, value)) = naive.get(above)
+            && let Some((right, value)) = reference.get(above)
         {
             asked.push((whole, id, Span::new(above, right.last), value));
             whole.last = if says.1 { right.last } else { whole.last };
@@ -322,30 +321,30 @@ pub(crate) fn insert_merging<K: TestKey, V: Value>(
         return Err(format!("asked {questions:?}, should ask {asked:?}"));
     }
     same("range", &got, &if span.is_empty() { Err(StoreError::EmptyRange(span)) } else { Ok(whole) })?;
-    let want = naive.clone().store(span, Some(id));
+    let want = reference.clone().store(span, Some(id));
     if want.is_ok() {
-        let _ = naive.store(whole, Some(id));
+        let _ = reference.store(whole, Some(id));
     }
     observed(got.map(|_| ()), &pieces, want, stats)
 }
 
 pub(crate) fn merge_at<K: TestKey, V: Value>(
     map: &mut dyn Stores<K, V>,
-    naive: &mut Naive<K>,
+    reference: &mut ReferenceMap<K>,
     key: K,
-    joins: bool,
+    merges: bool,
 ) -> Outcome {
-    // Mostly at the next border that there is: few keys are one.
-    let border = naive.at_or_after(key).filter(|_| !key.to_u128().is_multiple_of(4)).map(|(span, _)| span.first);
+    // Mostly at the next border of an entry: few keys are one.
+    let border = reference.at_or_after(key).filter(|_| !key.to_u128().is_multiple_of(4)).map(|(span, _)| span.first);
     let key = border.unwrap_or(key);
     let touch = key.checked_sub(K::ONE).and_then(|below| {
-        let (left, right) = (naive.get(below)?, naive.get(key)?);
+        let (left, right) = (reference.get(below)?, reference.get(key)?);
         (left.0 != right.0).then_some((left, right))
     });
     let mut asked = None;
     let got = map.merge_at(key, &mut |left, right| {
         asked = Some((left.0, left.1.clone(), right.0, right.1.clone()));
-        joins
+        merges
     });
     let got = got.map_err(|e| e.to_string())?;
     same("the two that are asked about", &asked.as_ref().map(|a| (a.0, a.2)), &touch.map(|(l, r)| (l.0, r.0)))?;
@@ -354,9 +353,9 @@ pub(crate) fn merge_at<K: TestKey, V: Value>(
         _ => true,
     };
     same("the values that are asked about are theirs", &right, &true)?;
-    let want = touch.filter(|_| joins).map(|(left, right)| {
-        naive.remove(key);
-        naive.entries.iter_mut().filter(|(span, _)| *span == left.0).for_each(|(s, _)| s.last = right.0.last);
+    let want = touch.filter(|_| merges).map(|(left, right)| {
+        reference.remove(key);
+        reference.entries.iter_mut().filter(|(span, _)| *span == left.0).for_each(|(s, _)| s.last = right.0.last);
         right.1
     });
     match (&got, want) {
@@ -366,18 +365,18 @@ pub(crate) fn merge_at<K: TestKey, V: Value>(
     }
 }
 
-/// What came of giving the entry that holds `key` the range `to`. Of the keys that are occupied any
-/// may be named.
+/// Compares the result of giving the entry that holds `key` the range `to`. Where several keys are
+/// occupied, it may name any of them.
 pub(crate) fn set_span<K: TestKey>(
     got: Result<(), BoundError<K>>,
-    naive: &mut Naive<K>,
+    reference: &mut ReferenceMap<K>,
     key: K,
     to: Span<K>,
 ) -> Outcome {
-    let held = naive.get(key).map(|(span, _)| span);
+    let held = reference.get(key).map(|(span, _)| span);
     let fits = !to.is_empty()
         && held.is_some_and(|span| {
-            span.intersect(&to).is_some() && naive.range(to).iter().all(|(other, _)| *other == span)
+            span.intersect(&to).is_some() && reference.range(to).iter().all(|(other, _)| *other == span)
         });
     let right = match got {
         Ok(()) => fits,
@@ -387,7 +386,7 @@ pub(crate) fn set_span<K: TestKey>(
             wanted == to && held == Some(entry) && entry.intersect(&to).is_none()
         }
         Err(BoundError::Occupied(other)) => {
-            !fits && held.is_some_and(|span| !span.contains(other)) && naive.get(other).is_some()
+            !fits && held.is_some_and(|span| !span.contains(other)) && reference.get(other).is_some()
         }
         Err(_) => false,
     };
@@ -395,38 +394,38 @@ pub(crate) fn set_span<K: TestKey>(
         return Err(format!("set_span: got {got:?}, the entry is {held:?}"));
     }
     if fits {
-        naive.entries.iter_mut().filter(|(span, _)| Some(*span) == held).for_each(|(span, _)| *span = to);
+        reference.entries.iter_mut().filter(|(span, _)| Some(*span) == held).for_each(|(span, _)| *span = to);
     }
     Ok(())
 }
 
-/// The first entry and the last one.
-pub(crate) fn ends<K: TestKey, V: Value>(view: &dyn Looks<K, V>, naive: &Naive<K>) -> Outcome {
-    same_entry("first", view.first(), naive.entries.first().copied())?;
-    same_entry("last", view.last(), naive.entries.last().copied())
+/// Compares the first entry and the last one.
+pub(crate) fn ends<K: TestKey, V: Value>(view: &dyn Lookups<K, V>, reference: &ReferenceMap<K>) -> Outcome {
+    same_entry("first", view.first(), reference.entries.first().copied())?;
+    same_entry("last", view.last(), reference.entries.last().copied())
 }
 
-/// What is occupied and what is free.
+/// Compares what is occupied and what is free.
 pub(crate) fn cover<K: TestKey, V: Value, S: Shape>(
     map: &RangeMap<K, V, S>,
-    naive: &Naive<K>,
+    reference: &ReferenceMap<K>,
     window: Span<K>,
     key: K,
 ) -> Outcome {
-    let (met, gaps) = (naive.range(window), naive.gaps(window));
+    let (overlapping, gaps) = (reference.range(window), reference.gaps(window));
     same("covers", &map.covers(window), &gaps.is_empty())?;
-    same("is_free", &map.is_free(window), &met.is_empty())?;
-    same("overlaps", &map.overlaps(window), &!met.is_empty())?;
-    let gap = naive.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
+    same("is_free", &map.is_free(window), &overlapping.is_empty())?;
+    same("overlaps", &map.overlaps(window), &!overlapping.is_empty())?;
+    let gap = reference.gaps(Span::FULL).into_iter().find(|gap| gap.contains(key));
     same("gap_at", &map.gap_at(key), &gap)?;
     let mut sum = Some(0u128);
-    for span in met.iter().filter_map(|(span, _)| span.intersect(&window)) {
+    for span in overlapping.iter().filter_map(|(span, _)| span.intersect(&window)) {
         let len = (span.last.to_u128() - span.first.to_u128()).checked_add(1);
         sum = sum.zip(len).and_then(|(sum, len)| sum.checked_add(len));
     }
     let want = sum.filter(|sum| *sum <= K::MAX.to_u128()).map(K::from_u128);
     same("covered_len", &map.covered_len(window), &want)?;
-    if let Some((span, id)) = naive.get(key) {
+    if let Some((span, id)) = reference.get(key) {
         same("index", &map[key].is(id), &true)?;
         same("a covered range has no gap", &map.covers(span), &true)?;
     }

@@ -8,16 +8,18 @@
 //! order is found from the earliest moment on: each get as soon as it can be, not before those that
 //! ended before it began. If that is too late for one of them, there is none.
 
-use samara::testing::{Point, Tiny, set_hook};
+use samara::testing::{Tiny, set_hook};
 use samara::{Epoch, Membarrier, Reclaim, Shape, SharedRangeMap, Span};
-use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
 #[path = "support/epochs.rs"]
 mod epochs;
+#[path = "support/random_yield.rs"]
+mod random_yield;
 use epochs::epochs;
+use random_yield::{seed_yields, yield_at_random};
 
 /// From its beginning to its end.
 type Moments = (u64, u64);
@@ -108,19 +110,6 @@ fn now() -> u64 {
     CLOCK.fetch_add(1, Ordering::SeqCst)
 }
 
-thread_local! { static RNG: Cell<u64> = const { Cell::new(0x2545_f491_4f6c_dd1d) }; }
-
-fn wait(_: Point) {
-    let mut x = RNG.get();
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    RNG.set(x);
-    if x & 63 == 0 {
-        thread::yield_now();
-    }
-}
-
 const KEYS: u64 = if cfg!(miri) { 40 } else { 400 };
 const STORES: usize = if cfg!(miri) { 30 } else { 3_000 };
 
@@ -128,7 +117,7 @@ fn history<R: Reclaim + Sync + Send, S: Shape>(reclaim: R, seed: u64)
 where
     R::Stamp: Send,
 {
-    set_hook(wait);
+    set_hook(yield_at_random);
     let map = SharedRangeMap::<u64, u64, R, S>::with_reclaim(reclaim);
     let (stores, gets) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let stop = AtomicBool::new(false);
@@ -141,7 +130,7 @@ where
             .map(|writer| {
                 let (map, stores, looks) = (&map, &stores, &looks);
                 scope.spawn(move || {
-                    RNG.set(seed * 8 + writer + 1);
+                    seed_yields(seed * 8 + writer + 1);
                     let mut rng = fastrand::Rng::with_seed(seed * 2 + writer);
                     for made in 0..STORES / 2 {
                         while looks.load(Ordering::Relaxed) < made {
@@ -169,7 +158,7 @@ where
         for reader in 0..2 {
             let (map, gets, stop, looked, looks) = (&map, &gets, &stop, &looked, &looks);
             scope.spawn(move || {
-                RNG.set(seed * 8 + reader + 5);
+                seed_yields(seed * 8 + reader + 5);
                 let mut rng = fastrand::Rng::with_seed(seed * 2 + reader + 100);
                 let registered = map.reader();
                 let mut mine = Vec::new();

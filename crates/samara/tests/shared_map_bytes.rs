@@ -2,41 +2,15 @@
 //! and less after it was told to give it back. All bytes are counted.
 
 use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, SharedRangeMap, Span};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-/// Bytes given out to the test's threads: the test runner's are others.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    static COUNTS: Cell<bool> = const { Cell::new(false) };
-}
-
-fn counted(layout: Layout) -> usize {
-    if COUNTS.try_with(Cell::get).unwrap_or(false) { layout.size() } else { 0 }
-}
-
-struct Counting;
-
-// SAFETY: every answer is the system allocator's.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(counted(layout), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(counted(layout), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
+#[path = "support/counting_alloc.rs"]
+mod counting_alloc;
+use counting_alloc::{Counting, count_this_thread};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting { min_align: 1 };
 
 const N: u64 = 150_000;
 const KIB: usize = 1024;
@@ -96,7 +70,7 @@ fn settle<V: Made, R: Reclaim>(map: &Map<V, R>) {
 /// What is live is what the page says, with so many `SharedWriter`s; then what is left when it is
 /// given back, and when it is packed.
 fn bounded<V: Made, R: Reclaim>(what: &str, map: &Map<V, R>, start: usize, writers: usize) {
-    let live = || LIVE.load(Relaxed) - start;
+    let live = || counting_alloc::live() - start;
     settle(map);
     let stats = map.write().stats().unwrap();
     let needs = stats.bytes + stats.bytes / 8 + stats.entries * V::bytes();
@@ -122,7 +96,7 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
     let plain: [(&str, From<V>); 3] =
         [("built", built), ("inserted", inserted), ("cloned", || inserted().try_clone().unwrap())];
     for (how, plain) in plain {
-        let start = LIVE.load(Relaxed);
+        let start = counting_alloc::live();
         let fresh = || Map::from_map(plain(), reclaim()).unwrap();
 
         let map = fresh();
@@ -159,9 +133,9 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
         // A reservation that is not used; a guard that holds up much, while a handle goes on
         // storing.
         let map = fresh();
-        let before = LIVE.load(Relaxed);
+        let before = counting_alloc::live();
         drop(map.write().reserve(20_000).unwrap());
-        let kept = LIVE.load(Relaxed) - before;
+        let kept = counting_alloc::live() - before;
         assert!(kept <= BENCH, "{name} {how}: a dropped reservation leaves {kept} bytes");
         if holds {
             let reader = map.reader();
@@ -178,18 +152,18 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
         map.write().clear_range(Span::new(1_000, u64::MAX), |_| ()).unwrap();
         bounded(&format!("{name} {how}, held up"), &map, start, 0);
         drop(map);
-        assert_eq!(LIVE.load(Relaxed).saturating_sub(start) / REST, 0, "{name} {how}: something stays");
+        assert_eq!(counting_alloc::live().saturating_sub(start) / REST, 0, "{name} {how}: something stays");
     }
 
     // Writers with seats, which come and go.
-    let start = LIVE.load(Relaxed);
+    let start = counting_alloc::live();
     let map = Map::from_map(built::<V>(), reclaim()).unwrap();
     for _ in 0..3 {
         thread::scope(|scope| {
             for who in 0..3 {
                 let map = &map;
                 scope.spawn(move || {
-                    COUNTS.set(true);
+                    count_this_thread();
                     let mut writer = map.writer().unwrap();
                     for i in (who..N).step_by(11) {
                         writer.insert(span(i), V::make(i)).unwrap();
@@ -207,7 +181,7 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
 #[test]
 #[cfg_attr(miri, ignore = "it counts bytes of large maps")]
 fn what_a_shared_map_keeps() {
-    COUNTS.set(true);
+    count_this_thread();
     // SAFETY: one thread for each map but where writers store, and no guard lives while one does.
     let quiescent = || unsafe { Quiescent::new() };
     lives::<u64, _>("quiescent", quiescent, false);

@@ -2,11 +2,10 @@
 //! others, and a model of them. What each call returns and tells must be what the model says, and
 //! in the end the map must be all models together.
 
-use samara::testing::{Point, Small, Tiny, set_hook};
+use samara::testing::{Small, Tiny, set_hook};
 use samara::{
     Epoch, GapQuery, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
 };
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +14,10 @@ use std::thread;
 
 #[path = "support/epochs.rs"]
 mod epochs;
+#[path = "support/random_yield.rs"]
+mod random_yield;
 use epochs::epochs;
+use random_yield::{seed_yields, yield_at_random};
 
 const THREADS: u64 = 3;
 /// Stores of each thread.
@@ -30,20 +32,6 @@ const BLOCKS: u64 = if cfg!(miri) { 12 } else { 150 };
 const BLOCK: u64 = 64;
 /// A block in which nobody stores.
 const FREE: u64 = BLOCKS / 2 * THREADS * BLOCK;
-
-thread_local! { static RNG: Cell<u64> = const { Cell::new(0x9e37_79b9_7f4a_7c15) }; }
-
-/// Waits now and then.
-fn wait(_: Point) {
-    let mut x = RNG.get();
-    x ^= x << 13;
-    x ^= x >> 7;
-    x ^= x << 17;
-    RNG.set(x);
-    if x & 63 == 0 {
-        thread::yield_now();
-    }
-}
 
 /// The entries of one thread's blocks.
 type Model = RangeMap<u64, Arc<u64>>;
@@ -98,14 +86,14 @@ fn step<R: Reclaim, S: Shape>(by: &mut By<'_, '_, R, S>, model: &mut Model, thre
 
 /// Writers, the handle, snapshots and readers, all at once.
 fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
-    set_hook(wait);
+    set_hook(yield_at_random);
     let map: SharedRangeMap<u64, Arc<u64>, R, S> = SharedRangeMap::with_reclaim(reclaim);
     let (map, stop) = (&map, &AtomicBool::new(false));
     let models: Vec<Model> = thread::scope(|scope| {
         let writers: Vec<_> = (0..THREADS)
             .map(|thread| {
                 scope.spawn(move || {
-                    RNG.set(thread + 1);
+                    seed_yields(thread + 1);
                     let (mut model, mut rng) = (Model::new(), fastrand::Rng::with_seed(thread));
                     let mut writer = map.writer().unwrap();
                     for _ in 0..STORES {
@@ -191,13 +179,13 @@ fn beside_membarrier_tiny() {
 /// No store of a value that was looked at is lost.
 #[test]
 fn counts() {
-    set_hook(wait);
+    set_hook(yield_at_random);
     let map: SharedRangeMap<u64, u64, Membarrier, Small> = (0..40_u64).map(|i| (i * 8..=i * 8 + 3, 0)).collect();
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let map = &map;
             scope.spawn(move || {
-                RNG.set(thread + 1);
+                seed_yields(thread + 1);
                 let (mut writer, mut rng) = (map.writer().unwrap(), fastrand::Rng::with_seed(thread));
                 for i in 0..STORES {
                     let key = rng.u64(0..40) * 8;
@@ -291,7 +279,7 @@ impl Drop for SetAtEnd<'_> {
 /// what it had.
 #[test]
 fn snapshots_keep_what_they_have() {
-    set_hook(wait);
+    set_hook(yield_at_random);
     let map: SharedRangeMap<u64, u64, Membarrier, Tiny> = (0..30_u64).map(|i| (i * 8..=i * 8 + 3, 0)).collect();
     let (map, stop) = (&map, &AtomicBool::new(false));
     thread::scope(|scope| {

@@ -1,40 +1,14 @@
 //! The memory of nodes, which come in slabs: all of it is given back, whoever drops the last node
 //! and wherever, and a map that lives long does not need more and more.
 use samara::{RangeMap, Span};
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes that have been given out to the test's threads, of what is aligned as nodes are: the
-/// test's own needs are not, and the test runner's thread is another one.
-static LIVE: AtomicUsize = AtomicUsize::new(0);
+#[path = "support/counting_alloc.rs"]
+mod counting_alloc;
+use counting_alloc::{Counting, count_this_thread};
 
-thread_local! {
-    static COUNTS: Cell<bool> = const { Cell::new(false) };
-}
-
-fn counted(layout: Layout) -> usize {
-    if layout.align() >= 16 && COUNTS.try_with(Cell::get).unwrap_or(false) { layout.size() } else { 0 }
-}
-
-struct Counting;
-
-// SAFETY: every answer is the system allocator's.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.fetch_add(counted(layout), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(counted(layout), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
+/// Nodes are aligned to 16 bytes and more; what the test itself allocates is mostly not.
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting = Counting { min_align: 16 };
 
 const N: u64 = 60_000;
 
@@ -52,9 +26,9 @@ fn filled(n: u64, seed: u64) -> RangeMap<u64, u64> {
 #[test]
 #[cfg_attr(miri, ignore = "it counts bytes; every build and clone goes through slabs")]
 fn memory_of_nodes() {
-    COUNTS.set(true);
-    let start = LIVE.load(Relaxed);
-    let live = || LIVE.load(Relaxed) - start;
+    count_this_thread();
+    let start = counting_alloc::live();
+    let live = || counting_alloc::live() - start;
 
     // What is asked for is little more than the nodes.
     let mut map = filled(N, 1);
@@ -88,7 +62,7 @@ fn memory_of_nodes() {
             snapshot.remove(40 * key + 10);
         }
         others.push(std::thread::spawn(move || {
-            COUNTS.set(true);
+            count_this_thread();
             snapshot.check().unwrap();
             copy.check().unwrap();
             drop((snapshot, copy));

@@ -2,7 +2,7 @@
 //! shared memory. Knows neither areas nor free address space.
 //!
 //! The rules for shared memory are from the running kernel (6.18), setting by setting;
-//! tests/place.rs compares them with it.
+//! tests/placement.rs compares them with it.
 
 use crate::area::page_size::PageSize;
 use alloc::string::String;

@@ -2,7 +2,7 @@
 //! not pages: guard pages and pages beyond the end of a file are up to the owner of the pages.
 //!
 //! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18);
-//! tests/fault compares the two.
+//! tests/kernel compares the two.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;

@@ -2,7 +2,7 @@
 //! ioctl on an open `/proc/PID/maps` takes and returns. Knows nothing of descriptors, and of user
 //! memory only the bytes that the caller passes.
 //!
-//! The rules are from the running kernel (6.18); tests/views compares the two.
+//! The rules are from the running kernel (6.18); tests/process compares the two.
 
 use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;

@@ -2,8 +2,8 @@
 //! areas are and which of them grow down; knows nothing else of them.
 //!
 //! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level
-//! paging, and from the running kernel (6.18). tests/place.rs predicts each address, tests/exec.rs
-//! the bases of a new program.
+//! paging, and from the running kernel (6.18). tests/placement.rs predicts each address,
+//! tests/process/exec.rs the bases of a new program.
 
 use crate::area::Backing;
 use crate::area::flags::{Flags, MapFlags};

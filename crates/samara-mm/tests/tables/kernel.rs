@@ -1,5 +1,5 @@
-//! The kernel's side: each row in a sacrificial child. The child makes raw system calls only and
-//! allocates nothing: what it does to its address space outside the window cannot be seen inside.
+//! Rows on the running kernel: a [`Machine`] that is a child process. The child makes raw system
+//! calls only and allocates nothing: what it does outside the window cannot show inside.
 
 use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, SUMS, Seen, play};
 use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};

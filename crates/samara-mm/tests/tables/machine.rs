@@ -1,7 +1,7 @@
-//! What a row is played on: something that answers system calls and has an address space. And how a
-//! row is played.
+//! What runs a row: a [`Machine`] answers system calls and has an address space. And how a row is
+//! run.
 //!
-//! Nothing here allocates: the kernel's side plays in the child of a fork.
+//! Nothing here allocates, because the kernel's side runs in the child of a fork.
 
 use crate::script::{Arg, Limit, Origin, Step};
 use samara_mm::{Access, Flags};

@@ -1,31 +1,36 @@
-//! What Linux does, row by row: a script of calls and what they leave, which holds for the engine
-//! and, where there is one of 6.18 or so, for the running kernel. The sums that a process has
-//! (`VmSize` and the like) change alike on both. The
-//! language of rows is told in `script`, the rows are in `rows`.
+//! What Linux does, as tables: each row is a script of calls and the areas that they leave. The
+//! model must do what the row says, and so must the running kernel (Linux 6.17 or later), each row
+//! in a child process. The sums of `/proc/PID/status` (`VmSize` and the like) must change alike on
+//! both.
 //!
-//! What can only be asked of the engine is in `alone`.
+//! `script` defines the language of the rows, `rows` has the rows, `model_only` what only the model
+//! can be asked.
 
-mod alone;
-mod engine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 mod kernel;
-mod machine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
-mod oracle;
+mod kernel_rows;
+mod machine;
+mod model;
+mod model_only;
 mod rows;
 mod script;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+#[allow(unreachable_pub)] // It is public in the test kit.
+#[path = "../../../samara-testkit/src/skip.rs"]
+mod skip;
 
 use script::Row;
 
-/// Holds each row against the engine and the kernel, and tells all that differ.
+/// Runs each row on the model and on the kernel, and fails with all rows that differ.
 fn both(rows: &[(&str, &str)]) {
     // Miri is slow: some of them.
     let every = if cfg!(miri) { 8 } else { 1 };
     let rows: Vec<Row> = rows.iter().step_by(every).map(|(text, areas)| Row::parse(text, areas)).collect();
     let mut wrong = Vec::new();
-    rows.iter().for_each(|row| judge("engine", row, &engine::run(row), &mut wrong));
+    rows.iter().for_each(|row| judge("model", row, &model::run(row), &mut wrong));
     #[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
-    oracle::all(&rows, &mut wrong);
+    kernel_rows::run_all(&rows, &mut wrong);
     assert!(wrong.is_empty(), "{} differences\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -63,8 +63,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
             return None;
         }
         let (leaf, slot) = self.tree.find(key)?;
-        // SAFETY: as for `get`; the map is borrowed mutably, and `own_overlapping` has made the leaf its
-        // own (COW-2).
+        // SAFETY: as for `get`; the map is borrowed mutably, and `own_overlapping` has made the
+        // leaf its own (COW-2).
         unsafe {
             let first = leaf.first(slot);
             (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))

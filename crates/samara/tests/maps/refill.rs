@@ -3,7 +3,7 @@
 //! (REFILL-1, REFILL-2), and of every gap word (TREE-3).
 use samara::testing::Tiny;
 use samara::{BoundError, Normal, RangeMap, Revision, Shape, Span};
-use samara_testkit::Naive;
+use samara_testkit::ReferenceMap;
 use std::collections::BTreeMap;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ const ROUNDS: u64 = if cfg!(miri) { 120 } else { 30_000 };
 
 struct Both {
     map: RangeMap<u64, u64>,
-    naive: Naive<u64>,
+    naive: ReferenceMap<u64>,
     rng: fastrand::Rng,
     /// Snapshots that are still there.
     kept: Vec<RangeMap<u64, u64>>,
@@ -25,7 +25,7 @@ impl Both {
     /// border of packed leaves.
     fn new(seed: u64) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let (mut map, mut naive, mut at) = (RangeMap::new(), Naive::default(), (1u64 << 32) - 3 * N / 2);
+        let (mut map, mut naive, mut at) = (RangeMap::new(), ReferenceMap::default(), (1u64 << 32) - 3 * N / 2);
         for i in 0..N {
             let span = Span::new(at, at + rng.u64(0..3));
             map.insert(span, i).unwrap();

@@ -22,7 +22,7 @@
 
 use samara::testing::{Small, Tiny};
 use samara::{Epoch, Membarrier, Normal, Quiescent, Reclaim, Shape};
-use samara_testkit::{Campaign, Ledger, Sharing, TestKey, Tracked, Universe, Value, campaign_shared, ops_wanted};
+use samara_testkit::{Campaign, Ledger, SharedOptions, TestKey, Tracked, Universe, Value, campaign_shared, ops_wanted};
 
 use crate::epochs::epochs;
 
@@ -53,17 +53,17 @@ fn property<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     let ops = ops_wanted(ops);
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
-    let sharing = Sharing { reclaim, holds, shares, thins };
+    let options = SharedOptions { reclaim, hold_guards: holds, take_snapshots: shares, leave_thin_nodes: thins };
     // So many pages are more than a root of leaves takes.
     let filled = if universe == TALL { if cfg!(miri) { 120 } else { 4_000 } } else { 0 };
     let stats =
-        campaign_shared::<K, V, R, S>(Campaign { name, universe, ops, script: script.min(ops), filled }, sharing);
+        campaign_shared::<K, V, R, S>(Campaign { name, universe, ops, script: script.min(ops), filled }, options);
     ledger.assert_clean();
     assert_eq!(stats.ops, ops as u64);
     // Scripts that displace nothing, find no gap and show nothing that is stored in would prove
     // nothing. Miri's are too short to say.
     assert!(cfg!(miri) || stats.displaced > stats.ops / 50 && stats.gaps_found > stats.ops / 200, "{stats:?}");
-    assert!(cfg!(miri) || stats.beside > stats.ops / 100 || !holds, "{stats:?}");
+    assert!(cfg!(miri) || stats.shown_after_change > stats.ops / 100 || !holds, "{stats:?}");
 }
 
 /// One test a line: `name: shape, value, key, reclaimer, what is done beside, universe, operations,

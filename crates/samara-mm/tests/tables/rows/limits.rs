@@ -1,4 +1,4 @@
-//! Limits and promised memory.
+//! RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK and overcommit.
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     // All of it (RLIMIT_AS).

@@ -1,4 +1,4 @@
-//! When two areas become one.
+//! When two adjacent areas become one.
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     // What touches and is alike.

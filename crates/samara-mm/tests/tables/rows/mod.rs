@@ -1,4 +1,4 @@
-//! Rows, a file for each call or thing.
+//! The rows, one file for each call or subject.
 
 /// Declares the files, and a test for each.
 macro_rules! tables {
@@ -11,4 +11,7 @@ macro_rules! tables {
     )*};
 }
 
-tables! { merge split mmap place munmap mprotect mremap brk madvise mlock mseal fork limits special stack shm personality zero secret other views wide order crowded together huge }
+tables! {
+    brk combinations dev_zero fork hugetlb limits madvise map_count_limit memfd_secret merge mlock mmap mprotect mremap mseal munmap
+    order other personality placement procmap_query shm special_mappings split stack_growth wide_arguments
+}

@@ -1,4 +1,4 @@
-//! Where two things are wrong: which is told.
+//! Calls with two errors at once: which one the kernel reports.
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     // mmap.

@@ -1,5 +1,4 @@
-//! The other calls on ranges: msync, mincore, remap_file_pages, prctl. (mbind and userfaultfd are
-//! in `merge`.)
+//! msync, mincore, remap_file_pages and prctl. (mbind and userfaultfd are in `merge`.)
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     // msync: 1 ASYNC, 2 INVALIDATE, 4 SYNC.

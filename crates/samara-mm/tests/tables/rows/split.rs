@@ -1,4 +1,4 @@
-//! A change of a part of an area: what it joins, and where it cuts.
+//! A call on a part of an area: where it splits the area, and what the part merges with.
 
 pub(crate) const ROWS: &[(&str, &str)] = &[
     // By what the part joins.

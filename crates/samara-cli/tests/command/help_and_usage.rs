@@ -1,0 +1,79 @@
+//! Help texts, usage errors and completions, compared with snapshots.
+
+use std::path::Path;
+
+use crate::samples::{run, said, stderr, stdout};
+
+fn here(args: &[&str]) -> std::process::Output {
+    run(Path::new("."), args)
+}
+
+#[test]
+fn help_texts() {
+    for command in [
+        &["--help"][..],
+        &["trace", "--help"],
+        &["run", "--help"],
+        &["show", "--help"],
+        &["events", "--help"],
+        &["check", "--help"],
+        &["completions", "--help"],
+    ] {
+        let output = here(command);
+        assert!(output.status.success() && output.stderr.is_empty());
+        insta::assert_snapshot!(format!("help-{}", command[0].trim_start_matches("--")), stdout(&output));
+    }
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    for (name, args) in [
+        ("nothing", &[][..]),
+        ("no program", &["trace"]),
+        ("no such command", &["trase"]),
+        ("no such option", &["events", "--jsno", "x"]),
+        ("no such moment", &["show", "x", "--at", "soon"]),
+        ("no such mix", &["check", "--mix", "bsic"]),
+        ("no ops", &["check", "--ops", "0"]),
+        ("no such policy", &["run", "--policy", "worst-fit", "true"]),
+        ("no such fault", &["run", "--fail", "mmap", "true"]),
+        ("no such call to fail", &["run", "--fail", "fork:ENOMEM", "true"]),
+        ("no such error", &["run", "--fail", "mmap:ENOMEN@3", "true"]),
+        ("no such occurrence", &["run", "--fail", "mmap:ENOMEM@0", "true"]),
+        ("no such rate", &["run", "--fail-rate", "1.5", "true"]),
+        ("no such size", &["run", "--limit-as", "4 apples", "true"]),
+        ("run to output", &["run", "-o", "-", "true"]),
+        ("trace to output", &["trace", "-o", "-", "--", "true"]),
+        ("summary to output", &["trace", "--summary-json", "-", "--", "true"]),
+    ] {
+        let output = here(args);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        insta::assert_snapshot!(format!("usage-{}", name.replace(' ', "-")), stderr(&output));
+    }
+}
+
+#[test]
+fn version() {
+    assert_eq!(stdout(&here(&["--version"])), format!("samara {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_name_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = here(&["completions", shell]);
+        assert!(output.status.success(), "{}", said(&output));
+        for word in ["trace", "run", "max-map-count", "show", "events", "check", "reasons", "summary-json"] {
+            assert!(stdout(&output).contains(word), "{shell}: {word}");
+        }
+    }
+}
+
+/// docs/cli.md explains every reason why two areas are not merged.
+#[test]
+fn the_manual_names_every_reason() {
+    let docs = include_str!("../../../../docs/cli.md");
+    for reason in samara_mm::Reason::ALL {
+        let reason = reason.name();
+        assert!(docs.contains(&format!("| `{reason}` |")), "docs/cli.md lacks {reason}");
+    }
+}

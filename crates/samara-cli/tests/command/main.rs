@@ -1,0 +1,14 @@
+//! The command `samara`, run as a user runs it: exit codes, output, files and traces.
+
+mod check;
+mod help_and_usage;
+mod hostile_names;
+mod outputs;
+mod run;
+mod samples;
+mod show_and_events;
+mod trace;
+
+#[allow(unreachable_pub)] // It is public in the test kit.
+#[path = "../../../samara-testkit/src/skip.rs"]
+mod skip;

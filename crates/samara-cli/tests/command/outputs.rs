@@ -1,0 +1,184 @@
+//! Where output goes: a recorder that is killed at any moment, a full device, FIFOs, the program's
+//! own output; and very long arguments.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::samples::{run, said, samara, stderr, stdout};
+use crate::skip::skipped;
+
+fn fifo(path: &Path) -> bool {
+    Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success())
+}
+
+/// From its start on, the recorder is killed at random moments: once the program can have run, what
+/// is under the name is not the older trace, and what is there is a trace that ends early.
+#[test]
+fn a_recorder_that_is_killed_leaves_no_older_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    let (_, older) = crate::samples::trace(dir.path());
+    let mut found = [0; 3];
+    for round in 0..60 {
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        std::fs::write(&path, &older).unwrap();
+        let mut child = samara()
+            .current_dir(dir.path())
+            .args(["trace", "-q", "-o", "t.samara", "--", "sh", "-c", "echo >ran; sleep 5"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // From the first instruction to some time after the program has begun.
+        std::thread::sleep(Duration::from_micros(fastrand::u64(..(round + 1) * 2500)));
+        let ran = dir.path().join("ran").exists();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = std::fs::read(&path).unwrap_or_default();
+        if now == older {
+            assert!(!ran, "round {round}: the program ran, and the older trace is there, whole");
+            found[0] += 1;
+        } else {
+            let events = run(dir.path(), &["events", "t.samara"]);
+            let begun = events.status.code() == Some(3) && stderr(&events).contains("ends early");
+            let nothing = now.is_empty() && !ran;
+            assert!(begun || nothing, "round {round}: {}", said(&events));
+            // The older one, if it was not removed yet, lies beside it.
+            let aside = std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap);
+            let aside: Vec<_> = aside.filter(|e| e.file_name().to_string_lossy().ends_with(".old")).collect();
+            assert!(aside.len() <= 1 && (ran || !aside.is_empty() || begun));
+            aside.iter().for_each(|entry| assert_eq!(std::fs::read(entry.path()).unwrap(), older));
+            found[1 + usize::from(ran)] += 1;
+        }
+    }
+    println!("older {}, new before the program ran {}, after {}", found[0], found[1], found[2]);
+    assert!(found[1] + found[2] > 0, "{found:?}");
+}
+
+/// A new trace takes the older one's permissions; where it cannot be moved aside it is emptied, and
+/// nothing else is left.
+#[test]
+fn an_older_file_is_replaced_like_for_like() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    std::fs::write(&path, "older").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let before = path.metadata().unwrap();
+    for program in ["no-such-program-here", "true"] {
+        run(dir.path(), &["trace", "-q", "-o", "t.samara", "--", program]);
+        let now = path.metadata().unwrap();
+        assert_eq!((now.mode(), now.uid(), now.gid()), (before.mode(), before.uid(), before.gid()));
+        assert_eq!(now.ino() == before.ino(), program != "true", "{program}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing lies beside it");
+    }
+    assert_eq!(run(dir.path(), &["events", "t.samara"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_full_output_is_an_error_of_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    crate::samples::trace(dir.path());
+    for args in [
+        &["help"][..],
+        &["--help"],
+        &["-h"],
+        &["--version"],
+        &["help", "trace"],
+        &["show", "--help"],
+        &["completions", "bash"],
+        &["show", "t.samara"],
+        &["show", "t.samara", "--reasons"],
+        &["events", "t.samara"],
+        &["events", "t.samara", "--json"],
+        &["check", "--ops", "1"],
+        &["check", "--ops", "1", "--json"],
+    ] {
+        let full = File::create("/dev/full").unwrap();
+        let output = samara().current_dir(dir.path()).args(args).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", said(&output));
+        // Where nothing can be checked, that is said.
+        let why = stderr(&output);
+        assert!(why.contains("No space left") || args[0] == "check", "{args:?}: {why}");
+        let mut closed = samara().current_dir(dir.path()).args(args).stdout(Stdio::piped()).spawn().unwrap();
+        drop(closed.stdout.take());
+        if args[0] != "check" {
+            assert!(closed.wait().unwrap().success(), "{args:?}: a reader that goes away");
+        } else {
+            closed.wait().unwrap();
+        }
+    }
+}
+
+/// A FIFO without anybody at its other end: samara says what it waits for, and goes on when
+/// somebody comes.
+#[test]
+fn a_fifo_that_waits_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("fifo");
+    if !fifo(&path) {
+        return skipped("mkfifo cannot be run");
+    }
+    let start = |args: &[&str]| {
+        let mut child =
+            samara().current_dir(dir.path()).args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        err.read_line(&mut line).unwrap();
+        (child, line, err)
+    };
+    let (mut child, line, _err) = start(&["trace", "-q", "-o", "fifo", "--", "true"]);
+    assert_eq!(line, "samara: fifo: waiting for a reader of this FIFO\n");
+    let mut trace = Vec::new();
+    File::open(&path).unwrap().read_to_end(&mut trace).unwrap();
+    assert!(child.wait().unwrap().success());
+    let reader = samara_trace::file::TraceReader::new(trace.as_slice()).unwrap();
+    assert!(reader.map(Result::unwrap).count() > 10);
+
+    let (child, line, _err) = start(&["events", "fifo"]);
+    assert_eq!(line, "samara: fifo: waiting for a writer of this FIFO\n");
+    std::fs::write(&path, &trace).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && stdout(&output).lines().count() > 10);
+}
+
+/// A trace does not go where the program writes.
+#[test]
+fn the_program_s_output_is_no_place_for_a_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    std::fs::write(&out, "older").unwrap();
+    for target in ["/dev/stdout", "/dev/fd/1", "out"] {
+        let file = File::options().write(true).open(&out).unwrap();
+        let args = ["trace", "-o", target, "--", "touch", "ran"];
+        let output = samara().current_dir(dir.path()).args(args).stdout(file).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(stderr(&output).contains("is the program's output"), "{}", said(&output));
+    }
+    let output = run(dir.path(), &["trace", "-o", "/dev/stderr", "--", "touch", "ran"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(std::fs::read(&out).unwrap(), b"older");
+    assert!(!dir.path().join("ran").exists());
+}
+
+/// As many arguments as Linux takes, of bytes that take most room: the trace can be read, and says
+/// how many it has not.
+#[test]
+fn megabytes_of_arguments_are_recorded_in_part() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = "\u{1}".repeat(100_000);
+    let args: Vec<&str> = ["trace", "-q", "-o", "t.samara", "--", "true"].into_iter().chain([&*long; 18]).collect();
+    let output = run(dir.path(), &args);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(run(dir.path(), &["show", "t.samara"]).status.success());
+    let reader = samara_trace::file::TraceReader::new(File::open(dir.path().join("t.samara")).unwrap()).unwrap();
+    let header = reader.header();
+    assert_eq!((header.args.len() as u64 + header.args_left_out, &*header.args[0]), (18, &*long));
+    assert!(header.args_left_out > 0);
+}

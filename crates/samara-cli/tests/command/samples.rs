@@ -1,0 +1,202 @@
+//! Runs the command, and writes made-up traces for it to read.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use samara_mm::FlagChange;
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::file::{Header, TraceWriter};
+
+/// The command, with no terminal and a plain environment.
+pub(crate) fn samara() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+    command.stdin(Stdio::null()).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// Runs it in `dir` with these arguments.
+pub(crate) fn run(dir: &Path, args: &[&str]) -> Output {
+    samara().current_dir(dir).args(args).output().unwrap()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What the command said, as one text for a snapshot.
+pub(crate) fn said(output: &Output) -> String {
+    format!("exit code: {:?}\n--- stdout\n{}--- stderr\n{}", output.status.code(), stdout(output), stderr(output))
+}
+
+fn area(start: u64, end: u64, perms: u8, name: &str, apart: &str) -> AreaRecord {
+    let inode = if name.starts_with('/') { 1234 } else { 0 };
+    let dev = if name.starts_with('/') { (8, 1) } else { (0, 0) };
+    AreaRecord { start, end, perms, offset: 0, dev, inode, name: name.into(), apart: apart.into() }
+}
+
+fn step(kind: StepKind, start: u64, end: u64) -> Step {
+    Step { kind, start, end }
+}
+
+/// Two processes: 100 loads a program, maps, protects the middle and fails once; its child 101
+/// unmaps the end of the heap; something goes wrong; both end.
+pub(crate) fn events() -> Vec<Event> {
+    use EventKind as K;
+    let blank = Event {
+        seq: 0,
+        kind: K::Call,
+        entry_ns: 0,
+        exit_ns: 0,
+        space: 1,
+        pid: 100,
+        tid: 100,
+        nr: None,
+        args: [0; 6],
+        result: 0,
+        overlapped: false,
+        plan: vec![],
+        window: None,
+        areas: vec![],
+        text: String::new(),
+    };
+    let text = || area(0x40_0000, 0x40_2000, 0b101, "/bin/prog", "");
+    let heap = |end| area(0x60_0000, end, 0b011, "[heap]", "");
+    let base = 0x7f00_0000_0000;
+    let whole = Some((0, 1 << 47));
+    let mut events = vec![
+        Event {
+            kind: K::Exec,
+            window: whole,
+            areas: vec![text(), heap(0x62_1000)],
+            text: "/bin/prog".into(),
+            ..blank.clone()
+        },
+        Event {
+            nr: Some(9),
+            args: [0, 0x3000, 3, 0x22, u64::MAX, 0],
+            result: base as i64,
+            plan: vec![step(StepKind::Mapped, base, base + 0x3000)],
+            window: Some((base, base + 0x3000)),
+            areas: vec![area(base, base + 0x3000, 3, "", "")],
+            ..blank.clone()
+        },
+        Event {
+            nr: Some(10),
+            args: [base + 0x1000, 0x1000, 1, 0, 0, 0],
+            overlapped: true,
+            tid: 103,
+            plan: vec![
+                step(StepKind::Split, base + 0x1000, base + 0x1000),
+                step(StepKind::Split, base + 0x2000, base + 0x2000),
+                step(StepKind::Changed(FlagChange::default()), base + 0x1000, base + 0x2000),
+            ],
+            window: Some((base, base + 0x3000)),
+            areas: vec![
+                area(base, base + 0x1000, 3, "", ""),
+                area(base + 0x1000, base + 0x2000, 1, "", "protection"),
+                area(base + 0x2000, base + 0x3000, 3, "", "protection+anonymous-identity"),
+            ],
+            ..blank.clone()
+        },
+        Event { nr: Some(11), args: [7, 1, 0, 0, 0, 0], result: -22, ..blank.clone() },
+        Event {
+            kind: K::Fork,
+            space: 2,
+            pid: 101,
+            tid: 101,
+            args: [1, 0, 0, 0, 0, 0],
+            window: whole,
+            areas: vec![text(), heap(0x62_1000)],
+            ..blank.clone()
+        },
+        Event {
+            space: 2,
+            pid: 101,
+            tid: 101,
+            nr: Some(11),
+            args: [0x62_0000, 0x1000, 0, 0, 0, 0],
+            plan: vec![step(StepKind::Unmapped, 0x62_0000, 0x62_1000)],
+            window: Some((0x62_0000, 0x62_1000)),
+            ..blank.clone()
+        },
+        Event {
+            kind: K::Difference,
+            space: 2,
+            pid: 101,
+            tid: 101,
+            window: Some((0x70_0000, 0x70_1000)),
+            areas: vec![area(0x70_0000, 0x70_1000, 1, "/tmp/a\\012b\x1b[31m", "")],
+            text: "an area that nobody \x1b[31mmapped".into(),
+            ..blank.clone()
+        },
+        Event { kind: K::Exit, space: 2, pid: 101, tid: 101, result: 9, ..blank.clone() },
+        Event {
+            kind: K::Learnt,
+            window: Some((0x7ffd_0000_0000, 0x7ffd_0002_0000)),
+            areas: vec![area(0x7ffd_0000_0000, 0x7ffd_0002_0000, 3, "[stack]", "")],
+            text: "the stack grew".into(),
+            ..blank.clone()
+        },
+        Event { kind: K::Checked, ..blank.clone() },
+        Event { kind: K::Exit, result: 3 << 8, ..blank },
+    ];
+    for (seq, event) in (0..).zip(&mut events) {
+        event.seq = seq;
+        event.entry_ns = seq * 1_000_000;
+        event.exit_ns = seq * 1_000_000 + 1_500;
+    }
+    events
+}
+
+/// Writes a trace of [`events`], two a batch, and gives its path and its bytes.
+pub(crate) fn trace(dir: &Path) -> (PathBuf, Vec<u8>) {
+    let header = Header {
+        program: "prog".into(),
+        args: vec![],
+        args_left_out: 0,
+        kernel: "6.1.0".into(),
+        arch: "x86_64".into(),
+        page_size: 4096,
+        start_time: "2026-01-02T03:04:05.678Z".into(),
+        recorder: "0.1.0".into(),
+        gate: "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]".into(),
+    };
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::new(&mut bytes, &header).unwrap();
+    for batch in events().chunks(2) {
+        writer.write(batch).unwrap();
+    }
+    writer.finish().unwrap();
+    let path = dir.join("t.samara");
+    std::fs::write(&path, &bytes).unwrap();
+    (path, bytes)
+}
+
+/// Makes the checksums right again, as whoever forges a file would, as far as the messages can be
+/// walked.
+pub(crate) fn seal(bytes: &mut [u8]) {
+    let mut at = 0;
+    while let Some(head) = bytes.get(at..at + 8) {
+        let meta = u32::from_le_bytes(head[4..].try_into().unwrap()) as usize;
+        let Some(description) = bytes.get(at + 8..at + 8 + meta) else { return };
+        let Ok(message) = arrow_ipc::root_as_message(description) else { return };
+        let body = message.bodyLength().clamp(0, 1 << 40) as usize;
+        let key = b"samara.crc32";
+        let Some(end) = (at + 8 + meta).checked_add(body).filter(|end| *end <= bytes.len()) else { return };
+        let found = message.custom_metadata().and_then(|all| {
+            let pair = all.iter().find(|pair| pair.key().map(str::as_bytes) == Some(key))?;
+            let value = pair.value().filter(|value| value.len() == 8)?;
+            Some(value.as_ptr() as usize - bytes.as_ptr() as usize)
+        });
+        if let Some(place) = found {
+            bytes[place..place + 8].fill(b'0');
+            let sum = format!("{:08x}", crc32fast::hash(&bytes[at + 8..end]));
+            bytes[place..place + 8].copy_from_slice(sum.as_bytes());
+        }
+        at = end;
+    }
+}

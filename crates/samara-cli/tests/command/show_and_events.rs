@@ -1,0 +1,247 @@
+//! `samara show` and `samara events` on made-up traces: what they print, and what they report of
+//! damaged ones.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::samples::{events, run, said, samara, stderr, stdout, trace};
+use crate::skip::skipped;
+
+#[test]
+fn events_as_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    insta::assert_snapshot!(said(&run(dir.path(), &["events", "t.samara"])));
+}
+
+#[test]
+fn events_as_json() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let output = run(dir.path(), &["events", "--json", "t.samara"]);
+    assert!(output.status.success());
+    let lines: Vec<serde_json::Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), events().len());
+    for (line, event) in lines.iter().zip(events()) {
+        assert_eq!(line["seq"], event.seq);
+        assert_eq!(line["args"], serde_json::json!(event.args));
+        assert_eq!(line["areas"].as_array().unwrap().len(), event.areas.len());
+    }
+    let docs = include_str!("../../../../docs/cli.md");
+    for field in lines[2].as_object().unwrap().keys() {
+        assert!(docs.contains(&format!("`{field}`")), "docs/cli.md does not tell of {field}");
+    }
+    // One in full.
+    insta::assert_snapshot!(format!("{:#}", lines[2]));
+    assert_eq!((&lines[3]["error"], &lines[3]["call"]), (&"EINVAL".into(), &"munmap".into()));
+}
+
+#[test]
+fn show_at_moments() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let mut all = String::new();
+    for args in [
+        &["show", "t.samara"][..],
+        &["show", "t.samara", "--reasons"],
+        &["show", "t.samara", "--at", "0"],
+        &["show", "t.samara", "--at", "1.0015ms"],
+        &["show", "t.samara", "--at", "1001us"],
+        &["show", "t.samara", "--at", "1h"],
+        &["show", "t.samara", "--at", "99s"],
+        &["show", "t.samara", "--at", "1ns"],
+        &["show", "t.samara", "--at", "10"],
+        &["show", "t.samara", "--at", "11"],
+        &["show", "t.samara", "--pid", "101", "--at", "5"],
+        &["show", "t.samara", "--pid", "101", "--at", "4"],
+        &["show", "t.samara", "--pid", "101"],
+        &["show", "t.samara", "--pid", "101", "--at", "3"],
+        &["show", "t.samara", "--pid", "7"],
+    ] {
+        all.push_str(&format!("$ samara {}\n{}\n", args.join(" "), said(&run(dir.path(), args))));
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// A name with control characters goes to a file as the kernel shows it, to a terminal never.
+#[test]
+fn maps_are_shown_to_the_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let output = run(dir.path(), &["show", "t.samara", "--pid", "101"]);
+    assert!(stdout(&output).contains("/tmp/a\\012b\x1b[31m\n"), "{}", said(&output));
+}
+
+#[test]
+fn a_trace_that_ends_early_gives_what_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, bytes) = trace(dir.path());
+    std::fs::write(&path, &bytes[..bytes.len() * 2 / 3]).unwrap();
+    let output = run(dir.path(), &["events", "t.samara"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert_eq!(stdout(&output).lines().count(), 6, "{}", said(&output));
+    assert!(stderr(&output).contains("the file ends early, at byte "), "{}", said(&output));
+    assert!(stderr(&output).contains("after 6 events"), "{}", said(&output));
+
+    // The last state that is known, and the error.
+    let output = run(dir.path(), &["show", "t.samara"]);
+    assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(3), 6), "{}", said(&output));
+    // A moment before the end is not concerned.
+    let output = run(dir.path(), &["show", "t.samara", "--at", "2"]);
+    assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(0), 6), "{}", said(&output));
+    // No whole batch: the damage, and nothing else.
+    let header = (8..bytes.len()).find(|at| bytes[*at..*at + 4] == [0xff; 4]).unwrap();
+    std::fs::write(dir.path().join("h.samara"), &bytes[..header + 20]).unwrap();
+    let output = run(dir.path(), &["show", "h.samara"]);
+    assert_eq!((output.status.code(), stderr(&output).lines().count()), (Some(3), 1), "{}", said(&output));
+    // A moment after it cannot be shown.
+    let output = run(dir.path(), &["show", "t.samara", "--at", "9"]);
+    assert_eq!((output.status.code(), stdout(&output).lines().count()), (Some(3), 0), "{}", said(&output));
+}
+
+#[test]
+fn a_damaged_trace_is_told_with_its_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, mut bytes) = trace(dir.path());
+    let at = bytes.len() / 2;
+    bytes[at] ^= 0x10;
+    std::fs::write(&path, &bytes).unwrap();
+    let output = run(dir.path(), &["events", "--json", "t.samara"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let text = stderr(&output);
+    let offset: usize = text.split("at byte ").nth(1).unwrap().split(':').next().unwrap().parse().unwrap();
+    assert!(offset <= at && at - offset < 8192, "{text}");
+    assert!(text.contains("checksum"), "{text}");
+    assert_eq!(stdout(&output).lines().count() % 2, 0);
+}
+
+/// Hostile files under a limit on memory: every number of a batch replaced by large ones, with
+/// right checksums, and a batch that decompresses to a hundred times its size.
+#[test]
+fn memory_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_, plain) = trace(dir.path());
+    let text = "x".repeat(100 << 20);
+    let bomb = vec![samara_trace::event::Event { text, ..events().remove(0) }];
+    let header = samara_trace::file::Header::now("x".as_ref(), &[]);
+    let mut writer = samara_trace::file::TraceWriter::new(Vec::new(), &header).unwrap();
+    writer.write(&bomb).unwrap();
+    writer.finish().unwrap();
+    let bomb = std::mem::take(writer.output());
+    assert!(bomb.len() < 1 << 20, "{}", bomb.len());
+    let limited = |bytes: &[u8]| {
+        std::fs::write(dir.path().join("h.samara"), bytes).unwrap();
+        let script = format!("ulimit -v 700000; exec {} show h.samara", env!("CARGO_BIN_EXE_samara"));
+        std::process::Command::new("bash").current_dir(dir.path()).args(["-c", &script]).output().unwrap()
+    };
+    assert_eq!(limited(&bomb).status.code(), Some(0));
+    // Where the first batch starts: its marker follows the header's.
+    let start = (8..plain.len()).find(|at| plain[*at..*at + 4] == [0xff; 4]).unwrap();
+    let mut codes = std::collections::BTreeMap::new();
+    for (bytes, step) in [(&plain, 24), (&bomb, 24)] {
+        let start = if std::ptr::eq(bytes, &plain) {
+            start
+        } else {
+            (8..bomb.len()).find(|at| bomb[*at..*at + 4] == [0xff; 4]).unwrap()
+        };
+        for at in (start + 8..start + 1600).step_by(step) {
+            let mut bad = bytes.clone();
+            bad[at..at + 8].copy_from_slice(&(1i64 << 40).to_le_bytes());
+            crate::samples::seal(&mut bad);
+            let output = limited(&bad);
+            assert!(matches!(output.status.code(), Some(0 | 3)), "byte {at}: {}", said(&output));
+            *codes.entry(output.status.code()).or_insert(0) += 1;
+        }
+    }
+    assert!(codes[&Some(3)] > 20, "{codes:?}");
+}
+
+#[test]
+fn files_that_are_no_traces() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("empty"), "").unwrap();
+    std::fs::write(dir.path().join("text"), "The quick brown fox jumps over the lazy dog.\n").unwrap();
+    let mut all = String::new();
+    for file in ["empty", "text", "missing", "."] {
+        let output = run(dir.path(), &["show", file]);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{file}");
+        all.push_str(&said(&output));
+    }
+    insta::assert_snapshot!(all);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let header = samara_trace::file::Header::now("x".as_ref(), &[]);
+    let mut bytes = Vec::new();
+    let mut writer = samara_trace::file::TraceWriter::new(&mut bytes, &header).unwrap();
+    // More than a pipe holds.
+    let event = events().remove(1);
+    let many: Vec<_> = (0..5000).map(|seq| samara_trace::event::Event { seq, ..event.clone() }).collect();
+    writer.write(&many).unwrap();
+    writer.finish().unwrap();
+    std::fs::write(dir.path().join("t.samara"), &bytes).unwrap();
+    let mut child = samara()
+        .current_dir(dir.path())
+        .args(["events", "t.samara"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 10];
+    child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+    // The pipe is closed here.
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_full_output_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let full = std::fs::File::create("/dev/full").unwrap();
+    let output = samara().current_dir(dir.path()).args(["events", "t.samara"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("No space left"), "{}", said(&output));
+}
+
+/// Colours are for terminals; `CLICOLOR_FORCE` asks for them, `NO_COLOR` forbids them.
+#[test]
+fn colours_are_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let coloured = |set: &[(&str, &str)]| {
+        let output =
+            samara().current_dir(dir.path()).args(["events", "t.samara"]).envs(set.iter().copied()).output().unwrap();
+        stdout(&output).contains('\x1b')
+    };
+    assert!(!coloured(&[]));
+    assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "0")]));
+}
+
+/// On a terminal (made by `script`) there are colours, unless `NO_COLOR` is set, and names cannot
+/// command it.
+#[test]
+fn a_terminal_gets_colours_and_no_commands() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let on_terminal = |args: &str, no_color: bool| {
+        let mut command = std::process::Command::new("script");
+        command.current_dir(dir.path()).stdin(Stdio::null()).env("TERM", "xterm").env_remove("NO_COLOR");
+        if no_color {
+            command.env("NO_COLOR", "1");
+        }
+        command.args(["-qec", &format!("{} {args}", env!("CARGO_BIN_EXE_samara")), "/dev/null"]).output()
+    };
+    match on_terminal("events t.samara", false) {
+        Ok(output) => assert!(stdout(&output).contains("\x1b["), "{}", said(&output)),
+        Err(error) => return skipped(format_args!("`script` (util-linux) cannot be run: {error}")),
+    }
+    for (args, shown) in [("events t.samara", "mmap(NULL"), ("show t.samara --pid 101", "/tmp/a\\012b\\033[31m")] {
+        let output = on_terminal(args, true).unwrap();
+        assert!(stdout(&output).contains(shown) && !stdout(&output).contains('\x1b'), "{}", said(&output));
+    }
+}

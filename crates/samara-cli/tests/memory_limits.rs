@@ -1,0 +1,258 @@
+//! Files made to take much memory: reading, replaying, summing up and printing them stays within
+//! the limits of docs/trace-format.md.
+//!
+//! A program of its own: its global allocator counts what all threads allocate.
+
+#[path = "support/peak_memory.rs"]
+mod peak_memory;
+#[allow(dead_code)] // It uses the made-up events alone.
+#[path = "command/samples.rs"]
+mod samples;
+
+use std::io::{self, Write};
+
+use arrow_ipc::{KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader, MetadataVersion, SchemaArgs};
+use peak_memory::peak;
+use samara_cli::testing;
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::file::{
+    Fault, Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, Replay, ReplayError, Tally, TraceReader, TraceWriter,
+};
+
+const MIB: usize = 1 << 20;
+const READER: usize = MAX_READER_MEMORY as usize;
+const REPLAY: usize = MAX_REPLAY_MEMORY as usize;
+/// What everything else may take: buffers of the output, a summary.
+const REST: usize = 16 * MIB;
+
+fn area(i: u64, name: &str) -> AreaRecord {
+    let start = 0x1000 + i * 0x2000;
+    let end = start + 0x1000;
+    AreaRecord { start, end, perms: 3, offset: 0, dev: (0, 0), inode: 0, name: name.into(), apart: String::new() }
+}
+
+fn event(seq: u64, kind: EventKind, pid: u32, areas: Vec<AreaRecord>) -> Event {
+    Event {
+        seq,
+        kind,
+        pid,
+        tid: pid,
+        space: u64::from(pid),
+        areas,
+        plan: vec![],
+        text: String::new(),
+        ..samples::events().remove(1)
+    }
+}
+
+/// A finished file of batches that are made one after the other.
+fn file(batches: impl IntoIterator<Item = Vec<Event>>) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), &Header::now("x".as_ref(), &[])).unwrap();
+    for batch in batches {
+        writer.write(&batch).unwrap();
+    }
+    writer.finish().unwrap();
+    std::mem::take(writer.output())
+}
+
+/// Counts what is printed.
+#[derive(Default)]
+struct Printed(u64);
+
+impl Write for Printed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads, replays, sums up and prints a file in every way, and gives what `show` said of it in the
+/// end.
+fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
+    let events = |reader: TraceReader<_>| reader.map_while(Result::ok);
+    let ((), reader) = peak(|| {
+        if let Ok(reader) = TraceReader::new(bytes) {
+            events(reader).for_each(drop);
+        }
+    });
+    let (_, replay) = peak(|| -> Result<(), ReplayError> {
+        let mut replay = Replay::default();
+        let Ok(reader) = TraceReader::new(bytes) else { return Ok(()) };
+        let kept: Result<(), _> = events(reader).try_for_each(|event| replay.apply(&event));
+        kept
+    });
+    let (_, tally) = peak(|| {
+        let mut tally = Tally::default();
+        if let Ok(reader) = TraceReader::new(bytes) {
+            events(reader).for_each(|event| tally.add(&event));
+        }
+        tally.summary()
+    });
+    let mut shown = Ok(());
+    let mut most = 0;
+    for (wanted, reasons, terminal) in [
+        ((None, None), false, false),
+        ((None, None), true, true),
+        ((Some(7), None), false, true),
+        ((None, Some(1)), true, false),
+    ] {
+        let (said, took) = peak(|| testing::show(bytes, wanted, reasons, terminal, &mut Printed::default()));
+        most = most.max(took);
+        if wanted == (None, None) {
+            shown = said;
+        }
+    }
+    let (_, lines) = peak(|| testing::events(bytes, false, &mut Printed::default()));
+    let (_, json) = peak(|| testing::events(bytes, true, &mut Printed::default()));
+    let mib = |bytes: usize| bytes / MIB;
+    println!(
+        "{what}: {} KiB of file; MiB at most: reader {}, replay {}, summary {}, show {}, events {}, events --json {}; {shown:.200?}",
+        bytes.len() >> 10,
+        mib(reader),
+        mib(replay),
+        mib(tally),
+        mib(most),
+        mib(lines),
+        mib(json)
+    );
+    assert!(reader <= READER, "{what}: reading took {reader} bytes");
+    assert!(lines.max(json) <= READER + REST, "{what}: events took {lines} bytes, events --json {json}");
+    assert!(replay.max(tally).max(most) <= READER + REPLAY + REST, "{what}: {replay}, {tally}, {most} bytes");
+    shown
+}
+
+#[test]
+fn whatever_a_file_holds_memory_is_bounded() {
+    let _measuring = peak_memory::measuring();
+    let text = |text: String| Event { kind: EventKind::Exec, text, ..event(0, EventKind::Exec, 1, vec![]) };
+    let many = |n: u64, name: &str| (0..n).map(|i| area(i, name)).collect::<Vec<_>>();
+    // The largest events that the writer takes.
+    bounded("a text", &file([vec![text("\u{202e}\x1b\u{10ffff}x".repeat(12 * MIB))]])).unwrap();
+    bounded("areas in one event", &file([vec![event(0, EventKind::Exec, 1, many(2_097_000, ""))]])).unwrap_err();
+    bounded("areas with names", &file([vec![event(0, EventKind::Exec, 1, many(1_500_000, "/a/b/c/d/e/f"))]])).unwrap();
+    let long = "\u{9b}n".repeat(20_000);
+    bounded("long names", &file([vec![event(0, EventKind::Exec, 1, many(2_000, &long))]])).unwrap();
+    let plan = vec![Step { kind: StepKind::Mapped, start: 1, end: 2 }; 4_194_000];
+    bounded("steps", &file([vec![Event { plan, ..event(0, EventKind::Exec, 1, vec![]) }]])).unwrap();
+    let apart = |mut a: AreaRecord| {
+        a.apart = format!("{:x}+", a.start).repeat(3);
+        AreaRecord { end: a.start + 0x2000, ..a }
+    };
+    let all = many(1_000_000, "").into_iter().map(apart).collect();
+    bounded("reasons", &file([vec![event(0, EventKind::Exec, 1, all)]])).unwrap();
+}
+
+/// Spaces, processes and programs without end: so many at most, and then what to do about it.
+#[test]
+fn what_lives_at_once_is_bounded() {
+    let _measuring = peak_memory::measuring();
+    let each = |n: u64, make: fn(u64) -> Event| {
+        file((0..n.div_ceil(4096)).map(move |b| (b * 4096..n.min((b + 1) * 4096)).map(make).collect()))
+    };
+    let too_much = |said: Result<(), String>| {
+        let said = said.unwrap_err();
+        assert!(said.contains("live at one moment take more than 512 MiB") && said.contains("--at"), "{said}");
+    };
+    let processes = |seq| Event { space: 1, ..event(seq, EventKind::Share, seq as u32 + 1, vec![]) };
+    too_much(bounded("processes", &each(2_400_000, processes)));
+    too_much(bounded("spaces", &each(130_000, |seq| event(seq, EventKind::Fork, seq as u32 + 1, vec![area(seq, "")]))));
+    let programs = |seq| Event { text: "p".repeat(20_000), ..event(seq, EventKind::Exec, seq as u32 + 1, vec![]) };
+    too_much(bounded("programs", &each(20_000, programs)));
+    // Those that have ended are forgotten, and what they leave is not counted for ever.
+    let ending = |seq: u64| {
+        let kind = if seq.is_multiple_of(2) { EventKind::Fork } else { EventKind::Exit };
+        event(seq, kind, (seq / 2) as u32 + 1, vec![area(seq, "x")])
+    };
+    bounded("processes that end", &each(200_000, ending)).unwrap();
+    let moving =
+        |seq: u64| Event { space: seq, ..event(seq, EventKind::Fork, 1, (0..70).map(|i| area(i, "")).collect()) };
+    bounded("spaces that are left", &each(20_000, moving)).unwrap();
+}
+
+/// Areas laid and cut in any order, so that leaves are as empty as they get.
+#[test]
+fn a_replay_weighs_what_it_takes() {
+    let _measuring = peak_memory::measuring();
+    for (what, step) in [("ascending", 1), ("scattered", 514_229), ("descending", 1_999_999)] {
+        let (end, took) = peak(|| {
+            let mut replay = Replay::default();
+            (0..2_000_000_u64).try_for_each(|seq| {
+                let place = seq * step % 2_000_000;
+                let name = if seq.is_multiple_of(2) { "" } else { "/n" };
+                let event = Event { window: None, ..event(seq, EventKind::Call, 1, vec![area(place, name)]) };
+                let cut = Event {
+                    window: Some((area(place, "").start + 0x400, area(place, "").start + 0x800)),
+                    areas: vec![],
+                    ..event.clone()
+                };
+                replay.apply(&event)?;
+                if seq.is_multiple_of(3) { replay.apply(&cut) } else { Ok(()) }
+            })
+        });
+        println!("{what}: {} MiB", took / MIB);
+        assert!(matches!(end, Err(ReplayError::TooLarge(_))), "{end:?}");
+        assert!(took <= REPLAY, "{what}: {took} bytes");
+    }
+}
+
+/// A header that repeats one long text, and one with more arguments than a program can have.
+#[test]
+fn a_header_is_bounded() {
+    let _measuring = peak_memory::measuring();
+    let framed = |fill: &dyn Fn(&mut flatbuffers::FlatBufferBuilder<'_>) -> Vec<(String, usize)>, long: &str| {
+        let mut fbb = flatbuffers::FlatBufferBuilder::new();
+        let entries = fill(&mut fbb);
+        let shared = fbb.create_string(long);
+        let pairs: Vec<_> = entries
+            .iter()
+            .flat_map(|(key, times)| std::iter::repeat_n(key, *times))
+            .map(|key| {
+                let key = fbb.create_string(key);
+                KeyValue::create(&mut fbb, &KeyValueArgs { key: Some(key), value: Some(shared) })
+            })
+            .collect();
+        let pairs = fbb.create_vector(&pairs);
+        let schema =
+            arrow_ipc::Schema::create(&mut fbb, &SchemaArgs { custom_metadata: Some(pairs), ..Default::default() });
+        let args = MessageArgs {
+            version: MetadataVersion::V5,
+            header_type: MessageHeader::Schema,
+            header: Some(schema.as_union_value()),
+            ..Default::default()
+        };
+        let root = Message::create(&mut fbb, &args);
+        fbb.finish(root, None);
+        let mut meta = fbb.finished_data().to_vec();
+        meta.resize(meta.len().next_multiple_of(8), 0);
+        [&[0xff; 4][..], &(meta.len() as u32).to_le_bytes(), &meta].concat()
+    };
+    let keys = ["format", "program", "args", "kernel", "arch", "page_size", "start_time", "recorder", "gate"];
+    let all = |_: &mut flatbuffers::FlatBufferBuilder<'_>| keys.map(|key| (format!("samara.{key}"), 15)).to_vec();
+    for long in ["1", &"1".repeat(15 * MIB), &format!("[{}\"\"]", "\"\",".repeat(5_000_000))] {
+        let bytes = framed(&all, long);
+        bounded("a header", &bytes).unwrap_err();
+    }
+    // The same by the front door: as many arguments as fit, one too many for a list.
+    let header = Header { args: vec!["a".into(); 400_000], ..Header::now("x".as_ref(), &[]) };
+    let mut bytes = Vec::new();
+    TraceWriter::new(&mut bytes, &header).unwrap();
+    let (reader, took) = peak(|| TraceReader::new(bytes.as_slice()));
+    let kept = reader.unwrap().header().clone();
+    assert_eq!(kept.args.len() as u64 + kept.args_left_out, 400_000);
+    assert!(kept.args_left_out > 100_000 && took < 64 * MIB, "{took}");
+}
+
+/// What is too much is named, with the limit.
+#[test]
+fn too_much_is_told() {
+    let _measuring = peak_memory::measuring();
+    let long = area(0, &"n".repeat(70_000));
+    let bytes = file([vec![event(0, EventKind::Exec, 1, vec![long])]]);
+    let error = TraceReader::new(bytes.as_slice()).unwrap().next().unwrap().unwrap_err();
+    assert!(matches!(error.fault, Fault::TooLarge("bytes of an area's name", 70_000, 65_536)), "{error}");
+    let said = error.to_string();
+    assert!(said.contains("exceeds a limit") && said.contains("another reader of Arrow"), "{said}");
+}

@@ -1,0 +1,264 @@
+//! What the model learns from the running kernel's maps where it does not see the program's writes
+//! (`Touches::Unseen`).
+
+use samara_mm::*;
+use std::sync::Arc;
+
+const PAGE: u64 = 4096;
+type Space = AddressSpace<FileId>;
+
+fn unseen() -> Space {
+    Space::new(Config { touches: Touches::Unseen, ..Config::default() })
+}
+
+fn rw(space: &mut Space, from: u64, to: u64) {
+    space.map(&MapRequest::anonymous(from * PAGE, (to - from) * PAGE, Prot::RW)).unwrap();
+}
+
+fn file(space: &mut Space, from: u64, to: u64, offset: u64) {
+    let id = FileId { dev: (8, 1), inode: 5, open: 0, name: Arc::from("/f") };
+    let request = MapRequest::file(from * PAGE, (to - from) * PAGE, Prot::READ, MapFlags::SHARED, id, offset * PAGE);
+    space.map(&request).unwrap();
+}
+
+fn areas(space: &Space) -> Vec<(u64, u64)> {
+    space.check().unwrap();
+    space.areas().map(|a| (a.start / PAGE, a.end / PAGE)).collect()
+}
+
+#[test]
+fn identities_learnt_apart_still_take_new_neighbours() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 14, 16);
+    rw(&mut space, 12, 14);
+    assert_eq!(areas(&space), [(10, 16)], "merged in hope");
+    // Both ends had been written: the kernel joined the new map to the lower one only.
+    assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(areas(&space), [(10, 14), (14, 16)]);
+    assert_eq!(space.why_not_merged(14 * PAGE).unwrap().to_string(), "anonymous-identity");
+    rw(&mut space, 8, 10);
+    rw(&mut space, 16, 18);
+    assert_eq!(areas(&space), [(8, 14), (14, 18)], "each takes its own new neighbour");
+    // And for good: a hole filled again joins the lower one, and keeps off the upper one.
+    space.unmap(13 * PAGE, PAGE).unwrap();
+    rw(&mut space, 13, 14);
+    assert_eq!(areas(&space), [(8, 14), (14, 18)]);
+}
+
+#[test]
+fn what_is_certain_is_not_learnt() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 12, 14);
+    // A new map was never written, so its neighbour's writes do not explain a boundary.
+    assert_eq!(space.learn_cut(12 * PAGE), Err(NotLearnable::NothingUnknown));
+    assert_eq!(space.learn_cut(20 * PAGE), Err(NotLearnable::NoSuchPlace));
+    assert_eq!(areas(&space), [(10, 14)], "as it was");
+    space.protect(12 * PAGE, PAGE, Prot::NONE, None).unwrap();
+    let certain = space.learn_join(12 * PAGE).unwrap_err();
+    assert!(matches!(certain, NotLearnable::Certain(r) if r.contains(Reason::Protection)), "{certain}");
+    assert_eq!(areas(&space), [(10, 12), (12, 13), (13, 14)]);
+}
+
+#[test]
+fn a_child_learns_what_was_written_before_the_fork() {
+    let mut parent = unseen();
+    rw(&mut parent, 10, 12);
+    let mut child = parent.fork().unwrap();
+    rw(&mut child, 12, 14);
+    assert_eq!(areas(&child), [(10, 14)], "merged in hope");
+    assert_eq!(child.learn_cut(12 * PAGE), Ok(Reason::AnonymousIdentity));
+    rw(&mut child, 8, 10);
+    assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 14)], "inherited memory keeps to itself");
+    rw(&mut child, 14, 16);
+    assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 16)]);
+}
+
+#[test]
+fn what_was_joined_is_forgotten_with_the_areas() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 14, 16);
+    rw(&mut space, 12, 14);
+    let protections = |space: &Space| space.areas().map(|a| a.area.flags & Flags::ACCESS).collect::<Vec<_>>();
+    // The kernel's view is taken over: one area, read-only.
+    space.forget(10 * PAGE, 16 * PAGE).unwrap();
+    let flags = Flags::READ | Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+    let mut area = Area::new(flags, Object::Anonymous, 0);
+    area.set_anon(Anon::Unknown);
+    space.import(10 * PAGE, 16 * PAGE, area).unwrap();
+    assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(areas(&space), [(10, 14), (14, 16)]);
+    assert_eq!(protections(&space), [Flags::READ, Flags::READ], "not the protection from before");
+}
+
+#[test]
+fn a_rename_reaches_what_was_joined() {
+    let mut space = unseen();
+    file(&mut space, 10, 12, 0);
+    file(&mut space, 12, 14, 2);
+    space.edit_objects(|o| {
+        if let Object::File(f) = o {
+            f.name = Arc::from("/f (deleted)");
+        }
+    });
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::OpenFile));
+    let names: Vec<String> = space.areas().map(|a| space.line(a.start).unwrap().to_string()).collect();
+    assert!(names.len() == 2 && names.iter().all(|n| n.ends_with("/f (deleted)")), "{names:?}");
+}
+
+#[test]
+fn two_opens_of_one_file() {
+    let mut space = unseen();
+    file(&mut space, 10, 12, 0);
+    file(&mut space, 12, 14, 2);
+    assert_eq!(areas(&space), [(10, 14)], "one inode, merged in hope");
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::OpenFile));
+    file(&mut space, 14, 16, 4);
+    assert_eq!(areas(&space), [(10, 12), (12, 16)]);
+    assert_eq!(space.learn_join(12 * PAGE), Ok(Reason::OpenFile), "and taken back");
+    assert_eq!(areas(&space), [(10, 16)]);
+}
+
+#[test]
+fn opens_that_were_learnt_refuse_nothing() {
+    let mut space = unseen();
+    let map = |space: &mut Space, at: u64, offset: u64| {
+        let file = FileId { dev: (8, 1), inode: 7, open: 0, name: Arc::from("/f") };
+        space.map(&MapRequest::file(at * PAGE, PAGE, Prot::RW, MapFlags::SHARED, file, offset * PAGE)).unwrap();
+    };
+    map(&mut space, 10, 0);
+    map(&mut space, 11, 1);
+    // It may be a policy that keeps them apart, which nobody saw.
+    assert_eq!(space.learn_cut(11 * PAGE), Ok(Reason::OpenFile));
+    space.remap_file_pages(10 * PAGE, 2 * PAGE, 5).unwrap();
+    assert_eq!(areas(&space), [(10, 12)]);
+}
+
+#[test]
+fn a_charge_tells_of_a_write() {
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    space.map(&MapRequest::anonymous(12 * PAGE, 2 * PAGE, Prot::READ)).unwrap();
+    space.protect(10 * PAGE, 2 * PAGE, Prot::READ, None).unwrap();
+    assert_eq!(areas(&space), [(10, 14)], "merged in hope");
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::Accounting));
+    assert!(space.area_at(10 * PAGE).unwrap().area.flags.contains(Flags::ACCOUNT), "it was written, and stays charged");
+    assert_eq!(space.why_not_merged(12 * PAGE).unwrap().to_string(), "accounting");
+}
+
+#[test]
+fn two_that_are_apart_may_both_be_charged() {
+    let read = |space: &mut Space, from: u64, to: u64| {
+        space.map(&MapRequest::anonymous(from * PAGE, (to - from) * PAGE, Prot::READ)).unwrap();
+    };
+    let mut space = unseen();
+    // The upper one was written, and is charged.
+    rw(&mut space, 12, 14);
+    read(&mut space, 14, 16);
+    space.protect(12 * PAGE, 2 * PAGE, Prot::READ, None).unwrap();
+    space.learn_cut(14 * PAGE).unwrap();
+    // The lower one is apart from it: it lost its charge, or was written too.
+    rw(&mut space, 10, 12);
+    space.protect(10 * PAGE, 2 * PAGE, Prot::READ, None).unwrap();
+    assert_eq!(areas(&space), [(10, 14), (14, 16)], "merged in hope");
+    assert_eq!(space.learn_cut(12 * PAGE), Ok(Reason::AnonymousIdentity));
+    // What is not charged joins it, or does not.
+    read(&mut space, 8, 10);
+    assert_eq!(areas(&space), [(8, 12), (12, 14), (14, 16)], "merged in hope");
+    assert_eq!(space.learn_cut(10 * PAGE), Ok(Reason::Accounting));
+    assert!(space.area_at(10 * PAGE).unwrap().area.flags.contains(Flags::ACCOUNT), "it was written");
+}
+
+#[test]
+fn moved_memory_keeps_its_offset_if_it_was_written() {
+    let moved = |space: &mut Space| {
+        rw(space, 10, 12);
+        rw(space, 22, 24);
+        let mode = RemapMode::Fixed(20 * PAGE);
+        let request = RemapRequest { old: 10 * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: false };
+        space.remap(&request).unwrap();
+    };
+    let mut space = unseen();
+    moved(&mut space);
+    assert_eq!(areas(&space), [(20, 24)], "merged in hope");
+    assert_eq!(space.learn_cut(22 * PAGE), Ok(Reason::Offset));
+    rw(&mut space, 18, 20);
+    assert_eq!(areas(&space), [(18, 20), (20, 22), (22, 24)]);
+}
+
+#[test]
+fn memory_that_moved_twice_may_be_anywhere() {
+    let mut space = unseen();
+    let mv = |space: &mut Space, old: u64, to: u64| {
+        let mode = RemapMode::Fixed(to * PAGE);
+        let request = RemapRequest { old: old * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: false };
+        space.remap(&request).unwrap();
+    };
+    rw(&mut space, 3, 7);
+    mv(&mut space, 5, 2);
+    // Written here, where it has the offset of this place, and moved on with that.
+    mv(&mut space, 2, 5);
+    assert_eq!(areas(&space), [(4, 7)], "merged in hope");
+    assert_eq!(space.learn_cut(5 * PAGE), Ok(Reason::Offset));
+    rw(&mut space, 0, 6);
+    assert_eq!(areas(&space), [(0, 6), (6, 7)], "it has the offset of no place that it was at before");
+}
+
+#[test]
+fn what_a_move_joined_and_then_overwrote_is_as_it_was() {
+    let mut space = unseen();
+    rw(&mut space, 24, 34);
+    space.map(&MapRequest::anonymous(34 * PAGE, PAGE, Prot::NONE)).unwrap();
+    rw(&mut space, 15, 23);
+    // The first copy may join what begins at 15, and the second one comes over that: whether it did
+    // can be seen nowhere.
+    let mode = RemapMode::Fixed(8 * PAGE);
+    let request = RemapRequest { old: 27 * PAGE, old_len: 8 * PAGE, new_len: 8 * PAGE, mode, dontunmap: false };
+    space.remap(&request).unwrap();
+    assert_eq!(areas(&space), [(8, 15), (15, 16), (16, 23), (24, 27)]);
+    let bias = |space: &Space, page: u64| space.area_at(page * PAGE).unwrap().area.bias;
+    assert_eq!((bias(&space, 8), bias(&space, 16)), (19, 0), "what did not move is where it was");
+    // New memory between the two joins the lower one; the upper one was written.
+    rw(&mut space, 23, 24);
+    assert_eq!(areas(&space), [(8, 15), (15, 16), (16, 27)]);
+    assert_eq!(space.learn_cut(24 * PAGE), Ok(Reason::AnonymousIdentity));
+    rw(&mut space, 7, 8);
+    rw(&mut space, 27, 28);
+    assert_eq!(areas(&space), [(7, 15), (15, 16), (16, 24), (24, 28)]);
+}
+
+#[test]
+fn a_move_that_joins_its_own_source_settles_nothing_of_the_rest() {
+    let mut space = unseen();
+    rw(&mut space, 10, 14);
+    let mode = RemapMode::Fixed(14 * PAGE);
+    let request = RemapRequest { old: 12 * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: false };
+    space.remap(&request).unwrap();
+    assert_eq!(areas(&space), [(10, 12), (14, 16)]);
+    rw(&mut space, 12, 14);
+    // Either the copy kept its offset, having been written, or the two had been written apart.
+    assert_eq!(areas(&space), [(10, 16)]);
+    assert_eq!(space.learn_cut(14 * PAGE), Ok(Reason::Offset));
+    rw(&mut space, 16, 18);
+    assert_eq!(areas(&space), [(10, 14), (14, 16), (16, 18)]);
+}
+
+#[test]
+fn a_new_map_that_joined_the_wrong_neighbour() {
+    let mut parent = unseen();
+    rw(&mut parent, 8, 13);
+    let mut child = parent.fork().unwrap();
+    rw(&mut child, 13, 14);
+    assert_eq!(child.learn_cut(13 * PAGE), Ok(Reason::AnonymousIdentity));
+    child.unmap(13 * PAGE, PAGE).unwrap();
+    rw(&mut child, 15, 25);
+    rw(&mut child, 13, 15);
+    assert_eq!(areas(&child), [(8, 13), (13, 25)], "what was inherited keeps off");
+    // The kernel joined it to the lower one, and not to the upper one.
+    assert_eq!(child.learn_cut(15 * PAGE), Err(NotLearnable::NothingUnknown));
+    assert_eq!(child.learn_join(13 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(child.learn_cut(15 * PAGE), Ok(Reason::AnonymousIdentity));
+    assert_eq!(areas(&child), [(8, 15), (15, 25)]);
+}

@@ -1,0 +1,10 @@
+//! The model alone: rules that need no kernel to compare with, or that only another kernel follows.
+
+mod features;
+mod hostile_arguments;
+mod learn;
+mod limits;
+mod raw_calls;
+
+#[path = "../support/rng.rs"]
+mod rng;

@@ -1,0 +1,8 @@
+//! The trace file: its format, damaged and forged files, the sink that writes it, and the replay of
+//! its events.
+
+mod format;
+mod hostile;
+mod replay;
+mod samples;
+mod sink;

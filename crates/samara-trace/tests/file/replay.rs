@@ -1,0 +1,248 @@
+//! Replay and summary of random events in any order, compared with a reference model that has a
+//! cell for each page.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::samples::area;
+use proptest::prelude::*;
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::file::{Replay, ReplayError, Tally};
+
+const PAGES: usize = 32;
+const PAGE: u64 = 0x1000;
+
+/// What a page of a space holds: name, permissions and the offset of the page.
+type Cell = Option<(String, u8, u64)>;
+
+fn event(seq: u64, kind: EventKind, pid: u32, space: u64) -> Event {
+    Event {
+        seq,
+        kind,
+        entry_ns: seq,
+        exit_ns: seq,
+        space,
+        pid,
+        tid: pid,
+        nr: None,
+        args: [0; 6],
+        result: 0,
+        overlapped: false,
+        plan: vec![],
+        window: None,
+        areas: vec![],
+        text: "prog".into(),
+    }
+}
+
+fn cells(areas: &[AreaRecord]) -> Vec<Cell> {
+    let mut cells = vec![None; PAGES];
+    for area in areas {
+        for page in area.start / PAGE..area.end / PAGE {
+            let offset = if area.inode == 0 { area.offset } else { area.offset + page * PAGE - area.start };
+            cells[page as usize] = Some((area.name.clone(), area.perms, offset));
+        }
+    }
+    cells
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    use EventKind as K;
+    let kinds = [K::Call, K::Call, K::Call, K::Exec, K::Fork, K::Share, K::Exit, K::Learnt, K::Difference, K::Checked];
+    let range = || (0..PAGES as u64, 1..8u64).prop_map(|(at, len)| (at * PAGE, (at + len).min(PAGES as u64) * PAGE));
+    let one = (range(), 0..16u8, prop::sample::select(vec!["", "/lib", "[heap]"]), 0..4u64);
+    (
+        prop::sample::select(kinds.to_vec()),
+        1..4u32,
+        0..5u64,
+        0..5u64,
+        prop::option::of(range()),
+        prop::collection::vec(one, 0..4),
+    )
+        .prop_map(|(kind, pid, space, parent, window, areas)| {
+            let areas = areas.into_iter().map(|((start, end), perms, name, offset)| AreaRecord {
+                perms,
+                offset: if name == "/lib" { offset * PAGE } else { 0 },
+                ..area(start, end, name)
+            });
+            Event { args: [parent; 6], window, areas: areas.collect(), ..event(0, kind, pid, space) }
+        })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn spaces_hold_what_was_laid_last(events in prop::collection::vec(any_event(), 1..60), keep in 0..4u32) {
+        let mut replay = Replay::default().keep(keep);
+        let mut oracle: HashMap<u64, Vec<Cell>> = HashMap::new();
+        // Spaces that were checked at their end count no more.
+        let mut over: HashSet<u64> = HashSet::new();
+        let mut tally = Tally::default();
+        for (seq, mut event) in (0..).zip(events) {
+            event.seq = seq;
+            event.exit_ns = seq;
+            tally.add(&event);
+            // A process that comes back after its end, to the space that was kept for it alone,
+            // finds it empty.
+            let fresh = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share);
+            let back = replay.process(event.pid).is_some_and(|p| p.space == event.space && p.ended_ns.is_some());
+            if fresh && back && !replay.processes().any(|(_, p)| p.space == event.space && p.ended_ns.is_none()) {
+                oracle.remove(&event.space);
+                over.remove(&event.space);
+            }
+            replay.apply(&event).unwrap();
+            oracle.retain(|space, _| replay.space(*space).is_some());
+            if replay.space(event.space).is_some() {
+                let space = oracle.entry(event.space).or_insert_with(|| vec![None; PAGES]);
+                if let Some((start, end)) = event.window {
+                    space[(start / PAGE) as usize..(end / PAGE) as usize].fill(None);
+                }
+                for (cell, new) in event.areas.iter().flat_map(|a| cells(std::slice::from_ref(a)).into_iter().enumerate()) {
+                    if new.is_some() {
+                        space[cell] = new;
+                    }
+                }
+            }
+            for (number, expected) in &oracle {
+                let space = replay.space(*number).unwrap();
+                let areas: Vec<_> = space.areas().collect();
+                prop_assert_eq!(&cells(&areas), expected, "space {} after event {}", number, seq);
+                prop_assert_eq!(areas.len(), space.len());
+                prop_assert_eq!(areas.iter().map(|a| a.end - a.start).sum::<u64>(), space.bytes());
+                prop_assert!(areas.windows(2).all(|w| w[0].end <= w[1].start));
+            }
+            // The totals are those of the spaces that a living process has.
+            let alive: HashSet<u64> = replay.processes().filter(|(_, p)| p.ended_ns.is_none()).map(|(_, p)| p.space).collect();
+            over.retain(|space| replay.space(*space).is_some());
+            if event.kind == EventKind::Checked && alive.contains(&event.space) {
+                over.insert(event.space);
+            }
+            let spaces = || alive.iter().filter(|space| !over.contains(space)).filter_map(|space| replay.space(*space));
+            prop_assert_eq!(replay.areas(), spaces().map(|s| s.len() as u64).sum::<u64>());
+            prop_assert_eq!(replay.bytes(), spaces().map(|s| s.bytes()).sum::<u64>());
+        }
+        let summary = tally.summary();
+        prop_assert_eq!(summary.events, summary.events.max(1));
+        prop_assert!(summary.lost.is_none());
+    }
+
+    #[test]
+    fn any_numbers_do_no_harm(
+        numbers in prop::collection::vec((any::<(u64, u64, u64, u64)>(), any::<(u64, u64, u64)>()), 1..20)
+    ) {
+        let mut replay = Replay::default();
+        let mut tally = Tally::default();
+        for ((start, end, offset, inode), (space, window, ns)) in numbers {
+            let record = AreaRecord { offset, inode, ..area(start, end, "x") };
+            let event = Event {
+                exit_ns: ns,
+                window: Some((window, u64::MAX)),
+                areas: vec![record],
+                plan: vec![Step { kind: StepKind::Mapped, start, end }],
+                ..event(0, EventKind::Call, 1, space % 3)
+            };
+            tally.add(&event);
+            if replay.apply(&event) == Err(ReplayError::BadArea(0)) {
+                prop_assert!(start >= end);
+            }
+        }
+        tally.summary();
+    }
+}
+
+#[test]
+fn a_space_goes_with_its_last_user_unless_kept() {
+    use EventKind as K;
+    for keep in [false, true] {
+        let mut replay = Replay::default();
+        if keep {
+            replay = replay.keep(1);
+        }
+        let whole = |e: Event| Event {
+            window: Some((0, 1 << 40)),
+            areas: vec![area(0, PAGE, ""), area(PAGE, 3 * PAGE, "")],
+            ..e
+        };
+        let events = [
+            whole(event(0, K::Exec, 1, 0)),
+            event(1, K::Share, 2, 0),
+            whole(Event { args: [0; 6], ..event(2, K::Fork, 3, 1) }),
+            whole(event(3, K::Exec, 2, 2)),
+            event(4, K::Exit, 1, 0),
+            event(5, K::Exit, 2, 2),
+        ];
+        let totals: Vec<_> = events
+            .iter()
+            .map(|e| {
+                replay.apply(e).unwrap();
+                (replay.areas(), replay.bytes() / PAGE)
+            })
+            .collect();
+        assert_eq!(totals, [(2, 3), (2, 3), (4, 6), (6, 9), (4, 6), (2, 3)]);
+        assert_eq!(replay.space_of(1).map(|s| s.len()), keep.then_some(2));
+        assert!(replay.space_of(2).is_none());
+        assert_eq!(replay.process(3).map(|p| &*p.program), Some("prog"));
+    }
+}
+
+#[test]
+fn a_summary_counts() {
+    use EventKind as K;
+    let step = |kind| Step { kind, start: 0, end: 0 };
+    let call = |seq, nr, result, plan: &[StepKind]| Event {
+        nr: Some(nr),
+        result,
+        exit_ns: seq * 10 + 5,
+        entry_ns: seq * 10,
+        overlapped: seq == 2,
+        plan: plan.iter().map(|k| step(*k)).collect(),
+        ..event(seq, K::Call, 1, 0)
+    };
+    let run = |from: u64, n: u64| {
+        (from..from + n).map(|i| AreaRecord { apart: "name".into(), ..area(i * PAGE, (i + 1) * PAGE, "") })
+    };
+    let mut tally = Tally::default();
+    for e in [
+        Event { window: Some((0, 1 << 40)), areas: run(0, 3).collect(), ..event(0, K::Exec, 1, 0) },
+        call(1, 9, 0, &[StepKind::Split, StepKind::Split, StepKind::Mapped]),
+        call(2, 9, -12, &[]),
+        call(3, 11, 0, &[StepKind::Merged]),
+        call(4, 99_999, 0, &[]),
+        Event { areas: run(10, 4).collect(), ..event(5, K::Learnt, 1, 0) },
+        event(6, K::Difference, 1, 0),
+        event(7, K::Checked, 1, 0),
+        Event { exit_ns: 1_000_000, ..event(8, K::Exit, 1, 0) },
+    ] {
+        tally.add(&e);
+    }
+    let s = tally.summary();
+    assert_eq!((s.events, s.processes, s.execs, s.learnt, s.differences, s.compared), (9, 1, 1, 1, 1, (1, 1)));
+    assert_eq!((s.splits, s.merges, s.overlapped), (2, 1, 1));
+    assert_eq!((s.areas_peak, s.areas_final, s.mapped_bytes_peak, s.mapped_bytes_final), (7, 7, 7 * PAGE, 7 * PAGE));
+    let calls: Vec<_> = s.calls.iter().map(|(name, c)| (name.as_str(), c.count, c.failed, c.total_ns)).collect();
+    assert_eq!(calls, [("mmap", 2, 1, 10), ("munmap", 1, 0, 5), ("other", 1, 0, 5)]);
+    assert_eq!(s.groups.len(), 1);
+    let group = &s.groups[0];
+    assert_eq!((group.areas, group.runs, group.longest, group.start, group.end), (7, 2, 4, 10 * PAGE, 14 * PAGE));
+    // It lasts to the end, and the end of the last space is no fall.
+    assert_eq!(s.timeline.columns(40), [7; 40]);
+}
+
+/// A file may claim spaces without end.
+#[test]
+fn a_replay_gives_up_before_memory_does() {
+    let mut replay = Replay::default();
+    let name = "n".repeat(1 << 20);
+    for i in 0..5000 {
+        let e = Event { areas: vec![area(i * PAGE, (i + 1) * PAGE, &name)], ..event(i, EventKind::Call, 1, 0) };
+        match replay.apply(&e) {
+            // Names of a mebibyte each.
+            Ok(()) => assert!(i < 512),
+            Err(error) => {
+                assert!(matches!(error, ReplayError::TooLarge(_)) && i > 450, "{error} at {i}");
+                return;
+            }
+        }
+    }
+    panic!("it never gave up");
+}
