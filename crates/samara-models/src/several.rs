@@ -3,7 +3,7 @@
 //!
 //! Fails with: the parent's lock left out (`two_in_a_leaf`: a store is lost); the locks above it
 //! left out (`two_apart`: a gap word is read while another one stores it); a snapshot without
-//! `storing`, or without closing the seats; whether a snapshot has a part asked of the leaf's
+//! `storing`, or without closing the gate; whether a snapshot has a part asked of the leaf's
 //! parent alone; Relaxed where `storing` or the handle's lock is let go, or in `let_go`'s
 //! subtraction; the weakenings of `stores`.
 
