@@ -9,7 +9,7 @@
 //!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
-//!   and `writer_seats` use them without a map, which allows more preemptions.
+//!   and `gate` use them without a map, which allows more preemptions.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -40,6 +40,8 @@ mod epoch_domain;
 #[cfg(all(loom, test))]
 mod explore;
 #[cfg(all(loom, test))]
+mod gate;
+#[cfg(all(loom, test))]
 mod node_body;
 #[cfg(all(loom, test))]
 mod reclaimers;
@@ -55,8 +57,6 @@ mod retired_nodes;
 mod scene;
 #[cfg(all(loom, test))]
 mod several_writers;
-#[cfg(all(loom, test))]
-mod writer_seats;
 /// The path by which the crate's files name this module.
 #[cfg(all(loom, test))]
 mod shared {

@@ -3,7 +3,7 @@
 //!
 //! Fails with: the parent's lock left out (`two_in_a_leaf`: a store is lost); the locks above it
 //! left out (`two_apart`: a gap word is read while another one stores it); a snapshot without
-//! `storing`, or without closing the seats; looking at the leaf's parent alone to find whether a
+//! `storing`, or without closing the gate; looking at the leaf's parent alone to find whether a
 //! snapshot owns a subtree; Relaxed where `storing` or the write guard's lock is released, or in
 //! `let_go`'s subtraction; the weakenings of `one_writer`.
 

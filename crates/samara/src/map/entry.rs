@@ -231,7 +231,8 @@ impl<'a, K: Key, V, S: Shape> VacantEntry<'a, K, V, S> {
         self.key
     }
 
-    /// Inserts an entry into the gap, anywhere in it. O(log n).
+    /// Inserts an entry into the gap, anywhere in it. It cuts no entry, so `V` need not be `Clone`.
+    /// O(log n).
     ///
     /// # Errors
     /// [`EntryError`]: `span` holds no key, `span` sticks out of the gap, or memory ran out. The

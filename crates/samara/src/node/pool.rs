@@ -2,10 +2,10 @@
 //! Knows the kinds of node and nothing of trees.
 //!
 //! Most nodes have memory of their own. Copies and bulk builds make many nodes at once and take
-//! slabs: each slab is an eighth of what has been made so far, up to [`MOST`] bytes. A slab is
-//! freed when its last node is, so freed nodes of slabs are kept for later stores. This holds back
-//! no more than was made at once. A shared map's pool is different: one kept node there would hold
-//! a whole slab, so it keeps no nodes of slabs.
+//! slabs: each slab is an eighth of what has been made so far, up to [`MAX_SLAB_BYTES`] bytes. A
+//! slab is freed when its last node is, so freed nodes of slabs are kept for later stores. This
+//! holds back no more than was made at once. A shared map's pool is different: one kept node there
+//! would hold a whole slab, so it keeps no nodes of slabs.
 //!
 //! - **POOL-1** A chained node is live, has its place number, and holds no item. Its link leads to
 //!   the next node of the chain. Its other bytes are arbitrary.
@@ -18,13 +18,13 @@ use core::marker::PhantomData;
 use core::mem;
 
 /// Minimum number of places of a slab.
-const LEAST: usize = 4;
+const MIN_PLACES: usize = 4;
 
 /// Maximum size of a slab in bytes.
-const MOST: usize = 1 << 16;
+const MAX_SLAB_BYTES: usize = 1 << 16;
 
 /// A chain of free nodes of one kind, and a slab for more.
-pub(crate) struct Spare<N: Unit> {
+pub(crate) struct NodePool<N: Unit> {
     head: Option<Raw>,
     len: usize,
     slab: Option<Slab>,
@@ -35,22 +35,22 @@ pub(crate) struct Spare<N: Unit> {
     reserved: bool,
     /// If not 0, up to this many freed nodes with memory of their own are kept, and none of slabs.
     /// If 0, freed nodes of slabs are kept, and no others.
-    pool: u32,
+    limit: u32,
     /// Number of reserved nodes that are for rebalancing.
     rebalancing: usize,
     kind: PhantomData<*const N>,
 }
 
-impl<N: Unit> Spare<N> {
+impl<N: Unit> NodePool<N> {
     pub(crate) const fn new() -> Self {
-        Spare {
+        NodePool {
             head: None,
             len: 0,
             slab: None,
             left: 0,
             bulk: None,
             reserved: false,
-            pool: 0,
+            limit: 0,
             rebalancing: 0,
             kind: PhantomData,
         }
@@ -97,8 +97,8 @@ impl<N: Unit> Spare<N> {
         self.make()
     }
 
-    /// [`Spare::fresh`], where `for_rebalancing` tells whether the node is for rebalancing. Under a
-    /// reservation, rebalancing takes only the nodes that were reserved for it: it neither
+    /// [`NodePool::fresh`], where `for_rebalancing` tells whether the node is for rebalancing.
+    /// Under a reservation, rebalancing takes only the nodes that were reserved for it: it neither
     /// allocates nor takes nodes that stores need.
     pub(crate) fn fresh_for(&mut self, for_rebalancing: bool) -> Result<N, AllocError> {
         if !(for_rebalancing && self.reserved) {
@@ -108,7 +108,7 @@ impl<N: Unit> Spare<N> {
         self.pop().ok_or(AllocError)
     }
 
-    /// Begins a bulk build: nodes come from slabs until [`Spare::end_bulk`].
+    /// Begins a bulk build: nodes come from slabs until [`NodePool::end_bulk`].
     pub(crate) fn begin_bulk(&mut self) {
         self.bulk = Some(0);
     }
@@ -123,8 +123,8 @@ impl<N: Unit> Spare<N> {
         let Some(made) = self.bulk else { return N::alloc() };
         self.bulk = Some(made + 1);
         if self.left == 0 {
-            let places = (made / 8).max(LEAST).min(MOST / N::BYTES.max(1));
-            if made < LEAST || places < LEAST || N::ALIGN > LINE {
+            let places = (made / 8).max(MIN_PLACES).min(MAX_SLAB_BYTES / N::BYTES.max(1));
+            if made < MIN_PLACES || places < MIN_PLACES || N::ALIGN > LINE {
                 return N::alloc();
             }
             let slab = Slab::new(N::BYTES, places)?;
@@ -136,7 +136,7 @@ impl<N: Unit> Spare<N> {
         let node = unsafe {
             let number = slab.count() - self.left + 1;
             let node = N::from_raw(slab.place(number));
-            node.number().write(number as u16); // at most MOST / LINE
+            node.number().write(number as u16); // at most MAX_SLAB_BYTES / LINE
             node
         };
         self.left -= 1;
@@ -157,7 +157,7 @@ impl<N: Unit> Spare<N> {
     /// # Safety
     /// Nodes of both kinds have the same size and alignment, and the same addresses for number and
     /// link.
-    pub(crate) unsafe fn swap<M: Unit>(&mut self, other: &mut Spare<M>) {
+    pub(crate) unsafe fn swap<M: Unit>(&mut self, other: &mut NodePool<M>) {
         debug_assert!(N::BYTES == M::BYTES && N::ALIGN == M::ALIGN);
         mem::swap(&mut self.head, &mut other.head);
         mem::swap(&mut self.len, &mut other.len);
@@ -165,13 +165,13 @@ impl<N: Unit> Spare<N> {
         mem::swap(&mut self.left, &mut other.left);
         mem::swap(&mut self.bulk, &mut other.bulk);
         mem::swap(&mut self.reserved, &mut other.reserved);
-        mem::swap(&mut self.pool, &mut other.pool);
+        mem::swap(&mut self.limit, &mut other.limit);
         mem::swap(&mut self.rebalancing, &mut other.rebalancing);
     }
 
     /// Sets how many freed nodes are kept for reuse without a reservation.
-    pub(crate) const fn pool(&mut self, nodes: u32) {
-        self.pool = nodes;
+    pub(crate) const fn set_limit(&mut self, nodes: u32) {
+        self.limit = nodes;
     }
 
     /// Keeps all freed nodes from now on. Of the nodes in the chain, at least `rebalancing` are for
@@ -190,13 +190,13 @@ impl<N: Unit> Spare<N> {
         // chained or freed.
         unsafe {
             let in_slab = node.number().read() != 0;
-            let kept = if self.pool > 0 { !in_slab && self.len < self.pool as usize } else { in_slab };
+            let kept = if self.limit > 0 { !in_slab && self.len < self.limit as usize } else { in_slab };
             if self.reserved || kept { self.put(node) } else { node.free() }
         }
     }
 
     /// # Safety
-    /// As for [`Spare::give`].
+    /// As for [`NodePool::give`].
     unsafe fn put(&mut self, node: N) {
         // SAFETY: POOL-1: the node is live and its content unused, so the link may overwrite it.
         unsafe {
@@ -239,7 +239,7 @@ impl<N: Unit> Spare<N> {
 
     /// Frees chained nodes beyond those that are kept without a reservation.
     pub(crate) fn trim(&mut self) {
-        self.shrink(self.pool as usize);
+        self.shrink(self.limit as usize);
     }
 
     /// Frees all chained nodes, unless they are reserved.
@@ -257,7 +257,7 @@ impl<N: Unit> Spare<N> {
     }
 }
 
-impl<N: Unit> Drop for Spare<N> {
+impl<N: Unit> Drop for NodePool<N> {
     fn drop(&mut self) {
         self.shrink(0);
         self.leave_slab();

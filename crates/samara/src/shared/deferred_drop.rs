@@ -14,10 +14,10 @@
 //! the head, so it continues the release sequences of the pushes before it.
 
 use crate::node::leaf::Leaf;
-use crate::node::pool::Spare;
+use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
-use crate::shared::workspace::most;
+use crate::shared::workspace::max_kept;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering, freed};
 use crate::tree::cow::remove_owner;
 use crate::tree::free::Subtree;
@@ -116,8 +116,9 @@ unsafe fn empty<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, returned: &Returned<K,
     unsafe {
         if remove_owner(leaf.refs()) {
             let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());
-            let _return = Return(leaf, returned);
+            let leaf = Return(leaf, returned);
             ptr::drop_in_place(values);
+            drop(leaf); // returns the leaf, here or when the panic of a value's drop unwinds
         }
     }
 }
@@ -145,7 +146,7 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
                 return leaf.free();
             }
             // Relaxed: a count, which orders nothing.
-            if self.len.fetch_add(1, Ordering::Relaxed) >= most(Leaf::<K, V, S>::BYTES) {
+            if self.len.fetch_add(1, Ordering::Relaxed) >= max_kept(Leaf::<K, V, S>::BYTES) {
                 self.len.fetch_sub(1, Ordering::Relaxed);
                 return leaf.free();
             }
@@ -165,7 +166,7 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
 
     /// Gives all leaves to `to`, which keeps them or frees them.
     #[inline]
-    pub(crate) fn take(&self, to: &mut Spare<Leaf<K, V, S>>) {
+    pub(crate) fn take(&self, to: &mut NodePool<Leaf<K, V, S>>) {
         if self.head.load(Ordering::Relaxed).is_null() {
             return;
         }
@@ -185,8 +186,8 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
 
 impl<K: Key, V, S: Shape> Drop for Returned<K, V, S> {
     fn drop(&mut self) {
-        let mut last = Spare::new();
-        last.pool(u32::MAX);
+        let mut last = NodePool::new();
+        last.set_limit(u32::MAX);
         self.take(&mut last);
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::pool::Spare;
+use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
 use crate::shared::deferred_drop::Freed;
@@ -57,8 +57,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         &mut self,
         reclaim: &R,
         now: bool,
-        leaves: &mut Spare<Leaf<K, V, S>>,
-        inners: &mut Spare<Inner<K, S>>,
+        leaves: &mut NodePool<Leaf<K, V, S>>,
+        inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
         if now || self.is_due() {
@@ -91,8 +91,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     fn free<V, S: Shape>(
         &mut self,
         reclaim: &R,
-        leaves: &mut Spare<Leaf<K, V, S>>,
-        inners: &mut Spare<Inner<K, S>>,
+        leaves: &mut NodePool<Leaf<K, V, S>>,
+        inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
         while let Some((stamp, nodes)) = self.batches.front_mut() {
@@ -127,8 +127,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     /// There is no reader.
     pub(crate) unsafe fn clear<V, S: Shape>(
         &mut self,
-        leaves: &mut Spare<Leaf<K, V, S>>,
-        inners: &mut Spare<Inner<K, S>>,
+        leaves: &mut NodePool<Leaf<K, V, S>>,
+        inners: &mut NodePool<Inner<K, S>>,
     ) {
         self.batches.clear();
         self.stamped = 0;
@@ -154,8 +154,8 @@ fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
 /// Everything that is left in limbo, freed when this is dropped. There is no reader.
 struct Rest<'a, K: Key, V, S: Shape> {
     log: &'a mut Log<K>,
-    leaves: &'a mut Spare<Leaf<K, V, S>>,
-    inners: &'a mut Spare<Inner<K, S>>,
+    leaves: &'a mut NodePool<Leaf<K, V, S>>,
+    inners: &'a mut NodePool<Inner<K, S>>,
 }
 
 impl<K: Key, V, S: Shape> Drop for Rest<'_, K, V, S> {
@@ -174,7 +174,11 @@ impl<K: Key, V, S: Shape> Drop for Rest<'_, K, V, S> {
 ///
 /// # Safety
 /// No reader sees the node any more.
-unsafe fn free<K: Key, V, S: Shape>(node: Retired, leaves: &mut Spare<Leaf<K, V, S>>, inners: &mut Spare<Inner<K, S>>) {
+unsafe fn free<K: Key, V, S: Shape>(
+    node: Retired,
+    leaves: &mut NodePool<Leaf<K, V, S>>,
+    inners: &mut NodePool<Inner<K, S>>,
+) {
     let Retired { at, level, fate } = node;
     let level = usize::from(level);
     // SAFETY: no reader sees the node, as the caller promises. COW-4: the map is an owner of a node

@@ -23,19 +23,19 @@ pub(crate) struct Workspace<K: Key, V, S: Shape, R: Reclaim> {
 
 /// Limit of the nodes of each kind that are kept for the next stores: their number, and their
 /// bytes.
-const POOL: (usize, usize) = (1024, 1 << 20);
+const KEPT: (usize, usize) = (1024, 1 << 20);
 
 /// How many nodes of `bytes` bytes are kept at most.
-pub(crate) const fn most(bytes: usize) -> usize {
-    let fit = POOL.1 / crate::node::max(bytes, 1);
-    if fit < POOL.0 { fit } else { POOL.0 }
+pub(crate) const fn max_kept(bytes: usize) -> usize {
+    let fit = KEPT.1 / crate::node::max(bytes, 1);
+    if fit < KEPT.0 { fit } else { KEPT.0 }
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
     pub(crate) const fn new() -> Self {
         let mut part = Tree::new();
-        part.leaves.pool(most(Leaf::<K, V, S>::BYTES) as u32);
-        part.inners.pool(most(Inner::<K, S>::BYTES) as u32);
+        part.leaves.set_limit(max_kept(Leaf::<K, V, S>::BYTES) as u32);
+        part.inners.set_limit(max_kept(Inner::<K, S>::BYTES) as u32);
         Workspace { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 

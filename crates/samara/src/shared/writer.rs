@@ -98,7 +98,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 }
 
 /// Number of attempts to go inside before the writer waits for the handle.
-const PATIENCE: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
     /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is no
@@ -116,7 +116,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
         let (mut verb, mut spins) = (verb, 0);
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(returned);
-        while spins < PATIENCE {
+        while spins < MAX_ATTEMPTS {
             if let Some(inside) = gate.enter(self.record) {
                 // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has
                 // the writer or its map mutably, and the record's workspace is this writer's.

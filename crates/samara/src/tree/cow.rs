@@ -35,7 +35,7 @@ use crate::node::PUBLISHED;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::pool::Spare;
+use crate::node::pool::NodePool;
 use crate::node::search::{Job, Portable, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::sync::plain::AtomicPtr;
@@ -52,7 +52,7 @@ use core::mem;
 use core::ptr;
 
 /// Maximum number of owners: more are refused, long before the count could overflow.
-const MANY: u32 = PUBLISHED / 2;
+const MAX_OWNERS: u32 = PUBLISHED / 2;
 
 /// Whether the caller is the node's only owner and may write to it: it has no other owner and no
 /// mark.
@@ -64,7 +64,7 @@ pub(crate) fn is_own(refs: &AtomicU32) -> bool {
 /// Adds an owner.
 pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
     // Relaxed: the caller got the node from an owner, who keeps it alive meanwhile.
-    if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MANY {
+    if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MAX_OWNERS {
         refs.fetch_sub(1, Ordering::Relaxed);
         return Err(AllocError);
     }
@@ -423,8 +423,8 @@ pub(crate) unsafe fn refs<'a, K: Key, V, S: Shape>(at: Raw, level: usize) -> &'a
 
 struct Own<'a, K: Key, V, S: Shape> {
     clone: fn(&V) -> V,
-    leaves: &'a mut Spare<Leaf<K, V, S>>,
-    inners: &'a mut Spare<Inner<K, S>>,
+    leaves: &'a mut NodePool<Leaf<K, V, S>>,
+    inners: &'a mut NodePool<Inner<K, S>>,
     /// The log of a store in a shared map (COW-4).
     log: Option<&'a mut Log<K>>,
     /// Whether everything that meets the span is replaced: leaves within it need not be copied

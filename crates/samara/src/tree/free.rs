@@ -7,7 +7,7 @@
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::pool::Spare;
+use crate::node::pool::NodePool;
 use crate::node::search::prefetch_write;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
@@ -20,12 +20,12 @@ use core::mem;
 use core::ptr;
 
 /// Guard of a leaf that drops its values. Its memory goes to `spare`, or is freed if there is none.
-struct DroppedLeaf<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
+struct DroppedLeaf<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut NodePool<Leaf<K, V, S>>);
 
 impl<K: Key, V, S: Shape> Drop for DroppedLeaf<K, V, S> {
     fn drop(&mut self) {
         /// Guard that frees the leaf, also if a value's drop panics.
-        struct Free<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut Spare<Leaf<K, V, S>>);
+        struct Free<K: Key, V, S: Shape>(Leaf<K, V, S>, *mut NodePool<Leaf<K, V, S>>);
         impl<K: Key, V, S: Shape> Drop for Free<K, V, S> {
             fn drop(&mut self) {
                 // SAFETY: LEAF-1: the leaf is live, belongs to this guard, and its values are gone;
@@ -43,8 +43,9 @@ impl<K: Key, V, S: Shape> Drop for DroppedLeaf<K, V, S> {
         unsafe {
             let len = self.0.len();
             let values = ptr::slice_from_raw_parts_mut(self.0.items(), len);
-            let _free = Free(self.0, self.1);
+            let free = Free(self.0, self.1);
             ptr::drop_in_place(values);
+            drop(free); // frees the leaf, here or when the panic of a value's drop unwinds
         }
     }
 }
@@ -53,7 +54,7 @@ impl<K: Key, V, S: Shape> Drop for DroppedLeaf<K, V, S> {
 ///
 /// # Safety
 /// The leaf is live and belongs to the caller alone.
-pub(crate) unsafe fn leaf<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, spare: &mut Spare<Leaf<K, V, S>>) {
+pub(crate) unsafe fn leaf<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, spare: &mut NodePool<Leaf<K, V, S>>) {
     drop(DroppedLeaf(leaf, spare));
 }
 
@@ -71,14 +72,14 @@ pub(crate) unsafe fn chain<K: Key, V, S: Shape>(head: &mut Option<Raw>, leaf: Le
 /// Guard of leaves linked by [`chain`]: drops their values and gives their memory to `spare`.
 pub(crate) struct Chain<'a, K: Key, V, S: Shape> {
     head: Option<Raw>,
-    spare: *mut Spare<Leaf<K, V, S>>,
-    borrow: PhantomData<&'a mut Spare<Leaf<K, V, S>>>,
+    spare: *mut NodePool<Leaf<K, V, S>>,
+    borrow: PhantomData<&'a mut NodePool<Leaf<K, V, S>>>,
 }
 
 impl<'a, K: Key, V, S: Shape> Chain<'a, K, V, S> {
     /// # Safety
     /// `head` is a chain that [`chain`] has made, and nobody else has it.
-    pub(crate) unsafe fn new(head: Option<Raw>, spare: &'a mut Spare<Leaf<K, V, S>>) -> Self {
+    pub(crate) unsafe fn new(head: Option<Raw>, spare: &'a mut NodePool<Leaf<K, V, S>>) -> Self {
         Chain { head, spare, borrow: PhantomData }
     }
 }

@@ -43,7 +43,7 @@ use crate::fault::{Point, point};
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::pool::Spare;
+use crate::node::pool::NodePool;
 use crate::node::search::{Job, Portable, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::cow::Cloner;
@@ -67,8 +67,8 @@ pub(crate) struct Tree<K: Key, V, S: Shape> {
     pub(crate) root: Option<Raw>,
     pub(crate) height: usize,
     pub(crate) len: usize,
-    pub(crate) leaves: Spare<Leaf<K, V, S>>,
-    pub(crate) inners: Spare<Inner<K, S>>,
+    pub(crate) leaves: NodePool<Leaf<K, V, S>>,
+    pub(crate) inners: NodePool<Inner<K, S>>,
     pub(crate) hole: Hole<K>,
     /// Set while the tree may share nodes (COW-3).
     pub(crate) cloner: Cloner<V>,
@@ -138,8 +138,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             root: None,
             height: 0,
             len: 0,
-            leaves: Spare::new(),
-            inners: Spare::new(),
+            leaves: NodePool::new(),
+            inners: NodePool::new(),
             hole: Hole::none(),
             cloner: Cloner::none(),
             thinned: false,

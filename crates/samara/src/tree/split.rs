@@ -65,8 +65,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// first and the last node of a level, which split unevenly). Then the nodes plus the
     /// potentials of a level grow by one fifteenth for each child that arrives. A split turns a
     /// potential of one into a node. Merges, shares and removals add nothing, given that a freed
-    /// node comes back to the reservation (`Spare::keep`). Every existing node may be full: that is
-    /// one split each, and three for the edges.
+    /// node comes back to the reservation (`NodePool::keep`). Every existing node may be full: that
+    /// is one split each, and three for the edges.
     ///
     /// If nodes outside of `span` are still shared, rebalancing may make a store copy a neighbour
     /// on each level of two paths (TREE-5).

@@ -1,0 +1,87 @@
+//! *Writer gate*: two threads store concurrently, each with a record of the gate, while a third one
+//! needs exclusive access. That one changes what they read, and reads what each of them changed.
+//! The gate is that of the crate.
+//!
+//! Fails with: no fence in `enter`, or none in `close` (neither sees the other); leaving, or
+//! opening the gate again, with Relaxed (what was done inside is not ordered with the exclusive
+//! access).
+
+use crate::explore::model;
+use crate::node_body::Body;
+use crate::writer_gate::{WriterGate, WriterRecord};
+use loom::sync::Arc;
+use loom::thread;
+
+struct Shared {
+    gate: WriterGate<()>,
+    /// Changed with exclusive access, read by a writer that is inside.
+    whole: Body<u32>,
+    /// Changed by the writer that has the record of this number.
+    parts: [Body<u32>; 2],
+}
+
+/// Stores once, if the gate is open.
+fn store(shared: &Shared, record: &WriterRecord<()>, part: usize) {
+    if let Some(_inside) = shared.gate.enter(record) {
+        shared.parts[part].set(10 + shared.whole.read());
+    }
+}
+
+#[test]
+fn gate() {
+    model("gate", Some(3), || {
+        let shared =
+            Arc::new(Shared { gate: WriterGate::new(), whole: Body::of(0), parts: [Body::of(1), Body::of(2)] });
+        let threads: Vec<_> = (0..2)
+            .map(|part| {
+                // SAFETY: no other thread uses the gate yet.
+                let record: *const WriterRecord<()> = unsafe { shared.gate.take(|| ()).expect("memory") };
+                let (shared, record) = (shared.clone(), record as usize);
+                thread::spawn(move || {
+                    // SAFETY: the list lives as long as `shared`.
+                    let record = unsafe { &*(record as *const WriterRecord<()>) };
+                    store(&shared, record, part);
+                    record.give_back();
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            let _exclusive = shared.gate.close();
+            shared.whole.set(shared.whole.read() + 1);
+            shared.parts.iter().for_each(|part| assert!(part.read() > 0));
+        }
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+/// Records are taken under the lock that exclusive access holds, so a gate without records need not
+/// be closed.
+#[test]
+fn first_record() {
+    model("first_record", None, || {
+        let shared = Arc::new((loom::sync::Mutex::new(()), WriterGate::new(), Body::of(0)));
+        let other = shared.clone();
+        let thread = thread::spawn(move || {
+            let (lock, gate, whole) = &*other;
+            let held = lock.lock().unwrap();
+            // SAFETY: only a thread that holds the lock closes the gate.
+            let record = unsafe { gate.take(|| ()).expect("memory") };
+            drop(held);
+            if let Some(_inside) = gate.enter(record) {
+                whole.read();
+            }
+            if let Some(_inside) = gate.enter(record) {
+                whole.read();
+            }
+        });
+        for _ in 0..2 {
+            let (lock, gate, whole) = &*shared;
+            let _held = lock.lock().unwrap();
+            let _exclusive = gate.close();
+            whole.set(whole.read() + 1);
+        }
+        thread.join().unwrap();
+    });
+}
