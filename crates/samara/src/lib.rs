@@ -125,8 +125,9 @@
 //!   waits to write spins, and [`Membarrier`] uses fences. Needs `alloc` and atomics of pointer
 //!   width.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for
-//!   [`RangeMap`], as the ascending sequence of `(first, last, value)`. Deserializing a map checks
-//!   that its ranges hold keys, ascend and do not overlap. Needs no `std`.
+//!   [`RangeMap`], as the ascending sequence of `(first, last, value)`, and for [`RangeSet`], as
+//!   that of `(first, last)`. Deserializing checks that the ranges hold keys, ascend and do not
+//!   overlap. Needs no `std`.
 //! - `testing`: for the crate's own tests: maps with nodes of three and five slots, a switch for
 //!   the search path, fault points.
 #![no_std]
@@ -160,7 +161,7 @@ pub use map::cursor::{Cursor, CursorMut};
 pub use map::drain::Drain;
 pub use map::entry::{Entry, OccupiedEntry, VacantEntry};
 pub use map::gaps::Gaps;
-pub use map::into_iter::{IntoIter, IntoValues};
+pub use map::into_iter::{IntoIter, IntoSpans, IntoValues};
 pub use map::iter::{Range, RangeMut};
 pub use map::range_from::RangeFrom;
 pub use map::reservation::Reservation;

@@ -88,6 +88,58 @@ fn every_range_is_a_span() {
     all::<u128>();
 }
 
+#[test]
+fn ranges_by_reference() {
+    let ranges = vec![0..=9u64, 20..=29];
+    let set: RangeSet = ranges.iter().collect();
+    let mut map = RangeMap::new();
+    for range in &ranges {
+        map.insert(range, 'a').unwrap();
+    }
+    let mut more = RangeSet::<u64>::new();
+    more.extend(map.spans().collect::<Vec<_>>().iter());
+    assert!(set == more && map.spans().eq(ranges));
+}
+
+/// What `BTreeSet` and `BTreeMap` have, and sets and maps here.
+#[test]
+fn sets_are_collections() {
+    let lists = [vec![], vec![0..=9u64], vec![0..=9, 20..=29], vec![0..=19], vec![1..=9]];
+    let sets: Vec<RangeSet> = lists.iter().map(|list| list.iter().collect()).collect();
+    let spans: Vec<Vec<Span>> = lists.iter().map(|list| list.iter().map(Span::from).collect()).collect();
+    for (set, list) in sets.iter().zip(&spans) {
+        for (other, other_list) in sets.iter().zip(&spans) {
+            assert_eq!((set.cmp(other), set.partial_cmp(other)), (list.cmp(other_list), list.partial_cmp(other_list)));
+        }
+        assert!(set.clone().into_iter().eq(list.iter().copied()));
+        assert!(set.clone().into_iter().rev().eq(list.iter().rev().copied()));
+        assert_eq!(set.clone().into_iter().len(), list.len());
+        let mut map: RangeMap<u64, char> = list.iter().map(|span| (span, 'a')).collect();
+        map.extend([(100..=109, 'b')]);
+        assert!(map.into_spans().eq(list.iter().copied().chain([Span::new(100, 109)])));
+    }
+    #[allow(clippy::mutable_key_type)] // what is mutable inside is no part of what is hashed
+    let index: std::collections::HashMap<RangeSet, usize> = sets.iter().cloned().zip(0..).collect();
+    assert_eq!((index.len(), index[&RangeSet::from([10..=19, 0..=9])]), (5, 3));
+    let shared = SharedRangeMap::<u64, char>::from([(0..=9, 'a'), (5..=14, 'b')]);
+    assert!(shared.snapshot().iter().eq([(Span::new(0, 4), &'a'), (Span::new(5, 14), &'b')]));
+}
+
+#[test]
+fn sets_of_sorted_ranges() {
+    let set = RangeSet::<u8>::from_sorted([0..=9, 10..=19, 30..=254, 255..=255]).unwrap();
+    set.check().unwrap();
+    assert!(set.iter().eq([0..=19, 30..=255]));
+    assert!(RangeSet::<u8>::from_sorted([Span::FULL; 0]).unwrap().is_empty());
+    let spans = [Span::new(0u8, 9), Span::new(10, 255), Span::new(0, 0)];
+    assert_eq!(RangeSet::<u8>::from_sorted(spans), Err(BuildError::NotAscending { index: 2, span: spans[2] }));
+    let empty = Span::new(3u8, 2);
+    assert_eq!(RangeSet::<u8>::from_sorted([spans[0], empty]), Err(BuildError::EmptyRange { index: 1, span: empty }));
+    let many = RangeSet::<u64>::from_sorted((0..10_000).map(|n| 20 * n..20 * n + 10)).unwrap();
+    many.check().unwrap();
+    assert_eq!(many, (0..10_000u64).map(|n| 20 * n..20 * n + 10).collect());
+}
+
 /// Every error converts into [`Error`], which shows what the error shows.
 #[test]
 fn one_error_for_all() {

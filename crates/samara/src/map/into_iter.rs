@@ -63,10 +63,6 @@ impl<K: Key, V, S: Shape> fmt::Debug for IntoIter<K, V, S> {
     }
 }
 
-/// Owning iterator over the values of a map in the order of their ranges: see
-/// [`RangeMap::into_values`].
-pub struct IntoValues<K: Key, V, S: Shape = Normal>(IntoIter<K, V, S>);
-
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// The values, owned, in the order of their ranges. O(n) for all of them.
     ///
@@ -80,31 +76,56 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     pub fn into_values(self) -> IntoValues<K, V, S> {
         IntoValues(self.into_iter())
     }
-}
 
-impl<K: Key, V, S: Shape> Iterator for IntoValues<K, V, S> {
-    type Item = V;
-    #[inline]
-    fn next(&mut self) -> Option<V> {
-        self.0.next().map(|(_, value)| value)
-    }
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+    /// The ranges, ascending; the values are dropped. O(n) for all of them.
+    pub fn into_spans(self) -> IntoSpans<K, V, S> {
+        IntoSpans(self.into_iter())
     }
 }
 
-impl<K: Key, V, S: Shape> DoubleEndedIterator for IntoValues<K, V, S> {
-    #[inline]
-    fn next_back(&mut self) -> Option<V> {
-        self.0.next_back().map(|(_, value)| value)
-    }
+macro_rules! projected {
+    ($name:ident, $item:ty, $pick:expr, $doc:literal) => {
+        #[doc = $doc]
+        pub struct $name<K: Key, V, S: Shape = Normal>(IntoIter<K, V, S>);
+
+        impl<K: Key, V, S: Shape> Iterator for $name<K, V, S> {
+            type Item = $item;
+            #[inline]
+            fn next(&mut self) -> Option<$item> {
+                self.0.next().map($pick)
+            }
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.0.size_hint()
+            }
+        }
+
+        impl<K: Key, V, S: Shape> DoubleEndedIterator for $name<K, V, S> {
+            #[inline]
+            fn next_back(&mut self) -> Option<$item> {
+                self.0.next_back().map($pick)
+            }
+        }
+
+        impl<K: Key, V, S: Shape> ExactSizeIterator for $name<K, V, S> {}
+        impl<K: Key, V, S: Shape> FusedIterator for $name<K, V, S> {}
+
+        impl<K: Key, V, S: Shape> fmt::Debug for $name<K, V, S> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("left", &self.len()).finish_non_exhaustive()
+            }
+        }
+    };
 }
 
-impl<K: Key, V, S: Shape> ExactSizeIterator for IntoValues<K, V, S> {}
-impl<K: Key, V, S: Shape> FusedIterator for IntoValues<K, V, S> {}
-
-impl<K: Key, V, S: Shape> fmt::Debug for IntoValues<K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IntoValues").field("left", &self.len()).finish_non_exhaustive()
-    }
-}
+projected!(
+    IntoValues,
+    V,
+    |(_, value)| value,
+    "Owning iterator over the values of a map in the order of their ranges: see [`RangeMap::into_values`]."
+);
+projected!(
+    IntoSpans,
+    Span<K>,
+    |(span, _)| span,
+    "Owning iterator over the ranges of a map or a set, ascending: see [`RangeMap::into_spans`]."
+);

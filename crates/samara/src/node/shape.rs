@@ -3,8 +3,13 @@
 //! - **SHAPE-1** Every capacity is from 3 to 63: a vector search has one bit for each slot, and a
 //!   full node that takes two more entries splits into two legal ones.
 
-/// The node sizes of a map. Sealed: [`Normal`] is the default and the one that benchmarks measure;
-/// others, with nodes of three slots, force splits in tests.
+/// The node sizes of a map: the last type parameter, which has a default, as the hasher of a
+/// `HashMap` has. No program names it: it is sealed, [`Normal`] is the only one, and the others
+/// force splits in this crate's tests.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no shape of nodes",
+    note = "leave the last type parameter of the map or set out: `RangeMap<K, V>`, `RangeSet<K>`, `SharedRangeMap<K, V, R>`"
+)]
 pub trait Shape: sealed::Sealed + Send + Sync + 'static {
     /// Slots of an inner node.
     #[doc(hidden)]

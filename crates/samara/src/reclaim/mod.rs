@@ -55,6 +55,10 @@ pub use crate::reclaim::quiescent::Quiescent;
 /// A guard protects as long as it lives, whatever becomes of its registration, and even if it is
 /// never dropped. It counts as a guard of the value that made its registration, whichever value's
 /// `pin` made it. Nothing is promised about a stamp that another value made.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no reclaimer",
+    note = "a shared map is `SharedRangeMap<K, V>`, or `SharedRangeMap<K, V, R>` where `R` is `Epoch`, `Membarrier` or `Quiescent`"
+)]
 pub unsafe trait Reclaim {
     /// The least number of nodes that a writer takes out before it asks for a stamp. As many stores
     /// share the cost of a stamp.
@@ -83,6 +87,10 @@ pub unsafe trait Reclaim {
 
 /// A reclaimer that finds the calling thread's registration by itself: [`Epoch`] and [`Membarrier`]
 /// with `std`, [`Quiescent`] always.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not find the registration of the calling thread",
+    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch` and `Membarrier` find it"
+)]
 pub trait PinHere: Reclaim {
     /// Pins like [`Reclaim::pin`], by the calling thread's registration. It is made on first use,
     /// and given up when the thread ends.

@@ -6,19 +6,26 @@
 //!   same keys are equal.
 
 pub(crate) mod combine;
+#[cfg(feature = "serde")]
+pub(crate) mod serde;
+pub(crate) mod sorted;
 
 use crate::map::RangeMap;
 use crate::map::gaps::Gaps;
+use crate::map::into_iter::IntoSpans;
 use crate::map::whole::Spans;
 use crate::node::shape::{Normal, Shape};
 use crate::set::combine::Combined;
+use crate::set::sorted::Joined;
 use crate::tree::check::Violation;
 use crate::types::displaced::unobserved;
-use crate::types::error::{AllocError, StoreError, empty_or_panic};
+use crate::types::error::{AllocError, BuildError, StoreError, empty_or_panic};
 use crate::types::gap::GapQuery;
 use crate::types::key::Key;
 use crate::types::span::Span;
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 /// A set of integer keys, kept as ranges that do not touch: free lists, allocated blocks, dirty
 /// pages, parsed number lists.
@@ -58,6 +65,25 @@ impl<K: Key> RangeSet<K> {
 }
 
 impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Builds a set from ranges that ascend and do not overlap. Ranges that touch become one. O(n).
+    ///
+    /// # Errors
+    /// [`BuildError`], with the index of the range that does not fit.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BuildError, RangeSet};
+    /// let set = RangeSet::<u64>::from_sorted([0..=9, 10..=19, 30..=39])?;
+    /// assert!(set.iter().eq([0..=19, 30..=39]));
+    /// assert!(RangeSet::<u64>::from_sorted([0..=9, 5..=19]).is_err());
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn from_sorted<R: Into<Span<K>>>(ranges: impl IntoIterator<Item = R>) -> Result<Self, BuildError<K>> {
+        let mut joined = Joined::new();
+        ranges.into_iter().try_for_each(|range| joined.push(range.into()))?;
+        joined.finish()
+    }
+
     /// A set of all keys of these ranges, in any order: the fallible form of `collect`.
     ///
     /// # Errors
@@ -279,6 +305,45 @@ impl<K: Key, S: Shape> PartialEq for RangeSet<K, S> {
 }
 
 impl<K: Key, S: Shape> Eq for RangeSet<K, S> {}
+
+impl<K: Key, S: Shape> Hash for RangeSet<K, S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.map.hash(state);
+    }
+}
+
+impl<K: Key, S: Shape> PartialOrd for RangeSet<K, S> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Compares range by range, as a list of ranges.
+impl<K: Key, S: Shape> Ord for RangeSet<K, S> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.map.cmp(&other.map)
+    }
+}
+
+impl<K: Key, S: Shape, R: Into<Span<K>>, const N: usize> From<[R; N]> for RangeSet<K, S> {
+    /// Builds a set as `collect` does.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do.
+    fn from(ranges: [R; N]) -> Self {
+        ranges.into_iter().collect()
+    }
+}
+
+impl<K: Key, S: Shape> IntoIterator for RangeSet<K, S> {
+    type Item = Span<K>;
+    type IntoIter = IntoSpans<K, (), S>;
+
+    /// The ranges, ascending.
+    fn into_iter(self) -> Self::IntoIter {
+        self.map.into_spans()
+    }
+}
 
 impl<K: Key, S: Shape, R: Into<Span<K>>> FromIterator<R> for RangeSet<K, S> {
     /// [`RangeSet::try_from_iter`] that aborts for lack of memory, as `Vec` does. A range that is

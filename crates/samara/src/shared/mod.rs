@@ -375,6 +375,11 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]). With `std`
     /// all three reclaimers do, without it only [`Quiescent`](crate::Quiescent). For the others use
     /// [`reader`](Self::reader).
+    #[doc(alias = "get")]
+    #[doc(alias = "iter")]
+    #[doc(alias = "range")]
+    #[doc(alias = "find_gap")]
+    #[must_use = "a guard that is not bound is dropped at once"]
     #[inline]
     pub fn pin(&self) -> SharedGuard<'_, K, V, R, S>
     where
@@ -394,6 +399,11 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// With `std`, if the calling thread holds the handle already, or is in the middle of a store.
     /// This includes the arms of `match map.write().remove(key)? { .. }` and of `if let`, because
     /// their temporaries live that long. Without `std` it waits for ever.
+    #[doc(alias = "insert")]
+    #[doc(alias = "replace")]
+    #[doc(alias = "remove")]
+    #[doc(alias = "clear_range")]
+    #[doc(alias = "lock")]
     pub fn write(&self) -> WriteGuard<'_, K, V, R, S> {
         let held = self.lock.lock();
         // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
@@ -549,6 +559,18 @@ impl<K: Key, V: Clone, R: Reclaim + Default, S: Shape, T: Into<Span<K>>> FromIte
     /// If a range is reversed (`9..=3`), as slices do.
     fn from_iter<I: IntoIterator<Item = (T, V)>>(entries: I) -> Self {
         entries.into_iter().collect::<RangeMap<K, V, S>>().into()
+    }
+}
+
+impl<K: Key, V: Clone, R: Reclaim + Default, S: Shape, T: Into<Span<K>>, const N: usize> From<[(T, V); N]>
+    for SharedRangeMap<K, V, R, S>
+{
+    /// Builds a map as `collect` does.
+    ///
+    /// # Panics
+    /// If a range is reversed (`9..=3`), as slices do.
+    fn from(entries: [(T, V); N]) -> Self {
+        entries.into_iter().collect()
     }
 }
 

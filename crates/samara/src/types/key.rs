@@ -58,6 +58,9 @@ pub mod sealed {
 /// assert_eq!((span.first.get(), span.last.get(), *value), (-10, 9, "around zero"));
 /// # Ok::<(), samara::StoreError<Position>>(())
 /// ```
+/// ```compile_fail,E0277
+/// let map = samara::RangeMap::<i64, char>::new();
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot key a range map",
     note = "keys are `u8`, `u16`, `u32`, `u64`, `usize`, `u128` and newtypes that `samara::key_newtype!` makes of them",

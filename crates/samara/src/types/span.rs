@@ -9,7 +9,8 @@ use core::ops::{Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInc
 /// Both ends are inclusive, so that [`Key::MAX`] is an ordinary key and the whole key space an
 /// ordinary range. A span with `first > last` holds no key. Stores refuse it with an error.
 ///
-/// Converts from all of Rust's ranges; an exclusive end becomes the key below it. Compares with
+/// Converts from all of Rust's ranges, and from references to spans and inclusive ranges; an
+/// exclusive end becomes the key below it. A single key is `key..=key`. Compares with
 /// `RangeInclusive`, and prints keys as hexadecimal numbers, also by `{:?}`.
 ///
 /// ```
@@ -113,6 +114,20 @@ impl<K: Key> From<RangeFrom<K>> for Span<K> {
     #[inline]
     fn from(r: RangeFrom<K>) -> Self {
         Span { first: r.start, last: K::MAX }
+    }
+}
+
+impl<K: Copy> From<&Span<K>> for Span<K> {
+    #[inline]
+    fn from(span: &Span<K>) -> Self {
+        *span
+    }
+}
+
+impl<K: Copy> From<&RangeInclusive<K>> for Span<K> {
+    #[inline]
+    fn from(r: &RangeInclusive<K>) -> Self {
+        Span { first: *r.start(), last: *r.end() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `serde`: what is written is read again; what is wrong is refused with a reason.
 
 use samara::testing::TinyMap;
-use samara::{RangeMap, Span, key_newtype};
+use samara::{RangeMap, RangeSet, Span, key_newtype};
 use serde::de::value::{Error as ValueError, SeqDeserializer};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,31 @@ fn written_and_read_again() {
     assert_eq!(serde_json::to_string(&frames).unwrap(), "[[1,2,3]]");
     assert_eq!(serde_json::from_str::<RangeMap<Frame, u8>>("[[1,2,3]]").unwrap(), frames);
     assert!(serde_json::from_str::<RangeMap<u64, u8>>("[]").unwrap().is_empty());
+}
+
+#[test]
+fn sets() {
+    let set: RangeSet = [0..=9, 20..=29, u64::MAX..=u64::MAX].into();
+    let text = serde_json::to_string(&set).unwrap();
+    assert_eq!(text, "[[0,9],[20,29],[18446744073709551615,18446744073709551615]]");
+    let read = serde_json::from_str::<RangeSet>(&text).unwrap();
+    read.check().unwrap();
+    assert_eq!(read, set);
+    // Ranges that touch are one range.
+    let joined = serde_json::from_str::<RangeSet<u8>>("[[0,9],[10,19],[21,21],[22,255]]").unwrap();
+    joined.check().unwrap();
+    assert!(joined.iter().eq([0..=19, 21..=255]));
+    assert!(serde_json::from_str::<RangeSet>("[]").unwrap().is_empty());
+    for (text, why) in [
+        ("[[0,9],[9,12]]", "item 1: 0x9..=0xc starts before the end of the item before it"),
+        ("[[0,9],[10,12],[20,29],[0,3]]", "item 3: 0x0..=0x3 starts before the end of the item before it"),
+        ("[[0,1],[3,2]]", "item 1: the range 0x3..=0x2 holds no key"),
+        ("[[0,1,2]]", "trailing"),
+        (r#"{"first":0}"#, "expected a sequence of (first key, last key), ascending and without overlaps"),
+    ] {
+        let error = serde_json::from_str::<RangeSet>(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
 }
 
 #[test]
