@@ -247,7 +247,7 @@ fn a_header_is_bounded() {
 
 /// What is too much is named, with the limit.
 #[test]
-fn too_much_is_told() {
+fn too_much_is_reported() {
     let _measuring = peak_memory::measuring();
     let long = area(0, &"n".repeat(70_000));
     let bytes = file([vec![event(0, EventKind::Exec, 1, vec![long])]]);
