@@ -91,7 +91,7 @@ fn least() -> u64 {
     }
 }
 
-/// What lies behind a map: a number, and which places its file system seeks.
+/// The object that an area maps: a number, and which alignment its file system seeks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Behind {
     number: u64,

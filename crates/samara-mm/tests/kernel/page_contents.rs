@@ -100,7 +100,7 @@ fn half_way() {
     let write = |page: u64| Op::Write(at(page), 1 + page as u8);
     let mut ops = vec![map(8, 12)];
     ops.extend((8..20).map(write));
-    // What is locked refuses: what lies before it has gone, what lies behind it has not.
+    // A locked area makes the call fail: pages before it are discarded, pages after it are not.
     ops.push(Op::Call(samara_mm::linux::MLOCK, [at(12), PAGE, 0, 0, 0, 0]));
     ops.push(advise(9, 8, Advice::DontNeed));
     ops.extend(read_all());

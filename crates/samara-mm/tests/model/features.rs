@@ -158,7 +158,7 @@ fn mergeable_when_neighbours_are_looked_at() {
     assert_eq!(answers, (2, 1));
 }
 
-/// A space with room for so many areas more.
+/// A space in which this many more areas are allowed.
 fn crowded(features: Features, room: usize) -> Space {
     let mut space = Space::new(Config { features, max_map_count: 20, ..Config::default() });
     (0..20 - room as u64).for_each(|i| rw(&mut space, 100 + 2 * i, 101 + 2 * i));

@@ -186,7 +186,7 @@ fn userfaultfd() -> i64 {
     if fd >= 0 && call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, api.as_ptr() as u64, 0, 0, 0]) == 0 { fd } else { -1 }
 }
 
-/// Serves every fault with a page of zeros, or lets it go on.
+/// Resolves every fault by a page of zeros, or by removing the write protection.
 fn serve_faults(uffd: i32) {
     loop {
         let mut message = [0u64; 4];

@@ -204,7 +204,7 @@ fn half_way() {
     };
     // What is before the hole is not changed either.
     assert_eq!(mmap(p(0), 2 * PAGE, R, FIXED, -1, 0) as u64, p(0));
-    // The shared one is changed, the private one behind it is not.
+    // The shared one is changed, the private one after it is not.
     assert_eq!(mmap(p(10), 2 * PAGE, R, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(10));
     assert_eq!(mmap(p(12), 2 * PAGE, R, FIXED, -1, 0) as u64, p(12));
     // It is cut for what does not come.
