@@ -35,7 +35,7 @@ counts() {
     done+=("{\"campaign\":\"$campaign\"$fields,\"seconds\":$((SECONDS - start))}")
 }
 
-# At least ten million random operations on the tree, and some on shared maps, against the oracle.
+# At least ten million random operations on the tree, and some on shared maps, against the reference map.
 tree() {
     local operations
     logged cargo test --locked --package samara --test properties --test maps -- --nocapture real_ tiny_ small_ wide_ epoch_both \

@@ -1,4 +1,4 @@
-//! The ranges and the random choices that all subjects share. Knows nothing of maps.
+//! The ranges and the random choices that all measured maps share.
 //!
 //! - **DATA-1** Range `i` lies in slot `i`: it starts at the slot's start and is one to three pages
 //!   of the slot's four, two on average. So half of all random addresses hit a range, and no hole

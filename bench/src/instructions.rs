@@ -1,9 +1,9 @@
-//! `instructions`: how many instructions an operation of the tree takes, counted by valgrind's
-//! callgrind, so that a change for the worse shows however busy the machine is.
+//! `instructions`: the instructions of each operation of samara's tree, counted by valgrind's
+//! callgrind, against the record in `bench/instructions.txt`. Counts do not depend on how busy the
+//! machine is.
 //!
-//! Knows the record (`bench/instructions.txt`: a case and its count a line) and callgrind's
-//! summary. Each case is run in a process of its own, [`CountArgs`]; callgrind counts in the
-//! functions called `counted_*` only.
+//! The record has a case and its count in each line. Each case runs in a process of its own
+//! ([`CountArgs`]); callgrind counts only within the functions called `counted_*`.
 
 use crate::data::{BASE, Data, Item, SLOT};
 use samara::{End, GapQuery, RangeMap};

@@ -1,12 +1,12 @@
-//! The running kernel as a rival: raw system calls that change memory, but only within a window
-//! that was free, and the heap's end.
+//! The running kernel as the other side of `mm`: raw system calls that change memory within a
+//! window of free address space, moves of the break, and fork.
 
 use std::io;
 
 const PAGE: u64 = 4096;
 
-/// A part of this process's address space in which calls may do what they like: no Rust object lies
-/// there. What is left in it goes with it.
+/// A part of this process's address space that holds no Rust object, so calls may change it.
+/// Dropping it unmaps what is left in it.
 #[derive(Debug)]
 pub struct Window {
     start: u64,
@@ -14,7 +14,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A free window of so many bytes, at a multiple of 1 GiB.
+    /// A free window of `len` bytes, at a multiple of 1 GiB.
     ///
     /// # Errors
     /// No room.
@@ -39,10 +39,8 @@ impl Window {
         self.start
     }
 
-    /// Makes a call whose first `len` argument pairs are ranges: (address, length) in the window,
-    /// or the call is not made.
-    ///
-    /// Gives the value, or a negative error number.
+    /// Makes a call, and returns its value or a negative error number. The ranges in its arguments
+    /// must lie in the window.
     ///
     /// # Panics
     /// Where a range leaves the window: a mistake of the benchmark.
@@ -73,8 +71,8 @@ impl Drop for Window {
     }
 }
 
-/// Moves the heap's end a page up and back down again, so many times: two calls each. False where
-/// the kernel refused.
+/// Moves the break a page up and back down, `times` times, by two calls each. False where the
+/// kernel refused.
 pub fn heap_up_and_down(times: u64) -> bool {
     // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's,
     // and nothing is allocated from the first to the last.
@@ -86,7 +84,7 @@ pub fn heap_up_and_down(times: u64) -> bool {
     }
 }
 
-/// Forks, and waits for the child, which does nothing but end. False where that failed.
+/// Forks, and waits for the child, which exits at once. False where that failed.
 pub fn fork_and_wait() -> bool {
     // SAFETY: the child makes one call, which ends it.
     unsafe {

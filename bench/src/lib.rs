@@ -1,12 +1,12 @@
-//! Benchmarks of samara against the maps that it answers to.
+//! Benchmarks of samara against other maps, the running kernel and strace.
 //!
-//! `cargo run --release -p samara-bench -- index` measures the maps, `shared` those that threads
-//! share, `mm` address spaces against the running kernel, `overhead` what recording costs a
-//! program, `instructions` counts the tree's instructions under valgrind. docs/benchmarks.md says
-//! how, and has the figures.
+//! `cargo run --release -p samara-bench -- index` measures range maps against one another, `shared`
+//! maps that threads share, `mm` samara-mm's address spaces against the running kernel, `overhead`
+//! recorded programs against plain ones and strace, `instructions` the tree's instructions under
+//! valgrind against their record. docs/benchmarks.md says how, and has the figures.
 #![deny(unsafe_code)]
 
-pub mod build;
+pub mod cargo_build;
 pub mod data;
 pub mod instructions;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

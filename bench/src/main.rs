@@ -8,7 +8,7 @@ use samara_bench::{instructions, overhead, rivals};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
-#[command(name = "samara-bench", about = "Benchmarks of samara against the maps that it answers to")]
+#[command(name = "samara-bench", about = "Benchmarks of samara against other maps, the running kernel and strace")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

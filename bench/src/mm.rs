@@ -1,9 +1,9 @@
-//! `mm`: an address space of samara-mm against the running kernel: the same calls with the same
-//! arguments, one after the other in one process.
+//! `mm`: an address space of samara-mm against the running kernel: nanoseconds of the same calls
+//! with the same arguments, one after the other in one process.
 //!
-//! Both start from the same areas. The engine is called by raw numbers, with limits and accounting
-//! on; the kernel by system calls. Rounds are interleaved. Every answer is asserted: zero, or the
-//! address asked for.
+//! Both start from the same areas. The model is called by raw call numbers, with limits and
+//! accounting on; the kernel by system calls. Rounds are interleaved. Every answer is asserted:
+//! zero, or the address that was asked for.
 
 use crate::kernel::{self, Window};
 use crate::progress::progress;
@@ -30,15 +30,15 @@ pub struct Args {
 }
 
 const PAGE: u64 = 4096;
-/// Pages of a slot: an area of at most eight, and a hole behind it.
+/// Pages of a slot: an area of at most eight pages, and a hole after it.
 const SLOT: u64 = 9;
-/// Where the engine's heap is.
+/// Where the model's heap is.
 const HEAP: u64 = 0x5555_0000_0000;
 
 struct NoFiles;
 impl<B> linux::Host<B> for NoFiles {}
 
-/// Files by number: a backing of one word, as who keeps files elsewhere has it.
+/// Files by number: a backing of one word, for users that keep files elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Number(u64);
 
@@ -54,10 +54,10 @@ impl Backing for Number {
     }
 }
 
-/// Who answers.
+/// What is measured.
 enum Subject<'a> {
-    Engine(Box<AddressSpace<Number>>),
-    /// The engine with a backing of five words.
+    Model(Box<AddressSpace<Number>>),
+    /// The model with a backing of five words.
     FileIds(Box<AddressSpace<FileId>>),
     Kernel(&'a Window),
 }
@@ -65,7 +65,7 @@ enum Subject<'a> {
 impl Subject<'_> {
     fn name(&self) -> &'static str {
         match self {
-            Subject::Engine(_) => "samara",
+            Subject::Model(_) => "samara",
             Subject::FileIds(_) => "samara_file_id",
             Subject::Kernel(_) => "linux",
         }
@@ -73,16 +73,16 @@ impl Subject<'_> {
 
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
         match self {
-            Subject::Engine(space) => answer(space, nr, args),
+            Subject::Model(space) => answer(space, nr, args),
             Subject::FileIds(space) => answer(space, nr, args),
             Subject::Kernel(window) => window.call(nr, args),
         }
     }
 
-    /// So many pairs of calls.
+    /// Makes `times` pairs of calls.
     fn brk(&mut self, times: u64) -> bool {
         match self {
-            Subject::Engine(_) | Subject::FileIds(_) => (0..times).all(|_| {
+            Subject::Model(_) | Subject::FileIds(_) => (0..times).all(|_| {
                 let up = HEAP + PAGE;
                 self.call(BRK, [up, 0, 0, 0, 0, 0]) == up as i64 && self.call(BRK, [HEAP, 0, 0, 0, 0, 0]) == HEAP as i64
             }),
@@ -92,7 +92,7 @@ impl Subject<'_> {
 
     fn fork(&mut self) -> bool {
         match self {
-            Subject::Engine(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
+            Subject::Model(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
             Subject::FileIds(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
             Subject::Kernel(_) => kernel::fork_and_wait(),
         }
@@ -112,7 +112,7 @@ impl Rng {
     }
 }
 
-/// What one case does `times` times; gives how many calls that were.
+/// Runs a case `times` times, and returns the number of calls.
 type Case = fn(&mut Subject<'_>, &Place, &mut Rng, u64) -> u64;
 
 /// Where the areas are.
@@ -135,7 +135,7 @@ fn is(answer: i64, expected: u64) {
     assert_eq!(answer, expected as i64, "an answer that both must give");
 }
 
-/// F1: a random area goes, and one of another length comes in its slot.
+/// A random area is unmapped, and one of another length is mapped in its slot.
 fn munmap_mmap(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     for _ in 0..times {
         let at = p.slot(r.below(p.slots));
@@ -145,13 +145,13 @@ fn munmap_mmap(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     2 * times
 }
 
-/// A page of the heap more, and less again.
+/// The heap grows by a page, and shrinks again.
 fn brk(s: &mut Subject<'_>, _: &Place, _: &mut Rng, times: u64) -> u64 {
     assert!(s.brk(times));
     2 * times
 }
 
-/// The middle of an area becomes read-only, and writable again: two cuts, and two joins.
+/// The middle of an area becomes read-only, and writable again: two splits, and two merges.
 fn mprotect(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     for _ in 0..times {
         let at = p.slot(r.below(p.slots));
@@ -162,7 +162,7 @@ fn mprotect(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     3 * times
 }
 
-/// An area is moved to the hole behind it and back.
+/// An area is moved to the hole after it and back.
 fn mremap(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     for _ in 0..times {
         let at = p.slot(r.below(p.slots));
@@ -175,7 +175,7 @@ fn mremap(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     4 * times
 }
 
-/// The middle of an area is kept from children, and given to them again.
+/// The middle of an area gets MADV_DONTFORK, then MADV_DOFORK.
 fn madvise(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     for _ in 0..times {
         let at = p.slot(r.below(p.slots));
@@ -186,7 +186,7 @@ fn madvise(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     3 * times
 }
 
-/// An area is locked as its pages come, and unlocked.
+/// An area is locked on fault, and unlocked.
 fn mlock(s: &mut Subject<'_>, p: &Place, r: &mut Rng, times: u64) -> u64 {
     for _ in 0..times {
         let at = p.slot(r.below(p.slots));
@@ -204,7 +204,7 @@ fn fork(s: &mut Subject<'_>, _: &Place, _: &mut Rng, times: u64) -> u64 {
     times
 }
 
-/// Name, what it does, and what a call of it is.
+/// The cases by name.
 const CASES: [(&str, Case); 7] = [
     ("munmap_mmap", munmap_mmap),
     ("brk", brk),
@@ -257,7 +257,7 @@ fn measure(n: u64, case: Case, rounds: u32, mut done: impl FnMut()) -> Result<Ve
     let window = Window::new(n * SLOT * PAGE).map_err(|why| format!("no window for {n} areas: {why}"))?;
     let place = Place { start: window.start(), slots: n };
     let mut subjects =
-        [Subject::Engine(Box::new(engine())), Subject::FileIds(Box::new(engine())), Subject::Kernel(&window)];
+        [Subject::Model(Box::new(model())), Subject::FileIds(Box::new(model())), Subject::Kernel(&window)];
     let mut rng = Rng(1);
     for i in 0..n {
         let args = [place.slot(i), (1 + rng.below(8)) * PAGE, RW, FIXED, u64::MAX, 0];
@@ -287,8 +287,8 @@ fn measure(n: u64, case: Case, rounds: u32, mut done: impl FnMut()) -> Result<Ve
     Ok(times)
 }
 
-/// An address space with all that a process has to keep to.
-fn engine<B: Backing>() -> AddressSpace<B> {
+/// An address space with the limits of a process.
+fn model<B: Backing>() -> AddressSpace<B> {
     let overcommit = Overcommit::Guess { total: 1 << 40 };
     let mut space = AddressSpace::new(Config { overcommit, ..Config::default() });
     let limit = Limit::bytes(1 << 46);

@@ -1,11 +1,10 @@
-//! `overhead`: what recording costs a program, and what deciding its memory calls costs, against
-//! strace.
+//! `overhead`: the wall time of programs under `samara trace` and under `samara run`, against the
+//! same programs plain and under strace.
 //!
-//! Knows command lines and wall clocks. Runs are interleaved: each round runs every program plain,
-//! under `samara trace`, under `samara run`, and under strace, beginning with another one each
-//! time.
+//! Runs are interleaved: each round runs every program in each mode, and begins with another mode
+//! each time.
 
-use crate::build;
+use crate::cargo_build;
 use crate::progress::progress;
 use crate::stats::{Row, Sample, table};
 use std::ffi::{OsStr, OsString};
@@ -16,7 +15,7 @@ use std::time::Instant;
 /// Arguments of `overhead`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How often each program is run in each way.
+    /// How often each program is run in each mode.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Pairs of mmap and munmap in the loop, in each of its threads, and ten times as many as in
@@ -34,45 +33,45 @@ const SPAWNS: usize = 100;
 const UNITS: usize = 8;
 const FUNCTIONS: usize = 20;
 
-const WAYS: [&str; 4] = ["plain", "samara", "decided", "strace"];
+const MODES: [&str; 4] = ["plain", "samara", "decided", "strace"];
 
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
 /// Where a program cannot be built, cannot be run, or fails.
 pub fn run(args: &Args) -> Result<(), String> {
-    let samara = build::program("samara-cli", "samara")?;
-    let mmap_loop = build::program("samara-bench", "samara-bench-mmap-loop")?;
-    let mut ways = WAYS[..3].to_vec();
+    let samara = cargo_build::program("samara-cli", "samara")?;
+    let mmap_loop = cargo_build::program("samara-bench", "samara-bench-mmap-loop")?;
+    let mut modes = MODES[..3].to_vec();
     if runs("strace", "--version") {
-        ways.push(WAYS[3]);
+        modes.push(MODES[3]);
     } else {
         eprintln!("skipped: strace is not installed, so there is nothing to compare with");
     }
-    let spawn = build::program("samara-bench", "samara-bench-spawn")?;
+    let spawn = cargo_build::program("samara-bench", "samara-bench-spawn")?;
     let dir = tempfile::tempdir().map_err(|error| format!("no directory for traces: {error}"))?;
     let programs = programs(args, &mmap_loop, &spawn, dir.path())?;
     let bar = progress(u64::from(args.runs) * programs.len() as u64);
     let mut rows = Vec::new();
     for (name, n, program) in &programs {
-        let mut times = vec![Vec::new(); ways.len()];
+        let mut times = vec![Vec::new(); modes.len()];
         bar.set_message(*name);
         // Round 0 warms up, and is not counted.
         for round in 0..=args.runs as usize {
-            for turn in 0..ways.len() {
-                let which = (turn + round) % ways.len();
-                let millis = once(&command(ways[which], &samara, dir.path(), program))?;
+            for turn in 0..modes.len() {
+                let which = (turn + round) % modes.len();
+                let millis = once(&command(modes[which], &samara, dir.path(), program))?;
                 if round > 0 {
                     times[which].push(millis);
                 }
             }
             bar.inc(u64::from(round > 0));
         }
-        rows.extend(ways.iter().zip(times).map(|(way, times)| Row {
+        rows.extend(modes.iter().zip(times).map(|(mode, times)| Row {
             suite: "overhead",
             case: (*name).to_owned(),
             n: *n,
-            subject: (*way).to_owned(),
+            subject: (*mode).to_owned(),
             sample: Sample::new(times),
             unit: "ms",
             threads: None,
@@ -82,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     if args.json {
         rows.iter().for_each(|row| println!("{}", row.json()));
     } else {
-        print!("{}", table(&rows, ways[ways.len() - 1]));
+        print!("{}", table(&rows, modes[modes.len() - 1]));
     }
     Ok(())
 }
@@ -90,11 +89,11 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// A case: its name, how many calls, programs or files there are, and its command line.
 type Program = (&'static str, usize, Vec<OsString>);
 
-/// What is run.
+/// The programs to run.
 fn programs(args: &Args, mmap_loop: &Path, spawn: &Path, dir: &Path) -> Result<Vec<Program>, String> {
     let line = |words: &[&dyn AsRef<OsStr>]| words.iter().map(|word| word.as_ref().to_owned()).collect::<Vec<_>>();
     let pairs = args.pairs.to_string();
-    // A process that makes fewer calls has no start to speak of all the same.
+    // With fewer calls, the start of a process still costs little in comparison.
     let few = (args.pairs / 10).max(1);
     let mut programs = vec![
         ("mmap_loop", args.pairs, line(&[&mmap_loop, &pairs])),
@@ -147,9 +146,9 @@ fn runs(program: &str, version: &str) -> bool {
     done.is_ok_and(|status| status.success())
 }
 
-/// The command line that runs `program` in this way.
-fn command(way: &str, samara: &Path, dir: &Path, program: &[OsString]) -> Vec<OsString> {
-    let mut line: Vec<OsString> = match way {
+/// The command line that runs `program` in this mode.
+fn command(mode: &str, samara: &Path, dir: &Path, program: &[OsString]) -> Vec<OsString> {
+    let mut line: Vec<OsString> = match mode {
         "samara" => vec![
             samara.into(),
             "trace".into(),
@@ -170,7 +169,7 @@ fn command(way: &str, samara: &Path, dir: &Path, program: &[OsString]) -> Vec<Os
     line
 }
 
-/// Runs it once: milliseconds.
+/// Runs a command line once, and returns the milliseconds.
 fn once(line: &[OsString]) -> Result<f64, String> {
     let start = Instant::now();
     let output = Command::new(&line[0])

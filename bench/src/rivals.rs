@@ -1,17 +1,17 @@
-//! `index`, `shared` and `plot`: handed on to the program in `bench/rivals`, which holds the rivals
-//! and what draws.
+//! `index`, `shared` and `plot`: runs the program in `bench/rivals`, which depends on the other
+//! maps and draws the plots.
 //!
-//! That package is a workspace of its own, for a member of this one would be built by every
-//! `--workspace`, and an optional dependency would still stand in its lock file and be fetched by
-//! everyone. So it is built here, when it is wanted, into this workspace's target directory. Cargo
-//! tells of it on standard error; the network is needed the first time only.
+//! That package is a workspace of its own. As a member of this one, every `--workspace` command
+//! would build it; as an optional dependency, it would be in the lock file, and everyone would
+//! fetch it. So it is built here when it is needed, into this workspace's target directory. Cargo's
+//! messages go to standard error; the network is needed the first time only.
 
-use crate::build;
+use crate::cargo_build;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Arguments that the other program knows.
+/// Arguments, which the other program parses.
 #[derive(Clone, Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
@@ -20,13 +20,14 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
-/// Builds the program and runs it with these arguments: its exit status. It has said itself why it
-/// failed, if it did.
+/// Builds the program, runs it with these arguments, and returns its exit status. It prints its own
+/// error messages.
 ///
 /// # Errors
 /// Where it cannot be built or run, or a signal ended it.
 pub fn run(command: &str, args: &Args) -> Result<ExitCode, String> {
-    let program = build::apart(&Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals"), "samara-rivals")?;
+    let program =
+        cargo_build::workspace_programs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals"), "samara-rivals")?;
     let status = Command::new(program)
         .arg(command)
         .args(&args.args)

@@ -1,4 +1,4 @@
-//! Medians with their spread, as lines for people and for scripts. Knows nothing of what was
+//! Medians with their spread, as tables for people and as JSON lines. Knows nothing of what was
 //! measured.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of these rounds.
+    /// A sample of these rounds.
     pub fn new(mut rounds: Vec<f64>) -> Self {
         assert!(!rounds.is_empty(), "a sample has at least one round");
         rounds.sort_by(f64::total_cmp);
@@ -69,7 +69,7 @@ impl Row {
     }
 }
 
-/// With as many decimals as matter.
+/// A number with as many decimals as are significant.
 pub fn number(x: f64) -> String {
     match x.abs() {
         0.0 => "0".into(),

@@ -1,8 +1,7 @@
-//! An address space under arbitrary raw calls: it never panics, keeps its promises (`check`), and a
-//! call that is refused and says that it did nothing did nothing.
+//! An address space under arbitrary raw calls: it never panics, its invariants hold (`check`), and
+//! a refused call that reports that it did nothing did nothing.
 //!
-//! The bytes choose limits, then calls. Addresses are near one another for the most part, so that
-//! calls meet.
+//! The bytes choose limits, then calls. Most addresses are near one another, so that calls overlap.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -129,7 +128,7 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
                 }
             }
         }
-        space.check().expect("a space keeps its promises");
+        space.check().expect("the invariants hold");
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Operations of one script at most.
 const LONGEST: usize = 600;
 
-/// Operations done so far; printed now and then, so that the run's log says how many there were.
+/// Operations done so far; printed at intervals, for the counts in the run's log.
 static OPS: AtomicU64 = AtomicU64::new(0);
 
 fn attempt<K: TestKey, V: Value, S: Shape>(u: &mut Unstructured<'_>) {

@@ -1,8 +1,8 @@
-//! The trace file's reader over hostile bytes: whole batches, then one error at most; never a
-//! panic.
+//! The trace file's reader on arbitrary bytes: it gives whole batches, then at most one error, and
+//! never panics.
 //!
-//! Bytes as they are seldom get past the checksums. So most inputs are a list of changes to a file
-//! that is right, with the checksums made right again after them.
+//! Arbitrary bytes seldom pass the checksums. So most inputs are a list of changes to a valid file,
+//! whose checksums are corrected afterwards.
 #![no_main]
 
 use arbitrary::{Result, Unstructured};
@@ -14,7 +14,7 @@ mod file_samples;
 
 static RIGHT: LazyLock<Vec<u8>> = LazyLock::new(|| file_samples::file(3, 9));
 
-/// The file that is right, changed.
+/// The valid file, changed.
 fn changed(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let mut file = RIGHT.clone();
     while !u.is_empty() && !file.is_empty() {

@@ -1,11 +1,9 @@
-//! Everything that reads a trace, over hostile files: reader, replay, summary, `show` in its forms,
-//! `events` and `events --json`. Never a panic, no character that does harm where a person reads,
-//! and no more memory than a bound that follows from the file's length, by an allocator that
-//! counts.
+//! Everything that reads a trace, on hostile files: reader, replay, summary, `show` in its forms,
+//! `events` and `events --json`. Nothing panics, no output harms a terminal, and memory stays
+//! within a bound that follows from the file's length, measured by a counting allocator.
 //!
-//! A file is made of events that the input describes (many processes, areas, long texts, wild
-//! numbers), or is one that is right; then a few of its bytes are changed, and the checksums made
-//! right again.
+//! A file is made of events that the input describes (many processes, areas, long texts, extreme
+//! numbers), or is a valid one. Then a few of its bytes are changed, and the checksums corrected.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -42,7 +40,7 @@ fn events(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
     use EventKind as K;
     let mut events: Vec<Event> = Vec::new();
     let kinds = [K::Exec, K::Call, K::Learnt, K::Fork, K::Share, K::Difference, K::Checked, K::Exit];
-    // Some mebibytes in all: so many take no time.
+    // A few mebibytes in all, which take little time.
     let mut weight = 0;
     while !u.is_empty() && weight < 4 << 20 {
         let kind = *u.choose(&kinds)?;

@@ -1,4 +1,4 @@
-//! The cases by name, and what each does to the map that it is given. Knows nothing of maps.
+//! The cases of `index` by name, in which order they run, and how many operations a round has.
 
 use clap::ValueEnum;
 
@@ -63,7 +63,7 @@ pub enum Stage {
     Written,
     /// Reads the map after 10 n random replaces.
     Churned,
-    /// Takes snapshots, and writes beside them.
+    /// Takes snapshots, and writes while they are alive.
     Shared,
     /// Counts bytes, in a process of its own.
     Counted,
@@ -95,7 +95,7 @@ impl Case {
         }
     }
 
-    /// Operations, or ranges gone over, of one round.
+    /// Operations, or ranges visited, in one round.
     pub fn effort(self, quick: bool) -> usize {
         let effort = match self {
             Case::Lookup | Case::LookupHit | Case::Replace => 200_000,

@@ -1,4 +1,5 @@
-//! Wear: random replaces, and the loop of `munmap_mmap`. Knows maps by their trait.
+//! Churn: random replaces, after which maps are measured again, and the loop of `munmap_mmap`. Uses
+//! maps through their trait.
 
 use crate::gap::Gap;
 use crate::loaded::{Built, Scene, total};
@@ -6,7 +7,7 @@ use crate::map::Map;
 use samara::End;
 use samara_bench::data::{Item, PAGE};
 
-/// `count` random ranges are erased and stored again, one after the other.
+/// Erases and stores again `count` random ranges, one after the other.
 pub fn replaces<M: Map>(map: &mut M, scene: &Scene, count: usize) {
     let mut rng = fastrand::Rng::with_seed(0xc4u64);
     let items = &scene.data.items;
@@ -17,22 +18,22 @@ pub fn replaces<M: Map>(map: &mut M, scene: &Scene, count: usize) {
     }
 }
 
-/// Ranges after many pairs of munmap and mmap, so that all subjects start from the same old age.
+/// Ranges after many pairs of munmap and mmap, from which all subjects start.
 #[derive(Clone, Debug)]
 pub struct Aged {
     live: Vec<Item>,
     rng: fastrand::Rng,
     next: u64,
-    /// The ranges after [`PAIRS`] pairs more.
+    /// The ranges after [`PAIRS`] further pairs.
     later: Vec<Item>,
 }
 
-/// How many pairs `later` is later.
+/// The number of pairs between `live` and `later`.
 const PAIRS: usize = 4;
 /// Top of the window.
 const TOP: u64 = 1 << 46;
 
-/// A map in which ranges come and go.
+/// A map in which ranges are mapped and unmapped.
 #[derive(Debug)]
 pub struct Churn<M> {
     map: M,
@@ -66,8 +67,8 @@ fn age(n: usize) -> Aged {
 }
 
 impl<M: Map> Churn<M> {
-    /// The scene's aged ranges in a map of this kind, stored in the order in which they first came,
-    /// if not at once.
+    /// The scene's aged ranges in a map of this kind: built in bulk, or stored in the order in
+    /// which they were mapped.
     pub fn new(scene: &Scene, built: Built) -> Self {
         let aged = scene.aged.get_or_init(|| age(scene.data.n()));
         let map = match built {
@@ -85,7 +86,8 @@ impl<M: Map> Churn<M> {
         churn
     }
 
-    /// So many times: erase a random range, find the highest gap that fits another, store it there.
+    /// Erases a random range, finds the highest gap that fits another, and stores it there, `count`
+    /// times.
     pub fn pairs(&mut self, count: usize) {
         for _ in 0..count {
             let index = self.rng.usize(0..self.live.len());
@@ -101,7 +103,7 @@ impl<M: Map> Churn<M> {
         }
     }
 
-    /// Fails unless the map holds the ranges that came and did not go.
+    /// Panics unless the map holds the ranges that are mapped.
     pub fn check(&self) {
         assert_eq!(self.map.sum(), total(&self.live), "ranges were lost or overlap");
     }

@@ -1,26 +1,26 @@
-//! A search for free keys, and the linear scan that users of a map without one write. Knows maps by
-//! their trait.
+//! Gap search, and the linear scan that users write for a map without one. Uses maps through their
+//! trait.
 
 use crate::map::Map;
 use samara::End;
 
-/// What is sought.
+/// The gap to find.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     /// How many keys.
     pub len: u64,
     /// The first key is a multiple of this power of two.
     pub align: u64,
-    /// The run starts here or later.
+    /// The gap starts here or later.
     pub low: u64,
-    /// The run ends here or before; below the largest key.
+    /// The gap ends here or before; below the largest key.
     pub high: u64,
     /// From which end.
     pub end: End,
 }
 
 impl Gap {
-    /// The fit in the free run `from..=to`, nearest to the wanted end.
+    /// The first key of the fit in the free range `from..=to` that is nearest to the wanted end.
     #[inline]
     pub fn fit(&self, from: u64, to: u64) -> Option<u64> {
         let (from, to) = (from.max(self.low), to.min(self.high));
@@ -61,7 +61,7 @@ impl Gap {
     }
 
     fn downwards<M: Map>(&self, map: &M) -> Option<u64> {
-        // One beyond the top of the free run.
+        // One above the highest key of the free range.
         let (mut top, mut found) = (self.high + 1, None);
         let walked = map.walk_rev(self.high, |first, last| {
             if last + 1 < top {

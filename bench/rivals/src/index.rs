@@ -1,21 +1,21 @@
-//! `index`: the maps against one another.
+//! `index`: samara's range map against other maps: nanoseconds and bytes of each operation.
 //!
-//! Knows subjects and sizes; `turns` interleaves the rounds. Where memory does not hold all maps of
-//! a size at once, the subjects are loaded one after another, each with all its rounds; it says so.
+//! `rounds` interleaves the rounds of all subjects. Where memory does not hold all maps of a size
+//! at once, the subjects are loaded one after another, each with all its rounds, which it reports.
 
-use crate::asked::{Asked, Named};
+use crate::byte_counts;
 use crate::cases::{Case, Stage};
-use crate::counts;
 use crate::kinds::Kind;
 use crate::loaded::{Scene, Subject};
+use crate::rounds::{groups, interleaved, rounds};
+use crate::suite_args::{Named, SuiteArgs};
 use crate::table::table;
-use crate::turns::{groups, interleaved, rounds};
 use indicatif::ProgressBar;
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
 
 /// Arguments of `index`.
-pub type Args = Asked<Case, Kind>;
+pub type Args = SuiteArgs<Case, Kind>;
 
 /// Runs the suite and prints its rows.
 ///
@@ -113,7 +113,7 @@ impl<'a> Suite<'a> {
         let kinds: Vec<Kind> = self.kinds.iter().copied().filter(|kind| counts(*kind, &self.cases)).collect();
         let churned = self.cases.contains(&Case::BytesPerRangeChurned);
         self.bar.set_message(format!("bytes {n}"));
-        let counted = counts::bytes_per_range(n, &kinds, |kind| {
+        let counted = byte_counts::bytes_per_range(n, &kinds, |kind| {
             if churned && kind.does(Case::BytesPerRangeChurned) { self.wear(n) } else { 0 }
         })?;
         for (kind, bytes) in kinds.into_iter().zip(counted) {

@@ -1,4 +1,4 @@
-//! The maps that are measured, by name.
+//! The maps that `index` measures, by name.
 
 use crate::cases::{Case, Stage};
 use crate::loaded::{Built, Loaded, Scene, Subject};
@@ -73,8 +73,8 @@ impl Kind {
         if matches!(self, Kind::SamaraBulk | Kind::BtreemapBulk) { Built::Bulk } else { Built::Insert }
     }
 
-    /// Whether the map can do this, and is not another subject's once more: where the case builds
-    /// the map, or has worn it, it does not matter how the subject's was built.
+    /// Whether the map has the operation, and is not measured as another subject already: where the
+    /// case builds the map or churns it, it does not matter how the subject's was built.
     pub fn does(self, case: Case) -> bool {
         let worn = case.stage() == Stage::Churned || case == Case::BytesPerRangeChurned;
         let builds = matches!(case, Case::Append | Case::RandomFill | Case::BulkBuild);

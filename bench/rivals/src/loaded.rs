@@ -1,9 +1,10 @@
-//! A map with its ranges, and what is timed on it. Knows maps by their trait only.
+//! A map with its ranges, and the cases of `index` that are timed on it. Uses maps through their
+//! trait.
 //!
 //! - **LOADED-1** Every timed loop's answers are compared with answers that were computed without
 //!   the map.
-//! - **LOADED-2** A case leaves the map with the same ranges that it found, so that rounds and
-//!   cases follow one another.
+//! - **LOADED-2** A case leaves the map with the ranges that it found, so rounds and cases can
+//!   follow one another.
 
 use crate::cases::Case;
 use crate::churn::{self, Aged, Churn};
@@ -32,7 +33,7 @@ impl Scene {
     }
 }
 
-/// How a subject's map came to be.
+/// How a subject's map is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Built {
     /// By storing the ranges in random order.
@@ -64,9 +65,9 @@ impl Built {
 pub trait Subject {
     /// Times `case` once: nanoseconds of one operation.
     fn time(&mut self, case: Case, scene: &Scene, round: u64, effort: usize) -> f64;
-    /// So many random replaces.
+    /// Makes this many random replaces.
     fn churn(&mut self, scene: &Scene, replaces: usize);
-    /// Forgets what a case has built and found out for itself: called between cases.
+    /// Drops what a case has built and measured for itself: called between cases.
     fn rest(&mut self);
 }
 
@@ -83,7 +84,7 @@ pub struct Loaded<M> {
 
 const LACKING: &str = "a case is run only where the map does not lack it";
 
-/// What [`Map::sum`] should say of these items.
+/// What [`Map::sum`] must return for these items.
 pub fn total(items: &[Item]) -> Sum {
     (items.len(), items.iter().fold(0, |sum: u64, item| sum.wrapping_add(item.1).wrapping_add(item.2)))
 }
@@ -136,7 +137,7 @@ impl<M: Map> Loaded<M> {
             done += plan.stores.len();
             self.map.assert_holds(&plan.after);
             if M::LACKS.contains(&Case::Replace) {
-                // Nothing can be taken away, so nothing can be undone.
+                // The map has no erase, so nothing can be undone.
                 self.map = self.built.build(scene);
             } else {
                 plan.undo(&scene.data, &mut self.map);
@@ -175,7 +176,7 @@ impl<M: Map> Loaded<M> {
         let want = total(&data.items);
         let start = Instant::now();
         for _ in 0..passes {
-            assert_eq!(sum(black_box(&self.map)), want, "the walk met other ranges");
+            assert_eq!(sum(black_box(&self.map)), want, "the walk visited other ranges");
         }
         each(start.elapsed(), data.n() * passes)
     }
@@ -202,7 +203,7 @@ impl<M: Map> Loaded<M> {
         each(elapsed, ops)
     }
 
-    /// Each write is timed by itself; what the clock takes is taken off.
+    /// Times each write by itself, and subtracts the cost of the clock.
     fn first_write(&mut self, data: &Data, round: u64, ops: usize) -> f64 {
         let mut elapsed = Duration::ZERO;
         for (first, last, value) in data.picks(round, ops) {
@@ -258,7 +259,7 @@ impl<M: Map> Loaded<M> {
     }
 }
 
-/// Nanoseconds of one repetition; finds out first, if it is not known, how many repetitions take
+/// Nanoseconds of one repetition. Measures first, if that is not known, how many repetitions take
 /// about 10 ms.
 fn timed(reps: &mut usize, mut act: impl FnMut(usize)) -> f64 {
     if *reps == 0 {

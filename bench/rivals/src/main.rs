@@ -1,4 +1,4 @@
-//! The command line; `samara-bench` hands its arguments on to it.
+//! The command line of this package; `samara-bench` passes its arguments on to it.
 
 use clap::{Parser, Subcommand};
 use samara_rivals::shared::suite;

@@ -1,4 +1,4 @@
-//! What a map of ranges to `u64`s must be able to do to be measured. Knows nothing of timing.
+//! The trait of a map of ranges to `u64`s that `index` measures. Knows nothing of timing.
 
 use crate::cases::Case;
 use crate::gap::Gap;
@@ -8,8 +8,8 @@ use std::hint::select_unpredictable;
 /// How many ranges, and the sum of their last keys and values.
 pub type Sum = (usize, u64);
 
-/// The value found, or 0. Half of all lookups hit, and nothing foretells which: a branch would be
-/// mispredicted every other time, and its cost is none of the maps'.
+/// The value found, or 0. Half of all lookups hit, unpredictably: a branch would be mispredicted
+/// every other time, and that cost is not the map's.
 #[inline(always)]
 pub fn found(value: Option<&u64>) -> u64 {
     *select_unpredictable(value.is_some(), value.unwrap_or(&0), &0)
@@ -42,11 +42,11 @@ pub trait Map: Sized {
     /// Stores a range where there is none.
     fn store(&mut self, item: Item);
 
-    /// Takes away the range that starts at `item`'s first key and ends at its last; its value.
+    /// Removes the range that starts at `item`'s first key and ends at its last; returns its value.
     fn erase(&mut self, item: Item) -> Option<u64>;
 
-    /// Stores a range over whatever stands there: what lies inside goes, what is cut keeps its
-    /// rest.
+    /// Stores a range over what is there: ranges inside are removed, ranges that overlap its ends
+    /// keep their rest.
     fn overwrite(&mut self, item: Item);
 
     /// Visits all ranges, ascending.
@@ -56,7 +56,7 @@ pub trait Map: Sized {
     fn each_rev(&self, _visit: impl FnMut(Item)) {}
 
     /// Visits the first and last key of the ranges that do not end before `from`, ascending, until
-    /// told `false`.
+    /// `visit` returns `false`.
     fn walk(&self, from: u64, visit: impl FnMut(u64, u64) -> bool);
 
     /// The same for ranges that do not start after `from`, descending. `false` where the map
@@ -65,8 +65,7 @@ pub trait Map: Sized {
         false
     }
 
-    /// The first key of the wanted run of free keys: a linear search, where the crate has no
-    /// better.
+    /// The first key of the wanted gap: by a linear search, where the crate has none of its own.
     #[inline]
     fn gap(&self, want: &Gap) -> Option<u64> {
         want.scan(self)
@@ -98,13 +97,13 @@ pub trait Map: Sized {
         sum
     }
 
-    /// Fails unless the map holds these ranges in this order, and no others.
+    /// Panics unless the map holds these ranges in this order, and no others.
     fn assert_holds(&self, items: &[Item]) {
-        let mut met = 0;
+        let mut visited = 0;
         self.each(|item| {
-            assert_eq!(items.get(met), Some(&item), "range {met} is another one");
-            met += 1;
+            assert_eq!(items.get(visited), Some(&item), "range {visited} is another one");
+            visited += 1;
         });
-        assert_eq!(met, items.len(), "ranges are missing");
+        assert_eq!(visited, items.len(), "ranges are missing");
     }
 }

@@ -1,6 +1,6 @@
 //! `plot`: cost against size from the JSON lines of `index --json` and `shared --json`, both axes
 //! logarithmic, one panel for each case; against threads, with a panel for each size, where a case
-//! was run with several numbers of them. Writes SVG. Knows the lines, not what was measured.
+//! was run with several numbers of them. Writes SVG.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -24,7 +24,7 @@ pub struct Args {
     pub subject: Vec<String>,
 }
 
-/// What is drawn of a line; there is more in it.
+/// The fields of a JSON line that are drawn.
 #[derive(Clone, Debug, Deserialize)]
 struct Line {
     case: String,
@@ -178,7 +178,7 @@ fn draw_panel(
     Ok(())
 }
 
-/// A number beside an axis.
+/// A label of an axis.
 fn label(x: &f64) -> String {
     match *x {
         x if x >= 1000.0 => format!("{x:e}"),
@@ -187,7 +187,7 @@ fn label(x: &f64) -> String {
     }
 }
 
-/// Colours that can be told apart.
+/// Distinguishable colours.
 const COLOURS: [(u8, u8, u8); 15] = [
     (23, 190, 207),
     (31, 119, 180),
@@ -206,7 +206,7 @@ const COLOURS: [(u8, u8, u8); 15] = [
     (120, 0, 90),
 ];
 
-/// A colour for each; what this is about is black and bold.
+/// A colour for each subject; samara is black and bold.
 fn style(index: usize, subject: &str) -> ShapeStyle {
     if subject == "samara" {
         return BLACK.stroke_width(3);

@@ -1,5 +1,5 @@
-//! A map of points as a map of ranges: the range's first key is the point, its last key and value
-//! are what it maps to. Knows how users write a store over a window on top of that.
+//! A map of points as a map of ranges: it maps a range's first key to its last key and value. This
+//! module stores over a window as users of such a map do.
 
 use samara_bench::data::Item;
 
@@ -14,7 +14,8 @@ pub trait Points {
     /// Removes the range with this first key.
     fn take(&mut self, first: u64);
 
-    /// Lets the range that starts below `at` and holds it end before it; what the range was.
+    /// Shortens the range that starts below `at` and holds it, so that it ends before `at`. Returns
+    /// the range as it was.
     fn cut(&mut self, at: u64) -> Option<Item> {
         let (first, last, value) = self.floor(at.checked_sub(1)?)?;
         if last < at {
@@ -24,7 +25,7 @@ pub trait Points {
         Some((first, last, value))
     }
 
-    /// Removes the ranges that start in this window; the last of them.
+    /// Removes the ranges that start in this window, and returns the last of them.
     fn clear(&mut self, first: u64, last: u64) -> Option<Item> {
         let mut gone = None;
         while let Some(item) = self.ceil(first).filter(|item| item.0 <= last) {
@@ -35,7 +36,7 @@ pub trait Points {
     }
 }
 
-/// Stores a range over whatever stands there.
+/// Stores a range over what is there.
 #[inline]
 pub fn overwrite<P: Points>(map: &mut P, item: Item) {
     let (first, last, _) = item;

@@ -34,11 +34,11 @@ pub fn table(rows: &[Row], to: &str, subjects: &[String]) -> String {
         }
         let mut order: Vec<(&String, Vec<Option<&Row>>)> =
             subjects.iter().map(|subject| (subject, sizes.iter().map(|n| find(subject, *n)).collect())).collect();
-        // Who has no figure at all in a suite where few subjects have a case is left out.
+        // In a suite where few subjects have a case, those without a figure are left out.
         if threads.is_some() {
             order.retain(|(_, found)| found.iter().any(Option::is_some));
         }
-        // By the greatest size that has a figure; who has none comes last.
+        // By the greatest size that has a figure; subjects without one come last.
         let key = |found: &[Option<&Row>]| {
             found.iter().rev().flatten().next().map_or(f64::INFINITY, |row| row.sample.median())
         };
@@ -67,7 +67,7 @@ fn short(x: f64) -> String {
     if x < 100_000.0 { number(x) } else { format!("{x:.2e}") }
 }
 
-/// With two or three digits that matter.
+/// A ratio with two or three significant digits.
 fn ratio(x: f64) -> String {
     match x {
         x if x < 0.001 => "<0.001".into(),

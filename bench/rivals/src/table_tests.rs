@@ -52,7 +52,7 @@ fn a_block_for_each_number_of_threads() {
     let text = table(&rows, "b", &["a", "b"].map(String::from));
     let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert!(text.contains("read, 1 thread (ns") && text.contains("read, 2 threads (ns"), "{text}");
-    // Nothing is a ratio to 0, and who has no figure with two threads is not there.
+    // Nothing is a ratio to 0, and a subject without a figure for two threads is left out.
     assert_eq!(words[4], ["a", "8.00", "[8.00..8.00]"]);
     assert_eq!(words.last().expect("a line"), &["a", "4.00", "[4.00..4.00]"]);
     assert_eq!(words.len(), 9);

@@ -1,4 +1,4 @@
-//! The stores of `overwrite` and `split`: where, and what must come of them. Knows slots; maps by
+//! The stores of `overwrite` and `split`, and what the map must hold after them. Uses maps through
 //! their trait.
 //!
 //! - **RIVALS-WRITES-1** Each store touches one group of [`GROUP`] slots, and no two stores of a
@@ -9,10 +9,10 @@ use samara_bench::data::{Data, Item, PAGE};
 
 /// Slots of a group.
 const GROUP: usize = 8;
-/// Ranges that an overwrite meets: two are cut, those between them go.
-const MET: usize = 4;
+/// Ranges that an overwrite overlaps: two are cut, those between them are removed.
+const OVERLAPPED: usize = 4;
 
-/// Which stores.
+/// The kind of stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
     /// From inside a range to inside another.
@@ -26,10 +26,10 @@ pub enum Write {
 pub struct Plan {
     /// The stores, in random order.
     pub stores: Vec<Item>,
-    /// What the map then holds.
+    /// What the map must hold after them.
     pub after: Vec<Item>,
-    /// The indices of the first and the last range that each store meets.
-    met: Vec<(usize, usize)>,
+    /// The indices of the first and the last range that each store overlaps.
+    overlapped: Vec<(usize, usize)>,
 }
 
 /// At most `most` stores over the data's ranges.
@@ -37,11 +37,11 @@ pub fn plan(data: &Data, write: Write, round: u64, most: usize) -> Plan {
     let mut groups: Vec<usize> = (0..data.n()).step_by(GROUP).collect();
     fastrand::Rng::with_seed(0x0e7 + round).shuffle(&mut groups);
     groups.truncate(most);
-    let met: Vec<(usize, usize)> = groups
+    let overlapped: Vec<(usize, usize)> = groups
         .into_iter()
-        .map(|from| (from, if write == Write::Split { from } else { (from + MET - 1).min(data.n() - 1) }))
+        .map(|from| (from, if write == Write::Split { from } else { (from + OVERLAPPED - 1).min(data.n() - 1) }))
         .collect();
-    let stores: Vec<Item> = met
+    let stores: Vec<Item> = overlapped
         .iter()
         .enumerate()
         .map(|(i, &(from, to))| {
@@ -54,24 +54,24 @@ pub fn plan(data: &Data, write: Write, round: u64, most: usize) -> Plan {
     let mut after = Vec::with_capacity(data.n() + 2 * stores.len());
     let mut next = 0;
     for i in order {
-        after.extend_from_slice(&data.items[next..met[i].0]);
-        after.extend(pieces(data, met[i], stores[i]));
-        next = met[i].1 + 1;
+        after.extend_from_slice(&data.items[next..overlapped[i].0]);
+        after.extend(pieces(data, overlapped[i], stores[i]));
+        next = overlapped[i].1 + 1;
     }
     after.extend_from_slice(&data.items[next..]);
-    Plan { stores, after, met }
+    Plan { stores, after, overlapped }
 }
 
-/// What a store leaves of the ranges from the first to the last that it meets.
+/// What a store leaves of the ranges from the first to the last that it overlaps.
 fn pieces(data: &Data, (from, to): (usize, usize), store: Item) -> [Item; 3] {
     let (head, tail) = (data.items[from], data.items[to]);
     [(head.0, store.0 - 1, head.2), store, (store.1 + 1, tail.1, tail.2)]
 }
 
 impl Plan {
-    /// Gives `map` the data's ranges back.
+    /// Restores the data's ranges in `map`.
     pub fn undo<M: Map>(&self, data: &Data, map: &mut M) {
-        for (&(from, to), store) in self.met.iter().zip(&self.stores) {
+        for (&(from, to), store) in self.overlapped.iter().zip(&self.stores) {
             for piece in pieces(data, (from, to), *store) {
                 assert_eq!(map.erase(piece), Some(piece.2), "a range that was just stored, or cut, is not there");
             }

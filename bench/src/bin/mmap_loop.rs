@@ -1,5 +1,5 @@
-//! Does nothing but map and unmap anonymous memory: `samara-bench-mmap-loop PAIRS [THREADS]`, PAIRS
-//! in each thread.
+//! A program for `overhead` that only maps and unmaps anonymous memory: `samara-bench-mmap-loop
+//! PAIRS [THREADS]`, PAIRS in each thread.
 #![forbid(unsafe_code)]
 
 use memmap2::MmapMut;

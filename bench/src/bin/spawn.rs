@@ -1,5 +1,5 @@
-//! Runs a program many times: `samara-bench-spawn COUNT AT_ONCE PROGRAM [ARGUMENTS]`. Each must
-//! succeed.
+//! A program for `overhead` that runs another program many times:
+//! `samara-bench-spawn COUNT AT_ONCE PROGRAM [ARGUMENTS]`. Each run must succeed.
 #![forbid(unsafe_code)]
 
 use std::process::{Child, Command, ExitCode};

@@ -145,7 +145,7 @@ fn whatever_a_file_holds_memory_is_bounded() {
     bounded("reasons", &file([vec![event(0, EventKind::Exec, 1, all)]])).unwrap();
 }
 
-/// Spaces, processes and programs without end: so many at most, and then what to do about it.
+/// Endless spaces, processes and programs: beyond a limit, reading fails and says what to do.
 #[test]
 fn what_lives_at_once_is_bounded() {
     let _measuring = peak_memory::measuring();
@@ -247,7 +247,7 @@ fn a_header_is_bounded() {
 
 /// What is too much is named, with the limit.
 #[test]
-fn too_much_is_told() {
+fn too_much_is_reported() {
     let _measuring = peak_memory::measuring();
     let long = area(0, &"n".repeat(70_000));
     let bytes = file([vec![event(0, EventKind::Exec, 1, vec![long])]]);

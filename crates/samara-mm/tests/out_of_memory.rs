@@ -160,10 +160,10 @@ fn call(
 fn whole_or_not_at_all() {
     let given = Given::new();
     let (mut refused, mut done) = (0, 0);
-    let (told, unseen) = (Touches::Told, Touches::Unseen);
-    // With a snapshot beside it; near the limit of areas.
+    let (seen, unseen) = (Touches::Told, Touches::Unseen);
+    // With a snapshot of it; near the limit of areas.
     for (touches, shares, most) in
-        [(told, false, 65530), (unseen, false, 65530), (told, true, 65530), (told, false, 60)]
+        [(seen, false, 65530), (unseen, false, 65530), (seen, true, 65530), (seen, false, 60)]
     {
         let mut r = Rng(3);
         let mut space = AddressSpace::<FileId>::new(Config { touches, max_map_count: most, ..Config::default() });

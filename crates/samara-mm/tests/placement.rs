@@ -60,7 +60,7 @@ fn as_the_kernel_places() {
 
 /// What is mapped, as text, read without any other call that maps.
 fn maps(buffer: &mut Vec<u8>) {
-    // SAFETY: plain system calls; the buffer has the room that is told.
+    // SAFETY: plain system calls; the buffer has the room that is passed.
     unsafe {
         let file = libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY);
         assert!(file >= 0);
@@ -91,7 +91,7 @@ fn least() -> u64 {
     }
 }
 
-/// What lies behind a map: a number, and which places its file system seeks.
+/// The object that an area maps: a number, and which alignment its file system seeks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Behind {
     number: u64,
@@ -210,11 +210,16 @@ fn where_only_the_stack_has_room(files: &mut Files, least: u64, text: &mut Vec<u
         maps(text);
         let mut space = model(std::str::from_utf8(text).unwrap(), least, down, files);
         let args = [0, len, 0, flags.bits().into(), u64::MAX, 0];
-        let told = linux::call(&mut space, files, &mut Linux, MMAP, args).unwrap().result;
+        let predicted = linux::call(&mut space, files, &mut Linux, MMAP, args).unwrap().result;
         // SAFETY: a new map, at a place that the kernel picks.
         let got = unsafe { libc::mmap(std::ptr::null_mut(), len as usize, 0, flags.bits() as i32, -1, 0) } as u64;
         let got = if got == u64::MAX { -12 } else { got as i64 };
-        assert_eq!(told, got, "{len:#x}: {told:x}, the kernel says {got:x}\n{}", std::str::from_utf8(text).unwrap());
+        assert_eq!(
+            predicted,
+            got,
+            "{len:#x}: {predicted:x}, the kernel says {got:x}\n{}",
+            std::str::from_utf8(text).unwrap()
+        );
         answers.push(got);
     }
     assert!(answers.contains(&-12) && answers[0] as u64 >= top && (answers[4] as u64) < top, "{answers:x?}");
@@ -301,8 +306,8 @@ fn child() {
         drop(changed);
         let text = std::str::from_utf8(&text).unwrap();
         let mut space = model(text, least, &down, &files);
-        let told = linux::call(&mut space, &mut files, &mut Linux, nr, args).unwrap().result;
-        assert_eq!(told, got, "call {compared}: {nr}({args:x?}): {told:x}, the kernel says {got:x}\n{text}");
+        let predicted = linux::call(&mut space, &mut files, &mut Linux, nr, args).unwrap().result;
+        assert_eq!(predicted, got, "call {compared}: {nr}({args:x?}): {predicted:x}, the kernel says {got:x}\n{text}");
         compared += 1;
         if got < 0 {
             refused += 1;
@@ -312,8 +317,8 @@ fn child() {
         if let Some(i) = old {
             let (start, _) = mine[i];
             moved += u64::from(got != start);
-            let keeps = args[3] & 4 != 0;
-            if keeps {
+            let keeps_source = args[3] & 4 != 0;
+            if keeps_source {
                 mine.push((got, args[2]));
             } else {
                 mine[i] = (got, args[2].next_multiple_of(PAGE));

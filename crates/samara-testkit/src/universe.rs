@@ -40,7 +40,7 @@ impl Universe {
         })
     }
 
-    /// A key of the universe; one beyond its border now and then.
+    /// A key of the universe; sometimes one beyond its border.
     ///
     /// # Errors
     /// As [`Unstructured`]'s methods.
@@ -71,7 +71,7 @@ impl Universe {
         })
     }
 
-    /// A range of the universe: mostly short, now and then any, full or empty (its first key after
+    /// A range of the universe: mostly short, sometimes any, full or empty (its first key after
     /// its last).
     ///
     /// # Errors

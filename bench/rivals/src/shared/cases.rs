@@ -1,4 +1,4 @@
-//! The cases by name, and how much is done in a round of each. Knows nothing of maps.
+//! The cases of `shared` by name, and how much a round of each does.
 
 use clap::ValueEnum;
 use std::time::Duration;
@@ -7,11 +7,9 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Case {
-    /// Lookups in a map that one owner has for itself: the base line, with the keys of
-    /// `read_pinned`.
+    /// Lookups in a map that is not shared: the base line, with the keys of `read_pinned`.
     LookupExclusive,
-    /// Erase a random range, and store it again, in a map that one owner has for itself: the base
-    /// line.
+    /// Erase a random range, and store it again, in a map that is not shared: the base line.
     ReplaceExclusive,
     /// Lookups at random addresses, half of them hit, with one guard held over all of them.
     ReadPinned,
@@ -20,20 +18,20 @@ pub enum Case {
     ReadPinEach,
     /// `read_pinned` by several threads at once: wall time by the lookups of all of them.
     ReadScaling,
-    /// A random range is replaced by one with another value, nobody reads.
+    /// A random range is replaced by one with another value, without readers.
     ReplaceShared,
-    /// `replace_shared` by several threads at once, each with ranges of its own, which lie among
-    /// those of the others: wall time by the replaces of all of them.
+    /// `replace_shared` by several threads at once, each with its own ranges, which alternate with
+    /// those of the others: wall time divided by the replaces of all of them.
     WriteScaling,
-    /// The same, but each thread's ranges lie in a part of the map of its own.
+    /// The same, but each thread's ranges are contiguous.
     WriteScalingApart,
-    /// Lookups beside a thread that replaces in a tight loop, and what that thread does meanwhile.
+    /// Lookups while a thread replaces in a tight loop, and the replaces of that thread.
     ReadBesideWriter,
-    /// Replaces while another thread holds a guard, and what cannot be freed meanwhile and
-    /// thereafter.
+    /// Replaces while another thread holds a guard, and the bytes that cannot be freed meanwhile
+    /// and afterwards.
     WriterBesideStalledReader,
-    /// Lookups that find nothing where something is mapped all the time, beside replaces of just
-    /// that.
+    /// Lookups that find nothing where a range is mapped all the time, while that range is
+    /// replaced.
     FalseMisses,
 }
 
@@ -43,12 +41,12 @@ impl Case {
         matches!(self, Case::ReadScaling | Case::WriteScaling | Case::WriteScalingApart)
     }
 
-    /// How many threads take part, where so many are asked for.
-    pub fn threads(self, asked: usize) -> usize {
+    /// How many threads take part, where `wanted` are asked for.
+    pub fn threads(self, wanted: usize) -> usize {
         match self {
-            case if case.scales() => asked,
+            case if case.scales() => wanted,
             Case::ReadBesideWriter | Case::WriterBesideStalledReader => 2,
-            Case::FalseMisses => asked.max(2),
+            Case::FalseMisses => wanted.max(2),
             _ => 1,
         }
     }
@@ -56,7 +54,7 @@ impl Case {
     /// Operations of one round over `n` ranges.
     pub fn effort(self, n: usize, quick: bool) -> usize {
         let effort = match self {
-            // Lookups in small maps are soon done, and threads must meet for a while.
+            // Lookups in small maps take little time, and threads must overlap for a while.
             Case::ReadScaling | Case::ReadBesideWriter if n < 100_000 => 800_000,
             Case::ReplaceShared | Case::WriteScaling | Case::WriteScalingApart => 100_000,
             Case::WriterBesideStalledReader => 20_000,
@@ -66,7 +64,7 @@ impl Case {
         if quick { effort / 8 } else { effort }
     }
 
-    /// When a round ends that is not through: who waits for locks may wait long.
+    /// When an unfinished round ends: threads may wait long for locks.
     pub fn limit(self, quick: bool) -> Duration {
         match (self, quick) {
             (Case::FalseMisses, false) => Duration::from_secs(120),

@@ -1,4 +1,4 @@
-//! The maps that are measured, by name.
+//! The maps that `shared` measures, by name.
 
 use crate::loaded::Scene;
 use crate::shared::cases::Case;
@@ -15,9 +15,9 @@ pub enum Kind {
     Samara,
     /// `samara::SharedRangeMap`, reclaimed by membarrier(2).
     SamaraMembarrier,
-    /// `samara::RangeMap`, which one owner has for itself.
+    /// `samara::RangeMap`, not shared.
     SamaraExclusive,
-    /// std's `BTreeMap`, which one owner has for itself.
+    /// std's `BTreeMap`, not shared.
     Btreemap,
     /// std's `BTreeMap` behind std's `RwLock`.
     RwlockBtreemap,
@@ -42,7 +42,7 @@ pub enum Kind {
 }
 
 /// Runs `$shared` with `$map` as the shared map's type, or `$exclusive` with the type of a map that
-/// one owner has.
+/// is not shared.
 macro_rules! with_map {
     ($kind:expr, $map:ident => $shared:expr, $exclusive:expr) => {
         match $kind {
@@ -70,7 +70,7 @@ macro_rules! with_map {
 }
 
 impl Kind {
-    /// Whether the map is ours to share.
+    /// Whether the map is samara's shared map.
     fn is_samara(self) -> bool {
         matches!(self, Kind::Samara | Kind::SamaraMembarrier)
     }
@@ -81,12 +81,12 @@ impl Kind {
         with_map!(self, M => !exclusive && !<M as SharedMap>::LACKS.contains(&case), exclusive)
     }
 
-    /// Whether a replace of this map is one instant.
+    /// Whether a replace of this map is atomic.
     pub fn is_whole(self) -> bool {
         with_map!(self, M => <M as SharedMap>::WHOLE, false)
     }
 
-    /// Operations of one round over `n` ranges. Ours must be right in many more lookups.
+    /// Operations of one round over `n` ranges. samara's maps must be right in many more lookups.
     pub fn effort(self, case: Case, n: usize, quick: bool) -> usize {
         match (case, quick) {
             (Case::FalseMisses, false) if self.is_samara() => 100_000_000,

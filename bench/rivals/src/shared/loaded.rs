@@ -1,4 +1,4 @@
-//! A map with its ranges, as the runner sees it. Knows which measurement belongs to which case.
+//! A shared map with its ranges, and which measurement each case of `shared` runs on it.
 
 use crate::cases;
 use crate::loaded::{self, Scene};
@@ -6,13 +6,13 @@ use crate::map::Map;
 use crate::shared::cases::Case;
 use crate::shared::map::SharedMap;
 use crate::shared::writes::{Plan, Share};
-use crate::shared::{beside, reads, writes};
+use crate::shared::{readers_and_writer, reads, writes};
 use std::time::Duration;
 
 /// One number of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The row that it belongs to: the case, or what else the case tells.
+    /// The row that it belongs to: the case, or another figure of the case.
     pub row: &'static str,
     /// The number.
     pub value: f64,
@@ -33,7 +33,7 @@ pub struct Turn {
     pub round: u64,
     /// Operations.
     pub effort: usize,
-    /// When a round ends that is not through.
+    /// When an unfinished round ends.
     pub limit: Duration,
     /// How many threads take part.
     pub threads: usize,
@@ -56,7 +56,7 @@ impl<M: SharedMap> Subject for Shared<M> {
             Case::ReadPinned => vec![Figure::nanos("read_pinned", reads::pinned(map, &data.probes(round, effort)))],
             Case::ReadPinEach => {
                 let probes = data.probes(round, effort);
-                // The first pass comes to a map as `read_pinned` does; after it, two find the same
+                // The first pass finds the caches as `read_pinned` does; the next two find the map
                 // in the caches.
                 let each = reads::pin_each(map, &probes);
                 let cost = reads::pin_each(map, &probes) - reads::pinned(map, &probes);
@@ -80,16 +80,16 @@ impl<M: SharedMap> Subject for Shared<M> {
                 vec![Figure::nanos("write_scaling_apart", nanos)]
             }
             Case::ReadBesideWriter => {
-                let beside = beside::read_beside_writer(map, data, round, effort, limit);
+                let latencies = readers_and_writer::read_beside_writer(map, data, round, effort, limit);
                 vec![
-                    Figure::nanos("read_beside_writer", beside.read),
-                    Figure::nanos("read_beside_writer_p50", beside.p50),
-                    Figure::nanos("read_beside_writer_p999", beside.p999),
-                    Figure::nanos("write_beside_reader", beside.write),
+                    Figure::nanos("read_beside_writer", latencies.read),
+                    Figure::nanos("read_beside_writer_p50", latencies.p50),
+                    Figure::nanos("read_beside_writer_p999", latencies.p999),
+                    Figure::nanos("write_beside_reader", latencies.write),
                 ]
             }
             Case::WriterBesideStalledReader => {
-                let (done, pending, after) = beside::stalled(map, data, round, effort, limit);
+                let (done, pending, after) = readers_and_writer::stalled(map, data, round, effort, limit);
                 let mut figures = vec![Figure::nanos("writer_beside_stalled_reader", done.nanos())];
                 for (row, bytes) in [("pending_bytes", pending), ("pending_bytes_after", after)] {
                     figures.extend(bytes.map(|bytes| Figure { row, value: bytes as f64, unit: "bytes" }));
@@ -97,18 +97,18 @@ impl<M: SharedMap> Subject for Shared<M> {
                 figures
             }
             Case::FalseMisses => {
-                let (misses, reads) = beside::false_misses(map, data, threads, effort, limit);
+                let (misses, reads) = readers_and_writer::false_misses(map, data, threads, effort, limit);
                 if reads < effort {
                     eprintln!("samara-bench: false_misses: the time was up after {reads} of {effort} reads");
                 }
                 vec![Figure { row: "false_misses", value: misses as f64, unit: "reads" }]
             }
-            Case::LookupExclusive | Case::ReplaceExclusive => unreachable!("a shared map is none that one owner has"),
+            Case::LookupExclusive | Case::ReplaceExclusive => unreachable!("a case of maps that are not shared"),
         }
     }
 }
 
-/// A map that one owner has for itself: the base line.
+/// A map that is not shared: the base line.
 #[derive(Debug)]
 pub struct Exclusive<M>(loaded::Loaded<M>);
 
@@ -124,7 +124,7 @@ impl<M: Map> Subject for Exclusive<M> {
         let (row, case) = match case {
             Case::LookupExclusive => ("lookup_exclusive", cases::Case::Lookup),
             Case::ReplaceExclusive => ("replace_exclusive", cases::Case::Replace),
-            _ => unreachable!("a map that one owner has is not shared"),
+            _ => unreachable!("a case of shared maps"),
         };
         vec![Figure::nanos(row, loaded::Subject::time(&mut self.0, case, scene, turn.round, turn.effort))]
     }

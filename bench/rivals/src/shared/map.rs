@@ -1,5 +1,4 @@
-//! What a map of ranges to `u64`s that threads share must be able to do to be measured. Knows
-//! nothing of timing.
+//! The trait of a shared map of ranges to `u64`s that `shared` measures. Knows nothing of timing.
 
 use crate::shared::cases::Case;
 use samara_bench::data::{Data, Item};
@@ -9,9 +8,9 @@ use samara_bench::data::{Data, Item};
 pub trait SharedMap: Sync + Sized {
     /// The cases that this map has no operation for. It is not measured there.
     const LACKS: &'static [Case] = &[];
-    /// Whether [`replace`](Self::replace) is one instant: no reader finds nothing in its place.
+    /// Whether [`replace`](Self::replace) is atomic: no reader misses the range meanwhile.
     const WHOLE: bool;
-    /// One thread's way to read: its registration, where the crate has such.
+    /// A thread's access to read: its registration, where the crate has registrations.
     type Reader<'a>: Reader
     where
         Self: 'a;
@@ -19,32 +18,31 @@ pub trait SharedMap: Sync + Sized {
     /// A map of the data's ranges, stored one by one in random order.
     fn filled(data: &Data) -> Self;
 
-    /// A way to read for the thread that asks.
+    /// The calling thread's access to read.
     fn reader(&self) -> Self::Reader<'_>;
 
-    /// Takes away the range that stands at `item`'s first and last key, and stores `item` instead,
-    /// for all who look later. Threads that call it at the same time do so for ranges of their
-    /// own.
+    /// Replaces the range with `item`'s first and last key by `item`, for all later lookups.
+    /// Threads that call it at the same time each have their own ranges.
     fn replace(&self, item: Item);
 
-    /// [`replace`](Self::replace) for one of several threads that do so at once, by its
-    /// registration, where the crate has such.
+    /// [`replace`](Self::replace) for one of several concurrent threads, by its registration, where
+    /// the crate has registrations.
     fn writer(&self) -> impl FnMut(Item) {
         |item| self.replace(item)
     }
 
-    /// Bytes that were taken out and cannot be used again yet, where the map tells.
+    /// Bytes that are retired and cannot be reused yet, where the map reports them.
     fn pending(&self) -> Option<usize> {
         None
     }
 
-    /// The same, once everything has been used again that may be.
+    /// The same, after reclaiming what can be reclaimed.
     fn reclaim(&self) -> Option<usize> {
         None
     }
 }
 
-/// One thread's way to read.
+/// A thread's access to read.
 pub trait Reader {
     /// What is held while reading.
     type Guard<'a>: Guard

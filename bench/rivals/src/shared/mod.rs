@@ -1,16 +1,16 @@
-//! `shared`: maps that threads read while one writes.
+//! `shared`: samara's shared map against other maps that threads read while one writes.
 //!
-//! [`map`] is what a map must be able to do, [`subjects`] has one file for each of them; [`cases`]
-//! names what is measured; [`reads`], [`writes`] and [`beside`] do it, several threads [`at_once`],
-//! [`loaded`] chooses among them, [`suite`] runs everything against everything. docs/benchmarks.md
-//! says how.
+//! [`map`] is the trait of a measured map, [`subjects`] has one file for each map. [`cases`] names
+//! what is measured; [`reads`], [`writes`] and [`readers_and_writer`] measure it, with several
+//! threads [`mod@in_parallel`]. [`loaded`] chooses among them, [`suite`] runs all cases for all
+//! maps. docs/benchmarks.md says how.
 
-pub mod at_once;
-pub mod beside;
 pub mod cases;
+pub mod in_parallel;
 pub mod kinds;
 pub mod loaded;
 pub mod map;
+pub mod readers_and_writer;
 pub mod reads;
 pub mod subjects;
 pub mod suite;

@@ -1,12 +1,12 @@
-//! Lookups beside nothing but other lookups. Knows maps by their traits.
+//! Lookups without writers. Uses maps through their traits.
 //!
 //! - **READS-1** The sum of what is found is compared with one that was computed without the map.
-//! - **READS-2** Each range's first value lies in the lower bits (`MASK`); a version that writers
-//!   add lies above. So what lookups find can be foretold whatever has been written: at most
-//!   [`HELD`] values are summed before the versions are masked away.
+//! - **READS-2** Each range's first value is in the lower bits (`MASK`); the version that writers
+//!   add is above. So the sum of what lookups find is known whatever was written: at most [`HELD`]
+//!   values are summed before the versions are masked off.
 
 use crate::loaded::each;
-use crate::shared::at_once::at_once;
+use crate::shared::in_parallel::in_parallel;
 use crate::shared::map::{Guard, Reader, SharedMap};
 use samara_bench::data::Data;
 use std::hint::black_box;
@@ -59,7 +59,7 @@ pub fn pin_each<M: SharedMap>(map: &M, (keys, want): &(Vec<u64>, u64)) -> f64 {
 /// [`pinned`] by `threads` threads at once, each with keys of its own: wall nanoseconds by the
 /// lookups of all of them.
 pub fn scaling<M: SharedMap>(map: &M, data: &Data, round: u64, threads: usize, effort: usize) -> f64 {
-    let (done, elapsed) = at_once(threads, |thread| {
+    let (done, elapsed) = in_parallel(threads, |thread| {
         let (keys, want) = data.probes(round * threads as u64 + thread as u64, effort);
         let reader = map.reader();
         move || {

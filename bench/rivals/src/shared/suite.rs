@@ -1,17 +1,16 @@
-//! `shared`: the maps against one another.
+//! `shared`: runs all cases for all shared maps, at each size and number of threads.
 //!
-//! Knows subjects, sizes and numbers of threads; `turns` interleaves the rounds. Where memory does
-//! not hold all maps of a size at once, the subjects are loaded one after another, each with all
-//! its rounds; it says so.
+//! `rounds` interleaves the rounds of all subjects. Where memory does not hold all maps of a size
+//! at once, the subjects are loaded one after another, each with all its rounds, which it reports.
 
-use crate::asked::{Asked, Named};
 use crate::loaded::Scene;
+use crate::rounds::{self, groups, interleaved};
 use crate::shared::cases::Case;
 use crate::shared::kinds::Kind;
 use crate::shared::loaded::{Figure, Subject, Turn};
 use crate::shared::reads::MOST;
+use crate::suite_args::{Named, SuiteArgs};
 use crate::table::table;
-use crate::turns::{self, groups, interleaved};
 use indicatif::ProgressBar;
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
@@ -20,7 +19,7 @@ use samara_bench::stats::{Row, Sample};
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    asked: Asked<Case, Kind>,
+    args: SuiteArgs<Case, Kind>,
     /// How many threads: the scaling cases are run with each number, `false_misses` with the
     /// greatest.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
@@ -31,23 +30,23 @@ pub struct Args {
 ///
 /// # Errors
 /// Where a size or a number of threads is 0, or a size too large.
-pub fn run(Args { asked, threads }: &Args) -> Result<(), String> {
-    if asked.n.iter().any(|n| !(1..=MOST).contains(n)) {
+pub fn run(Args { args, threads }: &Args) -> Result<(), String> {
+    if args.n.iter().any(|n| !(1..=MOST).contains(n)) {
         return Err(format!("--n: a size is between 1 and {MOST}"));
     }
     if threads.is_empty() || threads.contains(&0) {
         return Err("--threads: at least one thread must read".into());
     }
-    let suite = Suite::new(asked, threads);
+    let suite = Suite::new(args, threads);
     let mut rows: Vec<Row> = Vec::new();
-    for &n in &asked.n {
+    for &n in &args.n {
         let scene = Scene::new(n);
         for kinds in groups(n, &suite.kinds, &suite.bar) {
             suite.measure(&scene, kinds, &mut rows);
         }
     }
     suite.bar.finish_and_clear();
-    if !asked.json {
+    if !args.json {
         let names: Vec<String> = suite.kinds.iter().map(|kind| kind.name()).collect();
         print!("{}", table(&rows, &Kind::RwlockBtreemap.name(), &names));
     }
@@ -56,7 +55,7 @@ pub fn run(Args { asked, threads }: &Args) -> Result<(), String> {
 
 /// What is run.
 struct Suite<'a> {
-    asked: &'a Asked<Case, Kind>,
+    args: &'a SuiteArgs<Case, Kind>,
     /// With how many threads.
     cases: Vec<(Case, usize)>,
     kinds: Vec<Kind>,
@@ -64,24 +63,24 @@ struct Suite<'a> {
 }
 
 impl<'a> Suite<'a> {
-    fn new(asked: &'a Asked<Case, Kind>, threads: &[usize]) -> Self {
+    fn new(args: &'a SuiteArgs<Case, Kind>, threads: &[usize]) -> Self {
         let mut threads = threads.to_vec();
         threads.sort_unstable();
         threads.dedup();
-        let cases = asked.cases().flat_map(|case| {
+        let cases = args.cases().flat_map(|case| {
             let from = if case.scales() { 0 } else { threads.len() - 1 };
             threads[from..].iter().map(move |threads| (case, case.threads(*threads)))
         });
         let cases: Vec<(Case, usize)> = cases.collect();
         let does = |kind: &Kind| cases.iter().any(|(case, _)| kind.does(*case));
-        let kinds: Vec<Kind> = asked.kinds().filter(does).collect();
+        let kinds: Vec<Kind> = args.kinds().filter(does).collect();
         // A step is a subject's load, or its round of a case.
         let steps = |kind: &Kind, n: usize| {
             let these = cases.iter().filter(|(case, _)| kind.does(*case));
-            1 + these.map(|(case, _)| rounds(*case, n, asked.quick)).map(|(warm, rounds)| warm + rounds).sum::<usize>()
+            1 + these.map(|(case, _)| rounds(*case, n, args.quick)).map(|(warm, rounds)| warm + rounds).sum::<usize>()
         };
-        let steps: usize = asked.n.iter().map(|n| kinds.iter().map(|kind| steps(kind, *n)).sum::<usize>()).sum();
-        Suite { asked, cases, kinds, bar: progress(steps as u64) }
+        let steps: usize = args.n.iter().map(|n| kinds.iter().map(|kind| steps(kind, *n)).sum::<usize>()).sum();
+        Suite { args, cases, kinds, bar: progress(steps as u64) }
     }
 
     /// All cases of these subjects.
@@ -106,9 +105,9 @@ impl<'a> Suite<'a> {
         subjects: &mut [(Kind, Box<dyn Subject>)],
         rows: &mut Vec<Row>,
     ) {
-        let (n, quick) = (scene.data.n(), self.asked.quick);
+        let (n, quick) = (scene.data.n(), self.args.quick);
         let mut these: Vec<_> = subjects.iter_mut().filter(|(kind, _)| kind.does(case)).collect();
-        let said = interleaved(&mut these, rounds(case, n, quick), |(kind, subject), round| {
+        let results = interleaved(&mut these, rounds(case, n, quick), |(kind, subject), round| {
             self.bar.set_message(format!("{} {} {n}", case.name(), kind.name()));
             drain();
             let turn = Turn { round, effort: kind.effort(case, n, quick), limit: case.limit(quick), threads };
@@ -116,12 +115,12 @@ impl<'a> Suite<'a> {
             self.bar.inc(1);
             figures
         });
-        for ((kind, _), rounds) in these.into_iter().zip(said) {
+        for ((kind, _), rounds) in these.into_iter().zip(results) {
             for (at, Figure { row, unit, .. }) in rounds[0].iter().enumerate() {
                 let sample = Sample::new(rounds.iter().map(|figures| figures[at].value).collect());
                 let (case, subject, threads) = ((*row).to_owned(), kind.name(), Some(threads));
                 let row = Row { suite: "shared", case, n, subject, sample, unit, threads };
-                if self.asked.json {
+                if self.args.json {
                     self.bar.suspend(|| println!("{}", row.json()));
                 }
                 rows.push(row);
@@ -132,11 +131,11 @@ impl<'a> Suite<'a> {
 
 /// How many rounds of a case warm up, and how many are counted.
 fn rounds(case: Case, n: usize, quick: bool) -> (usize, usize) {
-    if case == Case::FalseMisses { (0, 1) } else { turns::rounds(n, quick) }
+    if case == Case::FalseMisses { (0, 1) } else { rounds::rounds(n, quick) }
 }
 
-/// Has crossbeam-epoch's default collector free what other subjects have handed to it: several use
-/// it, and each of them helps it on.
+/// Lets crossbeam-epoch's default collector free what other subjects have retired: several subjects
+/// use it, and each advances it.
 fn drain() {
     for _ in 0..2_000 {
         crossbeam_epoch::pin().flush();

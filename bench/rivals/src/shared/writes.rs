@@ -1,11 +1,11 @@
-//! Replaces: which, and what must have come of them. Knows maps by their traits.
+//! Replaces, and what the map must hold after them. Uses maps through their traits.
 //!
 //! - **WRITES-1** What is replaced is a range of the data, by one at the same place: the data's
 //!   value with a version above it (READS-2). Two replaces of the same place that follow one
 //!   another have different versions.
 
 use crate::loaded::each;
-use crate::shared::at_once::at_once;
+use crate::shared::in_parallel::in_parallel;
 use crate::shared::map::{Guard, Reader, SharedMap};
 use crate::shared::reads::VERSION;
 use samara_bench::data::{Data, Item};
@@ -13,14 +13,14 @@ use std::collections::HashSet;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Ranges that are picked beforehand, and replaced over and over: a power of two.
+/// Ranges that are picked in advance, and replaced again and again: a power of two.
 const PICKS: usize = 1 << 16;
 /// How many versions there are: they fit below the two bits that `congee` needs.
 const VERSIONS: u64 = 1 << 22;
-/// The clock is looked at after so many replaces.
+/// The clock is read after this many replaces.
 const BATCH: usize = 64;
 
-/// An endless row of replaces.
+/// An endless sequence of replaces.
 #[derive(Clone, Debug)]
 pub struct Plan {
     picks: Vec<Item>,
@@ -31,35 +31,35 @@ pub struct Plan {
 /// How threads that store at once share the ranges.
 #[derive(Clone, Copy, Debug)]
 pub enum Share {
-    /// Each thread's lie among those of the others.
+    /// The ranges of the threads alternate.
     Among,
-    /// Each thread's lie in a part of their own.
+    /// Each thread's ranges are contiguous.
     Apart,
 }
 
-/// What was done of a plan.
+/// How much of a plan was done.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
     /// How many replaces.
     pub count: usize,
-    /// In which time.
+    /// The time that they took.
     pub elapsed: Duration,
 }
 
 impl Done {
-    /// Nanoseconds of one.
+    /// Nanoseconds of one replace.
     pub fn nanos(self) -> f64 {
         each(self.elapsed, self.count)
     }
 }
 
 impl Plan {
-    /// Of this round.
+    /// The plan of this round.
     pub fn new(data: &Data, round: u64) -> Self {
         Plan { picks: data.picks(round, PICKS), from: round * 0x1_0001 }
     }
 
-    /// Of this round, for one of several threads: replaces of ranges that are its own.
+    /// The plan of this round for one of several threads, with its own ranges.
     fn share(data: &Data, round: u64, share: Share, thread: usize, threads: usize) -> Self {
         let mine: Vec<Item> = match share {
             Share::Among => data.items.iter().copied().skip(thread).step_by(threads).collect(),
@@ -100,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// Replaces until told to stop, at least once; calls `begun` after the first.
+    /// Replaces until `stop` returns true, at least once; calls `begun` after the first.
     pub fn until<M: SharedMap>(&self, map: &M, begun: impl FnOnce(), stop: impl Fn() -> bool) -> Done {
         let start = Instant::now();
         let mut replace = |item| map.replace(item);
@@ -114,8 +114,8 @@ impl Plan {
         Done { count, elapsed: start.elapsed() }
     }
 
-    /// Fails unless the map holds what the first `count` replaces have left, at the place of each,
-    /// and nothing behind it.
+    /// Panics unless the map holds what the first `count` replaces have stored, and nothing right
+    /// after each range.
     pub fn check<M: SharedMap>(&self, map: &M, count: usize) {
         let reader = map.reader();
         let guard = reader.pin();
@@ -130,8 +130,8 @@ impl Plan {
     }
 }
 
-/// Replaces by `threads` threads at once, `effort` by each if the time is not up before: wall
-/// nanoseconds by the replaces of all of them.
+/// Replaces by `threads` threads at once, `effort` by each or until the time is up: wall
+/// nanoseconds divided by the replaces of all of them.
 pub fn scaling<M: SharedMap>(
     map: &M,
     data: &Data,
@@ -142,7 +142,7 @@ pub fn scaling<M: SharedMap>(
     limit: Duration,
 ) -> f64 {
     let plans: Vec<Plan> = (0..threads).map(|thread| Plan::share(data, round, share, thread, threads)).collect();
-    let (done, elapsed) = at_once(threads, |thread| {
+    let (done, elapsed) = in_parallel(threads, |thread| {
         let plan = &plans[thread];
         let most = if plan.picks.is_empty() { 0 } else { effort };
         let mut replace = map.writer();

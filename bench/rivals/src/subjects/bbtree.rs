@@ -1,4 +1,4 @@
-//! `bbtree::unsync::BBTreeMap`: used as std's `BTreeMap` is, whose interface it has.
+//! `bbtree::unsync::BBTreeMap`: has the interface of std's `BTreeMap`, and is used like it.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

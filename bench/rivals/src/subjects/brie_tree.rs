@@ -1,6 +1,6 @@
-//! `brie_tree::BTree`: a point map that goes upwards only, so a range is keyed by its last key and
-//! holds the first key and the value. A lookup is the entry at or above the key. The largest key is
-//! the crate's own.
+//! `brie_tree::BTree`: a point map that iterates upwards only, so a range is keyed by its last key
+//! and holds the first key and the value. A lookup is the entry at or above the key. The crate
+//! reserves the largest key.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

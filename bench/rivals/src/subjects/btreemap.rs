@@ -1,6 +1,6 @@
 //! std's `BTreeMap`: first key to last key and value. A lookup is `range(..=key).next_back()`, an
-//! erase is `remove`, a store into free space is `insert`; a store over a window takes out what
-//! starts there in one walk.
+//! erase is `remove`, a store into free space is `insert`; a store over a window removes what
+//! starts in it in one walk.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

@@ -1,7 +1,7 @@
-//! `congee::Congee`: a concurrent radix tree from words to words that goes upwards only. A range is
-//! keyed by its last key; what it maps to is a place in a list of first keys and values, for it
-//! holds one word only. A lookup is the entry at or above the key. It has neither a copy nor a way
-//! back.
+//! `congee::Congee`: a concurrent radix tree from words to words that iterates upwards only. A
+//! range is keyed by its last key; a value is one word, so it is an index into a list of first keys
+//! and values. A lookup is the entry at or above the key. There is no copy and no descending
+//! iteration.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

@@ -1,5 +1,5 @@
 //! `crossbeam_skiplist::SkipMap`: a concurrent map; first key to last key and value. Its calls pin
-//! the default collector, which costs little while a guard of it is held.
+//! the default collector, which costs little while one of its guards is held.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

@@ -1,5 +1,5 @@
 //! `imbl::OrdMap`: first key to last key and value. A clone shares everything and is O(1), so it is
-//! the snapshot, and there is no copy of each entry to time.
+//! the snapshot; there is no copy of all entries to time.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

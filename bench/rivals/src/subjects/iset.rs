@@ -1,5 +1,5 @@
-//! `iset::IntervalMap`: its ranges may overlap, so a store over a window is put together from its
-//! parts. It goes upwards only.
+//! `iset::IntervalMap`: its ranges may overlap, so a store over a window is several operations.
+//! It iterates upwards only.
 
 use crate::cases::Case;
 use crate::map::{Map, found};
@@ -29,8 +29,8 @@ impl Map for IntervalMap<u64, u64> {
         self.remove(first..last + 1)
     }
     fn overwrite(&mut self, (first, last, value): Item) {
-        let met: Vec<_> = self.iter(first..=last).map(|(range, value)| (range, *value)).collect();
-        for (range, old) in met {
+        let overlapping: Vec<_> = self.iter(first..=last).map(|(range, value)| (range, *value)).collect();
+        for (range, old) in overlapping {
             self.remove(range.clone());
             if range.start < first {
                 self.insert(range.start..first, old);

@@ -1,4 +1,5 @@
-//! The maps, one file each: how each does an operation best. They know nothing of timing.
+//! The maps of `index`, one file each, with the fastest way to do each operation. They know nothing
+//! of timing.
 
 pub mod bbtree;
 pub mod brie_tree;

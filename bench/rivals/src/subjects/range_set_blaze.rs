@@ -1,5 +1,5 @@
-//! `range_set_blaze::RangeMapBlaze`. It takes single keys away, or walks over everything
-//! (`ranges_retain`, `-`): there is no erasing of one range, and so none of the cases that erase.
+//! `range_set_blaze::RangeMapBlaze`. It removes single keys, or walks over everything
+//! (`ranges_retain`, `-`). It cannot erase one range, so it has none of the cases that erase.
 
 use crate::cases::Case;
 use crate::map::{Map, found};

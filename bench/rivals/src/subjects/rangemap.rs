@@ -1,5 +1,5 @@
-//! `rangemap::RangeMap` and `RangeInclusiveMap`. `remove` says nothing of what it took away, so the
-//! check of an erase's answer needs a lookup, which is timed with it.
+//! `rangemap::RangeMap` and `RangeInclusiveMap`. `remove` does not return what it removed, so
+//! the check of an erase needs a lookup, which is timed with it.
 
 use crate::cases::Case;
 use crate::gap::Gap;

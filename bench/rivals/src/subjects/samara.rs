@@ -1,4 +1,4 @@
-//! `samara::RangeMap`: all of it is one call each.
+//! `samara::RangeMap`: each operation is one call.
 
 use crate::cases::Case;
 use crate::gap::Gap;

@@ -1,5 +1,5 @@
 //! `scc::TreeIndex`: a concurrent map; first key to last key and value. In 3.8.8 `range(..).rev()`
-//! leaves entries out where others were removed before, so the way back is `iter().rev()`.
+//! omits entries where others were removed before, so descending iteration is `iter().rev()`.
 
 use crate::cases::Case;
 use crate::map::{Map, found_if};

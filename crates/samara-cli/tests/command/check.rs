@@ -99,7 +99,7 @@ fn under_limits() {
     assert_eq!((output.status.code(), &value["compared"]), (Some(1), &0.into()));
 }
 
-/// Asked to end in the midst, it tells what was compared, ends by the signal, and leaves no
+/// Interrupted by a signal, it reports what was compared, ends by that signal, and leaves no
 /// process.
 #[test]
 fn ended_early() {
@@ -110,7 +110,7 @@ fn ended_early() {
         let args = ["check", "--ops", "1000000000", "--mix", "forks", "--mix", "basic", "--json"];
         let child = samara().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let pid = child.id().to_string();
-        // Its first child is born when it is ready; a while later it compares.
+        // It forks its first child when it is ready; a while later it compares.
         let children = format!("/proc/{pid}/task/{pid}/children");
         while std::fs::read_to_string(&children).unwrap_or_default().is_empty() {
             std::thread::sleep(Duration::from_millis(1));

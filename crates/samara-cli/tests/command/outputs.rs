@@ -49,7 +49,7 @@ fn a_recorder_that_is_killed_leaves_no_older_trace() {
             let begun = events.status.code() == Some(3) && stderr(&events).contains("ends early");
             let nothing = now.is_empty() && !ran;
             assert!(begun || nothing, "round {round}: {}", said(&events));
-            // The older one, if it was not removed yet, lies beside it.
+            // The older trace, if it was not removed yet, is next to it.
             let aside = std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap);
             let aside: Vec<_> = aside.filter(|e| e.file_name().to_string_lossy().ends_with(".old")).collect();
             assert!(aside.len() <= 1 && (ran || !aside.is_empty() || begun));
@@ -76,7 +76,7 @@ fn an_older_file_is_replaced_like_for_like() {
         let now = path.metadata().unwrap();
         assert_eq!((now.mode(), now.uid(), now.gid()), (before.mode(), before.uid(), before.gid()));
         assert_eq!(now.ino() == before.ino(), program != "true", "{program}");
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing lies beside it");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no other file is left");
     }
     assert_eq!(run(dir.path(), &["events", "t.samara"]).status.code(), Some(0));
 }
@@ -116,10 +116,10 @@ fn a_full_output_is_an_error_of_every_command() {
     }
 }
 
-/// A FIFO without anybody at its other end: samara says what it waits for, and goes on when
-/// somebody comes.
+/// A FIFO whose other end nobody has opened: samara says what it waits for, and continues when
+/// somebody opens it.
 #[test]
-fn a_fifo_that_waits_is_told() {
+fn a_fifo_that_waits_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("fifo");
     if !fifo(&path) {

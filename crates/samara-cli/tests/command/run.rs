@@ -29,7 +29,7 @@ fn streams_and_exit_code_are_the_program_s() {
 }
 
 #[test]
-fn what_fails_is_told_and_the_program_sees_it() {
+fn what_fails_is_reported_and_the_program_sees_it() {
     let dir = tempfile::tempdir().unwrap();
     let output = decided(dir.path(), &["--fail", "mmap:ENOMEM@1+"], "echo never");
     // How its loader takes it is its own affair.
@@ -53,7 +53,7 @@ fn each_call_that_failed_is_named_and_marked() {
 }
 
 #[test]
-fn a_seed_that_nobody_gave_is_told_and_repeats_the_run() {
+fn a_seed_that_nobody_gave_is_reported_and_repeats_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let refusals = |seed: &[&str]| {
         decided(dir.path(), &[&["--fail-rate", "0.5", "--fail", "mprotect:ENOMEM"], seed].concat(), "true");
@@ -63,9 +63,9 @@ fn a_seed_that_nobody_gave_is_told_and_repeats_the_run() {
     };
     let first = refusals(&[]);
     assert_eq!(first, refusals(&["--seed", &first.0]));
-    let told = decided(dir.path(), &["--policy", "random"], "true");
+    let output = decided(dir.path(), &["--policy", "random"], "true");
     let seed = json(dir.path())["seed"].to_string();
-    assert!(stderr(&told).contains(&format!("--seed {seed} repeats")), "{}", said(&told));
+    assert!(stderr(&output).contains(&format!("--seed {seed} repeats")), "{}", said(&output));
 }
 
 #[test]

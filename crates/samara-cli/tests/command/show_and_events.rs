@@ -101,7 +101,7 @@ fn a_trace_that_ends_early_gives_what_is_whole() {
 }
 
 #[test]
-fn a_damaged_trace_is_told_with_its_offset() {
+fn a_damaged_trace_is_reported_with_its_offset() {
     let dir = tempfile::tempdir().unwrap();
     let (path, mut bytes) = trace(dir.path());
     let at = bytes.len() / 2;

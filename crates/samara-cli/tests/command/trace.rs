@@ -78,7 +78,7 @@ fn programs_that_cannot_run() {
 }
 
 #[test]
-fn files_that_cannot_be_written_are_told_before_the_program_runs() {
+fn files_that_cannot_be_written_are_reported_before_the_program_runs() {
     let dir = tempfile::tempdir().unwrap();
     for args in [&["-o", "/dev/full"][..], &["-o", "no/such/dir"], &["--summary-json", "no/such/dir"], &["-o", "."]] {
         let args = [&["trace"], args, &["--", "touch", "ran"]].concat();
@@ -176,11 +176,15 @@ fn the_summary_s_figures_agree() {
     assert!(screen.lines().count() <= 24, "{screen}");
     assert!(screen.contains(&format!("{} show t.samara --reasons", env!("CARGO_BIN_EXE_samara"))), "{screen}");
     let output = samara().arg0("samara").current_dir(dir.path()).args(["trace", "--", "true"]).output().unwrap();
-    assert!(stderr(&output).contains("  samara show true-"), "found by its name, it is told so: {}", said(&output));
+    assert!(
+        stderr(&output).contains("  samara show true-"),
+        "found by its name, it prints its name: {}",
+        said(&output)
+    );
 }
 
 #[test]
-fn a_child_that_outlives_the_program_is_told() {
+fn a_child_that_outlives_the_program_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let output = traced(dir.path(), "sleep 0.5 >/dev/null 2>&1 & exit 3");
     assert!(stderr(&output).contains("; recorded for ") && output.status.code() == Some(3), "{}", said(&output));
@@ -203,7 +207,7 @@ fn a_traced_samara_says_so() {
 /// A kernel without PTRACE_GET_SYSCALL_INFO, made by a seccomp filter that fails it with EIO:
 /// nothing runs.
 #[test]
-fn a_kernel_that_is_too_old_is_told_before_the_program_runs() {
+fn a_kernel_that_is_too_old_is_reported_before_the_program_runs() {
     const OLD: &str = "
 import ctypes, os, struct, sys
 libc = ctypes.CDLL(None)

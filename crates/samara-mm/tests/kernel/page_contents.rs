@@ -49,7 +49,7 @@ fn compare(ops: &[Op]) -> Result<usize, String> {
     for fd in [bytes, seen] {
         child::call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
     }
-    let (mut process, mut told) = (Process::exec().expect("a process"), 0);
+    let (mut process, mut nonzero) = (Process::exec().expect("a process"), 0);
     for (i, (op, (kernel, _))) in ops.iter().zip(&out.frames).enumerate() {
         let byte = if let Op::Read(_) = op { read[i] } else { 0 };
         let (ours, held) = match *op {
@@ -65,9 +65,9 @@ fn compare(ops: &[Op]) -> Result<usize, String> {
             let ops: Vec<String> = ops[..=i].iter().map(|op| format!("{op:x?}")).collect();
             return Err(format!("{}\nkernel {kernel} {byte}, example {ours} {held}", ops.join("\n")));
         }
-        told += usize::from(byte != 0);
+        nonzero += usize::from(byte != 0);
     }
-    Ok(told)
+    Ok(nonzero)
 }
 
 fn read_all() -> impl Iterator<Item = Op> {
@@ -100,7 +100,7 @@ fn half_way() {
     let write = |page: u64| Op::Write(at(page), 1 + page as u8);
     let mut ops = vec![map(8, 12)];
     ops.extend((8..20).map(write));
-    // What is locked refuses: what lies before it has gone, what lies behind it has not.
+    // A locked area makes the call fail: pages before it are discarded, pages after it are not.
     ops.push(Op::Call(samara_mm::linux::MLOCK, [at(12), PAGE, 0, 0, 0, 0]));
     ops.push(advise(9, 8, Advice::DontNeed));
     ops.extend(read_all());
@@ -158,7 +158,7 @@ fn random() {
         let mut ops: Vec<Op> = (0..60).map(|_| random_op(&mut r)).collect();
         ops.extend(read_all());
         match compare(&ops) {
-            Ok(told) => read += told,
+            Ok(nonzero) => read += nonzero,
             Err(why) => panic!("seed {seed}, run {run}: example and kernel differ\n{why}"),
         }
     }

@@ -213,12 +213,15 @@ fn compare(ops: &[Op], files: &Files) -> Result<Vec<i64>, String> {
         let ret = if matches!(op, Op::Map(..)) { (*ret).min(0) } else { *ret };
         space.check().map_err(|v| v.to_string())?;
         let vector = &arguments.bytes()[i * VEC * 4..];
-        let told = vector.iter().position(|b| *b == UNTOLD).unwrap_or(0) as u64;
-        let differs = matches!(op, Op::Mincore(..)) && told != filled;
+        let kernel_filled = vector.iter().position(|b| *b == UNTOLD).unwrap_or(0) as u64;
+        let differs = matches!(op, Op::Mincore(..)) && kernel_filled != filled;
         if ours != ret || differs || seen(&space) != *kernel {
             let ops: Vec<String> = ops[..=i].iter().map(|o| format!("  {o:x?}\n")).collect();
             let (kernel, model) = (show(kernel), show(&seen(&space)));
-            return Err(format!("{}kernel {ret} {told} {kernel}\nmodel  {ours} {filled} {model}", ops.concat()));
+            return Err(format!(
+                "{}kernel {ret} {kernel_filled} {kernel}\nmodel  {ours} {filled} {model}",
+                ops.concat()
+            ));
         }
     }
     let ours: Vec<(u64, String)> =

@@ -61,7 +61,7 @@ fn several_areas_move() {
         let answer =
             errno(s.remap(&RemapRequest { old: 10 * P, old_len: 3 * P, new_len: 3 * P, mode, dontunmap: false }));
         assert_eq!(s.len(), 2);
-        // One alone moves everywhere.
+        // A single area moves on every kernel.
         let (at, mode) = (if answer == 0 { 50 } else { 10 }, RemapMode::Fixed(80 * P));
         let one = RemapRequest { old: at * P, old_len: 2 * P, new_len: 2 * P, mode, dontunmap: false };
         assert_eq!(errno(s.remap(&one)), 0);
@@ -149,7 +149,7 @@ fn mergeable_when_neighbours_are_looked_at() {
         rw(s, 12, 14);
         assert!(flags(s, 10).contains(Flags::MERGEABLE) && flags(s, 12).contains(Flags::MERGEABLE));
         let count = s.len() as i32;
-        // What was told apart stays so, and is one with what it is told to be.
+        // What was learned to be apart stays apart; what was learned to be one object merges.
         s.protect(12 * P, 2 * P, Prot::READ, None).unwrap();
         s.protect(12 * P, 2 * P, Prot::RW, None).unwrap();
         assert_eq!(s.len(), 1);
@@ -158,7 +158,7 @@ fn mergeable_when_neighbours_are_looked_at() {
     assert_eq!(answers, (2, 1));
 }
 
-/// A space with room for so many areas more.
+/// A space in which this many more areas are allowed.
 fn crowded(features: Features, room: usize) -> Space {
     let mut space = Space::new(Config { features, max_map_count: 20, ..Config::default() });
     (0..20 - room as u64).for_each(|i| rw(&mut space, 100 + 2 * i, 101 + 2 * i));

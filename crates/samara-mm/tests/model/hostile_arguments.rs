@@ -84,7 +84,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             space.process_advise(&ranges, r.pick(&ADVICE), r.one_in(2)).map(|(_, plan)| plan)
         }
         21 => {
-            // A stack may grow though the access is refused, and is told of neither.
+            // A stack may grow although the access is refused; the answer shows neither.
             let _ = space.fault(a, r.pick(&[Access::Read, Access::Write, Access::Execute]));
             space.merge_pages(r.one_in(2));
             space.set_personality(Personality::from_bits_retain(bits as u32));

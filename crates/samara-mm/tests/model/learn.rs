@@ -40,7 +40,7 @@ fn identities_learnt_apart_still_take_new_neighbours() {
     rw(&mut space, 8, 10);
     rw(&mut space, 16, 18);
     assert_eq!(areas(&space), [(8, 14), (14, 18)], "each takes its own new neighbour");
-    // And for good: a hole filled again joins the lower one, and keeps off the upper one.
+    // It stays so: a hole filled again merges with the lower area, and not with the upper one.
     space.unmap(13 * PAGE, PAGE).unwrap();
     rw(&mut space, 13, 14);
     assert_eq!(areas(&space), [(8, 14), (14, 18)]);
@@ -70,7 +70,7 @@ fn a_child_learns_what_was_written_before_the_fork() {
     assert_eq!(areas(&child), [(10, 14)], "merged in hope");
     assert_eq!(child.learn_cut(12 * PAGE), Ok(Reason::AnonymousIdentity));
     rw(&mut child, 8, 10);
-    assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 14)], "inherited memory keeps to itself");
+    assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 14)], "inherited memory does not merge");
     rw(&mut child, 14, 16);
     assert_eq!(areas(&child), [(8, 10), (10, 12), (12, 16)]);
 }
@@ -130,7 +130,7 @@ fn opens_that_were_learnt_refuse_nothing() {
     };
     map(&mut space, 10, 0);
     map(&mut space, 11, 1);
-    // It may be a policy that keeps them apart, which nobody saw.
+    // A policy that the model did not see may keep them apart.
     assert_eq!(space.learn_cut(11 * PAGE), Ok(Reason::OpenFile));
     space.remap_file_pages(10 * PAGE, 2 * PAGE, 5).unwrap();
     assert_eq!(areas(&space), [(10, 12)]);
@@ -255,7 +255,7 @@ fn a_new_map_that_joined_the_wrong_neighbour() {
     child.unmap(13 * PAGE, PAGE).unwrap();
     rw(&mut child, 15, 25);
     rw(&mut child, 13, 15);
-    assert_eq!(areas(&child), [(8, 13), (13, 25)], "what was inherited keeps off");
+    assert_eq!(areas(&child), [(8, 13), (13, 25)], "inherited memory does not merge");
     // The kernel joined it to the lower one, and not to the upper one.
     assert_eq!(child.learn_cut(15 * PAGE), Err(NotLearnable::NothingUnknown));
     assert_eq!(child.learn_join(13 * PAGE), Ok(Reason::AnonymousIdentity));

@@ -223,7 +223,7 @@ fn promises() {
     assert_eq!(errno(s.map(&shared)), ENOMEM);
     assert_eq!(areas(&s), "10-12 r--");
 
-    // The strict mode counts everybody, and keeps something back.
+    // The strict mode counts all processes, and holds a reserve.
     let strict = Overcommit::Never { limit: 100 * P, admin_reserve: 10 * P, user_reserve: 2 * P };
     let mut s = Space::new(Config { overcommit: strict, ..Config::default() });
     s.set_committed_elsewhere(20 * P);

@@ -234,7 +234,7 @@ fn advice_on_ranges() {
         (&[one, (AT, 1 << 46)], DONT_DUMP, P as i64),
         (&[one, (AT, 1 << 47)], DONT_DUMP, EFAULT),
         (&[(AT, 0x7fff_f000), (u64::MAX, P)], DONT_DUMP, EFAULT),
-        // One alone is cut off at 2 GiB first.
+        // A single range is truncated to 2 GiB first.
         (&[(AT, 1 << 47)], DONT_DUMP, ENOMEM),
         (&[(top - P, 2 * P)], DONT_DUMP, EFAULT),
         // Lengths before places.

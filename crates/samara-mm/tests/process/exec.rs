@@ -86,8 +86,8 @@ fn areas(maps: &str, own: u64) -> (Vec<(u64, u64)>, (u64, u64)) {
     (others, stack)
 }
 
-/// Where the model puts a page.
-fn told(others: &[(u64, u64)], stack: (u64, u64), bases: Bases) -> u64 {
+/// Where the model places a page.
+fn predicted(others: &[(u64, u64)], stack: (u64, u64), bases: Bases) -> u64 {
     let mut space = AddressSpace::<FileId>::new(Config { bases, ..Config::default() });
     let ranges = others.iter().map(|range| (*range, Flags::empty())).chain([(stack, Flags::GROWSDOWN)]);
     for ((start, end), flags) in ranges {
@@ -121,15 +121,15 @@ fn as_exec_decides() {
         let bases = Bases::at_exec(TASK, stack_limit, None);
         let (got, maps) = run(&program, stack_limit, fixed);
         let (others, stack) = areas(&maps, got);
-        assert_eq!(told(&others, stack, bases), got, "a stack of {stack_limit:#x}: {bases:x?}\n{maps}");
+        assert_eq!(predicted(&others, stack, bases), got, "a stack of {stack_limit:#x}: {bases:x?}\n{maps}");
         // The kernel's own pages came first, and end where the search begins: the whole of it was
-        // needed to foretell the place.
+        // needed to predict the address.
         let top = others.iter().map(|range| range.1).max();
         assert_eq!(top, Some(bases.top_down), "a stack of {stack_limit:#x}\n{maps}");
         // Upwards.
         let (got, maps) = run(&program, stack_limit, fixed | libc::ADDR_COMPAT_LAYOUT);
         let (others, stack) = areas(&maps, got);
-        assert_eq!(told(&others, stack, Bases { legacy: true, ..bases }), got, "upwards\n{maps}");
+        assert_eq!(predicted(&others, stack, Bases { legacy: true, ..bases }), got, "upwards\n{maps}");
         let first = others.iter().map(|range| range.0).filter(|start| *start > 1 << 32).min();
         assert_eq!(first, Some(bases.bottom_up), "upwards\n{maps}");
     }
@@ -143,7 +143,7 @@ fn as_exec_decides() {
         let shift = highest.top_down - below.expect("the kernel's pages");
         assert!(shift < 1 << 40 && shift.is_multiple_of(PAGE), "{shift:#x}\n{maps}");
         let bases = Bases::at_exec(TASK, stack_limit, Some(shift));
-        assert_eq!(told(&others, stack, bases), got, "{bases:x?}\n{maps}");
+        assert_eq!(predicted(&others, stack, bases), got, "{bases:x?}\n{maps}");
     }
     std::fs::remove_file(&program).expect("a file");
 }

@@ -96,10 +96,10 @@ impl Window {
                 0
             },
         );
-        let told = || format!("{query:x?}, size {size}: {answer:x?}; the kernel says {ret}");
-        assert_eq!(i64::from(-errno), ret, "{}", told());
-        assert!(kernel == model, "{}: {:x?}", told(), &kernel[..Query::BYTES]);
-        assert!(self.name == name, "{}: {:x?}", told(), String::from_utf8_lossy(&self.name[..200]));
+        let context = || format!("{query:x?}, size {size}: {answer:x?}; the kernel says {ret}");
+        assert_eq!(i64::from(-errno), ret, "{}", context());
+        assert!(kernel == model, "{}: {:x?}", context(), &kernel[..Query::BYTES]);
+        assert!(self.name == name, "{}: {:x?}", context(), String::from_utf8_lossy(&self.name[..200]));
         errno
     }
 
@@ -200,7 +200,7 @@ fn special_places() {
         |a: &Placed<'_, FileId>| matches!(a.area.object, Object::Special(_)) || (a.start..a.end).contains(&stack);
     let places: Vec<u64> = w.space.areas().filter(special).map(|a| a.end - 1).collect();
     let mut found = 0;
-    // What comes next is another thread's to change.
+    // Another thread may change the area after it.
     for (place, flags) in places.iter().flat_map(|p| (0..64).filter(|f| f & 0x10 == 0).map(move |f| (*p, f))) {
         let bytes = w.structure(Query::BYTES as u64, flags, place, 4096);
         found += u32::from(w.ask(&bytes) == 0);
@@ -208,7 +208,7 @@ fn special_places() {
     assert!(found >= 2 * places.len() as u32, "{found} found at {places:x?}");
 }
 
-/// A path of 4095 bytes is told, one of 4096 is not.
+/// A path of 4095 bytes is returned, one of 4096 is not.
 #[test]
 fn the_longest_name() {
     let _one = crate::PROCESS_LOCK.lock();

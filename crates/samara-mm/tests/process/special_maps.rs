@@ -60,7 +60,7 @@ fn below(maps: &str, end: u64) -> Vec<String> {
     maps.lines().filter(|l| start(l) < end).map(str::to_owned).collect()
 }
 
-/// brk beside maps, protection, locks and holes.
+/// brk among maps, changes of protection, locks and holes.
 #[test]
 fn heap() {
     let _one = crate::PROCESS_LOCK.lock();
@@ -125,7 +125,7 @@ fn heap() {
     assert!(compared > 1000, "the break moved under the test too often: {compared} calls compared");
 }
 
-/// [vdso] and its like: never cut, never merged, but moved whole.
+/// `[vdso]` and the other special areas: never split, never merged, but moved as a whole.
 #[test]
 fn special() {
     let _one = crate::PROCESS_LOCK.lock();
@@ -185,18 +185,18 @@ fn special() {
                 _ => space.seal(a[0], a[1]),
             };
             let errno = done.map_or_else(|e| e.errno.raw(), |_| 0);
-            let told = || {
+            let context = || {
                 format!(
                     "seed {seed}, call {i}: {:x?}, areas {:x?}",
                     calls[i],
                     i.checked_sub(1).map(|i| &out.frames[i].1)
                 )
             };
-            assert_eq!(-(*ret).min(0), errno.into(), "{}", told());
-            assert_eq!(seen(&space, window), *kernel, "{}", told());
+            assert_eq!(-(*ret).min(0), errno.into(), "{}", context());
+            assert_eq!(seen(&space, window), *kernel, "{}", context());
         }
         let specials = |maps: &str| maps.lines().filter(|l| l.contains("[v")).map(str::to_owned).collect::<Vec<_>>();
-        let told = || calls.iter().zip(&out.frames).map(|(c, f)| format!("{c:x?} = {}\n", f.0)).collect::<String>();
-        assert_eq!(specials(&space.to_string()), specials(&out.maps), "seed {seed}\n{}", told());
+        let context = || calls.iter().zip(&out.frames).map(|(c, f)| format!("{c:x?} = {}\n", f.0)).collect::<String>();
+        assert_eq!(specials(&space.to_string()), specials(&out.maps), "seed {seed}\n{}", context());
     }
 }

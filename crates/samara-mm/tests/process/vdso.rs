@@ -35,8 +35,8 @@ fn entries(smaps: &str) -> Vec<String> {
             on = line.contains("[v") && !line.contains("[vsyscall]");
         }
         let flags = line.strip_prefix("VmFlags:").map(|l| format!("VmFlags:{}", l.replace(" sd", "")));
-        let told = line.contains('-') || line.contains("Size:") || line.starts_with("VmFlags:");
-        lines.extend(Some(flags.unwrap_or_else(|| line.to_owned())).filter(|_| on && told));
+        let kept = line.contains('-') || line.contains("Size:") || line.starts_with("VmFlags:");
+        lines.extend(Some(flags.unwrap_or_else(|| line.to_owned())).filter(|_| on && kept));
     }
     lines
 }

@@ -27,11 +27,12 @@ pub(crate) enum Raw {
     /// it gets (SIGBUS: 100 more).
     #[allow(dead_code)] // Not every test that runs children has a use for it.
     Access(samara_mm::Access, u64),
-    /// Fork, and go on in the child.
+    /// Fork, and continue in the child.
     Fork,
-    /// Register (or not) from here, so many bytes, with a userfaultfd for write protection.
+    /// Register (true) or unregister a range, by address and length, with a userfaultfd for write
+    /// protection.
     Uffd(bool, u64, u64),
-    /// Make so many areas far from the window.
+    /// Make this many areas far from the window.
     Fill(u64),
 }
 

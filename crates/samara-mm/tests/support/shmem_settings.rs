@@ -42,7 +42,7 @@ fn write(name: &str, value: &str) -> std::io::Result<()> {
     File::options().write(true).open(PathBuf::from(DIR).join(name))?.write_all(value.as_bytes())
 }
 
-/// The settings as they were, which come back when it goes.
+/// The former settings, which dropping it restores.
 pub(crate) struct Changed {
     former: [String; 2],
     /// Locked.
@@ -58,7 +58,7 @@ impl Changed {
         let file = File::options().write(true).open(PathBuf::from(DIR).join(FILES[0]))?;
         file.lock()?;
         let chosen = |name| text(name).split(['[', ']']).nth(1).unwrap_or_default().to_owned();
-        // Dropped, and so put back, if the second one fails.
+        // Dropped, which restores both, if the second write fails.
         let changed = Changed { former: FILES.map(chosen), _file: file };
         for (name, value) in FILES.iter().zip(values) {
             write(name, value)?;

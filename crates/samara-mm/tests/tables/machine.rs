@@ -36,10 +36,10 @@ impl Seen {
     pub(crate) const NONE: Seen = Seen { start: 0, end: 0, flags: Flags::empty(), offset: 0 };
 }
 
-/// What came of a row.
+/// The outcome of a row.
 #[repr(C)]
 pub(crate) struct Outcome {
-    /// Steps that were played.
+    /// Steps that were run.
     pub(crate) done: usize,
     pub(crate) answers: [i64; MOST],
     pub(crate) count: usize,
@@ -66,17 +66,17 @@ pub(crate) trait Machine {
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64;
     /// Writes a byte: 0, or -EFAULT.
     fn write(&mut self, addr: u64) -> i64;
-    /// What a child sees that does this: 0, or what SIGSEGV tells, negative.
+    /// What a child that does this sees: 0, or the code of its SIGSEGV, negative.
     fn fault(&mut self, addr: u64, access: Access) -> i64;
     /// PROCMAP_QUERY: the start of the area, or a negative error number.
     fn query(&mut self, args: [u64; 5]) -> i64;
-    /// Forks, and goes on in the child.
+    /// Forks, and continues in the child.
     fn fork(&mut self) -> i64;
     /// Sets the soft and the hard limit: in bytes, from what is used now, or from 0.
     fn limit(&mut self, limit: Limit, bytes: u64, relative: bool) -> i64;
-    /// Gives all capabilities up.
+    /// Drops all capabilities.
     fn drop_caps(&mut self) -> i64;
-    /// Leaves room for so many areas under the limit of their number. The first step of a row.
+    /// Makes areas until only this many more are allowed. The first step of a row.
     fn room(&mut self, areas: u64) -> i64;
     /// Registers with a userfaultfd in this mode (see there), or (0) takes that back. `None`: there
     /// is none.
@@ -94,11 +94,11 @@ pub(crate) trait Machine {
     fn huge_pages(&self) -> bool;
     /// The areas that meet `[start, end)`: how many, written to `to`.
     fn areas(&mut self, start: u64, end: u64, to: &mut [Seen]) -> usize;
-    /// Whether all that is inside is in order.
+    /// Checks the machine's own invariants.
     fn check(&self) {}
 }
 
-/// Plays a row.
+/// Runs a row.
 pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
     let wants = |origin| steps.iter().any(|s| s.args().any(|a| a.origin == origin));
     out.least = m.origin(Origin::Least);

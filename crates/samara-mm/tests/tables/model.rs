@@ -92,7 +92,7 @@ impl Host<Thing> for World {
     }
 }
 
-/// What lies behind areas.
+/// The objects that areas map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Thing {
     id: FileId,

@@ -70,8 +70,8 @@ fn plans() {
             StepKind::Discarded(_) => format!("discarded {}-{}", page(s.start), page(s.end)),
             kind => format!("{kind:?} {}-{}", page(s.start), page(s.end)).to_lowercase(),
         };
-        let told: Vec<String> = plan.iter().map(step).collect();
-        assert_eq!(told.join(", "), expected, "{before}; then {call}");
+        let steps: Vec<String> = plan.iter().map(step).collect();
+        assert_eq!(steps.join(", "), expected, "{before}; then {call}");
     }
 }
 

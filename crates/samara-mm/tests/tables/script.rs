@@ -12,8 +12,8 @@
 //! `dup 10 2 20` duplicates. `lock`, `onfault`, `unlock`, `seal`, `uffd`, `uffd-wp`, `uffd-minor`,
 //! `unuffd` take a range (`uffd-other` is of a second one, `uffd-close` closes the first), and so
 //! does advice by its name; `local`, `bind` and `default` are policies. `future` is
-//! mlockall(MCL_FUTURE); `fork` goes on in the child. `mdwe` and `merge-pages` are PR_SET_MDWE and
-//! PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
+//! mlockall(MCL_FUTURE); `fork` continues in the child. `mdwe` and `merge-pages` are PR_SET_MDWE
+//! and PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
 //!
 //! `reads 10` and `writes 10` say what a child sees that does that, without a change here: nothing,
 //! or `!MAPERR` or `!ACCERR`. `query @10 FLAGS` is PROCMAP_QUERY, which answers with a start.
@@ -69,11 +69,11 @@ pub(crate) enum Limit {
     Data,
     Locked,
     Stack,
-    /// The soft limit alone.
+    /// The soft limit only.
     SoftData,
 }
 
-/// Modes of `Step::Uffd`, beside 1 (missing), 2 (write protection) and 4 (minor faults): a second
+/// Modes of `Step::Uffd`, besides 1 (missing), 2 (write protection) and 4 (minor faults): a second
 /// userfaultfd; close it.
 pub(crate) const OTHER: u64 = 8;
 pub(crate) const CLOSE: u64 = 16;

@@ -90,7 +90,7 @@ fn an_event_too_large_for_any_batch_is_refused() {
     assert!(matches!(error, WriteError::TooLarge(0, ..)), "{error}");
 }
 
-/// Takes so many bytes and then is full.
+/// An output that is full after this many bytes.
 struct Full {
     bytes: Vec<u8>,
     room: usize,

@@ -57,7 +57,7 @@ fn a_changed_byte_is_noticed_and_costs_its_batch() {
     assert!(unnoticed < 300);
 }
 
-/// The same with right checksums: nothing but limits and plausibility stands between the bytes and
+/// The same with right checksums: only limits and plausibility checks are between the bytes and
 /// us.
 #[test]
 fn any_byte_forged_does_no_harm() {
@@ -86,7 +86,7 @@ fn any_byte_forged_does_no_harm() {
         }
     }
     println!("{} changes: {kinds:?}", bytes.len() * 3);
-    assert!(kinds.iter().all(|n| *n > 0), "every kind of error was met: {kinds:?}");
+    assert!(kinds.iter().all(|n| *n > 0), "every kind of error was seen: {kinds:?}");
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn claims_are_not_believed() {
 fn a_length_beyond_the_limit_is_named() {
     let bytes = file(1, 4);
     let body = (starts(&bytes)[2] - starts(&bytes)[1]) as i64;
-    // The body's length stands in the description, as a 64-bit number less than the message's.
+    // The body's length is in the description, as a 64-bit number less than the message's.
     let meta = u32::from_le_bytes(bytes[starts(&bytes)[1] + 4..][..4].try_into().unwrap());
     let places = find(&bytes, 1, body - 8 - i64::from(meta));
     assert!(!places.is_empty());
@@ -155,7 +155,7 @@ fn a_length_beyond_the_limit_is_named() {
 #[test]
 fn a_decompressed_size_is_not_believed() {
     let bytes = file(1, 200);
-    // The LZ4 frame's magic stands right behind each claim.
+    // The LZ4 frame's magic number follows each claim.
     let claims: Vec<usize> =
         (8..bytes.len() - 4).filter(|at| bytes[*at..at + 4] == 0x184d_2204u32.to_le_bytes()).map(|at| at - 8).collect();
     assert!(claims.len() > 10, "{}", claims.len());
@@ -191,7 +191,7 @@ fn other_arrow_files_are_no_traces() {
     }
 }
 
-/// Text of a file stands in messages escaped and cut, however long it is there.
+/// Messages contain a file's text escaped and truncated, however long it is.
 #[test]
 fn text_of_a_file_is_echoed_short_and_escaped() {
     use arrow_schema::{DataType, Field, Schema};

@@ -74,7 +74,7 @@ proptest! {
     #[test]
     fn spaces_hold_what_was_laid_last(events in prop::collection::vec(any_event(), 1..60), keep in 0..4u32) {
         let mut replay = Replay::default().keep(keep);
-        let mut oracle: HashMap<u64, Vec<Cell>> = HashMap::new();
+        let mut reference: HashMap<u64, Vec<Cell>> = HashMap::new();
         // Spaces that were checked at their end count no more.
         let mut over: HashSet<u64> = HashSet::new();
         let mut tally = Tally::default();
@@ -87,13 +87,13 @@ proptest! {
             let fresh = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share);
             let back = replay.process(event.pid).is_some_and(|p| p.space == event.space && p.ended_ns.is_some());
             if fresh && back && !replay.processes().any(|(_, p)| p.space == event.space && p.ended_ns.is_none()) {
-                oracle.remove(&event.space);
+                reference.remove(&event.space);
                 over.remove(&event.space);
             }
             replay.apply(&event).unwrap();
-            oracle.retain(|space, _| replay.space(*space).is_some());
+            reference.retain(|space, _| replay.space(*space).is_some());
             if replay.space(event.space).is_some() {
-                let space = oracle.entry(event.space).or_insert_with(|| vec![None; PAGES]);
+                let space = reference.entry(event.space).or_insert_with(|| vec![None; PAGES]);
                 if let Some((start, end)) = event.window {
                     space[(start / PAGE) as usize..(end / PAGE) as usize].fill(None);
                 }
@@ -103,7 +103,7 @@ proptest! {
                     }
                 }
             }
-            for (number, expected) in &oracle {
+            for (number, expected) in &reference {
                 let space = replay.space(*number).unwrap();
                 let areas: Vec<_> = space.areas().collect();
                 prop_assert_eq!(&cells(&areas), expected, "space {} after event {}", number, seq);

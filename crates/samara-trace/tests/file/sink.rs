@@ -24,7 +24,7 @@ fn every_event_arrives_once_and_in_order() {
     assert_eq!(events, (0..30_000).map(event).collect::<Vec<_>>());
 }
 
-/// A file that is there keeps what it holds until events come; one that is not is not left behind.
+/// An existing file is unchanged until events come; without events no new file is left behind.
 #[test]
 fn a_recording_of_nothing_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();

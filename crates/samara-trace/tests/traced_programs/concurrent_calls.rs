@@ -9,7 +9,7 @@ use crate::syscalls::*;
 
 const PAGE: u64 = 4096;
 
-/// Maps, protects, unmaps as fast as it can, in a place of its own choice.
+/// Maps, protects and unmaps as fast as it can, at addresses that the kernel chooses.
 pub(crate) fn churn(rounds: u64, stop: &AtomicBool) {
     for i in 0..rounds {
         if stop.load(Ordering::Relaxed) {

@@ -15,7 +15,7 @@ const PAGE: u64 = 4096;
 pub(crate) fn run(name: &str, args: &[String]) -> bool {
     match name {
         "unseen" => unseen(),
-        "beside" => beside(),
+        "moves-of-several-areas" => moves_of_several_areas(),
         "orphans" => orphans(),
         "big-fork" => big_fork(),
         "odd-name" => odd_name(&args[0]),
@@ -58,14 +58,14 @@ fn unseen() {
     assert_eq!(munmap(w + 5 * PAGE, PAGE), 0);
 }
 
-/// Several areas moved at once, to where what stands below the old place sticks out into the new
+/// Several areas moved at once, to where what lies below the old place extends into the new
 /// one.
-fn beside() {
+fn moves_of_several_areas() {
     for n in [2, 4, 8, 32, 64] {
         let w = window(400);
         let from = w + 300 * PAGE;
         assert_eq!(mmap(from, 64 * PAGE, RW, FIXED, -1, 0) as u64, from);
-        touch(from + 63 * PAGE, PAGE); // written memory keeps to itself where it goes
+        touch(from + 63 * PAGE, PAGE); // written memory does not merge at its new place
         for i in (0..n).step_by(2) {
             assert_eq!(mprotect(from + i * PAGE, PAGE, R), 0);
         }

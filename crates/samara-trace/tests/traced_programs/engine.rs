@@ -155,7 +155,7 @@ fn fault_of_brk() -> Result<(), Failed> {
     exited(&r, 1)?;
     let (r, done) = charge("break", with(|e| e.faults = vec![fault("brk:ENOMEM@9999").unwrap()]))?;
     let told = r.outcome.counters.notes.iter().any(|n| n.contains("never came"));
-    expect("a fault that never came is told", done.failed == 0 && told)?;
+    expect("a fault that never came is reported", done.failed == 0 && told)?;
     exited(&r, 0)
 }
 
@@ -170,7 +170,7 @@ fn faults_at_random() -> Result<(), Failed> {
     let failed = |seed| -> Result<Vec<bool>, Failed> {
         let (r, done) = charge("three-maps", engine(seed))?;
         let failed: Vec<bool> = r.calls(libc::SYS_munmap).map(|e| e.result == -11).collect();
-        expect("told as often as seen", done.failed == failed.iter().filter(|f| **f).count() as u64)?;
+        expect("reported as often as seen", done.failed == failed.iter().filter(|f| **f).count() as u64)?;
         Ok(failed)
     };
     let runs = (0..8).map(failed).collect::<Result<Vec<_>, _>>()?;
@@ -268,7 +268,7 @@ fn keep_registers() {
     assert!(at > 0);
     assert_eq!(after, args);
     let args = [at as u64, PAGE, 1 << 30, libc::MREMAP_MAYMOVE as u64, 77, 88];
-    // Something stands above it.
+    // Something is mapped above it.
     mmap(at as u64 + PAGE, PAGE, R, FIXED, -1, 0);
     let (to, after) = call_and_look(libc::SYS_mremap, args);
     assert!(to > 0 && to != at);
@@ -334,7 +334,7 @@ fn map_known_flags() {
 }
 
 fn known_flags() -> Result<(), Failed> {
-    // The call that the filter refuses is decided, and told as refused by what lies behind.
+    // The call that the filter refuses is decided, and reported as refused by the filter.
     let mut options = Options::new(std::env::current_exe()?).args(["--program", "known-flags"]);
     options.engine = Some(Engine::default());
     let mut events = Vec::new();

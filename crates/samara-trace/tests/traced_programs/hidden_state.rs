@@ -195,7 +195,7 @@ fn registered() {
         map(p(20), 1);
         map(p(16), 1);
     }
-    // A second one beside the first: the two never make one area.
+    // A second one next to the first: the two never merge.
     let p = |n: u64| w + (300 + n) * PAGE;
     let (Some(one), Some(two)) = (userfaultfd(), userfaultfd()) else { exit(7) };
     map(p(0), 4);
@@ -206,7 +206,7 @@ fn registered() {
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 
-/// One mremap of several areas: the first copy may join what stands behind it, and the second comes
+/// One mremap of several areas: the first copy may merge with what follows it, and the second comes
 /// over the beginning of that. Which pages were written decides.
 fn many_moved() {
     let w = window(64 * 40);

@@ -101,7 +101,7 @@ fn trials() -> Vec<Trial> {
         ("untraced_children", untraced_children),
         ("own_filter", |m| simple(m, "own-filter")),
         ("unseen", unseen),
-        ("beside", |m| simple(m, "beside")),
+        ("moves_of_several_areas", |m| simple(m, "moves-of-several-areas")),
         ("orphans", |m| simple(m, "orphans")),
         ("big_fork", |m| simple(m, "big-fork")),
         ("odd_name", odd_name),
@@ -165,8 +165,8 @@ fn trace_any(mode: Mode, name: &str, args: &[&str]) -> Result<Recording, Failed>
     let mut events = Vec::new();
     let outcome = record(&options, &mut events)?;
     let said = |what: &str| outcome.counters.notes.iter().any(|n| n.contains(what));
-    expect("the slower path is told", said("PROCMAP_QUERY") == (mode == Mode::NoQuery))?;
-    expect("the slower path is told", said("seccomp") == (mode == Mode::NoFilter))?;
+    expect("the slower path is reported", said("PROCMAP_QUERY") == (mode == Mode::NoQuery))?;
+    expect("the slower path is reported", said("seccomp") == (mode == Mode::NoFilter))?;
     Ok(Recording { outcome, events })
 }
 
@@ -288,7 +288,7 @@ fn ends(mode: Mode) -> Result<(), Failed> {
     expect(&format!("{forks} children, {killed} killed"), forks == 160 && killed == 40)?;
     expect(&format!("{compared} of {} compared", forks + 1), compared > forks - killed)?;
     let told = r.outcome.counters.notes.iter().any(|n| n.contains("could not be compared"));
-    expect("those that were not are told", told == (compared < forks + 1))
+    expect("those that were not are reported", told == (compared < forks + 1))
 }
 
 /// A parent never sees a child that has ended for others and not for it; and each child's own
@@ -348,7 +348,7 @@ fn remaps(mode: Mode) -> Result<(), Failed> {
     let r = trace(mode, "remaps", &[])?;
     exited(&r, 0)?;
     let moved = r.calls(libc::SYS_mremap).filter(|e| e.plan.iter().any(|s| s.kind == StepKind::Moved)).count();
-    expect(&format!("moves are told: {moved}"), moved >= 4)
+    expect(&format!("moves are reported: {moved}"), moved >= 4)
 }
 
 fn many(mode: Mode) -> Result<(), Failed> {
@@ -386,7 +386,7 @@ fn renamed(mode: Mode) -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let r = trace(mode, "renamed", &[&dir.path().join("file").to_string_lossy()])?;
     exited(&r, 0)?;
-    expect("told", r.of(EventKind::Learnt).any(|e| e.text.contains("renamed or removed")))
+    expect("reported", r.of(EventKind::Learnt).any(|e| e.text.contains("renamed or removed")))
 }
 
 /// After a difference the events still tell what the call did, and lead to what the kernel has.
@@ -411,7 +411,7 @@ fn unseen(mode: Mode) -> Result<(), Failed> {
         e.args[0] == place
             && e.plan.iter().any(|s| s.kind == StepKind::Unmapped && (s.start, s.end) == (place, place + 4096))
     };
-    expect("the call's own effect is told", r.calls(libc::SYS_munmap).any(|e| unmapped(&e)))
+    expect("the call's own effect is reported", r.calls(libc::SYS_munmap).any(|e| unmapped(&e)))
 }
 
 fn odd_name(mode: Mode) -> Result<(), Failed> {
@@ -514,8 +514,8 @@ fn replay(events: &[Event]) -> BTreeMap<u64, u64> {
     let mut areas: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events.iter().filter(|e| e.space == 1) {
         let Some((low, high)) = event.window else { continue };
-        // What the window held goes, as do older areas under the new ones; what sticks out of both
-        // stays.
+        // What the window held is removed, and so are older areas under the new ones. What extends
+        // beyond both stays.
         let cut: Vec<(u64, u64)> = event.areas.iter().map(|a| (a.start, a.end)).chain([(low, high)]).collect();
         for (start, end) in cut {
             let hit: Vec<(u64, u64)> =

@@ -23,7 +23,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("a_static_programs_stack_grows_as_far", stacks_grow),
 ];
 
-/// What gcc is told, by a name. Those of 32 bits need no library of theirs.
+/// Arguments of gcc, by a name. Programs of 32 bits need no library.
 const KINDS: &[(&str, &[&str])] = &[
     ("static", &["-static", "-fno-pie"]),
     ("static-pie", &["-static-pie", "-fPIE"]),
@@ -107,19 +107,19 @@ fn both(dir: &Path, program: &Path, personality: u64, stack: u64, more: &str) ->
         &path(&file),
         more,
     ];
-    let told = |status: ExitStatus| -> Result<String, Failed> {
+    let reported = |status: ExitStatus| -> Result<String, Failed> {
         expect(&format!("{}: {status}", program.display()), status.success())?;
         let text = std::fs::read_to_string(&out)?;
         std::fs::remove_file(&out)?;
         Ok(text)
     };
-    let bare = told(Command::new(&own).args(args).status()?)?;
+    let bare = reported(Command::new(&own).args(args).status()?)?;
     let mut options = Options::new(own).args(args);
     options.engine = Some(Engine::default());
     let mut events = Vec::new();
     let outcome = record(&options, &mut events)?;
     check(&events, &outcome)?;
-    Ok([bare, told(outcome.status)?])
+    Ok([bare, reported(outcome.status)?])
 }
 
 /// Without the numbers of the hidden files of shared memory, which are never the same.
@@ -169,7 +169,7 @@ fn in_huge_shared_memory() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let Some(program) = build(dir.path(), KINDS[0].0, KINDS[0].1) else { return Ok(()) };
     for values in shmem::VALUES {
-        let told = match shmem::Changed::to(values) {
+        let reported = match shmem::Changed::to(values) {
             Ok(_changed) => both(dir.path(), &program, FIXED, 8 << 20, "0")?,
             Err(why) => {
                 println!(
@@ -178,7 +178,7 @@ fn in_huge_shared_memory() -> Result<(), Failed> {
                 return Ok(());
             }
         };
-        same(&format!("shmem_enabled {values:?}"), told)?;
+        same(&format!("shmem_enabled {values:?}"), reported)?;
     }
     Ok(())
 }

@@ -137,7 +137,7 @@ fn siblings() {
 fn untraced_children() {
     let flags = (libc::CLONE_UNTRACED | libc::SIGCHLD) as u64;
     for three in [false, true] {
-        // A fresh page: what stands in it is what the call was given.
+        // A fresh page: its content is what the call was given.
         let at = anon(PAGE);
         let words = [libc::CLONE_UNTRACED as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0];
         write_words(at, &words);
@@ -354,8 +354,8 @@ fn brk() {
         let moved = call(libc::SYS_prctl, [35, 14, place.as_ptr() as u64, 104, 0, 0]) == 0;
         assert_eq!(ask(0), if moved { at } else { end });
     }
-    // What came through a fork written keeps off what the heap grows by, and the child's own growth
-    // joins.
+    // Written memory inherited through a fork does not merge with the heap's growth, and the
+    // child's own growth joins.
     let child = fork();
     if child == 0 {
         assert_eq!(ask(start + 30 * PAGE), start + 30 * PAGE);

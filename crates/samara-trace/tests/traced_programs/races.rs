@@ -186,7 +186,7 @@ fn userfaultfd() -> i64 {
     if fd >= 0 && call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, api.as_ptr() as u64, 0, 0, 0]) == 0 { fd } else { -1 }
 }
 
-/// Serves every fault with a page of zeros, or lets it go on.
+/// Resolves every fault by a page of zeros, or by removing the write protection.
 fn serve_faults(uffd: i32) {
     loop {
         let mut message = [0u64; 4];
@@ -204,8 +204,8 @@ fn serve_faults(uffd: i32) {
     }
 }
 
-/// Calls that touch no other one: before threads race, while they wait, beside them on pages of its
-/// own, and after. Each is made by `pkey_mprotect`, and no other call is.
+/// Calls that touch no other one: before threads race, while they wait, during the race on pages of
+/// its own, and after. Each is made by `pkey_mprotect`, and no other call is.
 pub(crate) fn lonely() {
     const ROUNDS: u64 = 6;
     let lone = |page: u64, prot: i32| {
@@ -250,7 +250,7 @@ pub(crate) fn lonely() {
 }
 
 /// What the model has wrong is a difference wherever no other call touched it in the kernel, also
-/// beside calls that overlapped.
+/// while other calls overlapped.
 pub(crate) fn faults_are_found() -> Result<(), Failed> {
     for charge in [false, true] {
         let mut options = Options::new(std::env::current_exe()?).args(["--program", "lonely"]);
@@ -272,7 +272,7 @@ pub(crate) fn faults_are_found() -> Result<(), Failed> {
             unsure == 0 && found == lone.len() as u64,
         )?;
         expect("as many as were made", lone.len() == 14)?;
-        expect("some were beside others", charge || lone.iter().any(|e| e.overlapped))?;
+        expect("some were concurrent with others", charge || lone.iter().any(|e| e.overlapped))?;
     }
     Ok(())
 }

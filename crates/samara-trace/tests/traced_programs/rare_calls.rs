@@ -177,7 +177,7 @@ fn advice() {
     assert_eq!(munmap(p(115), PAGE), 0);
 }
 
-/// A ring of io_uring, which its driver lets nobody move: what stands where it was to go has gone
+/// A ring of io_uring, which its driver lets nobody move: what was mapped at the new place has gone
 /// all the same. Exit code 7: the kernel has none, or does not let us.
 fn ring() {
     let mut parameters = [0u64; 15];
@@ -202,9 +202,9 @@ fn half_way() {
         let (now, old) = ([bytes, u64::MAX], [0u64; 2]);
         call(libc::SYS_prlimit64, [0, libc::RLIMIT_DATA.into(), now.as_ptr() as u64, old.as_ptr() as u64, 0, 0])
     };
-    // What stands before the hole is not changed either.
+    // What is before the hole is not changed either.
     assert_eq!(mmap(p(0), 2 * PAGE, R, FIXED, -1, 0) as u64, p(0));
-    // The shared one is changed, the private one behind it is not.
+    // The shared one is changed, the private one after it is not.
     assert_eq!(mmap(p(10), 2 * PAGE, R, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(10));
     assert_eq!(mmap(p(12), 2 * PAGE, R, FIXED, -1, 0) as u64, p(12));
     // It is cut for what does not come.
@@ -225,7 +225,7 @@ fn half_way() {
     }
     assert_eq!(mmap(p(512), PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, PAGE), EINVAL);
     assert_eq!(munmap(p(512), 512 * PAGE), 0);
-    // A segment that does not fit: what stands there is cut, or a part of huge pages would have to
+    // A segment that does not fit: what is there is cut, or a part of huge pages would have to
     // go.
     assert_eq!(
         mmap(p(1024), 512 * PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE, fd, 0) as u64,
@@ -320,7 +320,7 @@ fn secret() {
     assert_eq!(mremap(at, PAGE, PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, p(25)) as u64, p(25));
     let child = fork();
     if child == 0 {
-        assert_eq!(mmap(p(13), PAGE, RW, SHARED, fd, 3 * PAGE) as u64, p(13)); // locked, beside what is not
+        assert_eq!(mmap(p(13), PAGE, RW, SHARED, fd, 3 * PAGE) as u64, p(13)); // locked, next to what is not
         exit(0);
     }
     assert_eq!(wait(child, 0), 0);

@@ -153,7 +153,7 @@ fn blind() -> Result<(), Failed> {
     expect("threads are no processes, and nothing differs", status.success())
 }
 
-/// Types at a shell that stands at a terminal of its own; `keys` is a shell script that prints what
+/// Types at a shell that has a terminal of its own; `keys` is a shell script that prints what
 /// is typed. What the terminal showed, and the shell's exit code; `None` (and says so) where
 /// `script` is missing.
 fn typed(test: &str, keys: &str) -> Result<Option<(String, Option<i32>)>, Failed> {
@@ -242,10 +242,10 @@ fn inherited() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Spaces whose maps could not be opened are told.
+/// Spaces whose maps could not be opened are reported.
 fn too_few_files() -> Result<(), Failed> {
     // Three files are open, and nine spaces live at once: one limit after the other that cannot
-    // hold them all. What the limit forbids is told, as an error where not even the start was
+    // hold them all. What the limit forbids is reported, as an error where not even the start was
     // possible.
     let mut noted = 0;
     for limit in 4..=11 {
@@ -313,8 +313,8 @@ fn noted_by_others(own: &std::path::Path, args: &[&str]) -> Result<Option<String
     }
 }
 
-/// A program that its user may run and not read: nothing is made up, and that is told once for all
-/// its loads.
+/// A program that its user may run and not read: nothing is made up, and that is reported once for
+/// all its loads.
 fn unreadable() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let Some([own, program]) = for_others(dir.path())? else { return Ok(()) };
@@ -324,7 +324,7 @@ fn unreadable() -> Result<(), Failed> {
         let lines: Vec<&str> = one.lines().collect();
         expect(&format!("{how}: {one}"), lines[..3] == ["differences 0", "areas 0", "decided 0"])?;
         let told = lines[3..].iter().filter(|l| l.contains("1 program is not to be read")).count();
-        expect(&format!("{how}: told once, and nothing else: {one}"), told == 1 && lines.len() == 4)?;
+        expect(&format!("{how}: reported once, and nothing else: {one}"), told == 1 && lines.len() == 4)?;
         let Some(three) = noted_by_others(&own, &[how, "sh", "-c", &script])? else { return Ok(()) };
         let told: Vec<&str> = three.lines().filter(|l| l.starts_with("note")).collect();
         let once = told.len() == 1 && told[0].contains("3 programs are not to be read");
@@ -334,7 +334,7 @@ fn unreadable() -> Result<(), Failed> {
 }
 
 /// Capabilities that a program's file gives it are lost under a recorder without privileges, and
-/// that is told.
+/// that is reported.
 fn file_capabilities() -> Result<(), Failed> {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir()?;
@@ -351,7 +351,7 @@ fn file_capabilities() -> Result<(), Failed> {
     expect(&text, told.len() == 1 && told[0].contains("2 programs have") && text.starts_with("differences 0\n"))
 }
 
-/// Processes that ask to be traced, as a debugger's do, are refused, and that is told once.
+/// Processes that ask to be traced, as a debugger's do, are refused, and that is reported once.
 fn tracers() -> Result<(), Failed> {
     let outcome =
         record(&Options::new(std::env::current_exe()?).args(["--program", "asks-to-trace"]), &mut Vec::new())?;

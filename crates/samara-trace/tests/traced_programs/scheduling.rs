@@ -14,7 +14,7 @@ const PAGE: u64 = 4096;
 const CROWD: usize = 12;
 /// Rounds of the quickest of them after which all are compared.
 const ROUNDS: u64 = 300;
-/// Pairs of calls that are made beside them.
+/// Pairs of calls that are made at the same time.
 const PAIRS: u64 = 100;
 
 /// Runs the program of this name, if it is one of these.

@@ -14,8 +14,8 @@ pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
 /// A system call, and what its six argument registers hold after it.
 pub(crate) fn call_and_look(nr: libc::c_long, mut a: [u64; 6]) -> (i64, [u64; 6]) {
     let mut result = nr;
-    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, and the others are told to
-    // the compiler.
+    // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, which the
+    // operands declare.
     unsafe {
         std::arch::asm!(
             "syscall", inout("rax") result, inout("rdi") a[0], inout("rsi") a[1], inout("rdx") a[2], inout("r10") a[3],
@@ -84,7 +84,7 @@ pub(crate) fn exit(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Ends this thread alone.
+/// Ends only this thread.
 pub(crate) fn end_thread() -> ! {
     loop {
         call(libc::SYS_exit, [0; 6]);
@@ -198,7 +198,7 @@ pub(crate) fn forbid(nr: u32) {
     filter(nr, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32);
 }
 
-/// Installs a filter that ends the thread that makes this call, alone.
+/// Installs a filter that ends only the thread that makes this call.
 pub(crate) fn deadly(nr: u32) {
     filter(nr, libc::SECCOMP_RET_KILL_THREAD);
 }

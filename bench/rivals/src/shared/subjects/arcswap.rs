@@ -1,6 +1,6 @@
-//! Maps whose copies share what they can, published whole: an `ArcSwap` holds the copy that readers
-//! see, a mutex the one that the writer edits. A replace edits, copies and publishes. The guard of
-//! a reader is a `load`.
+//! Persistent maps that are published as a whole: an `ArcSwap` holds the copy that readers see, a
+//! mutex the one that the writer edits. A replace edits, copies and publishes. A reader's guard is
+//! a `load`.
 
 use crate::map::{Map, found_if};
 use crate::shared::map::{Guard, Reader, SharedMap};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// `imbl::OrdMap`: first key to last key and value. Written by `remove` and `insert`.
 pub type Imbl = Published<crate::subjects::imbl::Tree>;
 
-/// `samara::RangeMap`. Written by one `insert` over what stands there.
+/// `samara::RangeMap`. Written by one `insert` over what is there.
 pub type Samara = Published<RangeMap<u64, u64>>;
 
 /// A map, and the copy of it that readers see.

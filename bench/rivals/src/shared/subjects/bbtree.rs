@@ -1,7 +1,7 @@
-//! `bbtree::BBTreeMap`: its only seek without a latch goes upwards, so a range is keyed by its last
-//! key and holds the first key and the value; a lookup is the entry at or above the key. It hands
-//! out no guards: each call is for itself, and nothing can be held. A replace is a `remove` and an
-//! `insert`, between which readers find nothing.
+//! `bbtree::BBTreeMap`: its only latch-free seek goes upwards, so a range is keyed by its last key
+//! and holds the first key and the value. A lookup is the entry at or above the key. It has no
+//! guards: each call stands alone. A replace is a `remove` and an `insert`, between which readers
+//! find nothing.
 
 use crate::map::found_if;
 use crate::shared::cases::Case;

@@ -1,5 +1,5 @@
 //! `concread::bptree::BptreeMap`: first key to last key and value. Readers and the writer have
-//! transactions; a replace is a `remove` and an `insert` in one that is committed.
+//! transactions; a replace is a `remove` and an `insert` in one transaction.
 
 use crate::map::found_if;
 use crate::shared::cases::Case;

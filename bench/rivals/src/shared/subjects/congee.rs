@@ -1,6 +1,6 @@
-//! `congee::Congee`: a radix tree from words to words that goes upwards only. A range is keyed by
-//! its last key; the word that it maps to holds the range's pages above the value, which other
-//! users' values would have no room for. A lookup is the entry at or above the key. A replace is a
+//! `congee::Congee`: a radix tree from words to words that iterates upwards only. A range is keyed
+//! by its last key; the word that it maps to holds the range's pages above the value, for which
+//! general values would leave no room. A lookup is the entry at or above the key. A replace is a
 //! `remove` and an `insert`, between which readers find nothing.
 
 use crate::map::found_if;

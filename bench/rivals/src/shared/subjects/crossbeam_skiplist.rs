@@ -1,6 +1,6 @@
 //! `crossbeam_skiplist::SkipMap`: first key to last key and value. Its calls pin the default
-//! collector themselves, which costs little while a guard of it is held; so the guard of a reader
-//! is one of those. A replace is a `remove` and an `insert`, between which readers find nothing.
+//! collector themselves, which costs little while one of its guards is held. So a reader's guard is
+//! such a guard. A replace is a `remove` and an `insert`, between which readers find nothing.
 
 use crate::map::found_if;
 use crate::shared::map::{Guard, Reader, SharedMap};

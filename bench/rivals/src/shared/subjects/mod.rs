@@ -1,4 +1,4 @@
-//! The maps that threads share, one file for each; what is alike is in one file.
+//! The maps of `shared`, one file each; similar maps share a file.
 
 pub mod arcswap;
 pub mod bbtree;

@@ -1,13 +1,13 @@
-//! `papaya::HashMap` from the numbers of slots to last key and value: where a range may lie is
-//! computed, not searched. No range map can do that; what it takes is a bound for what one can
-//! take. A replace is a `remove` and an `insert`, between which readers find nothing.
+//! `papaya::HashMap` from the numbers of slots to last key and value: the place of a range is
+//! computed, not searched. No range map can do that, so its times are a lower bound for them. A
+//! replace is a `remove` and an `insert`, between which readers find nothing.
 
 use crate::map::found_if;
 use crate::shared::map::{Guard, Reader, SharedMap};
 use papaya::{HashMap, LocalGuard};
 use samara_bench::data::{BASE, Data, Item, SLOT};
 
-/// std's way to hash takes longer than all the rest.
+/// std's hash function takes longer than all the rest.
 type Hash = foldhash::fast::FixedState;
 
 /// The map.

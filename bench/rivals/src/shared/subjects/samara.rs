@@ -1,6 +1,6 @@
-//! `samara::SharedRangeMap`, with either reclaimer: all of it is one call each. Readers register; a
-//! replace takes the handle to write by, and stores once over what stands there; where several
-//! threads store at once, each has a `SharedWriter` for that.
+//! `samara::SharedRangeMap`, with either reclaimer: each operation is one call. Readers register. A
+//! replace takes the write guard, and stores once over what is there. Where several threads store
+//! at once, each has a `SharedWriter`.
 
 use crate::map::Map;
 use crate::shared::map::{Guard, Reader, SharedMap};

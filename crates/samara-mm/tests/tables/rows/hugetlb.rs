@@ -92,7 +92,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("huge; shmat huge-segment @0 0x1000; remap_file_pages @0 512p 0 512 !EINVAL; u 0-1 !EINVAL; u 0-512; shmdt @0", ""),
     ("huge; shmat huge-segment @0 0; remap_file_pages @0 512p 0 512; rw 1100-1101; shmat huge-segment @1024 0 !EINVAL; shmdt @0", "0-512@512 1100-1101"),
     ("huge; shmat huge-segment 0 0 = huge", ""),
-    // Other segments move alone.
+    // Other segments move one at a time.
     ("huge; shmat huge-segment @0 0; mremap @1 1536p 1536p maymove|fixed @1536 !EINVAL; mremap @0 1025p 1025p maymove|fixed @1536 = @1536", "1536-2560:rws@0{de ht}"),
     // Forks.
     ("huge; rw+hugetlb+noreserve 0-512; rw+hugetlb+noreserve+shared 512-1024; rw+hugetlb+noreserve 1024-1536; dont-fork 1024-1536; fork; u 0-1 !EINVAL; u 0-512", "512-1024{de nr ht}"),

@@ -30,7 +30,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-13; dont-dump 10-11; dont-dump 12-13; dont-dump 11-12", "10-13{ac dd}"),
     ("rw 10-12; mergeable 10-12; rw 12-14", "10-12 12-14"),
     ("r 10-12 f; dont-fork 10-12; random 10-12; dont-dump 10-12; huge-page 10-12", "10-12{rr dc dd hg}"),
-    // What depends on what lies behind.
+    // What depends on the mapped object.
     ("r 10-12 f; wipe-on-fork 10-12 !EINVAL; keep-on-fork 10-12", "10-12{}"),
     ("rw+shared 10-12; wipe-on-fork 10-12 !EINVAL", "10-12{}"),
     ("rw+droppable 10-12; keep-on-fork 10-12 !EINVAL; do-dump 10-12 !EINVAL", "10-12{nr wf dd dp}"),

@@ -56,7 +56,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("room 2; rw 10-20; rw 30-31; guard-install 12-14; dont-need 12-14", "10-20 30-31"),
     // mlock.
     ("room 2; rw 10-20; rw 30-31; lock 12-14 !ENOMEM; lock 10-20", "10-20 30-31"),
-    // mbind; and mseal, at the end: what is sealed stays, in the way of any row behind it.
+    // mbind; and mseal, at the end: sealed areas stay, in the way of later rows.
     ("room 2; rw 10-20; rw 30-31; local 12-20 !ENOMEM; local 30-31", "10-20 30-31"),
     ("room 2; rw 10-20; rw 30-31; seal 10-12 !ENOMEM; seal 18-20 !ENOMEM; seal 10-20", "10-20 30-31"),
 ];

@@ -53,7 +53,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("r 10-12; lock 10-12; unlock 10-12; p-rw 10-12; rw 13-14; t 13-14; rw 12-13", "10-14"),
     ("rw 10-12; guard-install 10-12; rw 13-14; t 13-14; rw 12-13", "10-13 13-14"),
     ("rw 10-12; t 10-12; dont-need 10-12; rw 13-14; t 13-14; rw 12-13", "10-13 13-14"),
-    // Fork: inherited memory keeps to itself, what was not written does not.
+    // Fork: inherited memory does not merge, unless it was never written.
     ("rw 10-12; t 10-12; fork; rw 12-14", "10-12 12-14"),
     ("rw 10-12; fork; rw 12-14", "10-14"),
     ("rw 10-12; t 10-12; rw 12-14; fork; p-r 12-14; p-rw 12-14", "10-14"),

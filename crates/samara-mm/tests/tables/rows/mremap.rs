@@ -65,8 +65,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; dont-fork 10-12; mv 10-12 20", "20-22{dc ac}"),
     ("r 10-12 f 5; mv 10-12 20", "20-22@5"),
     ("rw+growsdown 600-602; mv 600-602 700", "700-702{gd ac}"),
-    // The copy joins its own source before that is unmapped, and what stays of the source keeps the
-    // identity.
+    // The copy merges with its own source before that is unmapped, and the rest of the source has
+    // the identity.
     ("rw 1-7; t 1-7; p-r 2-5; rw 3-7; mv 3-4 2; p-none 6-7; none 7-8", "1-3 4-6 6-7 7-8"),
     ("rw 1-7; t 1-7; p-r 2-5; rw 3-7; p-none 6-7; none 7-8", "1-2 2-3 3-6 6-8"),
     // The target goes, also where the call is refused later.

@@ -14,7 +14,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     // The size of its structure.
     ("rw 10-12; query @10 0 24 = 0; query @10 0 23 !EINVAL; query @10 0 0 !EINVAL; query @10 0 64 = @10", "10-12"),
     ("rw 10-12; query @10 0 112 = @10; query @10 0 4097 !E2BIG; query @10 0 max !E2BIG", "10-12"),
-    // Room for a name without an address, and the other way round.
+    // A size for the name without an address, and an address without a size.
     ("rw 10-12; query @10 0 104 9 0 !EINVAL; query @10 0 104 0 word !EINVAL; query @10 0 104 9 word = @10", "10-12"),
     ("r 10-12 f; query @10 0 104 4 word !ENAMETOOLONG; query @10 0 104 1 word !ENAMETOOLONG", "10-12"),
     // Nothing behind user space is seen.

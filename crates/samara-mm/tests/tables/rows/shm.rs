@@ -16,7 +16,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 12-13; seal 12-13; shmat segment @10 remap !EPERM; shmat segment @12 0 !EINVAL", "12-13"),
     ("rw+growsdown 600-602; shmat segment @595 0", "595-600 600-602"),
     ("shmat segment @10 0; shmat segment @15 0; shmat segment @12 remap", "10-12@0 12-17@0 17-20@2"),
-    // What keeps it out.
+    // What makes shmat fail.
     ("mdwe; shmat segment @10 exec !EACCES; shmat segment @10 exec|rdonly", "10-15:rxs"),
     ("limit as +5; shmat segment @10 0; shmat segment @20 0 !ENOMEM", "10-15"),
     ("nocaps; limit locked +1; future; shmat segment @10 0 !EAGAIN", ""),
@@ -56,7 +56,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("shmat segment @10 0; size 10-15 8; p-r 13-14; shmdt @10", "14-18@4"),
     ("shmat segment @10 0; size 10-15 8; p-r 14-15; shmdt @10", "15-18@5"),
     ("shmat segment @10 0; size 10-15 8; u 10-16; shmdt @10", ""),
-    // What is sealed stays, and nobody is told.
+    // A sealed area stays, without an error.
     ("shmat segment @10 0; seal 12-13; shmdt @10; shmdt @10", "12-13{sl}"),
     ("shmat segment @10 0; seal 10-15; shmdt @10", "10-15{sl}"),
 ];

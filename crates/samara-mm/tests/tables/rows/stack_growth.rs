@@ -40,7 +40,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw+growsdown+locked 600-602; t 590-591", "590-602{gd lo ac}"),
     ("nocaps; limit locked 0; rw+growsdown 600-602; t 590-591", "590-602{gd ac}"),
     ("guess; limit stack 1000000000; mmap 0x20000000000 2p rw private|anon|growsdown|fixed; writes 0x8000000000 !MAPERR; writes 0x1ffff000000", ""),
-    // Nor below where its offset would be less than 0: what was written elsewhere keeps it.
+    // Nor below where its offset would be less than 0: memory that was written elsewhere keeps its
+    // offset.
     ("mmap least 1p rw private|anon|growsdown|fixed; madvise least 1p populate-write; mremap least 1p 1p 3 @600; writes 583 !MAPERR; t 584-585; t 583-584 !EFAULT", "584-601"),
     // Not below where maps begin.
     ("mmap least 1p rw private|anon|growsdown|fixed; writes least-1p !MAPERR; writes least", ""),

@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn each_round_begins_with_another_subject_and_warm_ones_do_not_count() {
     let mut order = Vec::new();
-    let said = interleaved(&mut ['a', 'b', 'c'], (1, 2), |subject, round| {
+    let results = interleaved(&mut ['a', 'b', 'c'], (1, 2), |subject, round| {
         order.push(*subject);
         (*subject, round)
     });
     assert_eq!(order.iter().collect::<String>(), "abcbcacab");
-    assert_eq!(said, [[('a', 1), ('a', 2)], [('b', 1), ('b', 2)], [('c', 1), ('c', 2)]]);
+    assert_eq!(results, [[('a', 1), ('a', 2)], [('b', 1), ('b', 2)], [('c', 1), ('c', 2)]]);
 }
 
 #[test]

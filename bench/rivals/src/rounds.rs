@@ -1,11 +1,10 @@
-//! Turns and rounds: what the suites share.
-//!
-//! Rounds are interleaved: each measures every subject once, beginning with another one each time,
-//! so that what disturbs the machine disturbs all of them. Knows nothing of what is measured.
+//! Rounds, which all suites share. They are interleaved: each round measures every subject once,
+//! and begins with another one each time, so a disturbance of the machine affects all subjects.
+//! Knows nothing of what is measured.
 
 use indicatif::ProgressBar;
 
-/// From this size on a round is long and warms nothing up: caches do not hold the maps.
+/// From this size on, caches do not hold the maps: a round is long, and a warm-up has no effect.
 const LARGE: usize = 500_000;
 
 /// How many rounds of a case warm up, and how many are counted.
@@ -18,28 +17,29 @@ pub fn rounds(n: usize, quick: bool) -> (usize, usize) {
     }
 }
 
-/// What `turn` says of each subject in each counted round. The first `warm` rounds are not counted.
+/// The result of `turn` for each subject in each counted round. The first `warm` rounds are not
+/// counted.
 pub fn interleaved<S, T>(
     subjects: &mut [S],
     (warm, rounds): (usize, usize),
     mut turn: impl FnMut(&mut S, u64) -> T,
 ) -> Vec<Vec<T>> {
-    let mut said: Vec<Vec<T>> = subjects.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    let mut results: Vec<Vec<T>> = subjects.iter().map(|_| Vec::with_capacity(rounds)).collect();
     for round in 0..warm + rounds {
         for at in 0..subjects.len() {
             let which = (at + round) % subjects.len();
             settle();
-            let what = turn(&mut subjects[which], round as u64);
+            let result = turn(&mut subjects[which], round as u64);
             if round >= warm {
-                said[which].push(what);
+                results[which].push(result);
             }
         }
     }
-    said
+    results
 }
 
-/// The subjects of `n` ranges in groups, each measured side by side, one group after another; says
-/// so where there are several.
+/// The subjects of `n` ranges in groups that are measured side by side, one group after another.
+/// Reports it where there are several groups.
 pub fn groups<'a, K>(n: usize, kinds: &'a [K], bar: &ProgressBar) -> std::slice::Chunks<'a, K> {
     let together = side_by_side(n, kinds.len());
     if together < kinds.len() {
@@ -59,7 +59,7 @@ fn side_by_side(n: usize, subjects: usize) -> usize {
     if together { subjects.max(1) } else { 1 }
 }
 
-/// Bytes of memory that are free for the asking; where nobody says, 8 GiB.
+/// Bytes of available memory; 8 GiB where that is unknown.
 fn available() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -67,8 +67,8 @@ fn available() -> u64 {
     kib.map_or(8 << 30, |kib| kib << 10)
 }
 
-/// Has the allocator sort what other subjects gave back: glibc's does so at the next large
-/// requests, 10,000 pieces at each, whosever requests they are.
+/// Lets the allocator sort the blocks that other subjects freed. glibc's does so at the next large
+/// requests, 10,000 blocks at each.
 fn settle() {
     for _ in 0..1_000 {
         std::hint::black_box(Vec::<u8>::with_capacity(1 << 16));
@@ -76,5 +76,5 @@ fn settle() {
 }
 
 #[cfg(test)]
-#[path = "turns_tests.rs"]
+#[path = "rounds_tests.rs"]
 mod tests;

@@ -1,5 +1,5 @@
-//! Random stores over windows, erases and gap searches: every map holds and answers what a plain
-//! list of ranges does.
+//! Random stores over windows, erases and gap searches: every map of `index` holds and returns what
+//! a plain list of ranges does.
 
 use range_set_blaze::RangeMapBlaze;
 use rangemap::{RangeInclusiveMap, RangeMap};
@@ -13,7 +13,7 @@ use samara_rivals::subjects;
 /// Keys from 16 to 16 + KEYS.
 const KEYS: u64 = 200;
 
-/// Ranges as a list, edited by going over all of them.
+/// Ranges as a list; each operation is a scan over all of them.
 #[derive(Default)]
 struct List(Vec<Item>);
 
@@ -80,7 +80,7 @@ fn agrees<M: Map>(name: &str) {
                 let mut back = Vec::new();
                 map.each_rev(|item| back.push(item));
                 back.reverse();
-                assert_eq!(back, list.0, "{name}: the way back");
+                assert_eq!(back, list.0, "{name}: descending iteration");
             }
         }
         let bulk = M::bulk(&list.0);

@@ -1,6 +1,6 @@
-//! The programs, run as a user types them.
+//! Runs the programs as a user types them.
 
-/// What a program prints that is given these words; what it says of them where it fails.
+/// What the program prints with these arguments, or its error message.
 pub(crate) fn run(program: &str, words: &str) -> Result<String, String> {
     let output = std::process::Command::new(program).args(words.split(' ')).output().expect("the program runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");

@@ -1,21 +1,16 @@
-//! Every subject of `shared` gives the right answers in every case that it has, at small sizes; and
-//! wrong answers are noticed.
-//!
-//! A timed case compares its answers itself, so these tests run the cases; how long they take does
-//! not matter.
+//! The cases of `shared`. A timed case compares its own answers, so these tests run the cases and
+//! ignore the times. Maps with one wrong operation prove that the comparison detects it.
 
-mod programs;
-
+use crate::programs::{objects, rivals};
 use clap::ValueEnum;
-use programs::{objects, rivals};
 use samara_bench::data::{Data, Item};
-use samara_rivals::asked::Named;
 use samara_rivals::loaded::Scene;
 use samara_rivals::shared::cases::Case;
 use samara_rivals::shared::kinds::Kind;
 use samara_rivals::shared::loaded::{Shared, Subject, Turn};
 use samara_rivals::shared::map::{Guard, Reader, SharedMap};
 use samara_rivals::shared::subjects::locks::ParkingLot;
+use samara_rivals::suite_args::Named;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -28,8 +23,7 @@ fn turn(case: Case, round: u64, threads: usize, effort: usize) -> Turn {
 fn every_subject_answers_every_case() {
     for n in [1, 2, 3, 9, 100, 2000] {
         let scene = Scene::new(n);
-        // Where all meet at few places, those that spin for them take long on a machine that is
-        // busy.
+        // Where all threads store to few places, those that spin take long on a busy machine.
         let effort = if n < 100 { 200 } else { 3_000 };
         for kind in Kind::value_variants() {
             let mut subject = kind.load(&scene);
@@ -135,7 +129,7 @@ impl<const FAULT: u8> Guard for &Wrong<FAULT> {
 }
 
 /// The cases in which a map with this fault is found out.
-fn noticed<const FAULT: u8>() -> Vec<Case> {
+fn detected<const FAULT: u8>() -> Vec<Case> {
     let scene = Scene::new(100);
     let cases = Case::value_variants().iter().copied().filter(|case| Kind::RwlockBtreemap.does(*case));
     cases
@@ -155,17 +149,17 @@ fn noticed<const FAULT: u8>() -> Vec<Case> {
 }
 
 #[test]
-fn wrong_answers_are_noticed() {
+fn wrong_answers_are_detected() {
     std::panic::set_hook(Box::new(|_| ()));
     use Case::*;
-    assert_eq!(noticed::<0>(), [], "a right map is right");
+    assert_eq!(detected::<0>(), [], "a right map is right");
     let writes =
         [ReplaceShared, WriteScaling, WriteScalingApart, ReadBesideWriter, FalseMisses, WriterBesideStalledReader];
     let all = [&[ReadPinned, ReadPinEach, ReadScaling], &writes[..]].concat();
-    assert_eq!(noticed::<{ Fault::Lookup as u8 }>(), all);
-    assert_eq!(noticed::<{ Fault::Miss as u8 }>(), all);
-    assert_eq!(noticed::<{ Fault::Replace as u8 }>(), writes);
-    assert_eq!(noticed::<{ Fault::Version as u8 }>(), writes);
+    assert_eq!(detected::<{ Fault::Lookup as u8 }>(), all);
+    assert_eq!(detected::<{ Fault::Miss as u8 }>(), all);
+    assert_eq!(detected::<{ Fault::Replace as u8 }>(), writes);
+    assert_eq!(detected::<{ Fault::Version as u8 }>(), writes);
     drop(std::panic::take_hook());
 }
 

@@ -1,19 +1,14 @@
-//! Every subject gives the right answers in every case that it has, at small sizes; and wrong
-//! answers are noticed.
-//!
-//! A timed case compares its answers itself, so these tests run the cases; how long they take does
-//! not matter.
+//! The cases of `index`. A timed case compares its own answers, so these tests run the cases and
+//! ignore the times. Maps with one wrong operation prove that the comparison detects it.
 
-mod programs;
-
+use crate::programs::{objects, rivals, run};
 use clap::ValueEnum;
-use programs::{objects, rivals, run};
 use samara_bench::data::Item;
-use samara_rivals::asked::Named;
 use samara_rivals::cases::{Case, Stage};
 use samara_rivals::kinds::Kind;
 use samara_rivals::loaded::{Built, Loaded, Scene, Subject};
 use samara_rivals::map::Map;
+use samara_rivals::suite_args::Named;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -143,7 +138,7 @@ impl<const FAULT: u8> Map for Wrong<FAULT> {
 }
 
 /// The cases in which a map with this fault is found out.
-fn noticed<const FAULT: u8>(built: Built) -> Vec<Case> {
+fn detected<const FAULT: u8>(built: Built) -> Vec<Case> {
     let scene = Scene::new(100);
     timed()
         .filter(|case| {
@@ -162,26 +157,26 @@ fn noticed<const FAULT: u8>(built: Built) -> Vec<Case> {
 }
 
 #[test]
-fn wrong_answers_are_noticed() {
+fn wrong_answers_are_detected() {
     std::panic::set_hook(Box::new(|_| ()));
     use Case::*;
-    let both = |cases: &[Case], noticed: &[Case]| cases.iter().all(|case| noticed.contains(case));
-    assert_eq!(noticed::<0>(Built::Insert), [], "a right map is right");
-    assert!(both(&[Lookup, LookupHit, FirstWriteAfterSnapshot], &noticed::<{ Fault::Lookup as u8 }>(Built::Insert)));
-    let stored = noticed::<{ Fault::Store as u8 }>(Built::Bulk);
+    let both = |cases: &[Case], detected: &[Case]| cases.iter().all(|case| detected.contains(case));
+    assert_eq!(detected::<0>(Built::Insert), [], "a right map is right");
+    assert!(both(&[Lookup, LookupHit, FirstWriteAfterSnapshot], &detected::<{ Fault::Lookup as u8 }>(Built::Insert)));
+    let stored = detected::<{ Fault::Store as u8 }>(Built::Bulk);
     assert!(both(&[Replace, Overwrite, Split, Append, RandomFill, MunmapMmap, IterateChurned], &stored), "{stored:?}");
-    let erased = noticed::<{ Fault::Erase as u8 }>(Built::Insert);
+    let erased = detected::<{ Fault::Erase as u8 }>(Built::Insert);
     assert!(both(&[MunmapMmap], &erased), "{erased:?}");
-    let over = noticed::<{ Fault::Overwrite as u8 }>(Built::Insert);
+    let over = detected::<{ Fault::Overwrite as u8 }>(Built::Insert);
     assert!(both(&[Overwrite, Split], &over), "{over:?}");
-    let walked = noticed::<{ Fault::Each as u8 }>(Built::Insert);
+    let walked = detected::<{ Fault::Each as u8 }>(Built::Insert);
     assert!(both(&[Iterate, IterateChurned, Clone, Snapshot, Append, BulkBuild, Replace], &walked), "{walked:?}");
-    assert_eq!(noticed::<{ Fault::EachRev as u8 }>(Built::Insert), [IterateRev]);
-    let gap = noticed::<{ Fault::Gap as u8 }>(Built::Insert);
+    assert_eq!(detected::<{ Fault::EachRev as u8 }>(Built::Insert), [IterateRev]);
+    let gap = detected::<{ Fault::Gap as u8 }>(Built::Insert);
     assert!(both(&[GapLow, GapHigh, GapAligned, GapMisaligned, MunmapMmap], &gap), "{gap:?}");
-    assert!(both(&[Clone, CloneChurned], &noticed::<{ Fault::Copy as u8 }>(Built::Insert)));
-    assert!(both(&[Snapshot], &noticed::<{ Fault::Snapshot as u8 }>(Built::Insert)));
-    assert!(both(&[BulkBuild], &noticed::<{ Fault::Bulk as u8 }>(Built::Insert)));
+    assert!(both(&[Clone, CloneChurned], &detected::<{ Fault::Copy as u8 }>(Built::Insert)));
+    assert!(both(&[Snapshot], &detected::<{ Fault::Snapshot as u8 }>(Built::Insert)));
+    assert!(both(&[BulkBuild], &detected::<{ Fault::Bulk as u8 }>(Built::Insert)));
     drop(std::panic::take_hook());
 }
 

@@ -1,10 +1,9 @@
-//! Programs that a benchmark runs, built by cargo when they are wanted. Knows nothing of what they
-//! do.
+//! Builds the programs that a benchmark runs, by cargo, when they are needed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Builds the program `bin` of `package` in release mode; where it lies.
+/// Builds the program `bin` of `package` in release mode, and returns its path.
 ///
 /// # Errors
 /// Where cargo cannot be run, or fails.
@@ -12,12 +11,12 @@ pub fn program(package: &str, bin: &str) -> Result<PathBuf, String> {
     built(bin, &["--quiet", "--package", package, "--bin", bin], Path::new(env!("CARGO_MANIFEST_DIR")))
 }
 
-/// Builds all programs of the workspace in `dir` in release mode, telling of it on standard error;
-/// where `bin` lies.
+/// Builds all programs of the workspace in `dir` in release mode, with cargo's messages on standard
+/// error, and returns the path of `bin`.
 ///
 /// # Errors
 /// Where cargo cannot be run, or fails.
-pub fn apart(dir: &Path, bin: &str) -> Result<PathBuf, String> {
+pub fn workspace_programs(dir: &Path, bin: &str) -> Result<PathBuf, String> {
     built(bin, &["--bins"], dir)
 }
 

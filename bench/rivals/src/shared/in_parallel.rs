@@ -1,19 +1,19 @@
-//! Several threads that do the same at the same time. Knows nothing of maps.
+//! Runs the same work in several threads at the same time. Knows nothing of maps.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much each of `threads` threads did, from when the first began until the last was done.
-/// `prepare` is called in each, with its number; the work that it returns is run once all are
-/// ready, and says how much that was.
-pub fn at_once<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) -> W + Sync) -> (Vec<usize>, Duration) {
+/// How much each of `threads` threads did, and the time from when the first began until the last
+/// was done. Each thread calls `prepare` with its number. The work that this returns runs once all
+/// threads are ready, and returns how much it did.
+pub fn in_parallel<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) -> W + Sync) -> (Vec<usize>, Duration) {
     let ready = AtomicUsize::new(0);
     let work = |thread: usize| {
         let mut work = prepare(thread);
         together(&ready, threads);
         let from = Instant::now();
         let done = work();
-        // What was prepared goes after that.
+        // What was prepared is dropped after the end was taken.
         (from, Instant::now(), done)
     };
     let work = &work;
@@ -27,10 +27,10 @@ pub fn at_once<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) -> W
     (times.into_iter().map(|(.., done)| done).collect(), last - first)
 }
 
-/// Returns in all of so many threads at once: a thread that slept would come late, and a round may
-/// be shorter than that.
+/// Waits until all threads have called it. It spins: a thread that sleeps could wake up later than
+/// a whole round takes.
 fn together(ready: &AtomicUsize, threads: usize) {
-    // Relaxed: nothing is handed over.
+    // Relaxed: no other memory depends on it.
     ready.fetch_add(1, Ordering::Relaxed);
     let mut spins = 0_u32;
     while ready.load(Ordering::Relaxed) < threads {

@@ -1,4 +1,4 @@
-//! What a suite is asked: how many ranges, which cases, which maps. Knows none of them.
+//! The arguments that every suite has: how many ranges, which cases, which maps.
 
 use clap::ValueEnum;
 
@@ -14,7 +14,7 @@ impl<T: ValueEnum + PartialEq + Copy + Send + Sync + 'static> Named for T {}
 
 /// Arguments of every suite.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Asked<C: Named, K: Named> {
+pub struct SuiteArgs<C: Named, K: Named> {
     /// How many ranges.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
     pub n: Vec<usize>,
@@ -24,7 +24,7 @@ pub struct Asked<C: Named, K: Named> {
     /// Only these maps.
     #[arg(long, value_enum, value_delimiter = ',')]
     subject: Vec<K>,
-    /// Fewer and shorter rounds; where maps are worn, n / 4 random replaces instead of 10 n.
+    /// Fewer and shorter rounds; churned maps get n / 4 random replaces instead of 10 n.
     #[arg(long)]
     pub quick: bool,
     /// One JSON object a line, as soon as it is known.
@@ -32,7 +32,7 @@ pub struct Asked<C: Named, K: Named> {
     pub json: bool,
 }
 
-impl<C: Named, K: Named> Asked<C, K> {
+impl<C: Named, K: Named> SuiteArgs<C, K> {
     /// The cases that are asked for.
     pub fn cases(&self) -> impl Iterator<Item = C> {
         chosen(&self.case)
@@ -44,7 +44,7 @@ impl<C: Named, K: Named> Asked<C, K> {
     }
 }
 
-/// Those that are named; all of them, where none is.
+/// The values that are named, or all of them where none is.
 fn chosen<T: Named>(named: &[T]) -> impl Iterator<Item = T> {
     T::value_variants().iter().copied().filter(|value| named.is_empty() || named.contains(value))
 }

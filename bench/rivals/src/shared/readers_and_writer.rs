@@ -1,7 +1,8 @@
-//! Readers beside a writer, and a writer beside a reader that holds on. Knows maps by their traits.
+//! Readers concurrent with a writer, and a writer concurrent with a reader that holds a guard. Uses
+//! maps through their traits.
 //!
-//! Threads are not bound to processors: where there are as many as threads, and nothing else runs,
-//! each has its own.
+//! Threads are not bound to processors: with as many processors as threads, and nothing else
+//! running, each thread has its own.
 
 use crate::loaded::each;
 use crate::shared::map::{Guard, Reader, SharedMap};
@@ -13,9 +14,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Lookups and replaces beside one another, of one round.
+/// The times of concurrent lookups and replaces in one round.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside {
+pub struct Latencies {
     /// Nanoseconds of a lookup, with a guard for each [`HELD`].
     pub read: f64,
     /// Nanoseconds of a replace meanwhile.
@@ -26,8 +27,8 @@ pub struct Beside {
     pub p999: f64,
 }
 
-/// Sets a flag when it goes out of scope, however that comes: who waits for the flag does not wait
-/// for ever.
+/// Sets a flag when it goes out of scope, also by a panic, so no thread waits for the flag for
+/// ever.
 struct SetAtEnd<'a>(&'a AtomicBool);
 
 impl Drop for SetAtEnd<'_> {
@@ -36,11 +37,11 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// What `act` says, run beside a thread that replaces in a tight loop; and what that thread has
-/// done.
-fn beside_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T) -> (T, Done) {
+/// Runs `act` concurrently with a thread that replaces in a tight loop. Returns the result, and
+/// what that thread has done.
+fn with_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T) -> (T, Done) {
     let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (said, done) = std::thread::scope(|scope| {
+    let (result, done) = std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
             let _at_end = SetAtEnd(&begun);
             plan.until(map, || begun.store(true, Ordering::Release), || stop.load(Ordering::Relaxed))
@@ -49,30 +50,30 @@ fn beside_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T)
         while !begun.load(Ordering::Acquire) {
             std::hint::spin_loop();
         }
-        let said = act();
+        let result = act();
         drop(at_end);
-        (said, writer.join().expect("the thread that replaces"))
+        (result, writer.join().expect("the thread that replaces"))
     });
     plan.check(map, done.count);
-    (said, done)
+    (result, done)
 }
 
 /// A round of `read_beside_writer`.
-pub fn read_beside_writer<M: SharedMap>(map: &M, data: &Data, round: u64, effort: usize, limit: Duration) -> Beside {
+pub fn read_beside_writer<M: SharedMap>(map: &M, data: &Data, round: u64, effort: usize, limit: Duration) -> Latencies {
     let plan = Plan::new(data, round);
     let (keys, _) = data.probes(round, effort);
-    let ((lookups, found, elapsed), done) = beside_writer(map, &plan, || many(map, &keys, limit));
+    let ((lookups, found, elapsed), done) = with_writer(map, &plan, || many(map, &keys, limit));
     let want = keys[..lookups].iter().map(|key| data.answer(*key)).sum::<u64>();
-    assert!(if M::WHOLE { found == want } else { found <= want }, "lookups beside a writer gave wrong values");
-    let ((mut singles, wrong), _) = beside_writer(map, &plan, || single(map, data, &keys, limit));
-    assert_eq!(wrong, 0, "lookups beside a writer gave wrong values");
+    assert!(if M::WHOLE { found == want } else { found <= want }, "lookups concurrent with a writer gave wrong values");
+    let ((mut singles, wrong), _) = with_writer(map, &plan, || single(map, data, &keys, limit));
+    assert_eq!(wrong, 0, "lookups concurrent with a writer gave wrong values");
     let clock = percentile(&mut clock(singles.len()), 500);
     let [p50, p999] = [500, 999].map(|per_mille| percentile(&mut singles, per_mille).saturating_sub(clock) as f64);
-    Beside { read: each(elapsed, lookups), write: done.nanos(), p50, p999 }
+    Latencies { read: each(elapsed, lookups), write: done.nanos(), p50, p999 }
 }
 
-/// Lookups with a guard for each [`HELD`], until all are done or the time is up: how many, what
-/// they found, and in which time.
+/// Lookups with a guard for each [`HELD`], until all are done or the time is up: their number, the
+/// sum of what they found, and the time they took.
 fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Duration) {
     let reader = map.reader();
     let (mut done, mut found) = (0, 0);
@@ -87,8 +88,8 @@ fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Du
     (done, found, start.elapsed())
 }
 
-/// Lookups each timed by itself, with its guard: the times, clock included, and how many found a
-/// wrong value.
+/// Lookups that are timed one by one, each with its guard: the times, clock included, and how many
+/// found a wrong value.
 fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> (Vec<u64>, usize) {
     let reader = map.reader();
     let (mut times, mut wrong) = (Vec::with_capacity(keys.len()), 0);
@@ -108,7 +109,7 @@ fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> 
     (times, wrong)
 }
 
-/// What the clock says of nothing, so many times.
+/// The cost of reading the clock, measured `count` times.
 fn clock(count: usize) -> Vec<u64> {
     let time = |_| {
         let start = black_box(Instant::now());
@@ -117,7 +118,7 @@ fn clock(count: usize) -> Vec<u64> {
     (0..count).map(time).collect()
 }
 
-/// What so many of 1,000 do not exceed.
+/// The time that `per_mille` of 1,000 do not exceed.
 fn percentile(times: &mut [u64], per_mille: usize) -> u64 {
     let rank = (times.len() * per_mille).div_ceil(1_000).saturating_sub(1);
     *times.select_nth_unstable(rank).1
@@ -141,7 +142,7 @@ pub fn false_misses<M: SharedMap>(
         let keys: Vec<(u64, u64)> = keys.into_iter().map(|key| (key, data.answer(key))).collect();
         let (reader, start) = (map.reader(), Instant::now());
         for keys in keys.chunks(HELD).cycle() {
-            // Each takes its share of what is left.
+            // Each thread takes chunks of what is left.
             if done.fetch_add(keys.len(), Ordering::Relaxed) >= reads || start.elapsed() >= limit {
                 done.fetch_sub(keys.len(), Ordering::Relaxed);
                 return;
@@ -158,7 +159,7 @@ pub fn false_misses<M: SharedMap>(
         }
     };
     let read = &read;
-    beside_writer(map, &plan, || {
+    with_writer(map, &plan, || {
         std::thread::scope(|scope| {
             (1..readers).for_each(|thread| {
                 scope.spawn(move || read(thread));
@@ -166,12 +167,12 @@ pub fn false_misses<M: SharedMap>(
             read(0);
         });
     });
-    assert_eq!(wrong.into_inner(), 0, "lookups beside a writer gave wrong values");
+    assert_eq!(wrong.into_inner(), 0, "lookups concurrent with a writer gave wrong values");
     (misses.into_inner(), done.into_inner())
 }
 
-/// A writer beside a reader that holds a guard all the time: what it did, the bytes that could not
-/// be freed then, and those that could not once the guard was gone.
+/// A writer while a reader holds a guard: what it did, the bytes that could not be freed meanwhile,
+/// and those that could not be freed after the guard was dropped.
 pub fn stalled<M: SharedMap>(
     map: &M,
     data: &Data,
@@ -180,7 +181,7 @@ pub fn stalled<M: SharedMap>(
     limit: Duration,
 ) -> (Done, Option<usize>, Option<usize>) {
     let plan = Plan::new(data, round);
-    // Whoever panics drops an end, and nobody waits for ever.
+    // A thread that panics drops its end of a channel, so no thread waits for ever.
     let ((held, is_held), (release, is_released)) = (channel::<()>(), channel::<()>());
     let (done, pending) = std::thread::scope(|scope| {
         let holder = scope.spawn(move || {

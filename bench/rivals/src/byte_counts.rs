@@ -1,14 +1,14 @@
-//! Bytes of each range, from a program of its own (`src/bin/bytes.rs`): its allocator counts, and
-//! counting would slow the other cases down. Knows what that program prints. Bytes do not depend on
-//! time, so as many programs run as there are processors.
+//! Bytes of each range, counted by a program of its own (`src/bin/bytes.rs`): its allocator counts,
+//! which would slow the other cases down. Bytes do not depend on time, so one program runs per
+//! processor.
 
-use crate::asked::Named;
 use crate::kinds::Kind;
+use crate::suite_args::Named;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The bytes of each kind's map, filled and after so many random replaces.
+/// The bytes of a range of each kind's map: filled, and after `wear` random replaces.
 ///
 /// # Errors
 /// Where the program cannot be run, or prints something else.
@@ -26,7 +26,7 @@ pub fn bytes_per_range(n: usize, kinds: &[Kind], wear: impl Fn(Kind) -> usize + 
             done.push((turn, once(&program, *kind, n, wear(*kind))));
         }
     };
-    // Of larger ones, memory may not hold two.
+    // Memory may not hold two larger maps.
     let workers = if n > 3_000_000 { 1 } else { std::thread::available_parallelism().map_or(1, usize::from) };
     let mut results = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
@@ -42,7 +42,7 @@ pub fn bytes_per_range(n: usize, kinds: &[Kind], wear: impl Fn(Kind) -> usize + 
 /// The bytes of a range, filled and worn.
 type Counted = Result<[f64; 2], String>;
 
-/// Where the program lies: beside this one.
+/// The path of the program: next to this one.
 fn program() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let path = here.with_file_name("samara-rivals-bytes");
