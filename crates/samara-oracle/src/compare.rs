@@ -2,7 +2,7 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::{probe, probe_crowded};
+use crate::features::{has_keys, probe, probe_crowded};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
@@ -23,6 +23,8 @@ pub(crate) struct Sides {
     /// that was asked for.
     pub(crate) features: Features,
     crowded: bool,
+    /// Protection key 0 is allocated: the processor has keys.
+    keys: bool,
     /// Calls that this process is not given, and with which errno. They are not drawn.
     pub(crate) refused: Vec<(i64, i64)>,
     /// Those of them that would have been drawn.
@@ -98,9 +100,10 @@ pub(crate) enum Verdict {
 impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
         let mut kernel = Kernel::new()?;
-        let features = probe(&mut kernel)?;
+        let (features, keys) = (probe(&mut kernel)?, has_keys(&mut kernel)?);
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
-        let mut sides = Sides { kernel, process, features, crowded: false, refused, missed, whole: None, twist: None };
+        let mut sides =
+            Sides { kernel, process, features, crowded: false, keys, refused, missed, whole: None, twist: None };
         sides.refused = sides.refusals()?;
         Ok(sides)
     }
@@ -159,7 +162,8 @@ impl Sides {
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
         let bases = Bases { least, huge, ..Bases::at_exec(Config::default().task_size, stack_limit, None) };
-        let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features, shared };
+        let keys = self.keys;
+        let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features, shared, keys };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }

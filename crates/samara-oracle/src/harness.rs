@@ -75,6 +75,23 @@ pub fn mortal(parent: u64, limit_s: u64) {
     }
 }
 
+/// Forks a sacrificial process: the result of the call. The child is [`mortal`].
+///
+/// # Safety
+/// This process is one that [`Arena::run`] made, or comes from one. If it lives on, it waits for
+/// the child.
+pub unsafe fn fork(limit_s: u64) -> i64 {
+    // SAFETY: they touch no memory; the child goes on with a copy of it.
+    unsafe {
+        let parent = call(libc::SYS_getpid, [0; 6]) as u64;
+        let pid = call(libc::SYS_fork, [0; 6]);
+        if pid == 0 {
+            mortal(parent, limit_s);
+        }
+        pid
+    }
+}
+
 /// Opens a file for reading: a descriptor, or a negative errno.
 pub fn open(path: &CStr) -> i64 {
     // SAFETY: it reads the path only.
@@ -107,12 +124,12 @@ pub fn query(maps: u64, addr: u64) -> Option<Seen> {
 /// A userfaultfd with these features that asks for no events: a descriptor, or a negative errno.
 pub fn userfaultfd(features: u64) -> i64 {
     // UFFDIO_API, API 0xaa.
-    let api: [u64; 3] = [0xaa, features, 0];
+    let mut api: [u64; 3] = [0xaa, features, 0];
     // SAFETY: plain calls, which read and write `api` only.
     unsafe {
         let fd = call(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
         let done =
-            if fd < 0 { fd } else { call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) };
+            if fd < 0 { fd } else { call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw mut api as u64, 0, 0, 0]) };
         if done < 0 { done } else { fd }
     }
 }
@@ -122,11 +139,11 @@ pub const UFFD_WP_FILES: u64 = 1 << 12;
 
 /// Registers a range with a userfaultfd in this mode; mode 0: takes it out.
 pub fn register(uffd: u64, at: u64, len: u64, mode: u64) -> i64 {
-    let arg: [u64; 4] = [at, len, mode, 0];
+    let mut arg: [u64; 4] = [at, len, mode, 0];
     // UFFDIO_REGISTER, UFFDIO_UNREGISTER.
     let nr = if mode != 0 { 0xc020_aa00 } else { 0x8010_aa01 };
     // SAFETY: it reads and writes `arg` only.
-    unsafe { call(libc::SYS_ioctl, [uffd, nr, &raw const arg as u64, 0, 0, 0]) }
+    unsafe { call(libc::SYS_ioctl, [uffd, nr, &raw mut arg as u64, 0, 0, 0]) }
 }
 
 /// A new file in memory.
@@ -198,7 +215,7 @@ impl Arena {
     ///
     /// # Safety
     /// `child` makes system calls and writes to the words, and nothing else: it takes no lock and
-    /// allocates nothing. A process that it forks is [`mortal`] too, and it waits for that process.
+    /// allocates nothing. What it forks, it forks by [`fork`], and waits for.
     pub unsafe fn run(&mut self, limit_s: u64, child: impl FnOnce(&mut [u64])) -> io::Result<i32> {
         let parent = u64::from(std::process::id());
         let (mut gone, alive) = io::pipe()?;

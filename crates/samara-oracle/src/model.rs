@@ -30,6 +30,8 @@ pub(crate) struct Start {
     pub(crate) features: Features,
     /// What the settings say of huge pages for shared memory.
     pub(crate) shared: SharedHuge,
+    /// Protection key 0 is allocated.
+    pub(crate) keys: bool,
 }
 
 /// The model of a run.
@@ -78,7 +80,7 @@ impl Model {
         }
         Model {
             space,
-            files: Files { shared: start.shared, ..Files::default() },
+            files: Files { shared: start.shared, keys: start.keys, ..Files::default() },
             scope: start.scope,
             limits: start.limits,
             results: Vec::new(),
@@ -186,6 +188,7 @@ fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
 /// The open files, and the objects of shared memory.
 #[derive(Debug, Default)]
 struct Files {
+    keys: bool,
     hidden: u64,
     shared: SharedHuge,
     /// What process_madvise reads.
@@ -220,6 +223,10 @@ impl linux::Host<FileId> for Files {
     fn huge_memory(&mut self, page: Option<PageSize>) -> Result<FileId, Errno> {
         self.hidden += 1;
         if page.is_none_or(|page| page == PageSize::M2) { Ok(huge(HUGE + self.hidden)) } else { Err(Errno::EINVAL) }
+    }
+
+    fn pkey(&mut self, key: u32) -> bool {
+        key == 0 && self.keys
     }
 
     fn is_self(&mut self, _pidfd: i32) -> Result<bool, Errno> {

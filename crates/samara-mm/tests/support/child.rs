@@ -7,7 +7,8 @@
 #[path = "access.rs"]
 mod access;
 
-use std::io;
+pub(crate) use samara_oracle::harness::Seen;
+use samara_oracle::harness::{self, Arena, exit, query, wait};
 
 pub(crate) const PAGE: u64 = 4096;
 /// The window: far below everything that a position-independent program maps.
@@ -16,6 +17,8 @@ pub(crate) const PAGES: u64 = 64;
 pub(crate) const END: u64 = BASE + PAGES * PAGE;
 const MAX_AREAS: usize = PAGES as usize + 8;
 const TEXT: usize = 512 * 1024;
+/// Seconds after which a child is killed.
+const LIMIT_S: u64 = 600;
 
 /// A raw system call, or what the harness itself does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,16 +37,6 @@ pub(crate) enum Raw {
     Uffd(bool, u64, u64),
     /// Make this many areas far from the window.
     Fill(u64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Seen {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    /// PROCMAP_QUERY's: 1 r, 2 w, 4 x, 8 s.
-    pub(crate) perms: u64,
-    pub(crate) offset: u64,
 }
 
 #[repr(C)]
@@ -68,8 +61,7 @@ pub(crate) struct Outcome {
 pub(crate) fn call(nr: i64, a: [u64; 6]) -> i64 {
     // SAFETY: the calls are made in the sacrificial child (or are plain file calls), on addresses
     // in the window, which no Rust object lives in.
-    let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
-    if r == -1 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
+    unsafe { harness::call(nr, a) }
 }
 
 pub(crate) fn memfd(len: u64) -> u64 {
@@ -87,37 +79,6 @@ pub(crate) fn reopen(fd: u64, flags: i32) -> u64 {
     new as u64
 }
 
-/// Memory that parent and child share, outside the window.
-struct Shared {
-    at: *mut u8,
-    len: usize,
-}
-
-impl Shared {
-    fn new(len: usize) -> Shared {
-        // SAFETY: a new map at a place that the kernel picks.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(at, libc::MAP_FAILED);
-        Shared { at: at.cast(), len }
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // SAFETY: the map of `new`, which nothing refers to any longer.
-        unsafe { libc::munmap(self.at.cast(), self.len) };
-    }
-}
-
 /// What the child looks at, and whether it puts a guard area below and above it.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
@@ -131,25 +92,23 @@ pub(crate) const USUAL: Window = Window { start: BASE, end: END, guards: (true, 
 /// Runs the calls in a new child. `Err` if the child did not live to the end.
 pub(crate) fn run(calls: &[Raw], window: Window) -> Result<Outcome, String> {
     let frames_len = (calls.len() + 1) * size_of::<Frame>();
-    let shared = Shared::new(frames_len + 2 * TEXT);
-    // SAFETY: fork; the child only makes system calls and writes to `shared` before it exits.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        child(calls, window, shared.at, frames_len);
-    }
-    let status = wait(pid.into());
+    let mut arena = Arena::new((frames_len + 2 * TEXT) / 8).expect("memory");
+    // SAFETY: the child only makes system calls and writes to its words before it exits, and waits
+    // for what it forks.
+    let status = unsafe { arena.run(LIMIT_S, |words| child(calls, window, words.as_mut_ptr().cast(), frames_len)) };
+    let status = status.expect("a process");
     if status != 0 {
         return Err(format!("the child ended with wait status {status:#x}"));
     }
     let frame = |i: usize| {
-        // SAFETY: `shared` has room for `calls.len() + 1` frames, all-zero bytes are a valid frame,
-        // and the child is gone.
-        let f = unsafe { &*shared.at.cast::<Frame>().add(i) };
+        // SAFETY: the arena has room for `calls.len() + 1` frames, all-zero bytes are a valid
+        // frame, and the child is gone.
+        let f = unsafe { &*arena.words().as_ptr().cast::<Frame>().add(i) };
         (f.ret, f.areas[..f.count.min(MAX_AREAS)].to_vec())
     };
     let text = |i: usize| {
-        // SAFETY: two texts of TEXT bytes lie behind the frames; the child is gone.
-        let bytes = unsafe { std::slice::from_raw_parts(shared.at.add(frames_len + i * TEXT), TEXT) };
+        // Two texts of TEXT bytes lie behind the frames.
+        let bytes = &arena.bytes((frames_len + i * TEXT) / 8)[..TEXT];
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(TEXT);
         String::from_utf8_lossy(&bytes[..end]).into_owned()
     };
@@ -157,20 +116,8 @@ pub(crate) fn run(calls: &[Raw], window: Window) -> Result<Outcome, String> {
     Ok(Outcome { frames: (0..calls.len()).map(frame).collect(), maps: text(0), smaps: text(1), others })
 }
 
-fn wait(pid: i64) -> i32 {
-    let mut status = 0i32;
-    assert!(call(libc::SYS_wait4, [pid as u64, &raw mut status as u64, 0, 0, 0, 0]) == pid, "waiting for the child");
-    status
-}
-
-fn exit(code: u64) -> ! {
-    loop {
-        call(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0]);
-    }
-}
-
 fn open(path: &std::ffi::CStr) -> u64 {
-    let fd = call(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, libc::O_RDONLY as u64, 0, 0, 0]);
+    let fd = harness::open(path);
     if fd < 0 {
         exit(3);
     }
@@ -201,7 +148,8 @@ fn child(calls: &[Raw], window: Window, at: *mut u8, frames_len: usize) -> ! {
             }
             Raw::Access(access, addr) => access::perform(access, addr),
             Raw::Write(addr) => call(libc::SYS_read, [zero, addr, 1, 0, 0, 0]),
-            Raw::Fork => match call(libc::SYS_fork, [0; 6]) {
+            // SAFETY: this is the process of a run, and it waits for the child.
+            Raw::Fork => match unsafe { harness::fork(LIMIT_S) } {
                 0 => {
                     maps = open(c"/proc/self/maps");
                     0
@@ -210,7 +158,7 @@ fn child(calls: &[Raw], window: Window, at: *mut u8, frames_len: usize) -> ! {
                 e => e,
             },
         };
-        // SAFETY: the frame is within `shared`, and only this process writes to it.
+        // SAFETY: the frame is within the arena, and only this process writes to it.
         let frame = unsafe { &mut *at.cast::<Frame>().add(i) };
         frame.ret = ret;
         frame.count = look(maps, window, &mut frame.areas);
@@ -239,22 +187,11 @@ fn child(calls: &[Raw], window: Window, at: *mut u8, frames_len: usize) -> ! {
 
 /// A userfaultfd that asks for no events.
 fn userfaultfd() -> u64 {
-    let fd = call(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
-    // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it.
-    let api: [u64; 3] = [0xaa, 1 << 12, 0];
-    if fd < 0 || call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) != 0 {
+    let fd = harness::userfaultfd(harness::UFFD_WP_FILES);
+    if fd < 0 {
         exit(4);
     }
     fd as u64
-}
-
-/// The area at `addr`, or the first one after it.
-fn query(maps: u64, addr: u64) -> Option<Seen> {
-    // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page
-    // size, offset; the rest is about objects and names.
-    let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
-    let done = call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) == 0;
-    done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })
 }
 
 /// Areas that cannot become one, from `BASE` + 4 GiB on. Gives how many could not be made.

@@ -4,6 +4,7 @@
 use crate::machine::{BASE, MISSING, Machine, Outcome, PAGE, PAGES, SUMS, Seen, play};
 use crate::script::{CLOSE, FILES, Limit, OTHER, Origin, Row};
 use samara_mm::{Access, Flags};
+use samara_oracle::harness::{self, Arena, exit, wait};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
@@ -25,8 +26,7 @@ static WORD: AtomicU64 = AtomicU64::new(1);
 fn raw(nr: i64, a: [u64; 6]) -> i64 {
     // SAFETY: the calls are made in a sacrificial child, on addresses that no Rust object lives in;
     // or they are plain calls on files.
-    let r = unsafe { libc::syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]) };
-    if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
+    unsafe { harness::call(nr, a) }
 }
 
 impl Fixed {
@@ -170,66 +170,39 @@ fn special(maps: &str) -> u64 {
 }
 
 const TEXT: usize = 1 << 20;
-
-/// Memory that the children write to: the outcome, and room for text.
-struct Shared(*mut u8);
-
-impl Shared {
-    fn new(outcomes: usize) -> Shared {
-        // SAFETY: a new map at a place that the kernel picks.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), Shared::len(outcomes), 3, 0x21, -1, 0) };
-        assert_ne!(at, libc::MAP_FAILED);
-        Shared(at.cast())
-    }
-
-    fn len(outcomes: usize) -> usize {
-        TEXT + outcomes * size_of::<Outcome>()
-    }
-
-    fn outcome(&self, i: usize) -> *mut Outcome {
-        // SAFETY: within the map; TEXT is a multiple of any alignment.
-        unsafe { self.0.add(TEXT).cast::<Outcome>().add(i) }
-    }
-}
+/// Seconds after which a child is killed.
+const LIMIT_S: u64 = 600;
 
 /// Plays the rows one after the other in one child, which empties the window between them. What
 /// came of each; an error where the child died.
 pub(crate) fn run(rows: &[&Row]) -> Result<Vec<Outcome>, String> {
     let fixed = Fixed::get();
-    let shared = Shared::new(rows.len());
-    // SAFETY: fork; the child only makes system calls and writes to `shared` before it exits.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        // SAFETY: the text is within the map, and only this process uses it.
-        let text = unsafe { std::slice::from_raw_parts_mut(shared.0, TEXT) };
-        let mut kernel = Kernel { fixed, text, maps: open(c"/proc/self/maps"), uffds: [None; 2], filled: 0 };
+    let mut arena = Arena::new((TEXT + rows.len() * size_of::<Outcome>()).div_ceil(8)).expect("memory");
+    let child = |words: &mut [u64]| {
+        let (text, outcomes) = words.split_at_mut(TEXT / 8);
+        let outcomes = outcomes.as_mut_ptr().cast::<Outcome>();
+        let mut kernel = Kernel {
+            fixed,
+            text: harness::bytes_mut(text),
+            maps: open(c"/proc/self/maps"),
+            uffds: [None; 2],
+            filled: 0,
+        };
         for (i, row) in rows.iter().enumerate() {
             let mut out = Outcome::new();
             play(&mut kernel, &row.steps, &mut out);
-            // SAFETY: within the map.
-            unsafe { shared.outcome(i).write(out) };
+            // SAFETY: within the arena, which has room for an outcome of each row behind the text.
+            unsafe { outcomes.add(i).write(out) };
             raw(libc::SYS_munmap, [BASE, PAGES * PAGE, 0, 0, 0, 0]);
         }
-        exit(0);
-    }
-    let status = wait(pid.into());
+    };
+    // SAFETY: the child only makes system calls and writes to its words before it exits, and waits
+    // for what it forks.
+    let status = unsafe { arena.run(LIMIT_S, child) }.map_err(|e| format!("no child: {e}"))?;
+    let outcomes = arena.words()[TEXT / 8..].as_ptr().cast::<Outcome>();
     // SAFETY: the child is gone, and has written them all if it ended well.
-    let outcomes = (status == 0).then(|| (0..rows.len()).map(|i| unsafe { shared.outcome(i).read() }).collect());
-    // SAFETY: the map of `Shared::new`, which nothing refers to any longer.
-    unsafe { libc::munmap(shared.0.cast(), Shared::len(rows.len())) };
+    let outcomes = (status == 0).then(|| (0..rows.len()).map(|i| unsafe { outcomes.add(i).read() }).collect());
     outcomes.ok_or_else(|| format!("the child ended with wait status {status:#x}"))
-}
-
-fn wait(pid: i64) -> i32 {
-    let mut status = 0i32;
-    assert!(raw(libc::SYS_wait4, [pid as u64, &raw mut status as u64, 0, 0, 0, 0]) == pid, "waiting for the child");
-    status
-}
-
-fn exit(code: u64) -> ! {
-    loop {
-        raw(libc::SYS_exit_group, [code, 0, 0, 0, 0, 0]);
-    }
 }
 
 /// Ends the process with what SIGSEGV tells.
@@ -239,7 +212,7 @@ extern "C" fn refused(_signal: i32, info: *const libc::siginfo_t, _context: *con
 }
 
 fn open(path: &std::ffi::CStr) -> u64 {
-    let fd = raw(libc::SYS_openat, [libc::AT_FDCWD as u64, path.as_ptr() as u64, libc::O_RDONLY as u64, 0, 0, 0]);
+    let fd = harness::open(path);
     if fd < 0 {
         exit(3);
     }
@@ -277,16 +250,10 @@ impl Kernel<'_> {
     }
 
     fn read(&mut self, path: &std::ffi::CStr) -> &str {
-        let (fd, mut done) = (open(path), 0);
-        while done < TEXT {
-            let to = self.text[done..].as_mut_ptr() as u64;
-            match raw(libc::SYS_read, [fd, to, (TEXT - done) as u64, 0, 0, 0]) {
-                n if n > 0 => done += n as usize,
-                _ => break,
-            }
-        }
+        let fd = open(path);
+        let len = harness::read(fd, self.text);
         raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
-        std::str::from_utf8(&self.text[..done]).unwrap_or_default()
+        std::str::from_utf8(&self.text[..len]).unwrap_or_default()
     }
 
     /// A sum of `/proc/self/status`, in bytes.
@@ -299,12 +266,9 @@ impl Kernel<'_> {
     /// A userfaultfd that asks for no events.
     fn userfaultfd(&mut self, which: usize) -> Option<u64> {
         if self.uffds[which].is_none() {
-            let fd = raw(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
-            // UFFDIO_API, API 0xaa; write protection of files' memory (bit 12) goes with it, and
-            // minor faults of shared memory (10).
-            let api: [u64; 3] = [0xaa, 1 << 12 | 1 << 10, 0];
-            let good = fd >= 0 && raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw const api as u64, 0, 0, 0]) == 0;
-            self.uffds[which] = good.then_some(fd as u64);
+            // Write protection of files' memory, and minor faults of shared memory (bit 10).
+            let fd = harness::userfaultfd(harness::UFFD_WP_FILES | 1 << 10);
+            self.uffds[which] = (fd >= 0).then_some(fd as u64);
         }
         self.uffds[which]
     }
@@ -323,7 +287,8 @@ impl Machine for Kernel<'_> {
     }
 
     fn fault(&mut self, addr: u64, access: Access) -> i64 {
-        match raw(libc::SYS_fork, [0; 6]) {
+        // SAFETY: this is the process of a run, and it waits for the child.
+        match unsafe { harness::fork(LIMIT_S) } {
             0 => {
                 // SAFETY: a handler that only ends this process, and an access that does no harm
                 // where it is allowed: nothing else lives in this child.
@@ -349,7 +314,8 @@ impl Machine for Kernel<'_> {
     }
 
     fn fork(&mut self) -> i64 {
-        match raw(libc::SYS_fork, [0; 6]) {
+        // SAFETY: this is the process of a run, and it waits for the child.
+        match unsafe { harness::fork(LIMIT_S) } {
             0 => {
                 self.maps = open(c"/proc/self/maps");
                 0
@@ -405,10 +371,7 @@ impl Machine for Kernel<'_> {
             return Some(raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]));
         }
         let mode = mode & !OTHER;
-        let arg: [u64; 4] = [addr, len, mode, 0];
-        // UFFDIO_REGISTER, UFFDIO_UNREGISTER.
-        let nr = if mode != 0 { 0xc020_aa00 } else { 0x8010_aa01 };
-        Some(raw(libc::SYS_ioctl, [fd, nr, arg.as_ptr() as u64, 0, 0, 0]))
+        Some(harness::register(fd, addr, len, mode))
     }
 
     fn origin(&mut self, origin: Origin) -> u64 {

@@ -80,8 +80,8 @@ impl Kernel {
             Child { words, text: bytes_mut(text), at: HEAD, maps: 0, zero: 0, uffd: 0, scope, own_data: 0, limit_s }
                 .go(ops, given);
         };
-        // SAFETY: the child makes system calls, writes to the words, and allocates nothing. What it
-        // forks is mortal, and it waits for that (`verbs`).
+        // SAFETY: the child makes system calls, writes to the words, and allocates nothing. It
+        // waits for what it forks (`verbs`).
         let status = unsafe { arena.run(limit_s, child) }.map_err(during(A_PROCESS))?;
         let words = &arena.words()[..WORDS];
         let status = match status {

@@ -3,7 +3,7 @@
 use super::files::Given;
 use super::process::Child;
 use super::{LOW, STATUS, call};
-use crate::harness::{exit, mortal, query, register, wait};
+use crate::harness::{self, exit, query, register, wait};
 use crate::op::{BASE, Op, PAGE};
 
 impl Child<'_> {
@@ -28,10 +28,9 @@ impl Child<'_> {
 
     /// Forks, and goes on in the child.
     fn fork(&mut self) -> i64 {
-        let parent = call(libc::SYS_getpid, [0; 6]) as u64;
-        match call(libc::SYS_fork, [0; 6]) {
+        // SAFETY: this is the process of a run, and it waits for the child.
+        match unsafe { harness::fork(self.limit_s) } {
             0 => {
-                mortal(parent, self.limit_s);
                 self.maps = self.open(c"/proc/self/maps", 3);
                 0
             }
