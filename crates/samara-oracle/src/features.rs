@@ -117,7 +117,7 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
 }
 
-/// Whether protection key 0 is allocated, which depends on the processor.
+/// Whether protection key 0 is allocated: the processor has keys, and the kernel uses them.
 pub(crate) fn has_keys(kernel: &mut Kernel) -> io::Result<bool> {
     // With a key that is not allocated: EINVAL. Otherwise ENOMEM, because nothing is mapped there.
     let out = kernel.run(&[Op::call(libc::SYS_pkey_mprotect, &[at(0), PAGE, 3, 0])], Scope::Window)?;

@@ -59,6 +59,7 @@ impl Model {
             bases: start.bases,
             overcommit: start.overcommit,
             features: start.features,
+            protection_keys: start.keys,
             ..Config::default()
         });
         space.set_personality(start.personality);

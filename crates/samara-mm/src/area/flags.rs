@@ -169,6 +169,9 @@ impl Flags {
         Prot::from_bits_truncate((self & Flags::ACCESS).bits() as u32)
     }
 
+    /// The key of memory that may only be executed.
+    pub(crate) const EXECUTE_ONLY_KEY: Flags = Flags::from_bits_retain(1 << 32);
+
     pub(crate) fn pkey(key: u8) -> Flags {
         Flags::from_bits_retain(u64::from(key & 0xf) << 32)
     }

@@ -36,6 +36,9 @@ pub enum Refused {
     NotMapped = 1,
     /// The area does not allow this access (SEGV_ACCERR). If it grew for the fault, it stays grown.
     NotAllowed = 2,
+    /// The area's protection key denies reads and writes (SEGV_PKUERR): it may only be executed. If
+    /// it grew for the fault, it stays grown.
+    KeyDenied = 4,
 }
 
 impl Refused {
@@ -54,8 +57,10 @@ impl<B: Backing> AddressSpace<B> {
     /// without the program (`process_vm_writev`, `mlock`, MADV_POPULATE_WRITE) let no stack grow:
     /// ask [`AddressSpace::area_at`] first.
     ///
-    /// As on x86-64, memory that can be written or executed can be read. (Addresses that are not
-    /// canonical, with bits 47 to 63 not all equal, are for the processor to refuse.)
+    /// As on x86-64, memory that can be written or executed can be read. The exception is memory
+    /// that can only be executed, where the processor has
+    /// [protection keys](crate::Config::protection_keys). (Addresses that are not canonical, with
+    /// bits 47 to 63 not all equal, are for the processor to refuse.)
     ///
     /// O(log n).
     ///
@@ -90,6 +95,10 @@ impl<B: Backing> AddressSpace<B> {
             Access::Write => Flags::WRITE,
             Access::Execute => Flags::EXEC,
         };
+        let execute_only = self.config.protection_keys && at.area.flags & Flags::PKEY == Flags::EXECUTE_ONLY_KEY;
+        if execute_only && access != Access::Execute {
+            return Err(Refused::KeyDenied);
+        }
         if !at.area.flags.intersects(asked) {
             return Err(Refused::NotAllowed);
         }

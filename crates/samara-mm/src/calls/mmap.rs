@@ -343,7 +343,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EPERM);
         }
         let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
-        let mut flags = prot.access() | asked | r.driver_flags;
+        let mut flags = prot.access() | self.key_of(prot.access()) | asked | r.driver_flags;
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };

@@ -62,7 +62,7 @@ impl<B: Backing> AddressSpace<B> {
         let edit = |space: &Self, a: &Area<B>, start, end| {
             let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
             space.deny_execution(Some(a.flags), prot.access())?;
-            let new = protected(a, prot, pkey)?;
+            let new = protected(a, prot, space.key_for(a, prot, pkey))?;
             space.affords(a, &new, end - start)?;
             Ok(Some(new))
         };
@@ -72,6 +72,24 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 impl<B: Backing> AddressSpace<B> {
+    /// The key of new memory with this protection.
+    pub(crate) fn key_of(&self, access: Flags) -> Flags {
+        let execute_only = self.config.protection_keys && access & Flags::ACCESS == Flags::EXEC;
+        if execute_only { Flags::EXECUTE_ONLY_KEY } else { Flags::empty() }
+    }
+
+    /// The key that the area gets with this protection. mprotect (`pkey` is `None`) keeps the
+    /// area's key, but for the execute-only one, which comes and goes with the protection.
+    fn key_for(&self, old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Flags {
+        let had = old.flags & Flags::PKEY;
+        match (pkey, self.key_of(prot.access())) {
+            (Some(key), _) => Flags::pkey(key),
+            (None, execute_only) if !execute_only.is_empty() => execute_only,
+            (None, _) if self.config.protection_keys && had == Flags::EXECUTE_ONLY_KEY => Flags::empty(),
+            (None, _) => had,
+        }
+    }
+
     /// Whether limits allow the area to change to `new`. ENOMEM where it becomes data above
     /// RLIMIT_DATA, or where its new charge is not promised. (A space that exceeds a limit already
     /// is not refused here.)
@@ -88,7 +106,7 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 /// The area with its new protection. EACCES where it may not have it; EPERM where it is sealed.
-fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<Area<B>, Errno> {
+fn protected<B: Backing>(old: &Area<B>, prot: Prot, key: Flags) -> Result<Area<B>, Errno> {
     let access = prot.access();
     let may = Flags::from_bits_retain(old.flags.bits() >> 4) & Flags::ACCESS;
     if !may.contains(access) {
@@ -97,7 +115,6 @@ fn protected<B: Backing>(old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Result<
     if old.flags.contains(Flags::SEALED) {
         return Err(Errno::EPERM);
     }
-    let key = pkey.map_or(old.flags & Flags::PKEY, Flags::pkey);
     let mut new = old.clone();
     new.flags = old.flags.difference(Flags::ACCESS | Flags::PKEY) | access | key;
     if new.flags == old.flags {

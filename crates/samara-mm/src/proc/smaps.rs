@@ -98,7 +98,8 @@ impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, B, F
         if self.space.config.vsyscall {
             let page = self.space.page();
             f.write_str(VSYSCALL)?;
-            fields(f, page, page, &Usage::default(), Flags::EXEC)?;
+            let usage = Usage { has_keys: self.space.config.protection_keys, ..Usage::default() };
+            fields(f, page, page, &usage, Flags::EXEC)?;
         }
         Ok(())
     }

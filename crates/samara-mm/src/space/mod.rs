@@ -88,6 +88,12 @@ pub struct Config {
     pub bases: Bases,
     /// Whether the display ends with the `[vsyscall]` line.
     pub vsyscall: bool,
+    /// Whether the processor has protection keys (pkeys(7)). Memory that may only be executed then
+    /// has a key that denies reads and writes.
+    ///
+    /// That key is the lowest free one at the time of the first such map: here always 1, as no call
+    /// of the model allocates keys.
+    pub protection_keys: bool,
 }
 
 impl Default for Config {
@@ -103,6 +109,7 @@ impl Default for Config {
             stack_guard_pages: 256,
             bases: Bases::default(),
             vsyscall: false,
+            protection_keys: false,
         }
     }
 }

@@ -17,7 +17,8 @@ pub(crate) fn layout() -> Layout {
 /// as written.
 pub(crate) fn import(smaps: &str, layout: Layout) -> AddressSpace<FileId> {
     let vsyscall = smaps.contains("[vsyscall]");
-    let mut space = AddressSpace::new(Config { vsyscall, ..Config::default() });
+    let protection_keys = smaps.contains("ProtectionKey:");
+    let mut space = AddressSpace::new(Config { vsyscall, protection_keys, ..Config::default() });
     space.set_layout(layout);
     let mut head: Option<&str> = None;
     for (id, line) in smaps.lines().enumerate() {

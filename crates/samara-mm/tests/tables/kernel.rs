@@ -401,6 +401,12 @@ impl Machine for Kernel<'_> {
         caps[0] & 0x2_4000 == 0x2_4000
     }
 
+    fn keys(&mut self, wanted: bool) -> bool {
+        // With a key that is not allocated: EINVAL. Otherwise ENOMEM, as nothing is mapped there.
+        let has = raw(libc::SYS_pkey_mprotect, [BASE, PAGE, 3, 0, 0, 0]) == -i64::from(libc::ENOMEM);
+        has == wanted
+    }
+
     fn guesses(&self) -> bool {
         self.fixed.guesses
     }

@@ -85,6 +85,8 @@ pub(crate) trait Machine {
     fn origin(&mut self, origin: Origin) -> u64;
     /// Whether calls may do what needs capabilities.
     fn privileged(&mut self) -> bool;
+    /// Whether the processor has protection keys, if they are `wanted`, or else has none.
+    fn keys(&mut self, wanted: bool) -> bool;
     /// Whether memory of a TiB is refused, and only that.
     fn guesses(&self) -> bool;
     /// What `SUMS` are, in bytes.
@@ -148,6 +150,10 @@ pub(crate) fn play(m: &mut impl Machine, steps: &[Step], out: &mut Outcome) {
             }
             Step::Guess => {
                 out.lacks = !m.guesses();
+                0
+            }
+            Step::Keys(wanted) => {
+                out.lacks = !m.keys(*wanted);
                 0
             }
             Step::Huge => {

@@ -16,11 +16,20 @@ const HUGE_SEGMENT: i32 = 6;
 /// Memory and swap together.
 const MEMORY: u64 = 1 << 36;
 
-/// The files by descriptor, which is their place in `FILES`; and how many hidden ones there have
-/// been.
-struct World(u64);
+/// The files by descriptor, which is their place in `FILES`.
+#[derive(Default)]
+struct World {
+    /// How many hidden ones there have been.
+    hidden: u64,
+    /// Whether protection key 0 is allocated.
+    keys: bool,
+}
 
 impl Host<Thing> for World {
+    fn pkey(&mut self, key: u32) -> bool {
+        key == 0 && self.keys
+    }
+
     fn file(&mut self, fd: i32) -> Result<OpenFile<Thing>, Errno> {
         let name = usize::try_from(fd).ok().and_then(|i| FILES.get(i)).ok_or(Errno::EBADF)?;
         let huge = name.starts_with("huge");
@@ -52,15 +61,19 @@ impl Host<Thing> for World {
     }
 
     fn shared_memory(&mut self, _bytes: u64) -> Result<Thing, Errno> {
-        self.0 += 1;
-        Ok(thing(1000 + self.0, "/file"))
+        self.hidden += 1;
+        Ok(thing(1000 + self.hidden, "/file"))
     }
 
     fn huge_memory(&mut self, page: Option<PageSize>) -> Result<Thing, Errno> {
-        self.0 += 1;
+        self.hidden += 1;
         let huge = Some(page.unwrap_or(PageSize::M2));
         let there = [Some(PageSize::M2), Some(PageSize::G1)].contains(&huge);
-        if there { Ok(Thing { huge, ..thing(1000 + self.0, "/anon_hugepage (deleted)") }) } else { Err(Errno::EINVAL) }
+        if there {
+            Ok(Thing { huge, ..thing(1000 + self.hidden, "/anon_hugepage (deleted)") })
+        } else {
+            Err(Errno::EINVAL)
+        }
     }
 
     fn read(&mut self, addr: u64, to: &mut [u8]) -> Result<(), Errno> {
@@ -73,13 +86,13 @@ impl Host<Thing> for World {
     }
 
     fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Thing>, Errno> {
-        self.0 += 1;
+        self.hidden += 1;
         let huge = match id {
             SEGMENT => None,
             HUGE_SEGMENT => Some(PageSize::M2),
             _ => return Err(Errno::EINVAL),
         };
-        let backing = Thing { huge, ..thing(1000 + self.0, "/SYSV00000000 (deleted)") };
+        let backing = Thing { huge, ..thing(1000 + self.hidden, "/SYSV00000000 (deleted)") };
         Ok(Segment { bytes: self.segment_bytes(&backing), backing })
     }
 
@@ -136,7 +149,7 @@ pub(crate) struct Model {
 
 impl Model {
     fn new() -> Model {
-        Model { space: space(65530), world: World(0), plan: Plan::default() }
+        Model { space: space(65530), world: World::default(), plan: Plan::default() }
     }
 }
 
@@ -286,6 +299,12 @@ impl Machine for Model {
     }
 
     fn privileged(&mut self) -> bool {
+        true
+    }
+
+    fn keys(&mut self, wanted: bool) -> bool {
+        self.space = Space::new(Config { protection_keys: wanted, ..self.space.config().clone() });
+        self.world.keys = wanted;
         true
     }
 

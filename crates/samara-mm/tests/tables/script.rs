@@ -16,7 +16,8 @@
 //! and PR_SET_MEMORY_MERGE, `reads-execute` is personality(READ_IMPLIES_EXEC).
 //!
 //! `reads 10` and `writes 10` say what a child sees that does that, without a change here: nothing,
-//! or `!MAPERR` or `!ACCERR`. `query @10 FLAGS` is PROCMAP_QUERY, which answers with a start.
+//! `!MAPERR`, `!ACCERR` or `!PKUERR`. `query @10 FLAGS` is PROCMAP_QUERY, which answers with a
+//! start.
 //!
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in
 //! the window, `2p` two pages, `@h3` and `@v2` as above; numbers; `top` is where user space ends,
@@ -27,6 +28,7 @@
 //!
 //! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so
 //! many pages more than now, or in all), `nocaps`, `privileged` (the row needs capabilities),
+//! `keys` and `no-keys` (the first word: it needs a processor with protection keys, or without),
 //! `guess` (it needs overcommit in its usual mode, and less memory than half a TiB), `huge` (it
 //! needs huge pages of 2 MiB, the default, and of 1 GiB, and none of them free), `room 2` (so many
 //! areas until there are too many).
@@ -88,6 +90,7 @@ pub(crate) enum Step {
     Room(u64),
     Privileged,
     Guess,
+    Keys(bool),
     Huge,
     Uffd(Arg, Arg, u64),
     Fault(Arg, Access),
@@ -213,7 +216,7 @@ const MAP: [(&str, u64); 29] = [
     ("exec", 0x8000),
 ];
 
-const ERRNOS: [(&str, i64); 17] = [
+const ERRNOS: [(&str, i64); 18] = [
     ("EPERM", 1),
     ("ENOENT", 2),
     ("E2BIG", 7),
@@ -232,6 +235,7 @@ const ERRNOS: [(&str, i64); 17] = [
     // What SIGSEGV tells.
     ("MAPERR", 1),
     ("ACCERR", 2),
+    ("PKUERR", 4),
 ];
 
 fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
@@ -391,6 +395,8 @@ fn step(words: &[&str]) -> Step {
         "nocaps" => Step::DropCaps,
         "privileged" => Step::Privileged,
         "guess" => Step::Guess,
+        "keys" => Step::Keys(true),
+        "no-keys" => Step::Keys(false),
         "huge" => Step::Huge,
         "room" => Step::Room(words[1].parse().expect("a number")),
         "limit" => {

@@ -48,5 +48,18 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw 10-12; p-r 10-11; p-rwx 11-12; p-x 11-12", "10-11:r{} 11-12:x{}"),
     // Keys: without the hardware none are allocated, not even 0.
     ("rw 10-12; pkey_mprotect @10 1p r -1", "10-11:r 11-12:rw"),
-    ("rw 10-12; pkey_mprotect @10 1p r 0 !EINVAL; pkey_mprotect @10 1p r 5 !EINVAL; pkey_mprotect @10 1p r 99 !EINVAL; pkey_mprotect @10 0 r 99 = 0", "10-12:rw"),
+    ("rw 10-12; pkey_mprotect @10 1p r 5 !EINVAL; pkey_mprotect @10 1p r 99 !EINVAL; pkey_mprotect @10 0 r 99 = 0", "10-12:rw"),
+    ("no-keys; rw 10-12; pkey_mprotect @10 1p r 0 !EINVAL", "10-12:rw"),
+    ("keys; rw 10-12; pkey_mprotect @10 1p r 0", "10-11:r 11-12:rw"),
+    // Memory that may only be executed has a key: mprotect gives it and takes it back, key 0 or -1
+    // can be asked for, and areas with different keys stay two.
+    ("keys; x 10-12; reads 10 !PKUERR; writes 10 !PKUERR; p-rw 10-11; reads 10; writes 10; p-x 10-11; reads 10 !PKUERR", "10-12:x"),
+    ("keys; rw 10-12; p-x 10-12; p-none 10-12; reads 10 !ACCERR; p-rw 10-12; reads 10", "10-12:rw"),
+    ("keys; x 10-12; pkey_mprotect @10 1p x 0; reads 10; reads 11 !PKUERR", "10-11:x 11-12:x"),
+    ("keys; x 10-12; pkey_mprotect @10 1p x 0; p-x 10-11; reads 10 !PKUERR", "10-12:x"),
+    ("keys; x 10-12; pkey_mprotect @10 1p x 0; pkey_mprotect @10 1p x max; reads 10 !PKUERR", "10-12:x"),
+    ("keys; x 10-12; pkey_mprotect @10 1p x 1 !EINVAL", "10-12:x"),
+    ("keys; rx 10-12; reads 10; writes 10 !ACCERR; p-x 11-12; reads 11 !PKUERR; p-rx 11-12; reads 11", "10-12:rx"),
+    ("keys; reads-execute; r 10-11; x 11-12; reads 10; reads 11 !PKUERR", "10-11:rx 11-12:x"),
+    ("keys; x 10-12; mv 10-12 20; reads 20 !PKUERR; x 22-24", "20-24:x"),
 ];
