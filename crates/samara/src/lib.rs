@@ -144,8 +144,6 @@ mod node;
 #[cfg(feature = "shared")]
 pub mod reclaim;
 mod set;
-#[cfg(loom)]
-mod shadow;
 #[cfg(feature = "shared")]
 mod shared;
 mod sync;
@@ -221,7 +219,7 @@ pub mod testing {
     }
 
     #[cfg(loom)]
-    pub use crate::shadow::model;
+    pub use crate::sync::shadow::model;
 }
 
 #[doc = include_str!("../README.md")]

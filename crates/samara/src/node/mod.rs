@@ -20,8 +20,7 @@ use alloc::alloc::alloc;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// The bit in a node's owner count that marks it as visible to readers of a shared map (COW-4).
-pub(crate) const PUBLISHED: u32 = 1 << 31;
+pub(crate) use crate::sync::PUBLISHED;
 
 /// An untyped node, as child pointers and paths hold it. Its level tells whether it is a leaf.
 pub(crate) type Raw = NonNull<u8>;

@@ -30,12 +30,12 @@
 //!
 //! Unless a model says that its threads run ([`model::Run::threads`]), every word is plain.
 
-use crate::node::PUBLISHED;
-use crate::node::Raw;
+use crate::sync::PUBLISHED;
 use core::alloc::Layout;
 use core::fmt;
 use core::mem;
 use core::ptr;
+use core::ptr::NonNull;
 use core::sync::atomic as plain;
 use core::sync::atomic::Ordering;
 use loom::cell as body;
@@ -446,7 +446,7 @@ fn touch(body: Option<Rc<body::UnsafeCell<()>>>, access: Access) {
 /// Records that the node at `at` has been made, with `bytes` bytes and its count at `refs`. Nobody
 /// but the caller sees it yet.
 #[track_caller]
-pub(crate) fn made(at: Raw, bytes: usize, refs: usize, inner: bool) {
+pub(crate) fn made(at: NonNull<u8>, bytes: usize, refs: usize, inner: bool) {
     let start = at.as_ptr().expose_provenance();
     let body = TABLE.with_borrow_mut(|table| {
         if table.is_off() {
@@ -465,7 +465,7 @@ pub(crate) fn made(at: Raw, bytes: usize, refs: usize, inner: bool) {
 
 /// Records a read of the node at `at`.
 #[track_caller]
-pub(crate) fn read(at: Raw, inner: bool) {
+pub(crate) fn read(at: NonNull<u8>, inner: bool) {
     let body = TABLE.with_borrow(|table| {
         let node = table.nodes.get(&at.as_ptr().addr()).filter(|_| !table.is_off())?;
         assert!(node.live, "a node is read that is free");
@@ -477,7 +477,7 @@ pub(crate) fn read(at: Raw, inner: bool) {
 
 /// Records a change of the node at `at` by the thread that made it.
 #[track_caller]
-pub(crate) fn written(at: Raw) {
+pub(crate) fn written(at: NonNull<u8>) {
     let start = at.as_ptr().addr();
     let body = TABLE.with_borrow(|table| {
         let node = table.nodes.get(&start).filter(|_| !table.is_off())?;
@@ -490,7 +490,7 @@ pub(crate) fn written(at: Raw) {
 
 /// Records that the node at `at`, of `bytes` bytes, is spare, or only memory from now on.
 #[track_caller]
-pub(crate) fn freed(at: Raw, bytes: usize) {
+pub(crate) fn freed(at: NonNull<u8>, bytes: usize) {
     let start = at.as_ptr().expose_provenance();
     let body = TABLE.try_with(|table| {
         let table = &mut *table.borrow_mut();

@@ -4,6 +4,9 @@
 //! With `--cfg loom` the atomics are those of `shadow`, which also watches the memory of nodes, so
 //! the models run the crate's own files. Without it nothing of `shadow` is built.
 
+#[cfg(loom)]
+pub(crate) mod shadow;
+
 #[cfg(feature = "shared")]
 pub(crate) use core::cell::{Cell, UnsafeCell};
 #[cfg(all(feature = "shared", not(loom)))]
@@ -18,10 +21,10 @@ pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, A
 #[cfg(feature = "std")]
 pub(crate) use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 
-#[cfg(loom)]
-pub(crate) use crate::shadow::*;
 #[cfg(not(loom))]
 pub(crate) use alloc::alloc::dealloc;
+#[cfg(loom)]
+pub(crate) use shadow::*;
 
 #[cfg(feature = "shared")]
 pub(crate) use here::{here, is_here};
@@ -70,7 +73,7 @@ mod here {
 /// Nobody uses the `bytes` bytes at `at` any more. `bytes` is a multiple of 8, and `at` is aligned
 /// to 8.
 #[inline(always)]
-pub(crate) unsafe fn spoil(at: crate::node::Raw, bytes: usize) {
+pub(crate) unsafe fn spoil(at: core::ptr::NonNull<u8>, bytes: usize) {
     if cfg!(all(feature = "testing", debug_assertions, not(miri), not(loom))) {
         for word in 0..bytes / 8 {
             // SAFETY: the caller promises aligned memory that nobody uses. Volatile: nothing reads
@@ -79,6 +82,9 @@ pub(crate) unsafe fn spoil(at: crate::node::Raw, bytes: usize) {
         }
     }
 }
+
+/// The bit in a node's owner count that marks it as visible to readers of a shared map (COW-4).
+pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// Atomics that are part of no map's protocol. The models do not order them.
 pub(crate) mod plain {
@@ -103,16 +109,16 @@ pub(crate) fn spin(spins: &mut u32) {
 /// What `shadow` learns about the memory of nodes. Without `--cfg loom` each function does nothing.
 #[cfg(not(loom))]
 mod watch {
-    use crate::node::Raw;
+    use core::ptr::NonNull;
 
     #[inline(always)]
-    pub(crate) fn made(_at: Raw, _bytes: usize, _refs: usize, _inner: bool) {}
+    pub(crate) fn made(_at: NonNull<u8>, _bytes: usize, _refs: usize, _inner: bool) {}
     #[inline(always)]
-    pub(crate) fn read(_at: Raw, _inner: bool) {}
+    pub(crate) fn read(_at: NonNull<u8>, _inner: bool) {}
     #[inline(always)]
-    pub(crate) fn written(_at: Raw) {}
+    pub(crate) fn written(_at: NonNull<u8>) {}
     #[inline(always)]
-    pub(crate) fn freed(_at: Raw, _bytes: usize) {}
+    pub(crate) fn freed(_at: NonNull<u8>, _bytes: usize) {}
     #[inline(always)]
     pub(crate) fn words_read<T>(_at: *const T, _n: usize) {}
 }
