@@ -6,7 +6,7 @@ use crate::features::{has_keys, probe, probe_crowded};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
-use crate::proc::read;
+use crate::proc::{read, vm_flags};
 use crate::rng::Rng;
 use samara_mm::{Bases, Caps, Config, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
 use std::io;
@@ -265,21 +265,6 @@ fn verdict(out: &Outcome<'_>, expected: &Expected) -> Verdict {
     let kernel = of(start).map_or("no flags".to_owned(), |flags| flags.letters().to_string());
     let (kernel, model) = (format!("{}: {kernel}", place(*start)), format!("{}: {}", place(*start), ours.letters()));
     Verdict::Differ(Difference { at: expected.ops.len(), kernel, model })
-}
-
-/// VmFlags of areas, from smaps; without the one that depends on the kernel's build.
-pub(crate) fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
-    let (mut at, mut out) = (None, Vec::new());
-    for line in smaps.lines() {
-        if let Some(letters) = line.strip_prefix("VmFlags:") {
-            out.extend(at.take().map(|a| (a, Flags::from_letters(letters) - Flags::SOFTDIRTY)));
-        } else if let Some((start, _)) = line.split_once('-')
-            && let Ok(start) = u64::from_str_radix(start, 16)
-        {
-            at = Some(start);
-        }
-    }
-    out
 }
 
 /// What the machine's settings say of huge pages for shared memory now.

@@ -2,10 +2,9 @@
 //! for by a few calls in a child: a release's number does not tell, as kernels carry changes back.
 
 use crate::child::{Kernel, Scope};
-use crate::compare::vm_flags;
 use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at, fd};
-use crate::proc::read;
+use crate::proc::{read, vm_flags};
 use samara_mm::{Features, Flags};
 use std::io;
 

@@ -1,5 +1,6 @@
 //! What the kernel tells in files, and errors that say what they befell.
 
+use samara_mm::Flags;
 use std::io;
 
 /// An error with what it befell.
@@ -10,4 +11,19 @@ pub(crate) fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
 /// The text of a file that the kernel makes.
 pub(crate) fn read(path: &str) -> io::Result<String> {
     std::fs::read_to_string(path).map_err(during(path))
+}
+
+/// VmFlags of areas, from smaps; without the one that depends on the kernel's build.
+pub(crate) fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
+    let (mut at, mut out) = (None, Vec::new());
+    for line in smaps.lines() {
+        if let Some(letters) = line.strip_prefix("VmFlags:") {
+            out.extend(at.take().map(|a| (a, Flags::from_letters(letters) - Flags::SOFTDIRTY)));
+        } else if let Some((start, _)) = line.split_once('-')
+            && let Ok(start) = u64::from_str_radix(start, 16)
+        {
+            at = Some(start);
+        }
+    }
+    out
 }

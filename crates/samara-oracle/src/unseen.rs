@@ -2,10 +2,11 @@
 //! learnable, and is learnt. Knows nothing of why areas are as they are.
 
 use crate::child::{Ended, Scope, Seen};
-use crate::compare::{Difference, Sides, Verdict, vm_flags};
+use crate::compare::{Difference, Sides, Verdict};
 use crate::model::Model;
 use crate::op::Op;
 use crate::print::{areas, returned};
+use crate::proc::vm_flags;
 use samara_mm::{Backing, Flags, NotLearnable, Object, Touches};
 use std::io;
 
