@@ -37,6 +37,12 @@ thread_local! {
     static SPENT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
+/// The limit of preemptions: the model's, or LOOM_MAX_PREEMPTIONS where that is more.
+fn bound(preemptions: Option<usize>) -> Option<usize> {
+    let raised = loom::model::Builder::new().preemption_bound.unwrap_or(0);
+    preemptions.map(|most| most.max(raised))
+}
+
 /// Runs the model in all interleavings with at most this many preemptions, or in all. Returns their
 /// number.
 pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sync + Send + 'static) -> usize {
@@ -44,8 +50,7 @@ pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sy
     let interleavings = Arc::new(Count::new(0));
     let count = interleavings.clone();
     let mut builder = loom::model::Builder::new();
-    // LOOM_MAX_PREEMPTIONS comes first.
-    builder.preemption_bound = builder.preemption_bound.or(preemptions.into());
+    builder.preemption_bound = bound(preemptions.into());
     builder.max_branches = builder.max_branches.max(20_000);
     let start = Instant::now();
     builder.check(move || {
@@ -59,7 +64,7 @@ pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sy
 /// Prints how many interleavings a model had; `ci/models.sh` reads that.
 pub(crate) fn report(name: &str, interleavings: usize, preemptions: Option<usize>) {
     let seconds = SPENT.take().as_secs_f32();
-    match loom::model::Builder::new().preemption_bound.or(preemptions) {
+    match bound(preemptions) {
         None => println!("model {name}: {interleavings} interleavings, which are all, in {seconds:.1} s"),
         Some(most) => {
             println!("model {name}: {interleavings} interleavings, with {most} preemptions at most, in {seconds:.1} s")

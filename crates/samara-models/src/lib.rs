@@ -16,8 +16,8 @@
 //!   not memory of the test.
 //! - Each model says which weakenings make it fail. All were tried.
 //!
-//! LOOM_MAX_PREEMPTIONS sets the number of preemptions of all models that have a limit,
-//! SAMARA_MODEL_SHAPES how many shapes `thin_nodes` draws, SAMARA_SEED the first of them.
+//! LOOM_MAX_PREEMPTIONS raises the number of preemptions of all models that have a lower limit.
+//! SAMARA_MODEL_SHAPES sets how many shapes `thin_nodes` draws, SAMARA_SEED the first of them.
 //!
 //! Limits: loom has no membarrier(2) and no compiler fences, so both barriers of the domain are
 //! SeqCst fences here. A fence is stronger than a light barrier: no model shows that the reader's

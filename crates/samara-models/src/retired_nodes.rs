@@ -75,7 +75,7 @@ fn run<const N: usize>(looks: [usize; N]) {
 
 #[test]
 fn one_reader() {
-    model("retired_nodes_one_reader", Some(5), || run([2]));
+    model("retired_nodes_one_reader", Some(4), || run([2]));
 }
 
 #[test]

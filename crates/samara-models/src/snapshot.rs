@@ -165,12 +165,12 @@ fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
 
 #[test]
 fn snapshot_and_reader() {
-    model("snapshot_and_reader", Some(5), || run(false, [Shared::snapshot, Shared::reader]));
+    model("snapshot_and_reader", Some(4), || run(false, [Shared::snapshot, Shared::reader]));
 }
 
 #[test]
 fn two_snapshots() {
-    model("two_snapshots", Some(6), || run(false, [Shared::snapshot, Shared::snapshot]));
+    model("two_snapshots", Some(4), || run(false, [Shared::snapshot, Shared::snapshot]));
 }
 
 #[test]
