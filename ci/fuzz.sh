@@ -16,7 +16,9 @@ seed=$((${SAMARA_SEED:-0} & 0xffffffff))
 host=x86_64-unknown-linux-gnu
 export CARGO_TARGET_DIR=${SAMARA_FUZZ_TARGET_DIR:-$PWD/fuzz/target}
 # A short run spends most of its time in the compiler.
-[ "$seconds" -ge 60 ] || export CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+if [ "$seconds" -lt 60 ]; then
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few"
+fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 cargo +nightly fuzz build --target "$host"
