@@ -64,7 +64,7 @@ pub struct VacantEntry<'a, K: Key, V, S: Shape = Normal> {
 }
 
 /// Why the cursor of an occupied entry has a value: no method moves it off its entry.
-const STANDS: &str = "the entry's cursor stands on it";
+const AT_ENTRY: &str = "the cursor of an occupied entry is at that entry";
 
 impl<'a, K: Key, V, S: Shape> Entry<'a, K, V, S> {
     /// The range of the entry, or of the gap.
@@ -132,19 +132,19 @@ impl<'a, K: Key, V, S: Shape> OccupiedEntry<'a, K, V, S> {
     /// The entry's value.
     #[must_use]
     pub fn get(&self) -> &V {
-        self.cursor.current().expect(STANDS).1
+        self.cursor.current().expect(AT_ENTRY).1
     }
 
     /// The entry's value, mutable.
     #[must_use]
     pub fn get_mut(&mut self) -> &mut V {
-        self.cursor.value_mut().expect(STANDS)
+        self.cursor.value_mut().expect(AT_ENTRY)
     }
 
     /// The entry's value, mutable, for as long as the map is borrowed.
     #[must_use]
     pub fn into_mut(self) -> &'a mut V {
-        self.cursor.into_value().expect(STANDS)
+        self.cursor.into_value().expect(AT_ENTRY)
     }
 
     /// Replaces the value and returns the old one. O(1).
@@ -155,7 +155,7 @@ impl<'a, K: Key, V, S: Shape> OccupiedEntry<'a, K, V, S> {
     /// Removes the entry and returns it. Needs no memory. O(log n).
     #[must_use = "dropping the entry that is returned is what `RangeMap::clear_range` is for"]
     pub fn remove(mut self) -> (Span<K>, V) {
-        self.cursor.erase().expect(STANDS)
+        self.cursor.erase().expect(AT_ENTRY)
     }
 
     /// Gives the entry the range `to`, which must meet its own range and no other entry: trims it,

@@ -60,10 +60,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// use samara::{RangeMap, Remains, Span};
     /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 'a')?;
-    /// let mut told = vec![];
-    /// let span = map.replace_merging(5..=14, 'a', |l, r| l.1 == r.1, |piece| told.push((piece.span, piece.remains())))?;
+    /// let mut shown = vec![];
+    /// let span = map.replace_merging(5..=14, 'a', |l, r| l.1 == r.1, |piece| shown.push((piece.span, piece.remains())))?;
     /// assert_eq!(span, Span::new(0, 14));
-    /// assert_eq!(told, [(Span::new(5, 9), Remains::Head)]);
+    /// assert_eq!(shown, [(Span::new(5, 9), Remains::Head)]);
     /// # Ok::<(), samara::StoreError>(())
     /// ```
     pub fn replace_merging(

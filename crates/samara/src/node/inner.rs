@@ -12,7 +12,8 @@
 //! - **INNER-2** Every pivot and gap word is initialised. Pivots from `len` on are [`Key::MAX`],
 //!   gap words from `len` on are zero.
 //! - **INNER-3** Exactly the first `len` children are initialised.
-//! - **INNER-4** The header is the word behind the pivots that a search may read (SEARCH-1).
+//! - **INNER-4** Where keys have 64 bits, the header is the word behind the pivots that a search
+//!   may read (SEARCH-1).
 
 use crate::node::PUBLISHED;
 use crate::node::search::{Job, Search, dispatch};
@@ -410,8 +411,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, true);
-        // SAFETY: INNER-2, INNER-4: the pivots and the word behind them are initialised, so
-        // SEARCH-1 holds.
+        // SAFETY: INNER-2, INNER-4: the pivots are initialised, and of 64-bit keys also the word
+        // behind them, so SEARCH-1 holds.
         unsafe { F::rank(self.keys(), Self::SLOTS, key) }
     }
 

@@ -2,8 +2,8 @@
 //! between entries. Knows arrays of keys and nothing of nodes.
 //!
 //! - **SEARCH-1** The array has `slots` keys in ascending order, equal ones only among the padding.
-//!   Whole vectors of initialised words are readable from its start: up to 7 more keys, or up to 15
-//!   more 32-bit words.
+//!   Where keys have 64 bits, whole vectors of initialised words are readable from its start: up to
+//!   7 more keys, or up to 15 more 32-bit words. Searches of other keys read the `slots` keys only.
 //! - **SEARCH-2** The rank is the number of keys below the sought key, over all `slots` keys.
 //!   Unused keys are the highest key (or word) and never count.
 //!

@@ -41,6 +41,9 @@ std::thread_local! {
 /// The collector is this crate's own. Guards that other code holds by `crossbeam_epoch::pin` hold
 /// nothing up here, and functions that other code defers there never run in a call of this crate.
 ///
+/// With `std`, the first guard, reader or stamp of the process makes the collector, which takes
+/// memory. A child of a `fork` at that moment waits for ever at its first guard.
+///
 /// In a child of `fork`, what other threads were reading at that moment counts as being read for
 /// ever. After many threads have come and gone, a stamp passes only after many calls of
 /// [`has_passed`](Reclaim::has_passed): the work that those threads left is done a few pieces at a

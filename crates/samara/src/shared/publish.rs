@@ -127,7 +127,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         let mut path = Path::new();
         let Workspace { part, limbo } = &mut self.workspace;
         let tree = &self.map.tree;
-        // Room for what publishing itself logs. An earlier store has logged everything that it
+        // Room for what publishing itself logs. An earlier store has logged all that was
         // outstanding.
         limbo.log.outstanding = 0;
         limbo.log.reserve()?;

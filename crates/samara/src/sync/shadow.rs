@@ -20,13 +20,14 @@
 //! - **SHADOW-3** All loom atomics of a run are made before its threads start, holding 0. A word's
 //!   loom atomic holds the difference between the word and its value at the first access. So every
 //!   thread may find that first value.
-//! - **SHADOW-4** Words of one byte are locks and flags. A store to one is made as a swap. With a
-//!   plain store, loom would let a waiting thread find for ever the value that it swapped in
-//!   itself, ordered behind the store that releases the lock.
+//! - **SHADOW-4** Words of one byte are locks and flags (and gap words of `u8` keys, which no model
+//!   uses). A store to one is made as a swap. With a plain store, loom would let a waiting thread
+//!   find for ever the value that it swapped in itself, ordered behind the store that releases the
+//!   lock.
 //!
-//! The table does not know plain fields outside nodes (the writer's, a seat's), or reads of a
-//! node's keys and values that do not go through its length or a search. SHADOW-3 hides whether a
-//! word outside nodes is made before others can find it.
+//! The table does not know plain fields outside nodes (the writer's, a `WriterRecord`'s), or reads
+//! of a node's keys and values that do not go through its length or a search. SHADOW-3 hides
+//! whether a word outside nodes is made before others can find it.
 //!
 //! Unless a model says that its threads run ([`model::Run::threads`]), every word is plain.
 

@@ -89,8 +89,10 @@ impl<K: Key> From<Range<K>> for Span<K> {
     fn from(r: Range<K>) -> Self {
         match r.end.pred() {
             Some(last) => Span { first: r.start, last },
-            // No span ends before the lowest key: `0..0` becomes the empty `1..=0`.
-            None => Span { first: r.start.max(K::ONE), last: K::ZERO },
+            // No span ends before the lowest key: `0..0` becomes the empty `1..=0`. The reversed
+            // `1..0` becomes `2..=0`, which is reversed too.
+            None if r.start > K::MIN => Span { first: r.start.max(K::ONE.wrapping_add(K::ONE)), last: K::ZERO },
+            None => Span { first: K::ONE, last: K::ZERO },
         }
     }
 }
@@ -125,6 +127,7 @@ impl<K: Copy> From<&Span<K>> for Span<K> {
 }
 
 impl<K: Copy> From<&RangeInclusive<K>> for Span<K> {
+    /// The keys between both ends, also of a range that was iterated over to its end.
     #[inline]
     fn from(r: &RangeInclusive<K>) -> Self {
         Span { first: *r.start(), last: *r.end() }

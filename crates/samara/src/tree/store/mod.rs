@@ -234,8 +234,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             return self.store_first(span, value);
         };
         // SAFETY: TREE-4, SEARCH-2: `seek_by` has set the path, which is current until the commit
-        // changes the tree, and `from` is at most the length of its leaf. `make_room` leaves leaf
-        // and path as they are, unless it returns `Retry` or `Previous`.
+        // changes the tree, and `from` is at most the length of its leaf. Unless it returns `Retry`
+        // or `Previous`, `make_room` leaves the path current and the entries in their slots. The
+        // leaf's form may change, and with it the addresses of values.
         unsafe {
             if let Some(next) = packed_gap(leaf, from, span)
                 && let Some(value) = value
