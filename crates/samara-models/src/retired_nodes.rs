@@ -1,6 +1,6 @@
-//! *Retired nodes*: stores as in `publish`; replaced nodes are freed once their stamp has passed,
-//! by the crate's epoch domain. No reader reads a freed node, and in the end every retired node is
-//! freed once.
+//! *Retired nodes*: stores as in samara's `publish`; replaced nodes are freed once their stamp has
+//! passed, by the crate's epoch domain. No reader reads a freed node, and in the end every retired
+//! node is freed once.
 //!
 //! Fails with, in `epoch_domain`: no light barrier, or no heavy one (freed during a read); Relaxed
 //! for R4, for R2 or for W3 (freed, but not ordered after the read); Relaxed for W2 (a later guard

@@ -38,8 +38,8 @@ pub enum Mix {
     Huge,
     /// Places that the kernel chooses, foretold from the whole address space.
     Free,
-    /// Memory that is written to, moved, and inherited, by a model that is told of no write: it
-    /// learns from the kernel's areas.
+    /// Memory that is written to, moved, and inherited. The model sees no writes and learns from
+    /// the kernel's areas.
     Unseen,
 }
 

@@ -1,9 +1,9 @@
-//! What the kernel tells in files, and errors that say what they befell.
+//! Reads what the kernel reports in files, and adds to errors what was being done.
 
 use samara_mm::Flags;
 use std::io;
 
-/// An error with what it befell.
+/// Adds to an error what was being done.
 pub(crate) fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
     move |e| io::Error::new(e.kind(), format!("{what}: {e}"))
 }

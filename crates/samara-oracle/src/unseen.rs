@@ -1,5 +1,5 @@
-//! A model that is told of no write, beside the kernel: what the kernel shows otherwise must be
-//! learnable, and is learnt. Knows nothing of why areas are as they are.
+//! Runs a model that sees no writes against the kernel. Where their areas differ, the model must be
+//! able to learn the kernel's. Knows nothing of why areas are as they are.
 
 use crate::child::{Ended, Scope, Seen};
 use crate::compare::{Difference, Sides, Verdict};

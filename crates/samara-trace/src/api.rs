@@ -172,7 +172,7 @@ pub enum RecordError {
     NotExecutable(PathBuf, i32),
     /// The kernel refuses tracing.
     PtraceRefused {
-        /// The setting that refuses, as far as it can be told, and how to allow tracing.
+        /// The setting that refuses, if it is known, and how to allow tracing.
         why: String,
         /// The errno of `ptrace`.
         errno: i32,

@@ -3,7 +3,7 @@
 
 /// A step of a store or of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "only tests are told of it"))]
+#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, reason = "only tests receive it"))]
 pub enum Point {
     /// A concurrent store asks whether a snapshot owns a node of its path.
     Asked,

@@ -43,7 +43,7 @@ pub struct Segment<B> {
     /// The object that its areas compare: a new one for each `shmat`, which [is a
     /// segment](Backing::is_segment).
     pub backing: B,
-    /// Its length in bytes, as `shmget` was told.
+    /// Its length in bytes, as passed to `shmget`.
     pub bytes: u64,
 }
 

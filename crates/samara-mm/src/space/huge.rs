@@ -1,5 +1,5 @@
-//! Huge pages of hugetlbfs: what a map of them needs besides address space. Knows how many are
-//! free, as the caller told it; does not know which are in use, nor by whom.
+//! Huge pages of hugetlbfs: what a map of them needs in addition to address space. The caller sets
+//! how many are free. Does not know which are in use, nor by whom.
 //!
 //! The rules are from mmap(2), memfd_create(2) and Linux's hugetlbpage document, and from the
 //! running kernel (6.18).

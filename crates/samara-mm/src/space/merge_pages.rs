@@ -1,5 +1,5 @@
-//! PR_SET_MEMORY_MERGE: makes all memory MERGEABLE that can be, now and later. Does not know which
-//! pages are equal.
+//! PR_SET_MEMORY_MERGE: makes all eligible memory MERGEABLE, existing and later maps. Does not know
+//! which pages are equal.
 
 use crate::area::flags::Flags;
 use crate::area::mergeable;

@@ -103,7 +103,7 @@ impl Call {
         matches!(self.row().effect, Effect::Task | Effect::TaskAndWait)
     }
 
-    /// Its arguments do not tell how far it reaches: the kernel is asked for everything.
+    /// Its arguments do not show how far it reaches: the kernel is asked for everything.
     pub(crate) fn is_wide(self) -> bool {
         self.row().effect == Effect::Wide
     }

@@ -47,7 +47,7 @@ pub(super) enum Effect {
     OneStep,
     /// It changes areas one after the other.
     Steps,
-    /// It changes areas, and its arguments do not tell how far it reaches: the kernel is asked for
+    /// It changes areas, and its arguments do not show how far it reaches: the kernel is asked for
     /// everything.
     Wide,
     /// It makes a process or a thread.

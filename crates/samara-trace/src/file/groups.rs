@@ -57,7 +57,7 @@ pub(crate) fn groups(pid: u32, areas: impl Iterator<Item = AreaRecord>) -> Vec<G
     found.into_values().collect()
 }
 
-/// Most reasons that are told apart. There are far fewer, but a file may claim any number.
+/// Maximum number of distinct reasons. There are far fewer, but a file may claim any number.
 const REASONS: usize = 256;
 
 /// Adds a run to its group.

@@ -1,5 +1,5 @@
-//! Replays events: the areas of each event are laid over the spaces of before, which gives the
-//! spaces at any moment. Knows nothing of Linux's rules, files or calls.
+//! Replays events: lays the areas of each event over the earlier state of the spaces, which gives
+//! the spaces at any moment. Knows nothing of Linux's rules, files or calls.
 //!
 //! - **REPLAY-1** a space is the union of the areas that events laid, later ones over earlier ones.
 //!   What an event's window covers and its areas do not is free.

@@ -166,7 +166,7 @@ pub(crate) fn personality(tid: Tid) -> u32 {
 }
 
 /// The status that a process will report to its parent (field 52 of `/proc/PID/stat`), once its
-/// last thread stands at its exit event. `None` if it is not shown.
+/// last thread is stopped at its exit event. `None` if it is not shown.
 pub(crate) fn exit_status(pid: Tid) -> Option<i32> {
     let text = contents(&format!("/proc/{pid}/stat")).ok()?;
     exit_status_in(&String::from_utf8_lossy(&text))

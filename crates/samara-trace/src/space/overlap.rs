@@ -9,7 +9,7 @@
 //!
 //! - Every order that the times allow is tried on a copy of the model. If exactly one result agrees
 //!   with what the kernel shows, the calls are reported with that result.
-//! - Results that `maps` does not tell apart are compared with `smaps` and `numa_maps`.
+//! - Results that look equal in `maps` are compared with `smaps` and `numa_maps`.
 //! - If all orders give the same result and the kernel has another one, that is a difference.
 //! - Otherwise the effect of the calls is unsure: the kernel's areas are taken over, and the calls
 //!   are marked.

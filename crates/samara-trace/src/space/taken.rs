@@ -3,7 +3,7 @@
 //!
 //! It does not know in which order calls took effect.
 //!
-//! - **TAKEN-1** what is taken is closed: no area of the model or of the kernel sticks out of it.
+//! - **TAKEN-1** what is taken is closed: no area of the model or of the kernel extends beyond it.
 //!
 //! Neighbours: `adopt` takes over where the order is known; `overlap` asks for this one.
 
@@ -50,8 +50,8 @@ impl Shown {
 }
 
 impl Space {
-    /// What the kernel shows in these ranges, which grow until no area sticks out (TAKEN-1).
-    /// `None`: it shows nothing any more.
+    /// What the kernel shows in these ranges, which grow until no area extends beyond them
+    /// (TAKEN-1). `None`: it shows nothing any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let mut ranges: Vec<Range> = self.whole(ranges);

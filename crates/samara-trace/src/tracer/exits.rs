@@ -1,8 +1,8 @@
 //! Ends: of calls that are cut off, of tasks, and of the spaces that end with their last task.
 //!
-//! A space can be compared with the kernel's for the last time while one of its tasks stands at its
-//! exit event. The order of events does not tell which task is the last to get there: a thread that
-//! is killed by SIGKILL may pass the event unseen, also when the end of its process kills it. So a
+//! A space can be compared with the kernel's for the last time while one of its tasks is stopped at
+//! its exit event. The order of events does not show which task reaches it last: a thread that is
+//! killed by SIGKILL may pass the event unseen, also when the end of its process kills it. So a
 //! task that is not the only one of its space waits at the event (`Tracer::ending`) until all
 //! pending reports have been heard. Then:
 //!
@@ -136,8 +136,8 @@ impl Tracer<'_> {
         rest
     }
 
-    /// Compares the space of a task that stands at its exit event. No other task will change it any
-    /// more.
+    /// Compares the space of a task that is stopped at its exit event. No other task will change it
+    /// any more.
     fn compare(&mut self, tid: Tid) {
         if let Some(task) = self.tasks.get(&tid)
             && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))

@@ -9,8 +9,8 @@
 //! - **TRACER-3** any request to a stopped task may find that it has been killed. That is no error:
 //!   a later wait reports its death, and its flight is settled at its exit event.
 //! - **TRACER-4** a space is dropped when its last task has passed its exit event (or was seen dead
-//!   without one). It is compared while one of its tasks stands at that event and no other will use
-//!   it any more (`exits`).
+//!   without one). It is compared while one of its tasks is stopped at that event and no other will
+//!   use it any more (`exits`).
 //! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other
 //!   task (`turns`).
 //!
@@ -286,9 +286,9 @@ impl Tracer<'_> {
         self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
-    /// Resumes a task, unless it has been killed since it stopped. Such a task stands at its exit
-    /// event by now and is left there: its report has been heard already, or a later wait brings
-    /// it.
+    /// Resumes a task, unless it has been killed since it stopped. Such a task is stopped at its
+    /// exit event by now and is left there: its report has been heard already, or a later wait
+    /// brings it.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
         let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
         let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
@@ -323,7 +323,7 @@ impl Tracer<'_> {
             }
             Ok(SyscallInfo::Entry { arch, nr, args, .. }) => self.entry(tid, arch, nr, args),
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
-            // It was killed meanwhile and stands at its exit event, which a later wait reports.
+            // It was killed meanwhile and is stopped at its exit event, which a later wait reports.
             Ok(SyscallInfo::None) if self.moved(tid, 0) => {}
             Ok(SyscallInfo::None) => self.resume(tid, 0),
             Err(error) => {

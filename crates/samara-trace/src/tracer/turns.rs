@@ -131,8 +131,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether a task that reported `event` stands at its exit event by now, or is another thread
-    /// that has loaded a program. A later wait reports that.
+    /// Whether a task that reported `event` is stopped at its exit event by now, or is another
+    /// thread that has loaded a program. A later wait reports that.
     pub(super) fn moved(&self, tid: Tid, event: i32) -> bool {
         sys::event(tid)
             .is_some_and(|now| now != event && [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&now))

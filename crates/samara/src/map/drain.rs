@@ -21,15 +21,15 @@ use core::iter::FusedIterator;
 
 impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// Clears `window`, as [`clear_range`](Self::clear_range) does, and yields what was in it:
-    /// entries in ascending order, from both ends, trimmed to the window. An entry that sticks out
-    /// keeps its value, and the piece inside gets a clone. O(log n + entries met).
+    /// entries in ascending order, from both ends, trimmed to the window. An entry that extends
+    /// beyond it keeps its value, and the piece inside gets a clone. O(log n + entries met).
     ///
     /// Dropping the drain drops what it has not yielded; the window is then clear. Leaking the
     /// drain leaks all entries of the map; the map is then empty.
     ///
     /// # Errors
-    /// [`StoreError::EmptyRange`]. [`StoreError::Alloc`] only if one entry sticks out at both ends,
-    /// or if the map shares nodes with a snapshot. The map is as before.
+    /// [`StoreError::EmptyRange`]. [`StoreError::Alloc`] only if one entry extends beyond both
+    /// ends, or if the map shares nodes with a snapshot. The map is as before.
     ///
     /// # Examples
     /// ```

@@ -235,7 +235,7 @@ impl<'a, K: Key, V, S: Shape> VacantEntry<'a, K, V, S> {
     /// O(log n).
     ///
     /// # Errors
-    /// [`EntryError`]: `span` holds no key, `span` sticks out of the gap, or memory ran out. The
+    /// [`EntryError`]: `span` holds no key, `span` extends beyond the gap, or memory ran out. The
     /// map is as before.
     ///
     /// # Examples

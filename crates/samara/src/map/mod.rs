@@ -80,9 +80,9 @@ use crate::types::key::Key;
 /// Memory with `u64` keys and 8-byte values: about 19 bytes an entry where leaves are full, and 27
 /// after random stores. Where neighbours lie so far apart that their keys differ in the upper 32
 /// bits, it is 34 and 49. An empty map takes 384 bytes and allocates nothing. After any history of
-/// stores, removals and snapshots there are at most `4 * n / 29 + 2` leaves: all but the two at the
-/// ends are a quarter full on average. The exception is an allocation that failed while a shared
-/// neighbour was copied.
+/// stores, removals and snapshots there are at most `4 * n / 29 + 2` leaves: each but the two at
+/// the ends is at least a quarter full, except where a shared neighbour could not be copied because
+/// an allocation failed or a value's `clone` panicked.
 ///
 /// # Examples
 /// ```

@@ -35,7 +35,7 @@
 //!       R3 sees it.
 //!     - *A later store to the record:* this is R4, or the R2 of the record's next guard. Both are
 //!       Release stores that come after R3. They come after it in program order or, if another
-//!       thread has the record now, by way of `taken` (Release in `release`, Acquire in `take`). W3
+//!       thread has the record now, through `taken` (Release in `release`, Acquire in `take`). W3
 //!       is an Acquire load, so R3 happens before W4.
 //!
 //! R2 is a Release store only because of this last case: a reader that already has its next guard

@@ -59,7 +59,7 @@ use core::mem;
 /// within a store: in an observer, a predicate, a closure of a store, or a value's `clone`. With
 /// `std` this panics with a message, and the map is as it was. One case is detected only with debug
 /// assertions: a store by a second [`SharedWriter`] of the same thread within a store by the first.
-/// Without `std` threads cannot be told apart, and the thread waits for ever. The temporaries of
+/// Without `std` threads cannot be distinguished, and the thread waits for ever. The temporaries of
 /// `match map.write().get(key) { .. }` and of `if let` live as long as the arms: bind the result
 /// first.
 ///

@@ -51,8 +51,8 @@ mod here {
     }
 }
 
-/// Without `std` threads cannot be told apart: they share one word, which counts as nobody's. The
-/// same holds for loom's threads, which run in one thread.
+/// Without `std` threads cannot be distinguished: they share one word, which counts as nobody's.
+/// The same holds for loom's threads, which run in one thread.
 #[cfg(all(feature = "shared", any(not(feature = "std"), loom)))]
 mod here {
     #[inline]

@@ -44,7 +44,7 @@ pub(crate) struct Log<K> {
 }
 
 impl<K> Log<K> {
-    /// Reserves room for one more node, besides the outstanding ones and [`ROOTS`].
+    /// Reserves room for one more node, in addition to the outstanding ones and [`ROOTS`].
     pub(crate) fn reserve(&mut self) -> Result<(), AllocError> {
         self.retired.try_reserve(self.outstanding + 1 + ROOTS).map_err(|_| AllocError)
     }

@@ -66,7 +66,7 @@ impl<V> Cut<V> for Never {
     }
 }
 
-/// Panics: a store into a gap has met an entry. It has not changed anything yet.
+/// Panics because a store into a gap found an entry there. It has not changed anything yet.
 #[cold]
 #[inline(never)]
 fn occupied() -> ! {
@@ -148,7 +148,7 @@ impl Plan {
         Plan { from, to, head, tail, at, gone, new: usize::from(stores) + usize::from(cuts) }
     }
 
-    /// Whether one entry contains the range and sticks out at both ends: it is cut in two.
+    /// Whether one entry extends beyond the range at both ends, so it is cut in two.
     #[inline(always)]
     fn cuts(self) -> bool {
         self.head && self.tail && self.to - self.from == 1

@@ -125,8 +125,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Stores into the gap before the leaf of `path`, behind the last entry of the leaf before it.
-    /// Two distant regions that grow towards each other, such as a heap and a stack, thus keep to
-    /// leaves of their own.
+    /// Two distant regions that grow towards each other, such as a heap and a stack, thus stay in
+    /// separate leaves.
     ///
     /// # Safety
     /// `path` is a current path of this tree, and [`Tree::find_previous`] has found a place for
