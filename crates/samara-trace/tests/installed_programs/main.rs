@@ -184,12 +184,18 @@ fn interactive_shell_with_job_control() {
         // Each is typed once what it needs is on the terminal, however slow the machine is.
         let seen = "seen() { for i in $(seq 600); do \
                     [ \"$(grep -c -e \"$2\" typed 2>/dev/null)\" -ge $1 ] && break; sleep 0.1; done; sleep 0.5; }";
-        let keys = "sleep 1; printf 'sleep 100\\n'; seen 1 'sleep 100'; sleep 1; printf '\\032'; seen 1 Stopped; \
-                    printf 'jobs\\n'; seen 2 Stopped; printf 'fg\\n'; seen 4 'sleep 100'; sleep 1; printf '\\003'; \
+        // Until the shell has given the terminal to the job, a key such as ^C goes to the shell.
+        // The fields of `stat` are name, state, group, and the terminal's foreground group.
+        let front = "front() { for i in $(seq 600); do \
+                     awk '$2 == \"(sleep)\" && $3 == \"S\" && $5 == $8' /proc/[0-9]*/stat 2>/dev/null | grep -q . && break; \
+                     sleep 0.1; done; sleep 0.5; }";
+        let keys = "sleep 1; printf 'sleep 100\\n'; seen 1 'sleep 100'; front; printf '\\032'; seen 1 Stopped; \
+                    printf 'jobs\\n'; seen 2 Stopped; printf 'fg\\n'; seen 4 'sleep 100'; front; printf '\\003'; \
                     sleep 0.5; printf 'echo was $?\\n'; seen 1 'was 1'; printf 'sleep 0.3 & wait; echo waited\\n'; \
                     seen 2 waited; printf 'exit 5\\n'; sleep 1";
-        let script =
-            format!("{seen}; ( {keys} ) | TERM=dumb script -qefc 'bash --norc --noprofile -i' typed; echo left $?");
+        let script = format!(
+            "{seen}; {front}; ( {keys} ) | TERM=dumb script -qefc 'bash --norc --noprofile -i' typed; echo left $?"
+        );
         let (outcome, _, out) = trace(dir.path(), &script);
         assert!(outcome.status.success(), "{out}");
         let typed = String::from_utf8_lossy(&std::fs::read(dir.path().join("typed")).unwrap()).into_owned();
