@@ -92,7 +92,9 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
     };
     let touches = if u.ratio(1, 4)? { Touches::Unseen } else { Touches::Told };
     let max_map_count = if u.ratio(1, 4)? { usize::from(u.arbitrary::<u8>()?) } else { 65530 };
-    let mut space = AddressSpace::new(Config { overcommit, touches, max_map_count, ..Config::default() });
+    let protection_keys = u.ratio(1, 4)?;
+    let config = Config { overcommit, touches, max_map_count, protection_keys, ..Config::default() };
+    let mut space = AddressSpace::new(config);
     space.set_limits(Limits { address_space: limit(u)?, data: limit(u)?, stack: limit(u)?, locked: limit(u)? });
     space.set_caps(Caps::from_bits_truncate(u.arbitrary()?));
     let heap = number(u)?;

@@ -2,7 +2,8 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::{has_keys, probe, probe_crowded};
+use crate::features::{probe, probe_crowded};
+use crate::harness::has_protection_keys;
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
@@ -100,7 +101,7 @@ pub(crate) enum Verdict {
 impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
         let mut kernel = Kernel::new()?;
-        let (features, keys) = (probe(&mut kernel)?, has_keys(&mut kernel)?);
+        let (features, keys) = (probe(&mut kernel)?, has_protection_keys());
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
         let mut sides =
             Sides { kernel, process, features, crowded: false, keys, refused, missed, whole: None, twist: None };

@@ -116,13 +116,6 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
 }
 
-/// Whether protection key 0 is allocated: the processor has keys, and the kernel uses them.
-pub(crate) fn has_keys(kernel: &mut Kernel) -> io::Result<bool> {
-    // With a key that is not allocated: EINVAL. Otherwise ENOMEM, because nothing is mapped there.
-    let out = kernel.run(&[Op::call(libc::SYS_pkey_mprotect, &[at(0), PAGE, 3, 0])], Scope::Window)?;
-    Ok(out.frames().1.next().is_some_and(|(answer, _)| answer == -i64::from(libc::ENOMEM)))
-}
-
 /// The calls whose answers tell how much room mremap wants: four areas are left when it comes.
 pub(crate) fn crowded() -> [Op; 4] {
     let rw = |page| Op::call(libc::SYS_mmap, &[at(page), PAGE, 3, 0x32, fd::NONE]);

@@ -39,6 +39,14 @@ pub unsafe fn call(nr: i64, a: [u64; 6]) -> i64 {
     if r == -1 { -i64::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
 
+/// Whether protection key 0 is allocated: the processor has keys, and the kernel uses them. Nothing
+/// is mapped at address 0.
+pub fn has_protection_keys() -> bool {
+    // With a key that is not allocated: EINVAL.
+    // SAFETY: there is no page 0, which holds no object in any case.
+    unsafe { call(libc::SYS_pkey_mprotect, [0, 1, 0, 0, 0, 0]) == -i64::from(libc::ENOMEM) }
+}
+
 /// The wait status with which a child ends.
 pub fn wait(pid: i64) -> i32 {
     let mut status = 0i32;

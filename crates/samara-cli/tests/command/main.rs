@@ -6,6 +6,8 @@ mod hostile_names;
 mod outputs;
 mod run;
 mod samples;
+#[path = "../../../samara-trace/tests/file/seal.rs"]
+mod seal;
 mod show_and_events;
 mod trace;
 

@@ -148,7 +148,7 @@ fn memory_is_bounded() {
         for at in (start + 8..start + 1600).step_by(step) {
             let mut bad = bytes.clone();
             bad[at..at + 8].copy_from_slice(&(1i64 << 40).to_le_bytes());
-            crate::samples::seal(&mut bad);
+            crate::seal::seal(&mut bad);
             let output = limited(&bad);
             assert!(matches!(output.status.code(), Some(0 | 3)), "byte {at}: {}", said(&output));
             *codes.entry(output.status.code()).or_insert(0) += 1;

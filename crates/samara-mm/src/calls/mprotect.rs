@@ -82,11 +82,11 @@ impl<B: Backing> AddressSpace<B> {
     /// area's key, but for the execute-only one, which comes and goes with the protection.
     fn key_for(&self, old: &Area<B>, prot: Prot, pkey: Option<u8>) -> Flags {
         let had = old.flags & Flags::PKEY;
-        match (pkey, self.key_of(prot.access())) {
-            (Some(key), _) => Flags::pkey(key),
-            (None, execute_only) if !execute_only.is_empty() => execute_only,
-            (None, _) if self.config.protection_keys && had == Flags::EXECUTE_ONLY_KEY => Flags::empty(),
-            (None, _) => had,
+        match pkey {
+            Some(key) => Flags::pkey(key),
+            None if !self.config.protection_keys => had,
+            None if prot.access() == Flags::EXEC || had == Flags::EXECUTE_ONLY_KEY => self.key_of(prot.access()),
+            None => had,
         }
     }
 

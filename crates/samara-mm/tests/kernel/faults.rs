@@ -5,6 +5,7 @@ use crate::child::{self, BASE, PAGE, Raw, Seen, Window};
 use crate::rng::Rng;
 use crate::skip::skipped;
 use samara_mm::*;
+use samara_oracle::harness::has_protection_keys;
 
 /// Pages that are looked at: wider than what is kept free below a stack.
 const PAGES: u64 = 1024;
@@ -98,7 +99,7 @@ fn show(areas: &[Seen]) -> String {
 fn compare(ops: &[Op]) -> Result<Vec<i64>, String> {
     let raw: Vec<Raw> = ops.iter().map(|o| o.raw()).collect();
     let out = child::run(&raw, WINDOW)?;
-    let mut space = AddressSpace::new(Config { protection_keys: has_keys(), ..Config::default() });
+    let mut space = AddressSpace::new(Config { protection_keys: has_protection_keys(), ..Config::default() });
     let Some(stack) = stack_limit() else { return Ok(Vec::new()) };
     space.set_limits(Limits { stack, ..Limits::NONE });
     // The guards, which nobody may come across: PROT_NONE.
@@ -335,12 +336,6 @@ fn far_away() {
             assert!(ours == *ret || (ours == 0 && *ret > 200), "{steps:x?}: {step:x?}: {ours}, {ret}");
         }
     }
-}
-
-/// Whether the processor has protection keys.
-fn has_keys() -> bool {
-    // With a key that is not allocated: EINVAL. Otherwise ENOMEM, because nothing is mapped there.
-    child::call(libc::SYS_pkey_mprotect, [WINDOW.end + (1 << 30), PAGE, 3, 0, 0, 0]) == -i64::from(libc::ENOMEM)
 }
 
 /// RLIMIT_STACK as it is. None where it cannot be raised.

@@ -127,7 +127,8 @@ fn arbitrary_arguments() {
         let (limit, admin_reserve, user_reserve) = (number(&mut r), number(&mut r), number(&mut r));
         let strict = Overcommit::Never { limit, admin_reserve, user_reserve };
         let overcommit = r.pick(&[Overcommit::Guess { total: limit }, Overcommit::Always, Overcommit::Always, strict]);
-        let config = Config { task_size, max_map_count, touches, overcommit, ..Config::default() };
+        let protection_keys = seed % 3 == 0;
+        let config = Config { task_size, max_map_count, touches, overcommit, protection_keys, ..Config::default() };
         let mut space = AddressSpace::<FileId>::new(config);
         let (start_brk, brk, start_stack, data) = (number(&mut r), number(&mut r), number(&mut r), number(&mut r));
         space.set_layout(Layout { start_brk, brk, start_stack, data });

@@ -1,7 +1,8 @@
 //! Damaged and forged files: the reader does not panic, keeps within its memory limits, gives the
 //! whole batches before the damage, and reports one error with its offset.
 
-use crate::samples::{event, file, read, seal};
+use crate::samples::{event, file, read};
+use crate::seal::seal;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_message};
 use proptest::prelude::*;

@@ -5,4 +5,5 @@ mod format;
 mod hostile;
 mod replay;
 mod samples;
+mod seal;
 mod sink;
