@@ -244,32 +244,31 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         copied
     }
 
-    /// Makes the tree the only owner of the neighbours of the nodes on the path to `key`, which
-    /// rebalancing would copy later (TREE-5).
+    /// Makes the tree the only owner of the next node, in one direction, of each node on the path to
+    /// `key`, and of the nodes above and at one edge below it, which rebalancing would copy later
+    /// (TREE-5). Whichever parents merge, these stay the neighbours.
     ///
     /// # Safety
     /// The inner nodes on that path are exclusively this tree's.
-    unsafe fn own_neighbours(&mut self, key: K) -> Result<(), AllocError> {
+    unsafe fn own_neighbours(&mut self, key: K, forwards: bool) -> Result<(), AllocError> {
         let mut path = Path::new();
         if self.seek(key, &mut path).is_none() {
             return Ok(());
         }
-        for level in 0..self.height {
-            // SAFETY: TREE-4: the nodes of the fresh path are live. The parents that are written to
-            // are exclusively this tree's, as the caller promises, and the slots are below their
-            // lengths.
-            unsafe {
-                let Step { node, slot } = path.at(level + 1);
+        for level in 1..=self.height {
+            // SAFETY: TREE-4: the path stays current, because its inner nodes are exclusively this
+            // tree's, as the caller promises, and so none of them is copied. Pivots are read below
+            // the lengths.
+            let next = unsafe {
+                let Step { node, slot } = path.at(level);
                 let parent = Inner::<K, S>::from_raw(node);
-                for neighbour in
-                    [slot.wrapping_sub(1), slot + 1].into_iter().filter(|neighbour| *neighbour < parent.len())
-                {
-                    let at = &mut *parent.items().add(neighbour);
-                    if !is_own(refs::<K, V, S>(*at, level)) {
-                        self.copy_shared(at, level, false)?;
-                    }
+                match forwards {
+                    true if slot + 1 < parent.len() => parent.key(slot).succ(),
+                    true => None,
+                    false => slot.checked_sub(1).map(|slot| parent.key(slot)),
                 }
-            }
+            };
+            next.map_or(Ok(()), |next| self.own(Span::new(next, next)))?;
         }
         Ok(())
     }
@@ -322,31 +321,22 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             || (1..=self.height).all(|level| unsafe { is_own(refs::<K, V, S>(path.at(level).node, level)) })
     }
 
-    /// [`Tree::own`], extended to everything that changes in `span` may touch: also the leaf behind
-    /// the leaves that meet it, whose region starts lower once an entry before it is removed, and
-    /// the neighbours with which rebalancing merges or shares.
+    /// [`Tree::own`], extended to everything that changes in `span` may touch: the neighbours with
+    /// which rebalancing merges or shares. One of them is the leaf behind the leaves that meet
+    /// `span`, whose region starts lower once an entry before it is removed.
+    ///
+    /// A neighbour needs none of its own: it keeps its items, so it does not become thin when what
+    /// it took over is removed.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
         if span.is_empty() || !self.may_share() {
             return Ok(());
         }
-        let mut path = Path::new();
-        // SAFETY: TREE-4: the leaves are live and not empty, and the slot is read only if it is
-        // below the length.
-        let behind = unsafe {
-            self.seek(span.last, &mut path)
-                .and_then(|(leaf, _)| leaf.key(leaf.len() - 1).succ())
-                .and_then(|key| self.seek(key, &mut path))
-                .filter(|(leaf, slot)| *slot < leaf.len())
-                .map(|(leaf, slot)| leaf.first(slot))
-        };
-        behind.map_or(Ok(()), |key| self.own(Span::new(key, key)))?;
-        for key in [Some(span.first), Some(span.last), behind].into_iter().flatten() {
-            // SAFETY: the inner nodes on the path to each of these keys were made exclusively this
-            // tree's above.
-            unsafe { self.own_neighbours(key)? };
+        // SAFETY: `own` has made the nodes on the paths to both ends exclusively this tree's.
+        unsafe {
+            self.own_neighbours(span.first, false)?;
+            self.own_neighbours(span.last, true)
         }
-        Ok(())
     }
 
     #[cold]
