@@ -11,7 +11,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
 use crate::shared::iter::{Spot, descend};
-use crate::shared::published::Published;
+use crate::shared::root::Published;
 use crate::tree::SHARED_HEIGHT;
 use crate::types::key::Key;
 use crate::types::span::Span;
