@@ -1,4 +1,4 @@
-//! Cursors: a position on an entry or a gap. A cursor walks in both directions; on a map that is
+//! Cursors: a position at an entry or a gap. A cursor walks in both directions; on a map that is
 //! borrowed mutably it also edits.
 //!
 //! Knows nothing of how the tree changes: `store`, `remove` and `resize` edit it.
@@ -17,9 +17,9 @@ use core::fmt;
 
 /// The position of a cursor.
 struct Position<K: Key, V, S: Shape> {
-    /// The range of the entry or the gap that the cursor stands on.
+    /// The range of the entry or the gap that the cursor points to.
     span: Span<K>,
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor points to an entry.
     entry: bool,
     /// The entry's slot; for a gap, the slot of the entry behind it, or the slot behind the last
     /// entry. `None` if the tree is empty.
@@ -47,7 +47,7 @@ impl<K: Key, V, S: Shape> Position<K, V, S> {
         }
     }
 
-    /// The position on the entry at `place`.
+    /// The position at the entry at `place`.
     ///
     /// # Safety
     /// CURSOR-1, and the slot is an entry's.
@@ -58,7 +58,7 @@ impl<K: Key, V, S: Shape> Position<K, V, S> {
         Position { span, entry: true, place: Some(place) }
     }
 
-    /// The position on the gap before the entry at `place`, or on the gap behind the last entry.
+    /// The position at the gap before the entry at `place`, or at the gap behind the last entry.
     ///
     /// # Safety
     /// CURSOR-1, and that gap holds a key.
@@ -89,7 +89,7 @@ impl<K: Key, V, S: Shape> Position<K, V, S> {
         Some(place)
     }
 
-    /// The position on the next entry.
+    /// The position at the next entry.
     fn next(&self, tree: &Tree<K, V, S>) -> Option<Self> {
         let mut place = self.place?;
         // SAFETY: CURSOR-1: the place is of the tree as it is, and no leaf is empty (TREE-4), so
@@ -103,14 +103,14 @@ impl<K: Key, V, S: Shape> Position<K, V, S> {
         }
     }
 
-    /// The position on the previous entry.
+    /// The position at the previous entry.
     fn prev(&self, tree: &Tree<K, V, S>) -> Option<Self> {
         // SAFETY: CURSOR-1: the place is of the tree as it is, and `entry_before` returns an
         // entry's slot.
         unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
     }
 
-    /// The value of the current entry; `None` on a gap.
+    /// The value of the current entry; `None` at a gap.
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
         // SAFETY: CURSOR-1: the leaf is live, and the slot is an entry's.
@@ -120,13 +120,13 @@ impl<K: Key, V, S: Shape> Position<K, V, S> {
 
 macro_rules! walking {
     ($value:ty) => {
-        /// The range of the entry or the gap that the cursor stands on.
+        /// The range of the entry or the gap that the cursor points to.
         #[must_use]
         pub fn span(&self) -> Span<K> {
             self.position.span
         }
 
-        /// The entry that the cursor stands on; `None` on a gap.
+        /// The entry that the cursor points to; `None` at a gap.
         #[must_use]
         pub fn current(&self) -> Option<(Span<K>, $value)> {
             // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows.
@@ -180,7 +180,7 @@ macro_rules! walking {
 
 /// A cursor that reads: see [`RangeMap::cursor`](crate::RangeMap::cursor).
 ///
-/// It stands on an entry or on a gap, and walks in both directions.
+/// It points to an entry or to a gap, and walks in both directions.
 ///
 /// ```
 /// use samara::{RangeMap, Span};
@@ -217,13 +217,14 @@ impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
 /// A cursor that reads and edits: see [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
 ///
 /// # Position after an edit
-/// - After [`store`](Self::store): on the new entry, wherever that is.
-/// - After [`erase`](Self::erase): on the whole gap that is left.
-/// - After [`set_first`](Self::set_first) and [`set_last`](Self::set_last): on the entry with its
-///   new bounds.
-/// - After an error: where it stood.
-/// - After a panic in the drop of a displaced value: on the entry or gap that holds the first key
-///   of what it stood on.
+/// The cursor points:
+/// - after [`store`](Self::store): to the new entry, wherever that is;
+/// - after [`erase`](Self::erase): to the whole gap that is left;
+/// - after [`set_first`](Self::set_first) and [`set_last`](Self::set_last): to the entry with its
+///   new bounds;
+/// - after an error: to what it pointed to before;
+/// - after a panic in the drop of a displaced value: to the entry or gap that holds the first key
+///   of what it pointed to before.
 ///
 /// # Complexity
 /// A step is O(1) amortised, an edit O(log n). A loop that edits while it walks visits each entry
@@ -232,10 +233,10 @@ impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
 /// ```
 /// # use samara::RangeMap;
 /// # let mut map = RangeMap::<u64, u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
-/// let mut cursor = map.cursor_mut(0); // stands on the first entry
+/// let mut cursor = map.cursor_mut(0); // points to the first entry
 /// loop {
 ///     if cursor.current().is_some_and(|(_, value)| value % 2 == 1) {
-///         cursor.erase(); // stands on the gap: `next` goes to the entry behind it
+///         cursor.erase(); // points to the gap: `next` goes to the entry behind it
 ///     }
 ///     if cursor.next().is_none() {
 ///         break;
@@ -274,7 +275,7 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
 
 /// # Edit
 impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
-    /// The mutable value of the entry that the cursor stands on; `None` on a gap.
+    /// The mutable value of the entry that the cursor points to; `None` at a gap.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();
         // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably. COW-2:
@@ -301,7 +302,7 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     }
 
     /// Stores `value` over `span`, wherever that is, as
-    /// [`RangeMap::insert`](crate::RangeMap::insert) does. The cursor then stands on the new entry.
+    /// [`RangeMap::insert`](crate::RangeMap::insert) does. The cursor then points to the new entry.
     /// O(log n + entries met).
     ///
     /// # Errors
@@ -314,7 +315,7 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         self.store_by(span, |tree| tree.store(span, Some(value), unobserved))
     }
 
-    /// [`store`](Self::store) of a `span` that lies in the gap that the cursor stands on.
+    /// [`store`](Self::store) of a `span` that lies in the gap that the cursor points to.
     pub(crate) fn store_in_gap(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
         self.store_by(span, |tree| tree.store_in_gap(span, value))
     }
@@ -333,8 +334,8 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         Ok(())
     }
 
-    /// Removes the entry that the cursor stands on. The cursor then stands on the gap that is left.
-    /// On a gap, removes nothing and returns `None`. O(log n).
+    /// Removes the entry that the cursor points to. The cursor then points to the gap that is left.
+    /// At a gap, removes nothing and returns `None`. O(log n).
     pub fn erase(&mut self) -> Option<(Span<K>, V)> {
         if !self.position.entry {
             return None;
@@ -344,7 +345,7 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         reposition.cursor.tree.remove(key)
     }
 
-    /// Makes the entry that the cursor stands on start at `first`: shrinks it, or grows it into
+    /// Makes the entry that the cursor points to start at `first`: shrinks it, or grows it into
     /// free keys. O(log n), in place.
     ///
     /// # Errors
@@ -353,7 +354,7 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         self.set_bounds(Span::new(first, self.position.span.last))
     }
 
-    /// Makes the entry that the cursor stands on end at `last`: shrinks it, or grows it into free
+    /// Makes the entry that the cursor points to end at `last`: shrinks it, or grows it into free
     /// keys. O(log n), in place.
     ///
     /// # Errors
