@@ -1,6 +1,6 @@
-//! *Snapshot*: a node counts its owners beyond the first. A bit of the count, `PUB`, marks a node
-//! that readers of the shared map can reach, or once could; it stays set. A snapshot adds one to
-//! the count, under the lock that stores hold. The map drops a retired node once its stamp has
+//! *Snapshot*: a node counts its owners beyond the first. A bit of the count, `PUBLISHED`, marks a
+//! node that readers of the shared map can reach, or once could; it stays set. A snapshot adds one
+//! to the count, under the lock that stores hold. The map drops a retired node once its stamp has
 //! passed, by subtracting one like any other owner. The owner that finds a count of zero was the
 //! last, and frees the node. Only a node with neither other owners nor the mark is written to in
 //! place.
@@ -23,7 +23,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 /// Readers may reach it.
-const PUB: u32 = 1 << 31;
+const PUBLISHED: u32 = 1 << 31;
 
 struct Node {
     body: Body<u32>,
@@ -41,11 +41,11 @@ struct Shared {
 /// `cow`.
 fn let_go(owners: &AtomicU32) -> bool {
     // Acquire: pairs with the Release below; there is no other owner left.
-    if owners.load(Ordering::Acquire) & !PUB == 0 {
+    if owners.load(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
     }
     // Release: what this owner read, or its readers did, is before the free.
-    let last = owners.fetch_sub(1, Ordering::Release) & !PUB == 0;
+    let last = owners.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
     if last {
         // Acquire: pairs with the Release of the others.
         owners.load(Ordering::Acquire);
@@ -60,7 +60,7 @@ fn is_own(owners: &AtomicU32) -> bool {
 
 impl Shared {
     fn new() -> Self {
-        let node = |body| Node { body, owners: AtomicU32::new(PUB) };
+        let node = |body| Node { body, owners: AtomicU32::new(PUBLISHED) };
         let nodes = [node(Body::of(0)), node(Body::empty())];
         Shared { domain: domain(), lock: Mutex::new(()), root: AtomicUsize::new(0), nodes }
     }
@@ -160,7 +160,7 @@ fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
     assert!(retired.waiting.is_empty(), "without readers, a stamp has not passed");
     assert!(shared.nodes[before].body.is_free(), "never freed");
     assert_eq!(shared.nodes[now].body.read(), now as u32);
-    assert_eq!(shared.nodes[now].owners.load(Ordering::Relaxed), PUB);
+    assert_eq!(shared.nodes[now].owners.load(Ordering::Relaxed), PUBLISHED);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn copied_path() {
                 assert_eq!(other.nodes[lower].body.read(), 1);
             })
         });
-        let others = |at: usize| shared.nodes[at].owners.load(Ordering::Acquire) & !PUB != 0;
+        let others = |at: usize| shared.nodes[at].owners.load(Ordering::Acquire) & !PUBLISHED != 0;
         if !others(upper) && !others(lower) {
             shared.nodes[lower].body.set(2);
         }

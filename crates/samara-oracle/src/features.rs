@@ -13,7 +13,7 @@ const HUGE: u64 = 2 << 20;
 /// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
 /// Takes a millisecond.
 ///
-/// Two are left out: [`Features::DROPPABLE_TOLD`] where there is droppable memory, and
+/// Two are left out: [`Features::DROPPABLE_EOPNOTSUPP`] where there is droppable memory, and
 /// [`Features::REMAP_TO_LIMIT`], which takes as many areas as there may be (`samara check` asks for
 /// it where its calls come near to that).
 ///
@@ -111,7 +111,7 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
         // too.)
         (Features::MERGEABLE_FIRST, of(JOINS).is_none()),
         (Features::DROPPABLE, droppable > 0),
-        (Features::DROPPABLE_TOLD, droppable == -i64::from(libc::EOPNOTSUPP)),
+        (Features::DROPPABLE_EOPNOTSUPP, droppable == -i64::from(libc::EOPNOTSUPP)),
     ];
     Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
 }

@@ -161,11 +161,11 @@ pub use map::entry::{Entry, OccupiedEntry, VacantEntry};
 pub use map::gaps::Gaps;
 pub use map::into_iter::{IntoIter, IntoSpans, IntoValues};
 pub use map::iter::{Range, RangeMut};
+pub use map::iter_all::{Iter, IterMut, Spans, Values, ValuesMut};
 pub use map::range_from::RangeFrom;
 pub use map::reservation::Reservation;
 pub use map::retain::ExtractIf;
 pub use map::revise::Revision;
-pub use map::whole::{Iter, IterMut, Spans, Values, ValuesMut};
 pub use node::shape::{Normal, Shape};
 #[cfg(feature = "shared")]
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};

@@ -310,7 +310,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
-            let known = self.config.features.contains(Features::DROPPABLE_TOLD);
+            let known = self.config.features.contains(Features::DROPPABLE_EOPNOTSUPP);
             return Err(if known { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         }
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {

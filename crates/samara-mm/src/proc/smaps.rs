@@ -33,8 +33,6 @@ pub struct Usage {
     pub locked: u64,
     /// Whether the area may get transparent huge pages.
     pub thp_eligible: bool,
-    /// Whether the machine has protection keys. The area's key is then shown.
-    pub has_keys: bool,
 }
 
 impl Usage {
@@ -73,6 +71,7 @@ pub struct Smaps<'a, B, F> {
 
 impl<B: Backing> AddressSpace<B> {
     /// Displays the space as `/proc/PID/smaps`. `usage` returns what an area's page tables hold.
+    /// With [`protection_keys`](crate::Config::protection_keys) each area's key is shown.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Usage};
@@ -93,29 +92,30 @@ impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, B, F
         for at in self.space.areas() {
             let (size, page) = (at.end - at.start, self.space.page_size_of(&at));
             writeln!(f, "{}", Line { space: self.space, at })?;
-            fields(f, size, page, &(self.usage)(&at), at.area.flags)?;
+            self.fields(f, size, page, &(self.usage)(&at), at.area.flags)?;
         }
         if self.space.config.vsyscall {
             let page = self.space.page();
             f.write_str(VSYSCALL)?;
-            let usage = Usage { has_keys: self.space.config.protection_keys, ..Usage::default() };
-            fields(f, page, page, &usage, Flags::EXEC)?;
+            self.fields(f, page, page, &Usage::default(), Flags::EXEC)?;
         }
         Ok(())
     }
 }
 
-/// Writes all lines of an area but the first.
-fn fields(f: &mut fmt::Formatter<'_>, size: u64, page: u64, usage: &Usage, flags: Flags) -> fmt::Result {
-    let sizes = [("Size:", size >> 10), ("KernelPageSize:", page >> 10), ("MMUPageSize:", page >> 10)];
-    for (name, kb) in sizes.into_iter().chain(usage.lines()) {
-        writeln!(f, "{name:16}{kb:8} kB")?;
+impl<B, F> Smaps<'_, B, F> {
+    /// Writes all lines of an area but the first.
+    fn fields(&self, f: &mut fmt::Formatter<'_>, size: u64, page: u64, usage: &Usage, flags: Flags) -> fmt::Result {
+        let sizes = [("Size:", size >> 10), ("KernelPageSize:", page >> 10), ("MMUPageSize:", page >> 10)];
+        for (name, kb) in sizes.into_iter().chain(usage.lines()) {
+            writeln!(f, "{name:16}{kb:8} kB")?;
+        }
+        writeln!(f, "{:16}{:8}", "THPeligible:", u8::from(usage.thp_eligible))?;
+        if self.space.config.protection_keys {
+            writeln!(f, "{:16}{:8}", "ProtectionKey:", (flags & Flags::PKEY).bits() >> 32)?;
+        }
+        // A space follows each word. Without words, the space after the colon stays alone.
+        let end = if (flags - Flags::PKEY).is_empty() { "" } else { " " };
+        writeln!(f, "VmFlags: {}{end}", flags.letters())
     }
-    writeln!(f, "{:16}{:8}", "THPeligible:", u8::from(usage.thp_eligible))?;
-    if usage.has_keys {
-        writeln!(f, "{:16}{:8}", "ProtectionKey:", (flags & Flags::PKEY).bits() >> 32)?;
-    }
-    // A space follows each word. Without words, the space after the colon stays alone.
-    let end = if (flags - Flags::PKEY).is_empty() { "" } else { " " };
-    writeln!(f, "VmFlags: {}{end}", flags.letters())
 }

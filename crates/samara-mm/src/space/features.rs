@@ -52,7 +52,7 @@ bitflags! {
         /// unknown type.
         const DROPPABLE = 0x200;
         /// A missing MAP_DROPPABLE answers EOPNOTSUPP (7.1).
-        const DROPPABLE_TOLD = 0x400;
+        const DROPPABLE_EOPNOTSUPP = 0x400;
     }
 }
 
@@ -71,7 +71,8 @@ impl Features {
     /// Linux 7.0.
     pub const LINUX_7_0: Features = Features::LINUX_6_18.union(Features::GUARD_MARK);
     /// Linux 7.1.
-    pub const LINUX_7_1: Features = Features::LINUX_7_0.union(Features::REMAP_TO_LIMIT).union(Features::DROPPABLE_TOLD);
+    pub const LINUX_7_1: Features =
+        Features::LINUX_7_0.union(Features::REMAP_TO_LIMIT).union(Features::DROPPABLE_EOPNOTSUPP);
 
     /// The features of a release, named as `uname -r` prints it. Distributions backport changes, so
     /// `samara_oracle::features`, which asks the running kernel, is right more often.

@@ -5,6 +5,7 @@ mod hostile_arguments;
 mod learn;
 mod limits;
 mod raw_calls;
+mod smaps;
 
 #[path = "../support/rng.rs"]
 mod rng;

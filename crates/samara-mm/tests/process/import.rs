@@ -71,10 +71,6 @@ pub(crate) fn usages(smaps: &str) -> BTreeMap<u64, Usage> {
                 u.thp_eligible = value != 0;
                 continue;
             }
-            "ProtectionKey:" => {
-                u.has_keys = true;
-                continue;
-            }
             "Rss:" => &mut u.rss,
             "Pss:" => &mut u.pss,
             "Pss_Dirty:" => &mut u.pss_dirty,

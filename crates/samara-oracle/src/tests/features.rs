@@ -21,7 +21,7 @@ fn each_is_told_from_its_lack() {
     let (ops, everywhere) = calls.split_at(WINDOW);
     assert_eq!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Agree);
     // What there is no droppable memory for, none of these calls tells where there is.
-    let elsewhere = Features::HUGE_MULTIPLES | Features::REMAP_TO_LIMIT | Features::DROPPABLE_TOLD;
+    let elsewhere = Features::HUGE_MULTIPLES | Features::REMAP_TO_LIMIT | Features::DROPPABLE_EOPNOTSUPP;
     for feature in Features::all().difference(elsewhere) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);

@@ -8,8 +8,8 @@
 //!   file. Only memory that a call is known to have made anew, and memory that fits no area that
 //!   stood there, is known by `smaps` alone.
 //!
-//! Neighbours: `taken` takes over parts of a space, with memory policies, where the order of calls
-//! is not known.
+//! Neighbours: `adopt_unordered` takes over parts of a space, with memory policies, where the order
+//! of calls is not known.
 
 use std::collections::HashSet;
 

@@ -7,8 +7,8 @@
 //!   kernel refused, the model keeps only what the same refusal leaves behind (a protected part
 //!   before a hole, for one).
 //!
-//! Neighbours: `replay` makes the call on the model; `memory` has what the call read; `reach` says
-//! how far it reached.
+//! Neighbours: `replay_call` makes the call on the model; `memory` has what the call read; `reach`
+//! says how far it reached.
 
 use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{
@@ -24,7 +24,7 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
-use crate::space::replay::{self, Mapped, Replayed, replay};
+use crate::space::replay_call::{self, Mapped, Replayed, replay};
 
 /// The smallest huge page.
 const HUGE: u64 = 2 << 20;
@@ -128,8 +128,8 @@ type Did = Option<Result<Plan, Error>>;
 /// where the kernel's view is to be taken over nevertheless.
 ///
 /// The row of a call says how the model follows it; calls are replayed through `samara_mm::linux`
-/// (`replay`). The exceptions come first: arguments and results with which only the kernel shows
-/// the effect, or with which there is none.
+/// (`replay_call`). The exceptions come first: arguments and results with which only the kernel
+/// shows the effect, or with which there is none.
 fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
@@ -225,7 +225,7 @@ fn unless(ask: bool, done: Result<Plan, Error>, guessed: &mut Plan) -> Did {
 
 /// The refusal that the kernel gave, for calls that the model is not asked about.
 fn refused(result: i64) -> Result<Plan, Error> {
-    replay::errno(result).map_or_else(|| Ok(Plan::default()), |errno| Err(errno.into()))
+    replay_call::errno(result).map_or_else(|| Ok(Plan::default()), |errno| Err(errno.into()))
 }
 
 /// Whether this advice changes flags of areas, or gives memory an anonymous identity.

@@ -10,10 +10,11 @@
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
-//! `report` reports it, `adopt` and `taken` take the kernel's view over, `explain` finds changes
-//! that no call made.
+//! `report` reports it, `adopt` and `adopt_unordered` take the kernel's view over, `explain` finds
+//! changes that no call made.
 
 pub(crate) mod adopt;
+pub(crate) mod adopt_unordered;
 pub(crate) mod apply;
 pub(crate) mod compare;
 mod end;
@@ -24,12 +25,11 @@ pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod overlap;
 pub(crate) mod reach;
-pub(crate) mod replay;
+pub(crate) mod replay_call;
 pub(crate) mod report;
 mod saved;
 pub(crate) mod settle;
 mod start;
-pub(crate) mod taken;
 
 use std::collections::VecDeque;
 
@@ -178,7 +178,7 @@ impl Space {
     /// Takes over what the kernel has at a place although no call that was seen made it.
     pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
         let Some(shown) = self.look(who.tid, &[place]) else { return };
-        let steps = self.take(&shown);
+        let steps = self.adopt_shown(&shown);
         if !steps.is_empty() {
             // It may be the work of a call that has not returned.
             let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();

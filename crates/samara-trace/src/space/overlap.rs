@@ -18,8 +18,8 @@
 //! call wait. When it is back, the calls reported meanwhile are searched for one that reached its
 //! place.
 //!
-//! It does not know how calls are applied. Neighbours: `settle` settles single calls, `taken` takes
-//! the kernel's areas over, `reach` says how far a call reaches.
+//! It does not know how calls are applied. Neighbours: `settle` settles single calls,
+//! `adopt_unordered` takes the kernel's areas over, `reach` says how far a call reaches.
 //!
 //! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled
 //!   by itself.
@@ -31,9 +31,9 @@ use crate::calls::{Call, Reach};
 use crate::journal::Journal;
 use crate::os::proc::USER_END;
 use crate::os::sys::{self, Tid};
+use crate::space::adopt_unordered::Shown;
 use crate::space::memory::Memory;
 use crate::space::reach::{self, Range, meets};
-use crate::space::taken::Shown;
 use crate::space::{Attempt, Returned, Space};
 
 /// Maximum number of overlapped calls that wait for one another.
@@ -185,7 +185,7 @@ impl Space {
             order.iter().map(|i| (calls[*i].clone(), self.apply(&calls[*i]))).collect();
         attempts.into_iter().for_each(|(call, attempt)| self.report_call(&call, attempt, journal));
         let Some(shown) = self.look_after(calls, reach) else { return };
-        let steps = self.take(&shown);
+        let steps = self.adopt_shown(&shown);
         self.fog(calls, reach);
         self.find_break(&self.last_breaks(calls), &shown);
         self.find_future_locks(calls);
@@ -296,7 +296,7 @@ impl Space {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
         let shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
-        let steps = shown.as_ref().map(|shown| self.take(shown)).unwrap_or_default();
+        let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
         self.fog(calls, &reach);
         if let Some(shown) = &shown {
             self.find_break(&self.last_breaks(calls), shown);

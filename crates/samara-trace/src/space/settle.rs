@@ -115,7 +115,7 @@ impl Space {
     /// reported first; `maps` does not show whether that was the order.
     fn report_after_race(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
         let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
-        let steps = shown.map(|shown| self.take(&shown)).unwrap_or_default();
+        let steps = shown.map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
         self.fog(std::slice::from_ref(call), &attempt.reach);
         attempt.unsure = !steps.is_empty();
         self.report_call(call, attempt, journal);
@@ -131,7 +131,7 @@ impl Space {
         if self.future_locks.is_empty() || self.made(std::slice::from_ref(call)).is_empty() {
             return;
         }
-        let steps = self.look(call.who.tid, reach).map(|shown| self.take(&shown)).unwrap_or_default();
+        let steps = self.look(call.who.tid, reach).map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
         if !steps.is_empty() {
             let how = "whether new memory is locked is not known since calls overlapped: taken from the kernel";
             self.report_learnt(call.who, how.to_owned(), &steps, journal);
@@ -181,6 +181,6 @@ impl Space {
         }
         let reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.span(reach, sys::page_size()) };
         let shown = self.look_after(std::slice::from_ref(call), &reach)?;
-        Some(self.take(&shown))
+        Some(self.adopt_shown(&shown))
     }
 }

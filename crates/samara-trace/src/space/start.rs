@@ -74,7 +74,7 @@ impl Space {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
             let shown = child.look(who.tid, &[reach::ALL]);
-            shown.map(|shown| child.take(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
+            shown.map(|shown| child.adopt_shown(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
         };
         if before.is_some() {
             child.inherit();

@@ -1,10 +1,10 @@
-//! Cursors: a position on an entry or a gap. A cursor walks in both directions; on a map that is
+//! Cursors: a position at an entry or a gap. A cursor walks in both directions; on a map that is
 //! borrowed mutably it also edits.
 //!
 //! Knows nothing of how the tree changes: `store`, `remove` and `resize` edit it.
 //!
-//! - **CURSOR-1** A stand (a cursor's position) is made for the tree as it is. After each change of
-//!   the tree a new one is made, even if the change ends in an error or a panic.
+//! - **CURSOR-1** A position is made for the tree as it is. After each change of the tree a new one
+//!   is made, even if the change ends in an error or a panic.
 
 use crate::node::shape::{Normal, Shape};
 use crate::tree::Tree;
@@ -16,26 +16,26 @@ use crate::types::span::Span;
 use core::fmt;
 
 /// The position of a cursor.
-struct Stand<K: Key, V, S: Shape> {
-    /// The range of the entry or the gap that the cursor stands on.
+struct Position<K: Key, V, S: Shape> {
+    /// The range of the entry or the gap that the cursor points to.
     span: Span<K>,
-    /// Whether the cursor stands on an entry.
+    /// Whether the cursor points to an entry.
     entry: bool,
     /// The entry's slot; for a gap, the slot of the entry behind it, or the slot behind the last
     /// entry. `None` if the tree is empty.
     place: Option<Place<K, V, S>>,
 }
 
-impl<K: Key, V, S: Shape> Clone for Stand<K, V, S> {
+impl<K: Key, V, S: Shape> Clone for Position<K, V, S> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K: Key, V, S: Shape> Copy for Stand<K, V, S> {}
+impl<K: Key, V, S: Shape> Copy for Position<K, V, S> {}
 
-impl<K: Key, V, S: Shape> Stand<K, V, S> {
+impl<K: Key, V, S: Shape> Position<K, V, S> {
     fn at(tree: &Tree<K, V, S>, key: K) -> Self {
-        let Some(place) = tree.place(key) else { return Stand { span: Span::FULL, entry: false, place: None } };
+        let Some(place) = tree.place(key) else { return Position { span: Span::FULL, entry: false, place: None } };
         // SAFETY: CURSOR-1: the place was found in the tree as it is, and its slot is read only if
         // it is an entry's.
         unsafe {
@@ -47,7 +47,7 @@ impl<K: Key, V, S: Shape> Stand<K, V, S> {
         }
     }
 
-    /// A stand on the entry at `place`.
+    /// The position at the entry at `place`.
     ///
     /// # Safety
     /// CURSOR-1, and the slot is an entry's.
@@ -55,10 +55,10 @@ impl<K: Key, V, S: Shape> Stand<K, V, S> {
         // SAFETY: CURSOR-1: the leaf is live, and the caller guarantees that the slot is an
         // entry's.
         let span = unsafe { Span::new(place.leaf.first(place.slot), place.leaf.key(place.slot)) };
-        Stand { span, entry: true, place: Some(place) }
+        Position { span, entry: true, place: Some(place) }
     }
 
-    /// A stand on the gap before the entry at `place`, or on the gap behind the last entry.
+    /// The position at the gap before the entry at `place`, or at the gap behind the last entry.
     ///
     /// # Safety
     /// CURSOR-1, and that gap holds a key.
@@ -72,7 +72,7 @@ impl<K: Key, V, S: Shape> Stand<K, V, S> {
                 Some(below) => below.leaf.key(below.slot).wrapping_add(K::ONE),
                 None => K::MIN,
             };
-            Stand { span: Span::new(first, last), entry: false, place: Some(place) }
+            Position { span: Span::new(first, last), entry: false, place: Some(place) }
         }
     }
 
@@ -89,7 +89,7 @@ impl<K: Key, V, S: Shape> Stand<K, V, S> {
         Some(place)
     }
 
-    /// A stand on the next entry.
+    /// The position at the next entry.
     fn next(&self, tree: &Tree<K, V, S>) -> Option<Self> {
         let mut place = self.place?;
         // SAFETY: CURSOR-1: the place is of the tree as it is, and no leaf is empty (TREE-4), so
@@ -103,14 +103,14 @@ impl<K: Key, V, S: Shape> Stand<K, V, S> {
         }
     }
 
-    /// A stand on the previous entry.
+    /// The position at the previous entry.
     fn prev(&self, tree: &Tree<K, V, S>) -> Option<Self> {
         // SAFETY: CURSOR-1: the place is of the tree as it is, and `entry_before` returns an
         // entry's slot.
         unsafe { Some(Self::on(Self::entry_before(tree, self.place?)?)) }
     }
 
-    /// The value of the current entry; `None` on a gap.
+    /// The value of the current entry; `None` at a gap.
     fn value(&self) -> Option<*mut V> {
         let place = self.place.filter(|_| self.entry)?;
         // SAFETY: CURSOR-1: the leaf is live, and the slot is an entry's.
@@ -120,36 +120,36 @@ impl<K: Key, V, S: Shape> Stand<K, V, S> {
 
 macro_rules! walking {
     ($value:ty) => {
-        /// The range of the entry or the gap that the cursor stands on.
+        /// The range of the entry or the gap that the cursor points to.
         #[must_use]
         pub fn span(&self) -> Span<K> {
-            self.stand.span
+            self.position.span
         }
 
-        /// The entry that the cursor stands on; `None` on a gap.
+        /// The entry that the cursor points to; `None` at a gap.
         #[must_use]
         pub fn current(&self) -> Option<(Span<K>, $value)> {
             // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows.
-            self.stand.value().map(|value| (self.stand.span, unsafe { &*value }))
+            self.position.value().map(|value| (self.position.span, unsafe { &*value }))
         }
 
         /// Moves to the entry that holds `key`, which is returned, or to the gap that holds it.
         /// O(log n).
         pub fn walk(&mut self, key: K) -> Option<(Span<K>, $value)> {
-            self.stand = Stand::at(&*self.tree, key);
+            self.position = Position::at(&*self.tree, key);
             self.current()
         }
 
         /// Moves to the next entry and returns it; stays if there is none. O(1) amortised.
         #[allow(clippy::should_implement_trait)] // not an iterator: a cursor can change direction
         pub fn next(&mut self) -> Option<(Span<K>, $value)> {
-            self.stand = self.stand.next(&*self.tree)?;
+            self.position = self.position.next(&*self.tree)?;
             self.current()
         }
 
         /// Moves to the previous entry and returns it; stays if there is none. O(1) amortised.
         pub fn prev(&mut self) -> Option<(Span<K>, $value)> {
-            self.stand = self.stand.prev(&*self.tree)?;
+            self.position = self.position.prev(&*self.tree)?;
             self.current()
         }
 
@@ -157,10 +157,10 @@ macro_rules! walking {
         /// [`span`](Self::span) and [`current`](Self::current) describe it. Returns `false` and
         /// stays if the current one ends at the highest key.
         pub fn next_range(&mut self) -> bool {
-            let Some(key) = self.stand.span.last.succ() else { return false };
-            self.stand = match self.stand.next(&*self.tree) {
+            let Some(key) = self.position.span.last.succ() else { return false };
+            self.position = match self.position.next(&*self.tree) {
                 Some(next) if next.span.first == key => next,
-                _ => Stand::at(&*self.tree, key),
+                _ => Position::at(&*self.tree, key),
             };
             true
         }
@@ -168,10 +168,10 @@ macro_rules! walking {
         /// Moves to the previous entry or gap, whichever touches the current one, and returns
         /// `true`. Returns `false` and stays if the current one starts at the lowest key.
         pub fn prev_range(&mut self) -> bool {
-            let Some(key) = self.stand.span.first.pred() else { return false };
-            self.stand = match self.stand.prev(&*self.tree) {
+            let Some(key) = self.position.span.first.pred() else { return false };
+            self.position = match self.position.prev(&*self.tree) {
                 Some(prev) if prev.span.last == key => prev,
-                _ => Stand::at(&*self.tree, key),
+                _ => Position::at(&*self.tree, key),
             };
             true
         }
@@ -180,7 +180,7 @@ macro_rules! walking {
 
 /// A cursor that reads: see [`RangeMap::cursor`](crate::RangeMap::cursor).
 ///
-/// It stands on an entry or on a gap, and walks in both directions.
+/// It points to an entry or to a gap, and walks in both directions.
 ///
 /// ```
 /// use samara::{RangeMap, Span};
@@ -197,33 +197,34 @@ macro_rules! walking {
 /// ```
 pub struct Cursor<'a, K: Key, V, S: Shape = Normal> {
     tree: &'a Tree<K, V, S>,
-    stand: Stand<K, V, S>,
+    position: Position<K, V, S>,
 }
 
 /// # Walk
 impl<'a, K: Key, V, S: Shape> Cursor<'a, K, V, S> {
     pub(crate) fn new(tree: &'a Tree<K, V, S>, key: K) -> Self {
-        Cursor { tree, stand: Stand::at(tree, key) }
+        Cursor { tree, position: Position::at(tree, key) }
     }
     walking!(&'a V);
 }
 
 impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
     fn clone(&self) -> Self {
-        Cursor { tree: self.tree, stand: self.stand }
+        Cursor { tree: self.tree, position: self.position }
     }
 }
 
 /// A cursor that reads and edits: see [`RangeMap::cursor_mut`](crate::RangeMap::cursor_mut).
 ///
 /// # Position after an edit
-/// - After [`store`](Self::store): on the new entry, wherever that is.
-/// - After [`erase`](Self::erase): on the whole gap that is left.
-/// - After [`set_first`](Self::set_first) and [`set_last`](Self::set_last): on the entry with its
-///   new bounds.
-/// - After an error: where it stood.
-/// - After a panic in the drop of a displaced value: on the entry or gap that holds the first key
-///   of what it stood on.
+/// The cursor points:
+/// - after [`store`](Self::store): to the new entry, wherever that is;
+/// - after [`erase`](Self::erase): to the whole gap that is left;
+/// - after [`set_first`](Self::set_first) and [`set_last`](Self::set_last): to the entry with its
+///   new bounds;
+/// - after an error: to what it pointed to before;
+/// - after a panic in the drop of a displaced value: to the entry or gap that holds the first key
+///   of what it pointed to before.
 ///
 /// # Complexity
 /// A step is O(1) amortised, an edit O(log n). A loop that edits while it walks visits each entry
@@ -232,10 +233,10 @@ impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
 /// ```
 /// # use samara::RangeMap;
 /// # let mut map = RangeMap::<u64, u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
-/// let mut cursor = map.cursor_mut(0); // stands on the first entry
+/// let mut cursor = map.cursor_mut(0); // points to the first entry
 /// loop {
 ///     if cursor.current().is_some_and(|(_, value)| value % 2 == 1) {
-///         cursor.erase(); // stands on the gap: `next` goes to the entry behind it
+///         cursor.erase(); // points to the gap: `next` goes to the entry behind it
 ///     }
 ///     if cursor.next().is_none() {
 ///         break;
@@ -260,36 +261,36 @@ impl<K: Key, V, S: Shape> Clone for Cursor<'_, K, V, S> {
 /// ```
 pub struct CursorMut<'a, K: Key, V, S: Shape = Normal> {
     tree: &'a mut Tree<K, V, S>,
-    stand: Stand<K, V, S>,
+    position: Position<K, V, S>,
 }
 
 /// # Walk
 impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     pub(crate) fn new(tree: &'a mut Tree<K, V, S>, key: K) -> Self {
-        let stand = Stand::at(tree, key);
-        CursorMut { tree, stand }
+        let position = Position::at(tree, key);
+        CursorMut { tree, position }
     }
     walking!(&V);
 }
 
 /// # Edit
 impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
-    /// The mutable value of the entry that the cursor stands on; `None` on a gap.
+    /// The mutable value of the entry that the cursor points to; `None` at a gap.
     pub fn value_mut(&mut self) -> Option<&mut V> {
         self.own();
         // SAFETY: CURSOR-1: the value is in the tree, which the cursor borrows mutably. COW-2:
         // `own` has made its leaf the tree's own.
-        self.stand.value().map(|value| unsafe { &mut *value })
+        self.position.value().map(|value| unsafe { &mut *value })
     }
 
     /// Makes the nodes of the current entry the tree's own (COW-2), so that its value may be
     /// written to.
     #[inline]
     fn own(&mut self) {
-        if self.stand.entry && self.tree.may_share() {
-            let span = self.stand.span;
-            let restand = Restand { key: span.first, cursor: self };
-            or_abort(restand.cursor.tree.own(span));
+        if self.position.entry && self.tree.may_share() {
+            let span = self.position.span;
+            let reposition = Reposition { key: span.first, cursor: self };
+            or_abort(reposition.cursor.tree.own(span));
         }
     }
 
@@ -297,11 +298,11 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
     pub(crate) fn into_value(mut self) -> Option<&'a mut V> {
         self.own();
         // SAFETY: as for `value_mut`; the cursor, which alone borrows the tree for `'a`, ends here.
-        self.stand.value().map(|value| unsafe { &mut *value })
+        self.position.value().map(|value| unsafe { &mut *value })
     }
 
     /// Stores `value` over `span`, wherever that is, as
-    /// [`RangeMap::insert`](crate::RangeMap::insert) does. The cursor then stands on the new entry.
+    /// [`RangeMap::insert`](crate::RangeMap::insert) does. The cursor then points to the new entry.
     /// O(log n + entries met).
     ///
     /// # Errors
@@ -314,7 +315,7 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         self.store_by(span, |tree| tree.store(span, Some(value), unobserved))
     }
 
-    /// [`store`](Self::store) of a `span` that lies in the gap that the cursor stands on.
+    /// [`store`](Self::store) of a `span` that lies in the gap that the cursor points to.
     pub(crate) fn store_in_gap(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
         self.store_by(span, |tree| tree.store_in_gap(span, value))
     }
@@ -324,69 +325,69 @@ impl<'a, K: Key, V, S: Shape> CursorMut<'a, K, V, S> {
         span: Span<K>,
         store: impl FnOnce(&mut Tree<K, V, S>) -> Result<(), StoreError<K>>,
     ) -> Result<(), StoreError<K>> {
-        // CURSOR-1: a new stand is made even if the drop of a displaced value, or a clone during
+        // CURSOR-1: a new position is made even if the drop of a displaced value, or a clone during
         // the copy of a shared node, panics.
-        let key = self.stand.span.first;
-        let mut restand = Restand { cursor: self, key };
-        store(restand.cursor.tree)?;
-        restand.key = span.first;
+        let key = self.position.span.first;
+        let mut reposition = Reposition { cursor: self, key };
+        store(reposition.cursor.tree)?;
+        reposition.key = span.first;
         Ok(())
     }
 
-    /// Removes the entry that the cursor stands on. The cursor then stands on the gap that is left.
-    /// On a gap, removes nothing and returns `None`. O(log n).
+    /// Removes the entry that the cursor points to. The cursor then points to the gap that is left.
+    /// At a gap, removes nothing and returns `None`. O(log n).
     pub fn erase(&mut self) -> Option<(Span<K>, V)> {
-        if !self.stand.entry {
+        if !self.position.entry {
             return None;
         }
-        let key = self.stand.span.first;
-        let restand = Restand { cursor: self, key };
-        restand.cursor.tree.remove(key)
+        let key = self.position.span.first;
+        let reposition = Reposition { cursor: self, key };
+        reposition.cursor.tree.remove(key)
     }
 
-    /// Makes the entry that the cursor stands on start at `first`: shrinks it, or grows it into
+    /// Makes the entry that the cursor points to start at `first`: shrinks it, or grows it into
     /// free keys. O(log n), in place.
     ///
     /// # Errors
     /// [`BoundError`]; map and cursor stay as they are.
     pub fn set_first(&mut self, first: K) -> Result<(), BoundError<K>> {
-        self.set_bounds(Span::new(first, self.stand.span.last))
+        self.set_bounds(Span::new(first, self.position.span.last))
     }
 
-    /// Makes the entry that the cursor stands on end at `last`: shrinks it, or grows it into free
+    /// Makes the entry that the cursor points to end at `last`: shrinks it, or grows it into free
     /// keys. O(log n), in place.
     ///
     /// # Errors
     /// [`BoundError`]; map and cursor stay as they are.
     pub fn set_last(&mut self, last: K) -> Result<(), BoundError<K>> {
-        self.set_bounds(Span::new(self.stand.span.first, last))
+        self.set_bounds(Span::new(self.position.span.first, last))
     }
 
     pub(crate) fn set_bounds(&mut self, to: Span<K>) -> Result<(), BoundError<K>> {
-        if !self.stand.entry {
-            return Err(BoundError::NoEntry(self.stand.span.first));
+        if !self.position.entry {
+            return Err(BoundError::NoEntry(self.position.span.first));
         }
-        // CURSOR-1: a new stand is made even on an error, which may come after shared nodes were
+        // CURSOR-1: a new position is made even on an error, which may come after shared nodes were
         // copied.
-        let key = self.stand.span.first;
-        let mut restand = Restand { cursor: self, key };
-        restand.cursor.tree.resize(key, to)?;
-        restand.key = to.first;
+        let key = self.position.span.first;
+        let mut reposition = Reposition { cursor: self, key };
+        reposition.cursor.tree.resize(key, to)?;
+        reposition.key = to.first;
         Ok(())
     }
 }
 
-/// Gives a cursor a new stand when dropped: after a change of its tree, an error or a panic
+/// Gives a cursor a new position when dropped: after a change of its tree, an error or a panic
 /// (CURSOR-1).
-struct Restand<'c, 'a, K: Key, V, S: Shape> {
+struct Reposition<'c, 'a, K: Key, V, S: Shape> {
     cursor: &'c mut CursorMut<'a, K, V, S>,
-    /// The key to stand at.
+    /// The key to position the cursor at.
     key: K,
 }
 
-impl<K: Key, V, S: Shape> Drop for Restand<'_, '_, K, V, S> {
+impl<K: Key, V, S: Shape> Drop for Reposition<'_, '_, K, V, S> {
     fn drop(&mut self) {
-        self.cursor.stand = Stand::at(self.cursor.tree, self.key);
+        self.cursor.position = Position::at(self.cursor.tree, self.key);
     }
 }
 

@@ -52,13 +52,13 @@ pub enum Entry<'a, K: Key, V, S: Shape = Normal> {
 
 /// An entry of the map.
 pub struct OccupiedEntry<'a, K: Key, V, S: Shape = Normal> {
-    /// Stands on the entry.
+    /// Points to the entry.
     cursor: CursorMut<'a, K, V, S>,
 }
 
 /// A gap of the map.
 pub struct VacantEntry<'a, K: Key, V, S: Shape = Normal> {
-    /// Stands on the gap.
+    /// Points to the gap.
     cursor: CursorMut<'a, K, V, S>,
     key: K,
 }

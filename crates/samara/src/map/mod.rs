@@ -13,7 +13,7 @@ pub(crate) mod lookup;
 pub(crate) mod cover;
 pub(crate) mod ends;
 
-pub(crate) mod whole;
+pub(crate) mod iter_all;
 
 pub(crate) mod cursor;
 pub(crate) mod into_iter;

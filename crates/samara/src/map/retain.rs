@@ -15,13 +15,13 @@ use core::iter::FusedIterator;
 use core::ptr;
 
 /// Repairs a leaf that lost entries, even if a predicate or a value's drop panics.
-struct Sifted<'a, K: Key, V, S: Shape> {
+struct RepairOnDrop<'a, K: Key, V, S: Shape> {
     tree: &'a mut Tree<K, V, S>,
     path: &'a Path,
     lost: bool,
 }
 
-impl<K: Key, V, S: Shape> Drop for Sifted<'_, K, V, S> {
+impl<K: Key, V, S: Shape> Drop for RepairOnDrop<'_, K, V, S> {
     fn drop(&mut self) {
         if !self.lost {
             return;
@@ -57,7 +57,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     return;
                 }
                 next = leaf.key(leaf.len() - 1).succ();
-                let mut sifted = Sifted { tree: self, path: &path, lost: false };
+                let mut repair = RepairOnDrop { tree: self, path: &path, lost: false };
                 while slot < leaf.len() {
                     let span = Span::new(leaf.first(slot), leaf.key(slot));
                     if keep(span, &mut *leaf.value(slot)) {
@@ -66,8 +66,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     }
                     let value = ptr::read(leaf.value(slot));
                     leaf.close(slot, 1);
-                    sifted.tree.len -= 1;
-                    sifted.lost = true;
+                    repair.tree.len -= 1;
+                    repair.lost = true;
                     drop(value);
                 }
             }

@@ -24,12 +24,12 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 
-    /// A cursor that stands at `key`. O(log n).
+    /// A cursor that points to the entry or the gap that holds `key`. O(log n).
     pub fn cursor(&self, key: K) -> Cursor<'_, K, V, S> {
         Cursor::new(&self.tree, key)
     }
 
-    /// A cursor that stands at `key` and can edit. O(log n).
+    /// A cursor that can edit, and points to the entry or the gap that holds `key`. O(log n).
     pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, K, V, S> {
         CursorMut::new(&mut self.tree, key)
     }

@@ -7,7 +7,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search};
 use crate::node::shape::Shape;
-use crate::shared::published::Published;
+use crate::shared::root::Published;
 use crate::sync::Ordering;
 use crate::tree::cow::has_others;
 use crate::tree::{Path, Step, Tree};

@@ -11,7 +11,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
 use crate::shared::iter::{Spot, descend};
-use crate::shared::published::Published;
+use crate::shared::root::Published;
 use crate::tree::SHARED_HEIGHT;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -21,8 +21,8 @@ use core::marker::PhantomData;
 /// A position in a shared map, for walks while writers store: see
 /// [`SharedGuard::cursor`](crate::SharedGuard::cursor).
 ///
-/// The cursor stands on an entry or on a gap, as it was at one moment after the cursor was sent
-/// there. It stays on that, whatever is stored meanwhile.
+/// The cursor points to an entry or to a gap, as it was at one moment after the cursor was sent
+/// there. It keeps pointing to that, whatever is stored meanwhile.
 ///
 /// A step goes to the nearest entry that lies wholly on that side and is there at a moment between
 /// the step's beginning and its end. So it does not reach an entry that was removed or replaced
@@ -47,7 +47,7 @@ use core::marker::PhantomData;
 pub struct SharedCursor<'g, K: Key, V, S: Shape = Normal> {
     published: &'g Published,
     span: Span<K>,
-    /// Whether it stands on an entry.
+    /// Whether it points to an entry.
     entry: bool,
     /// The leaf, and the slot of the entry, or of the entry after the gap. `None`: the map was
     /// empty.
@@ -92,13 +92,13 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         Some((spot, slot_path))
     }
 
-    /// The span of the entry or gap that the cursor stands on.
+    /// The span of the entry or gap that the cursor points to.
     #[must_use]
     pub fn span(&self) -> Span<K> {
         self.span
     }
 
-    /// The entry that the cursor stands on; `None` if it stands on a gap.
+    /// The entry that the cursor points to; `None` if it points to a gap.
     #[must_use]
     #[inline]
     pub fn current(&self) -> Option<(Span<K>, &'g V)> {
@@ -107,8 +107,8 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         Some((self.span, unsafe { &*leaf.value(slot) }))
     }
 
-    /// Goes to `key` (others call this seek): onto the entry that holds it, which is returned, or
-    /// onto the gap that holds it. O(log n).
+    /// Goes to `key` (others call this seek): to the entry that holds it, which is returned, or to
+    /// the gap that holds it. O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         let Some((spot, slot_path)) = self.seek(key) else {
             (self.span, self.entry, self.place) = (Span::FULL, false, None);
@@ -153,7 +153,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         at == leaf.raw()
     }
 
-    /// Goes onto the entry in this slot.
+    /// Goes to the entry in this slot.
     ///
     /// # Safety
     /// The slot is below the leaf's length; the leaf is pinned for `'g`.
@@ -187,7 +187,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
             // and a leaf is not empty.
             unsafe {
                 // An entry that begins before `behind` has been stored meanwhile: it overlaps what
-                // the cursor stands on.
+                // the cursor points to.
                 let over = spot.slot < leaf.len() && leaf.first(spot.slot) < behind;
                 let slot = spot.slot + usize::from(over);
                 if slot < leaf.len() {

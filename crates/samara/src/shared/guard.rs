@@ -106,7 +106,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedGuard<'_, K, V, R, S> {
         unsafe { SharedRange::new(&self.map.published, window.into()) }
     }
 
-    /// A cursor that stands at `key`. O(log n).
+    /// A cursor that points to the entry or the gap that holds `key`. O(log n).
     pub fn cursor(&self, key: K) -> SharedCursor<'_, K, V, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedCursor::new(&self.map.published, key) }

@@ -17,7 +17,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::{Normal, Shape};
-use crate::shared::published::Published;
+use crate::shared::root::Published;
 use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use crate::types::span::Span;

@@ -30,7 +30,7 @@ use crate::reclaim::Reclaim;
 use crate::shared::change::{Change, fits};
 use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, last_key, misfit, put};
-use crate::shared::published::Published;
+use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
 use crate::sync::{AtomicU8, AtomicUsize, Ordering, spin};
 use crate::tree::cow::{Cloner, has_others};

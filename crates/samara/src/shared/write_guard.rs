@@ -10,7 +10,7 @@ use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::lock::Held;
 use crate::shared::publish::Writer;
-use crate::shared::published::Published;
+use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
 use crate::shared::writer_gate::{Closed, WriterGate};
 use crate::sync::Ordering;

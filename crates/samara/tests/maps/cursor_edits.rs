@@ -1,4 +1,4 @@
-//! Loops that edit while they walk: where the cursor stands after each edit, and that every entry
+//! Loops that edit while they walk: what the cursor points to after each edit, and that every entry
 //! is met once.
 
 use samara::testing::TinyMap;
@@ -59,7 +59,7 @@ macro_rules! loops {
                 assert!(map.values().copied().eq((0..N).filter(|n| n % 3 > 0)));
             }
 
-            /// Each entry is cut in three, which splits every leaf on the way: the cursor stands on
+            /// Each entry is cut in three, which splits every leaf on the way: the cursor points to
             /// the new entry, the next one is the upper part, and the one after that is an entry
             /// that has not been met.
             #[test]
@@ -82,7 +82,7 @@ macro_rules! loops {
                 map.check().unwrap();
             }
 
-            /// Each entry is stored over itself and the next one: the cursor stands on the new
+            /// Each entry is stored over itself and the next one: the cursor points to the new
             /// entry, and goes on after it.
             #[test]
             fn store_over_the_next() {

@@ -37,14 +37,14 @@ fn steps<S: Shape>() {
         writer.remove(10 * (i - 1)).unwrap();
         assert_eq!(cursor.clone().next().map(|(span, _)| span), Some(span(i + 2)));
         assert_eq!(cursor.clone().prev().map(|(span, _)| span), Some(span(i - 2)));
-        // Stored nearer; one that overlaps what the cursor stands on is not come to.
+        // Stored nearer; one that overlaps what the cursor points to is not reached.
         map.write().insert(10 * i + 5..=10 * i + 7, 1).unwrap();
         assert_eq!(cursor.clone().next().map(|(span, _)| span), Some(span(i + 2)));
         writer.insert(10 * i + 9..=10 * i + 9, 2).unwrap();
         assert_eq!(cursor.clone().next(), Some((Span::new(10 * i + 9, 10 * i + 9), &2)));
         writer.insert(10 * i - 3..=10 * i + 1, 3).unwrap();
         assert_eq!(cursor.clone().prev().map(|(span, _)| span), Some(span(i - 2)));
-        // It stands where it stood.
+        // It points to what it pointed to.
         assert_eq!(cursor.current(), Some((span(i), &i)));
         // Everything is gone.
         let before = map.snapshot();

@@ -11,8 +11,8 @@ use samara_bench::data::{Data, Item};
 pub type Tree = BptreeMap<u64, (u64, u64)>;
 
 impl SharedMap for Tree {
-    /// Beside a writer that never pauses its generations are freed much later than they are made: 8
-    /// GB in half a minute, over 1,000 ranges.
+    /// With a concurrent writer that never pauses, its generations are freed much later than they
+    /// are made: 8 GB in half a minute, over 1,000 ranges.
     const LACKS: &'static [Case] = &[Case::ReadBesideWriter, Case::FalseMisses];
     const WHOLE: bool = true;
     type Reader<'a> = &'a Self;

@@ -4,7 +4,7 @@
 //! It knows no rules of calls. Neighbours: `apply` says which calls are replayed; `memory` has what
 //! the call read.
 //!
-//! - **SPACE-REPLAY-1** the model chooses no place: the address that the kernel returned is in the
+//! - **REPLAY-CALL-1** the model chooses no place: the address that the kernel returned is in the
 //!   arguments, as a fixed one.
 
 use samara_mm::linux::{self, Host, OpenFile};
@@ -67,7 +67,7 @@ impl Host<Inode> for Seen<'_> {
     }
 }
 
-/// SPACE-REPLAY-1: no place is chosen.
+/// REPLAY-CALL-1: no place is chosen.
 struct Nowhere;
 
 impl Placement<Inode> for Nowhere {

@@ -3,9 +3,11 @@
 //!
 //! It does not know in which order calls took effect.
 //!
-//! - **TAKEN-1** what is taken is closed: no area of the model or of the kernel extends beyond it.
+//! - **ADOPT-UNORDERED-1** what is taken over is closed: no area of the model or of the kernel
+//!   extends beyond it.
 //!
-//! Neighbours: `adopt` takes over where the order is known; `overlap` asks for this one.
+//! Neighbours: `adopt` takes the whole space over, where the order is known; `overlap`, `settle`
+//! and `start` ask for this one.
 
 use std::collections::HashMap;
 
@@ -51,7 +53,7 @@ impl Shown {
 
 impl Space {
     /// What the kernel shows in these ranges, which grow until no area extends beyond them
-    /// (TAKEN-1). `None`: it shows nothing any more.
+    /// (ADOPT-UNORDERED-1). `None`: it shows nothing any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let mut ranges: Vec<Range> = self.whole(ranges);
@@ -146,7 +148,7 @@ impl Space {
     }
 
     /// Takes over what the kernel shows, where the model has it otherwise.
-    pub(crate) fn take(&mut self, shown: &Shown) -> Vec<Step> {
+    pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
         let page = sys::page_size();
         let (news, olds) = self.unlike(shown);
         // What no file shows is kept: the userfaultfd of an area, and its policy where none is
