@@ -26,7 +26,7 @@ const MOVE_ALL: u32 = 4;
 
 impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     pub(super) fn mbind(&mut self) -> Did {
-        let [start, len, mode, mask, bits, flags] = self.args;
+        let [start, len, mode, mask, bits, flags] = *self.args;
         let modifiers = mode as u32 & (NUMA_BALANCING | RELATIVE | STATIC);
         let kind = mode as u32 & !(NUMA_BALANCING | RELATIVE | STATIC);
         let both = modifiers & (RELATIVE | STATIC) == RELATIVE | STATIC;

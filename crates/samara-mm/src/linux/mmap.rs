@@ -21,7 +21,7 @@ fn huge_size(log: u32) -> Result<Option<PageSize>, Errno> {
 
 impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     pub(super) fn mmap(&mut self) -> Result<u64, Errno> {
-        let [start, len, prot, flags, fd, offset] = self.args;
+        let [start, len, prot, flags, fd, offset] = *self.args;
         let (space, host) = (&mut *self.space, &mut *self.host);
         if !space.aligned(offset) {
             return Err(Errno::EINVAL);

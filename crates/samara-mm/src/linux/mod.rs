@@ -59,8 +59,8 @@ pub fn call<B: Backing>(
     args: [u64; 6],
 ) -> Option<Called> {
     match Often::of(nr) {
-        Some(call) => Some(frequent(space, host, placement, call, args)),
-        None => other(space, host, placement, nr, args),
+        Some(call) => Some(frequent(space, host, placement, call, &args)),
+        None => other(space, host, placement, nr, &args),
     }
 }
 
@@ -71,7 +71,7 @@ fn frequent<B: Backing>(
     host: &mut impl Host<B>,
     placement: &mut impl Placement<B>,
     call: Often,
-    args: [u64; 6],
+    args: &[u64; 6],
 ) -> Called {
     let mut called = Called { result: 0, plan: Plan::new() };
     let done = Request { space, host, placement, args, plan: &mut called.plan }.often(call);
@@ -85,7 +85,7 @@ fn other<B: Backing>(
     host: &mut impl Host<B>,
     placement: &mut impl Placement<B>,
     nr: u64,
-    args: [u64; 6],
+    args: &[u64; 6],
 ) -> Option<Called> {
     let mut called = Called { result: 0, plan: Plan::new() };
     let done = Request { space, host, placement, args, plan: &mut called.plan }.seldom(nr)?;

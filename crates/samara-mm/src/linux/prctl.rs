@@ -20,7 +20,7 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
         const ANON_NAME: u64 = 0;
         // With the zero at its end.
         const MOST: usize = 80;
-        let [_, attribute, start, len, name, _] = self.args;
+        let [_, attribute, start, len, name, _] = *self.args;
         if attribute != ANON_NAME {
             return Err(Errno::EINVAL.into());
         }

@@ -15,7 +15,7 @@ use crate::space::place::Placement;
 impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     /// Advice on another process's memory is no call of this space's.
     pub(super) fn process_madvise(&mut self) -> Did {
-        let [pidfd, vector, count, advice, flags, _] = self.args;
+        let [pidfd, vector, count, advice, flags, _] = *self.args;
         if flags as u32 != 0 {
             return Err(Errno::EINVAL.into());
         }

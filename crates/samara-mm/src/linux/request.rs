@@ -12,7 +12,7 @@ pub(super) struct Request<'a, B, H, P> {
     pub(super) space: &'a mut AddressSpace<B>,
     pub(super) host: &'a mut H,
     pub(super) placement: &'a mut P,
-    pub(super) args: [u64; 6],
+    pub(super) args: &'a [u64; 6],
     /// What the call changes, also if it is refused half way.
     pub(super) plan: &'a mut Plan,
 }

@@ -39,13 +39,13 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     }
 
     pub(super) fn mprotect(&mut self) -> Did {
-        let [start, len, access, ..] = self.args;
+        let [start, len, access, ..] = *self.args;
         let done = self.space.protect(start, len, prot(access), None);
         self.done(done)
     }
 
     pub(super) fn pkey_mprotect(&mut self) -> Did {
-        let [start, len, access, key, ..] = self.args;
+        let [start, len, access, key, ..] = *self.args;
         let key = if key as i32 == -1 { None } else { Some(u8::try_from(key as u32).unwrap_or(u8::MAX)) };
         let key = key.map(|key| if self.host.pkey(key.into()) { key } else { u8::MAX });
         let done = self.space.protect(start, len, prot(access), key);
@@ -53,7 +53,7 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     }
 
     pub(super) fn mremap(&mut self) -> Did {
-        let [old, old_len, new_len, flags, to, _] = self.args;
+        let [old, old_len, new_len, flags, to, _] = *self.args;
         let places = |file: &B| self.host.huge_places(file, true);
         let flags = RemapFlags::from_bits_retain(flags);
         let done = self.space.mremap_for((old, old_len), new_len, flags, to, places, self.placement);
@@ -61,14 +61,14 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     }
 
     pub(super) fn msync(&mut self) -> Did {
-        let [start, len, flags, ..] = self.args;
+        let [start, len, flags, ..] = *self.args;
         self.space.msync(start, len, SyncFlags::from_bits_retain(flags as u32))?;
         Ok(0)
     }
 
     /// A hole is reported after the vector was filled for what lies before it.
     pub(super) fn mincore(&mut self) -> Did {
-        let [start, len, vec, ..] = self.args;
+        let [start, len, vec, ..] = *self.args;
         let filled = self.space.mincore(start, len, vec)?;
         if filled.pages > 0 {
             self.host.incore(vec, start, filled.pages)?;
@@ -77,14 +77,14 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     }
 
     pub(super) fn madvise(&mut self) -> Did {
-        let [start, len, advice, ..] = self.args;
+        let [start, len, advice, ..] = *self.args;
         let advice = Advice::from_raw(advice as u32).ok_or(Errno::EINVAL)?;
         let done = self.space.advise(start, len, advice);
         self.done(done)
     }
 
     pub(super) fn shmat(&mut self) -> Did {
-        let [id, addr, flags, ..] = self.args;
+        let [id, addr, flags, ..] = *self.args;
         let (id, flags) = (id as u32 as i32, ShmFlags::from_bits_retain(flags as u32));
         if id < 0 {
             return Err(Errno::EINVAL.into());
@@ -117,7 +117,7 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     }
 
     pub(super) fn mlock2(&mut self) -> Did {
-        let [start, len, flags, ..] = self.args;
+        let [start, len, flags, ..] = *self.args;
         let kind = match flags as u32 {
             0 => LockKind::Now,
             1 => LockKind::OnFault,
@@ -149,7 +149,7 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
 
     /// The protection must be 0; the flags are ignored.
     pub(super) fn remap_file_pages(&mut self) -> Did {
-        let [start, len, access, page, ..] = self.args;
+        let [start, len, access, page, ..] = *self.args;
         if access != 0 {
             return Err(Errno::EINVAL.into());
         }
@@ -158,7 +158,7 @@ impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
     }
 
     pub(super) fn mseal(&mut self) -> Did {
-        let [start, len, flags, ..] = self.args;
+        let [start, len, flags, ..] = *self.args;
         if flags != 0 {
             return Err(Errno::EINVAL.into());
         }
