@@ -108,7 +108,7 @@ unsafe fn end_of_overlap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, 
     to
 }
 
-/// What a store does to the slots of one leaf.
+/// What a store does to the entries of one leaf that it meets, one at least.
 #[derive(Clone, Copy)]
 struct Plan {
     /// The entries in the slots `from..to` meet the range.
@@ -130,7 +130,7 @@ impl Plan {
     /// The plan for a range that meets the slots `from..to` of `leaf`.
     ///
     /// # Safety
-    /// The leaf is live, and `from <= to <= len`.
+    /// The leaf is live, and `from < to <= len`.
     #[inline(always)]
     unsafe fn new<K: Key, V, S: Shape>(
         leaf: Leaf<K, V, S>,
@@ -140,8 +140,7 @@ impl Plan {
         stores: bool,
     ) -> Self {
         // SAFETY: LEAF-2: the slots `from..to` hold entries, as the caller promises.
-        let (head, tail) =
-            unsafe { (from < to && leaf.first(from) < span.first, from < to && leaf.key(to - 1) > span.last) };
+        let (head, tail) = unsafe { (leaf.first(from) < span.first, leaf.key(to - 1) > span.last) };
         let at = from + usize::from(head);
         let gone = (to - usize::from(tail)).saturating_sub(at);
         let cuts = head && tail && to - from == 1;
@@ -244,15 +243,18 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 self.fill_packed_gap::<F>(&path, span, next, value);
                 return Ok(());
             }
-            // Plan.
             let to = end_of_overlap(leaf, from, span.last);
             if from < to && to == leaf.len() && span.last > leaf.key(to - 1) && self.reaches_next_leaf(&path, span.last)
             {
                 return self.store_across::<C, O>(span, value, observe, &mut path);
             }
-            if value.is_none() && from == to {
-                return Ok(());
+            if from == to {
+                return match value {
+                    Some(value) => self.fill_gap::<F, C, O>(&mut path, span, value, observe),
+                    None => Ok(()),
+                };
             }
+            // Plan.
             let plan = Plan::new(leaf, from, to, span, value.is_some());
             let upper = if plan.cuts() { Some(C::upper(&*leaf.value(from))) } else { None };
             // Reserve.
@@ -293,6 +295,36 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
+    /// Inserts an entry into the gap before the slot of `path`, in any leaf.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree, `span` lies in that gap, nothing is parked, and the
+    /// processor supports `F`.
+    #[inline(always)]
+    unsafe fn fill_gap<F: Search, C, O>(
+        &mut self,
+        path: &mut Path,
+        span: Span<K>,
+        value: V,
+        observe: O,
+    ) -> Result<(), StoreError<K>>
+    where
+        C: Cut<V>,
+        O: FnMut(Displaced<'_, K, V>),
+    {
+        // SAFETY: TREE-4: unless it returns `Retry` or `Previous`, `make_room` leaves the path
+        // current and the entries in their slots.
+        unsafe {
+            match self.make_room(path, span, true, 1, 0)? {
+                Room::Fits => self.commit_in_gap::<F>(path, span, value),
+                Room::Split => self.split_in_gap(path, span, value),
+                Room::Previous => self.store_in_previous(path, span, value)?,
+                Room::Retry => self.retry_store::<C, O>(span, Some(value), observe)?,
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the changes of `plan` in the leaf of `path`, drops what they displace, and rebalances.
     /// `split`: the leaf is to be split, and memory for that is set aside.
     ///
@@ -324,7 +356,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             self.len = self.len + plan.new - plan.gone;
             match value {
-                Some(value) if plan.from == plan.to && !split => self.commit_in_gap::<F>(path, span, value),
                 value if plan.gone == 0 => self.commit_between::<F>(path, plan, span, value, upper, split),
                 Some(value) => self.commit_over::<F>(path, plan, span, value),
                 None => self.commit_removal::<F>(path, plan.at, plan.gone, None),
@@ -335,7 +366,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Commits an entry into the gap before the slot of `path`.
     ///
     /// # Safety
-    /// As for [`Tree::commit`]; the leaf has a free slot.
+    /// As for [`Tree::fill_gap`]; the leaf has a free slot, and a form that holds `span`.
     #[inline(always)]
     unsafe fn commit_in_gap<F: Search>(&mut self, path: &Path, span: Span<K>, value: V) {
         // SAFETY: LEAF-2: the path is current and the leaf has a free slot, as the caller promises;
@@ -345,6 +376,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let len = leaf.len();
             let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
             let below = span.first.wrapping_sub(start);
+            self.len += 1;
             leaf.open(at, 1);
             leaf.fill(at, span.last, span.first, value);
             if at < len {
@@ -354,6 +386,22 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             } else {
                 self.extend(path, span.last, below);
             }
+        }
+    }
+
+    /// Commits an entry into the gap before the slot of `path`, where the leaf is to be split.
+    ///
+    /// # Safety
+    /// As for [`Tree::fill_gap`]; memory for the split is set aside.
+    #[cold]
+    unsafe fn split_in_gap(&mut self, path: &mut Path, span: Span<K>, value: V) {
+        // SAFETY: LEAF-1: the path is current and memory is set aside, as the caller promises; the
+        // half that `split_leaf` returns has a free slot at `at`, which is filled in.
+        unsafe {
+            let (half, at, right) = self.split_leaf(path, path.at(0).slot, 1);
+            half.fill(at, span.last, span.first, value);
+            self.len += 1;
+            self.adopt_leaf(path, right);
         }
     }
 
