@@ -19,7 +19,7 @@ few() {
     cat <<'LIST'
 --package samara --lib
 --package samara --test shared_stress -- tiny_nodes_membarrier an_update_is_one_instant
---package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::small_pages
+--package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::small_pages a_clone_drops
 --package samara --test out_of_memory -- shared_map::
 --package samara --test properties -- real_u64_middle real_dropped_low real_huge_whole tiny_dropped_low
 --package samara --test panics -- verbs::tiny

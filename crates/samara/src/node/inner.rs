@@ -95,6 +95,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         // SAFETY: INNER-1: the header lies within the node's memory and is initialised from `init`
         // on.
         let len = unsafe { (*self.at.as_ptr().add(Self::HEADER).cast::<Header>()).len };
+        // More than any node has: this one has been freed, and overwritten (`spoil`).
+        debug_assert!(len as usize <= Self::SLOTS);
         len as usize
     }
 

@@ -103,21 +103,26 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Rebalances the leaf of `path`, then its ancestors. `path` is not valid afterwards.
     ///
     /// # Safety
-    /// `path` is a current path of this tree. Nothing is parked. Pivots and gap words are right,
-    /// except for those of an empty leaf.
+    /// `path` is a current path of this tree, except that a copy may have taken the place of its
+    /// leaf, which is not empty then. Nothing is parked. Pivots and gap words are right, except for
+    /// those of an empty leaf.
     #[cold]
     pub(crate) unsafe fn rebalance_leaf(&mut self, path: &Path) {
         // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
-        // items were moved out.
+        // items were moved out. The leaf is taken from its parent, because the one of the path may
+        // be gone.
         unsafe {
-            let mut leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             if self.height == 0 {
+                let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
                 if leaf.len() == 0 {
                     self.leaves.give(leaf);
                     self.root = None;
                 }
                 return;
             }
+            let Step { node, slot } = path.at(1);
+            let parent = Inner::<K, S>::from_raw(node);
+            let leaf = Leaf::<K, V, S>::from_raw(parent.child(slot));
             if leaf.len() == 0 {
                 self.unlink(path);
                 return;
@@ -125,10 +130,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if self.log.is_some() && leaf.len() >= Leaf::<K, V, S>::MIN {
                 return; // checking a neighbour would require a copy of it
             }
-            let Step { node, slot } = path.at(1);
-            let parent = Inner::<K, S>::from_raw(node);
-            // `rebalance_path` may have copied the leaf since the path was sought.
-            leaf = Leaf::from_raw(parent.child(slot));
             let Some(s) = self.neighbours(path, 0, leaf.len() < Leaf::<K, V, S>::MIN) else { return };
             let (left, right) = (Leaf::<K, V, S>::from_raw(parent.child(s)), Leaf::from_raw(parent.child(s + 1)));
             let neighbour = if s == slot { right.len() } else { left.len() };
@@ -363,7 +364,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Whether the node at `level` of `path` is below the minimum and has a neighbour for
-    /// rebalancing, or is an empty leaf.
+    /// rebalancing, or is an empty leaf. A leaf that has a neighbour, but is shared, is copied: the
+    /// path then still leads to the old one.
     ///
     /// # Safety
     /// `path` is a current path of this tree, and `level` is below the root's.

@@ -514,3 +514,64 @@ fn maps_without_snapshots_move_between_threads_as_their_values_do() {
         scope.spawn(move || map.iter().for_each(|(_, cell)| cell.set(cell.get() + 1)));
     });
 }
+
+/// A value whose clone drops the snapshot, once: the node that is being copied then has no owner
+/// but the copy's maker.
+struct Dropping<S: Shape + 'static>(u64, Arc<Kept<S>>);
+
+/// The snapshot, and the entry whose clone drops it.
+struct Kept<S: Shape + 'static> {
+    snapshot: std::sync::Mutex<Option<RangeMap<u64, Dropping<S>, S>>>,
+    at: AtomicI64,
+}
+
+impl<S: Shape> Clone for Dropping<S> {
+    fn clone(&self) -> Self {
+        if self.1.at.load(Ordering::Relaxed) == self.0 as i64 {
+            // Out of the lock before it is dropped.
+            let snapshot = self.1.snapshot.lock().unwrap().take();
+            drop(snapshot);
+        }
+        Dropping(self.0, self.1.clone())
+    }
+}
+
+/// Every clone of every store, removal and clear drops the snapshot with which the copied node is
+/// shared, as another thread may at that moment.
+fn drop_the_snapshot_in_a_clone<S: Shape + 'static>(entries: &[u64], windows: impl Fn(u64) -> Vec<(u64, u64)>) {
+    let mut dropped = 0;
+    for &n in entries {
+        let least = if cfg!(miri) { n - 2 } else { 0 };
+        for ((from, to), at) in windows(n).into_iter().flat_map(|window| (least..n).map(move |at| (window, at))) {
+            for what in 0..3 {
+                let kept = Arc::new(Kept { snapshot: Default::default(), at: AtomicI64::new(-1) });
+                let value = |i: u64| Dropping(i, kept.clone());
+                let mut map: RangeMap<u64, Dropping<S>, S> =
+                    RangeMap::from_sorted((0..n).map(|i| (Span::new(10 * i, 10 * i + 4), value(i)))).unwrap();
+                *kept.snapshot.lock().unwrap() = Some(map.snapshot());
+                kept.at.store(at as i64, Ordering::Relaxed);
+                let window = Span::new(10 * from, 10 * to + 4);
+                match what {
+                    0 => map.clear_range(window, |_| ()).unwrap(),
+                    1 => map.insert(window, value(n)).unwrap(),
+                    _ => (from..=to).for_each(|i| assert!(map.remove(10 * i).is_some())),
+                }
+                map.check().unwrap();
+                let left = (0..n).filter(|i| !(from..=to).contains(i));
+                assert!(map.iter().map(|(_, value)| value.0).filter(|i| *i < n).eq(left));
+                // A cycle otherwise.
+                dropped += usize::from(kept.snapshot.lock().unwrap().take().is_none());
+            }
+        }
+    }
+    assert!(dropped > 0);
+}
+
+#[test]
+fn a_clone_drops_the_snapshot() {
+    let all = |n| (0..n).flat_map(|from| (from..n).map(move |to| (from, to))).collect();
+    drop_the_snapshot_in_a_clone::<samara::testing::Tiny>(if cfg!(miri) { &[] } else { &[6, 11, 16, 26] }, all);
+    // Leaves of 29, 29 and 1 entries: the last one is thin.
+    let edges = |_| if cfg!(miri) { vec![(10, 57)] } else { vec![(10, 57), (0, 28), (29, 57), (3, 30), (0, 57)] };
+    drop_the_snapshot_in_a_clone::<Normal>(&[59], edges);
+}

@@ -204,7 +204,10 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, false);
         // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised.
-        unsafe { (*self.header()).len as usize }
+        let len = unsafe { (*self.header()).len as usize };
+        // More than any leaf has: this one has been freed, and overwritten (`spoil`).
+        debug_assert!(len <= Self::PACKED.max(Self::WIDE));
+        len
     }
 
     /// # Safety
