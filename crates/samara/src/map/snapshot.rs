@@ -59,7 +59,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// snapshot, changes within `window` then need no memory in calls that return no memory error:
     /// [`remove`](Self::remove), [`get_mut`](Self::get_mut), [`range_mut`](Self::range_mut),
     /// cursors and entries. The neighbours of those nodes are copied too, because a change that
-    /// leaves a node nearly empty merges it with its neighbour. O(log n + entries met); O(1) if
+    /// leaves a node nearly empty merges it with its neighbour. A merge further on may still copy a
+    /// node; without memory for that, it does not take place. O(log n + entries met); O(1) if
     /// nothing has been shared.
     ///
     /// # Errors

@@ -244,9 +244,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         copied
     }
 
-    /// Makes the tree the only owner of the next node, in one direction, of each node on the path to
-    /// `key`, and of the nodes above and at one edge below it, which rebalancing would copy later
-    /// (TREE-5). Whichever parents merge, these stay the neighbours.
+    /// Makes the tree the only owner of the next node, in one direction, of each node on the path
+    /// to `key`, and of the nodes above and at one edge below it, which rebalancing would copy
+    /// later (TREE-5). Whichever parents merge, these stay the neighbours.
     ///
     /// # Safety
     /// The inner nodes on that path are exclusively this tree's.
@@ -326,7 +326,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `span`, whose region starts lower once an entry before it is removed.
     ///
     /// A neighbour needs none of its own: it keeps its items, so it does not become thin when what
-    /// it took over is removed.
+    /// it took over is removed. Not so where it was thin before, which lack of memory may leave
+    /// (TREE-5), and where it merges with its own neighbour when it is half full: rebalancing may
+    /// then copy a node. If it cannot, the node stays as it is.
     pub(crate) fn unshare(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.own(span)?;
         if span.is_empty() || !self.may_share() {

@@ -57,8 +57,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.ensure(1, inners + 1)
     }
 
-    /// Copies the shared nodes on the paths to `span`, and reserves the nodes that `stores` stores
-    /// in `span` may need.
+    /// Copies the shared nodes that stores in `span` may write to, and reserves the nodes that
+    /// `stores` of them may need.
     ///
     /// A store splits at most one leaf and adds at most one child to each level. Let an inner node
     /// of c children have the potential `max(0, c - 16) / 15` (for 31 slots; `(c - 1) / 15` for the
@@ -71,7 +71,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// If nodes outside of `span` are still shared, rebalancing may make a store copy a neighbour
     /// on each level of two paths (TREE-5).
     pub(crate) fn plan_stores(&mut self, stores: usize, span: Span<K>) -> Result<(), AllocError> {
-        self.own(span)?;
+        // The leaf behind `span` too: once the leaf before it is gone, keys of `span` belong to it.
+        self.unshare(span)?;
 
         let (slots, min) = (Inner::<K, S>::SLOTS, Inner::<K, S>::MIN);
         let again = stores / (slots / 2).max(1);

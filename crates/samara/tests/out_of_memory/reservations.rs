@@ -133,3 +133,25 @@ fn a_store_that_makes_room_needs_no_memory() {
     assert_eq!((got, asked), (Ok(()), 0));
     map.check().unwrap();
 }
+
+/// Stores within a window that a clear has emptied: their keys then belong to the leaf behind it,
+/// which a snapshot shares.
+#[test]
+fn an_emptied_window_beside_a_snapshot() {
+    for n in if cfg!(miri) { vec![70] } else { vec![30, 70, 200, 1000] } {
+        for (from, to) in [(0, 28), (29, 57), (29, 60), (1, n - 2)].into_iter().filter(|(_, to)| *to < n) {
+            let mut map: RangeMap<u64, u64> = (0..n).map(|i| (10 * i..=10 * i + 4, i)).collect();
+            let before = map.snapshot();
+            let window = Span::new(10 * from, 10 * to + 4);
+            map.reserve_within(window, 3).unwrap();
+            let (stored, asked) = fail_after(0, || {
+                map.clear_range(window, |_| ())?;
+                map.insert(window.first + 10..=window.first + 14, 7)?;
+                map.insert(window.last - 4..=window.last, 7)
+            });
+            assert_eq!((stored, asked), (Ok(()), 0), "{n} entries, {window}");
+            map.check().unwrap();
+            assert!(before.iter().map(|(_, i)| *i).eq(0..n));
+        }
+    }
+}
