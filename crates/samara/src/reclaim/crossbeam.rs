@@ -156,7 +156,8 @@ unsafe impl Reclaim for Epoch {
 }
 
 #[cfg(feature = "std")]
-impl PinHere for Epoch {
+// SAFETY: the guard is that of `Reclaim::pin`, by a registration of this reclaimer.
+unsafe impl PinHere for Epoch {
     #[inline]
     fn pin_here(&self) -> EpochGuard {
         EpochGuard(self.guard())

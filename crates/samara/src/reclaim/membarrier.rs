@@ -188,7 +188,8 @@ unsafe impl Reclaim for Membarrier {
 }
 
 #[cfg(feature = "std")]
-impl PinHere for Membarrier {
+// SAFETY: the guard is that of `Reclaim::pin`, by a registration of this reclaimer.
+unsafe impl PinHere for Membarrier {
     #[inline]
     fn pin_here(&self) -> MembarrierGuard {
         let here = if core::ptr::eq(self.domain, &FENCED) { &HERE_FENCED } else { &HERE };

@@ -91,7 +91,12 @@ pub unsafe trait Reclaim {
     message = "`{Self}` does not find the registration of the calling thread",
     note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch` and `Membarrier` find it"
 )]
-pub trait PinHere: Reclaim {
+///
+/// # Safety
+/// What [`pin_here`](Self::pin_here) returns protects as much as what [`Reclaim::pin`] of this
+/// reclaimer returns: [`SharedRangeMap::pin`](crate::SharedRangeMap::pin) reads nodes while it
+/// lives.
+pub unsafe trait PinHere: Reclaim {
     /// Pins like [`Reclaim::pin`], by the calling thread's registration. It is made on first use,
     /// and given up when the thread ends.
     fn pin_here(&self) -> Self::Guard;

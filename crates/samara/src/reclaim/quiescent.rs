@@ -57,7 +57,8 @@ unsafe impl Reclaim for Quiescent {
     }
 }
 
-impl PinHere for Quiescent {
+// SAFETY: the guard is that of `Reclaim::pin`.
+unsafe impl PinHere for Quiescent {
     #[inline]
     fn pin_here(&self) {}
 }
