@@ -61,7 +61,8 @@ fn ranges_that_are_reversed_panic_where_nothing_can_be_returned() {
     says(panic_of(|| set.extend([Span::new(0, 1), empty, reversed, Span::new(4, 5)])));
     assert!(map.iter().eq([(Span::new(0, 1), &'a')]) && set.iter().eq([0..=1]));
     // No span ends before the lowest key, and `1..0` is reversed all the same.
-    let reversed_at_zero = panic_of(|| map.extend([(1..0, 'e')]));
+    let (one, zero) = (1, 0);
+    let reversed_at_zero = panic_of(|| map.extend([(one..zero, 'e')]));
     assert!(reversed_at_zero.contains("is reversed"), "{reversed_at_zero}");
     // The fallible forms return both, and keep nothing of a map that is not there yet.
     for span in [empty, reversed] {

@@ -29,7 +29,10 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// may have been split at an edge of the window, and the memory that was reserved for the
     /// stores stays set aside until [`release`](Self::release). If the map shares nodes with a
     /// snapshot, copies of nodes clone values too: where one of those panics, a part of the pieces
-    /// may have been rewritten. An `update` of a shared map publishes nothing then.
+    /// may have been rewritten. The same holds where the `drop` of a displaced value panics. An
+    /// `update` of a shared map publishes nothing then.
+    ///
+    /// Memory that [`reserve`](Self::reserve) has set aside is used first.
     ///
     /// # Complexity
     /// O(k log n) for k pieces. Allocates a list of the pieces, and reserves memory for the stores

@@ -255,19 +255,27 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(Some(value))
     }
 
-    /// Copies the shared neighbours that rebalancing would copy after the removal of the entry at
+    /// Copies the shared neighbour that rebalancing would copy after the removal of the entry at
     /// `key`. It runs before anything changes, because a `clone` may panic. If memory is lacking,
-    /// rebalancing tries again.
+    /// rebalancing tries again: if it then gets memory and a `clone` panics, the entry is removed
+    /// and nothing grows.
     fn own_for_rebalancing(&mut self, key: K) {
         let mut path = Path::new();
+        if !self.may_share() || self.height == 0 {
+            return;
+        }
+        let Some((leaf, _)) = self.seek(key, &mut path) else { return };
         // SAFETY: TREE-4: the path is fresh and exclusively this tree's, and its leaf is below the
-        // root.
+        // root. The neighbour's slot is below the parent's length.
         unsafe {
-            if self.may_share()
-                && self.height > 0
-                && self.seek(key, &mut path).is_some_and(|(leaf, _)| leaf.len() <= Leaf::<K, V, S>::MIN)
+            let Step { node, slot } = path.at(1);
+            let parent = Inner::<K, S>::from_raw(node);
+            // `neighbours` prefers the right one.
+            let neighbour = if slot + 1 < parent.len() { Some(slot + 1) } else { slot.checked_sub(1) };
+            if let Some(at) = neighbour
+                && leaf.len() <= Leaf::<K, V, S>::MIN
             {
-                self.neighbours(&path, 0, true);
+                self.own_child(parent, at, 0, true);
             }
         }
     }
