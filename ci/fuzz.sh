@@ -17,7 +17,7 @@ host=x86_64-unknown-linux-gnu
 export CARGO_TARGET_DIR=${SAMARA_FUZZ_TARGET_DIR:-$PWD/fuzz/target}
 # A short run spends most of its time in the compiler.
 if [ "$seconds" -lt 60 ]; then
-    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few"
+    export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=0 RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few"
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -5,12 +5,10 @@
 
 use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
-#[cfg(not(samara_few))]
-use samara::Quiescent;
-#[cfg(not(samara_few))]
-use samara::testing::Small;
 use samara::testing::Tiny;
-use samara::{Epoch, Membarrier, Normal, Reclaim, Shape};
+#[cfg(not(samara_few))]
+use samara::{Epoch, Normal, Quiescent, testing::Small};
+use samara::{Membarrier, Reclaim, Shape};
 use samara_testkit::{Ledger, SharedOptions, TestKey, Tracked, Value, run_shared, script_shared_from_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,15 +48,17 @@ fuzz_target!(|bytes: &[u8]| {
     let u = &mut Unstructured::new(rest);
     let (take_snapshots, leave_thin_nodes) = (choice & 0x80 == 0, choice & 0x40 != 0);
     let fenced = SharedOptions { reclaim: Membarrier::fenced, hold_guards: true, take_snapshots, leave_thin_nodes };
+    #[cfg(not(samara_few))]
     let epoch = SharedOptions { reclaim: Epoch::new, hold_guards: true, take_snapshots, leave_thin_nodes };
     #[cfg(not(samara_few))]
     let quiet = SharedOptions { reclaim: quiescent, hold_guards: false, take_snapshots, leave_thin_nodes };
-    // Each kind of map is built anew: `samara_few` leaves two, for short runs.
+    // Each kind of map takes long to build: `samara_few` leaves one, for short runs.
     match choice % 8 {
         #[cfg(not(samara_few))]
         2 => attempt::<u64, Tracked, _, Tiny>(u, quiet),
         #[cfg(not(samara_few))]
         3..=4 => attempt::<u64, u32, _, Small>(u, fenced),
+        #[cfg(not(samara_few))]
         5..=6 => attempt::<u64, Box<Tracked>, _, Normal>(u, epoch),
         #[cfg(not(samara_few))]
         7 => attempt::<u128, u64, _, Tiny>(u, quiet),

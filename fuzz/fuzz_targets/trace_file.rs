@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 
 #[path = "../../crates/samara-trace/tests/file/samples.rs"]
 mod file_samples;
+#[path = "../../crates/samara-trace/tests/file/seal.rs"]
+mod seal;
 
 static RIGHT: LazyLock<Vec<u8>> = LazyLock::new(|| file_samples::file(3, 9));
 
@@ -46,7 +48,7 @@ fn changed(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
             break;
         }
     }
-    file_samples::seal(&mut file);
+    seal::seal(&mut file);
     Ok(file)
 }
 

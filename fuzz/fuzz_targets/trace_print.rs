@@ -19,6 +19,8 @@ use samara_trace::file::{
 
 #[path = "../../crates/samara-trace/tests/file/samples.rs"]
 mod file_samples;
+#[path = "../../crates/samara-trace/tests/file/seal.rs"]
+mod seal;
 #[allow(dead_code)] // One thread runs the target, and needs no lock.
 #[path = "../../crates/samara-cli/tests/support/peak_memory.rs"]
 mod peak_memory;
@@ -121,7 +123,7 @@ fn changed(u: &mut Unstructured<'_>, mut file: Vec<u8>) -> Result<Vec<u8>> {
             _ => file.truncate(file.len() - at % 64),
         }
     }
-    file_samples::seal(&mut file);
+    seal::seal(&mut file);
     Ok(file)
 }
 
