@@ -39,6 +39,8 @@ pub(crate) enum Lack {
     FileCaps,
     /// The right to trace a recorded process, which already has a tracer.
     Tracing,
+    /// Seccomp's strict mode, which the kernel refuses to a process that has a filter.
+    StrictMode,
 }
 
 impl Lack {
@@ -63,6 +65,11 @@ impl Lack {
                 "request to trace was",
                 "requests to trace were",
                 "refused, as a process has one tracer: debuggers, strace and LeakSanitizer do not work under samara",
+            ),
+            Lack::StrictMode => (
+                "request for strict seccomp mode was",
+                "requests for strict seccomp mode were",
+                "refused, as a process with a seccomp filter cannot have it: such a program runs unconfined under samara",
             ),
         };
         let subject = if count == 1 { one } else { many };

@@ -124,6 +124,16 @@ impl Decoded {
         self.call.may_block(&self.args)
     }
 
+    /// The program asks for seccomp's strict mode: SECCOMP_SET_MODE_STRICT, or SECCOMP_MODE_STRICT
+    /// by `prctl`.
+    pub(crate) fn asks_for_strict_mode(&self) -> bool {
+        match self.call {
+            Call::Seccomp => self.args[0] as u32 == 0,
+            Call::PrSetSeccomp => self.args[1] == 1,
+            _ => false,
+        }
+    }
+
     /// See [`Call::stays_out`].
     pub(crate) fn stays_out(&self) -> bool {
         self.call.stays_out()

@@ -459,6 +459,10 @@ impl Tracer<'_> {
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
+        // The recorder's own filter is why, unless the program has one too.
+        if flight.decoded.asks_for_strict_mode() && result == -i64::from(libc::EINVAL) && !task.filtered {
+            self.journal.lacks(Lack::StrictMode, proc::name(tid));
+        }
         // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
         if flight.decoded.call.sets_filter()
             && result >= 0

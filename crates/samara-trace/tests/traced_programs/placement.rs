@@ -45,6 +45,9 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
         ask_to_trace();
         return true;
     }
+    if name == "asks-for-strict-mode" {
+        ask_for_strict_mode();
+    }
     if name != "as-if" {
         return false;
     }
@@ -68,6 +71,25 @@ fn ask_to_trace() {
         }
         assert_eq!(wait(child, 0), 0);
     }
+}
+
+/// Two processes that ask for seccomp's strict mode, each in another way. Ends with 0 if both got
+/// it, with 3 if both were refused with the error of a process that has a filter.
+fn ask_for_strict_mode() -> ! {
+    const PR_SET_SECCOMP: u64 = 22;
+    const SECCOMP_MODE_STRICT: u64 = 1;
+    let ways = [(libc::SYS_prctl, [PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0, 0]), (libc::SYS_seccomp, [0; 6])];
+    let statuses = ways.map(|(nr, args)| {
+        let child = fork();
+        if child == 0 {
+            match call(nr, args) {
+                0 => end_thread(), // strict mode allows no other end
+                refused => exit(if refused == -i64::from(libc::EINVAL) { 3 } else { 4 }),
+            }
+        }
+        libc::WEXITSTATUS(wait(child, 0))
+    });
+    exit(if statuses[0] == statuses[1] { statuses[0] } else { 5 })
 }
 
 /// A program of this kind. `None`: no gcc, or it does not make such, and that was said.

@@ -25,6 +25,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("not_to_be_read_by_this_user", unreadable),
     ("file_capabilities", file_capabilities),
     ("tracers_are_refused", tracers),
+    ("strict_mode_is_refused", strict_mode),
 ];
 
 /// Is a recorder, if the arguments say so: its exit code.
@@ -357,4 +358,20 @@ fn tracers() -> Result<(), Failed> {
         record(&Options::new(std::env::current_exe()?).args(["--program", "asks-to-trace"]), &mut Vec::new())?;
     let told: Vec<&String> = outcome.counters.notes.iter().filter(|n| n.contains("to trace")).collect();
     expect(&format!("{told:?}"), outcome.status.success() && told.len() == 1 && told[0].starts_with("3 requests"))
+}
+
+/// Programs that ask for seccomp's strict mode do not get it, because the recorder has installed a
+/// filter, and that is reported once. Without the recorder they get it.
+fn strict_mode() -> Result<(), Failed> {
+    let program =
+        [std::env::current_exe()?.to_string_lossy().into_owned(), "--program".into(), "asks-for-strict-mode".into()];
+    let alone = std::process::Command::new(&program[0]).args(&program[1..]).status()?;
+    if alone.code() != Some(0) {
+        println!("skipped: strict_mode: seccomp's strict mode is not to be had here");
+        return Ok(());
+    }
+    let outcome = record(&Options::new(&program[0]).args(&program[1..]), &mut Vec::new())?;
+    let told: Vec<&String> = outcome.counters.notes.iter().filter(|n| n.contains("strict")).collect();
+    let refused = outcome.status.code() == Some(3);
+    expect(&format!("{told:?}"), refused && told.len() == 1 && told[0].starts_with("2 requests"))
 }
