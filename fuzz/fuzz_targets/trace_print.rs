@@ -19,11 +19,11 @@ use samara_trace::file::{
 
 #[path = "../../crates/samara-trace/tests/file/samples.rs"]
 mod file_samples;
-#[path = "../../crates/samara-trace/tests/file/seal.rs"]
-mod seal;
 #[allow(dead_code)] // One thread runs the target, and needs no lock.
 #[path = "../../crates/samara-cli/tests/support/peak_memory.rs"]
 mod peak_memory;
+#[path = "../../crates/samara-trace/tests/file/seal.rs"]
+mod seal;
 
 static RIGHT: LazyLock<Vec<u8>> = LazyLock::new(|| file_samples::file(3, 9));
 
