@@ -17,10 +17,10 @@ seed=$((${SAMARA_SEED:-0} & 0xffffffff))
 host=x86_64-unknown-linux-gnu
 export CARGO_TARGET_DIR=${SAMARA_FUZZ_TARGET_DIR:-$PWD/fuzz/target}
 features=()
-targets=(range_map shared_map address_space trace_file trace_print)
+mapfile -t targets < <(cargo +nightly fuzz list)
 if [ "$seconds" -lt 60 ]; then
     export CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_DEBUG=0 RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few"
-    features=(--no-default-features) targets=("${targets[@]:0:3}")
+    features=(--no-default-features) targets=(range_map shared_map address_space)
 fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
