@@ -87,15 +87,15 @@ pub unsafe trait Reclaim {
 
 /// A reclaimer that finds the calling thread's registration by itself: [`Epoch`] and [`Membarrier`]
 /// with `std`, [`Quiescent`] always.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not find the registration of the calling thread",
-    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch` and `Membarrier` find it"
-)]
 ///
 /// # Safety
 /// What [`pin_here`](Self::pin_here) returns protects as much as what [`Reclaim::pin`] of this
 /// reclaimer returns: [`SharedRangeMap::pin`](crate::SharedRangeMap::pin) reads nodes while it
 /// lives.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not find the registration of the calling thread",
+    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch` and `Membarrier` find it"
+)]
 pub unsafe trait PinHere: Reclaim {
     /// Pins like [`Reclaim::pin`], by the calling thread's registration. It is made on first use,
     /// and given up when the thread ends.

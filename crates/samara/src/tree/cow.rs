@@ -334,7 +334,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if span.is_empty() || !self.may_share() {
             return Ok(());
         }
-        // SAFETY: `own` has made the nodes on the paths to both ends exclusively this tree's.
+        // SAFETY: `own` has made the inner nodes on the paths to both ends exclusively this tree's.
         unsafe {
             self.own_neighbours(span.first, false)?;
             self.own_neighbours(span.last, true)
