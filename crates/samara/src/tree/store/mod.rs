@@ -233,9 +233,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             return self.store_first(span, value);
         };
         // SAFETY: TREE-4, SEARCH-2: `seek_by` has set the path, which is current until the commit
-        // changes the tree, and `from` is at most the length of its leaf. Unless it returns `Retry`
-        // or `Previous`, `make_room` leaves the path current and the entries in their slots. The
-        // leaf's form may change, and with it the addresses of values.
+        // changes the tree, and `from` is at most the length of its leaf. Unless it returns
+        // `Retry`, `make_room` leaves the path current and the entries in their slots. The leaf's
+        // form may change, and with it the addresses of values.
         unsafe {
             if let Some(next) = packed_gap(leaf, from, span)
                 && let Some(value) = value
@@ -259,12 +259,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let upper = if plan.cuts() { Some(C::upper(&*leaf.value(from))) } else { None };
             // Reserve.
             let room = self.make_room(&path, span, value.is_some(), plan.new, plan.gone)?;
-            if matches!(room, Room::Retry | Room::Previous) {
+            // Never `Previous`: `span` meets an entry of this leaf, so it does not lie before them all.
+            debug_assert!(room != Room::Previous, "nothing is displaced");
+            if room == Room::Retry {
                 drop(upper);
-                return match value {
-                    Some(value) if room == Room::Previous => self.store_in_previous(&path, span, value),
-                    value => self.retry_store::<C, O>(span, value, observe),
-                };
+                return self.retry_store::<C, O>(span, value, observe);
             }
             // Observe.
             observe_overlaps(leaf, plan, span, &mut observe);
