@@ -10,8 +10,6 @@ for target in x86_64-unknown-none thumbv7em-none-eabi; do
     target "$target"
     cargo build --locked --target "$target" --package samara --package samara-mm --lib --no-default-features
     cargo build --locked --target "$target" --package samara --lib --no-default-features --features serde,shared
-    # With its default features: no dependency brings std back.
-    cargo build --locked --target "$target" --package samara-mm --lib
     echo "no_std: builds for $target"
 done
 cargo test --locked --package samara --no-default-features --features shared --lib --test linearizability --test shared_owners

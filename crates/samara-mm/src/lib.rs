@@ -103,7 +103,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "std"))]
 extern crate std;
 
 pub mod linux;
@@ -111,7 +111,11 @@ pub mod linux;
 mod area;
 mod calls;
 mod errno;
+#[cfg(feature = "shared")]
+pub mod files;
 mod proc;
+#[cfg(feature = "shared")]
+mod shared;
 mod space;
 
 pub use area::advice::Advice;
@@ -133,6 +137,10 @@ pub use proc::maps::Line;
 pub use proc::name::Name;
 pub use proc::procmap_query::{Answer, Query, QueryFlags};
 pub use proc::smaps::{Smaps, Usage};
+#[cfg(feature = "shared")]
+pub use shared::wait::{Event, Wait};
+#[cfg(feature = "std")]
+pub use shared::wait::{Sleep, SleepEvent};
 pub use space::check::Violation;
 pub use space::error::Error;
 pub use space::features::Features;

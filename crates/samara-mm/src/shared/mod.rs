@@ -1,0 +1,3 @@
+//! Address spaces that threads share.
+
+pub(crate) mod wait;

@@ -1,0 +1,78 @@
+//! How threads wait for one another. The embedder's locks and events behind one small trait, and
+//! those of `parking_lot` with `std`.
+//!
+//! Does not know what is waited for.
+
+use core::time::Duration;
+
+/// How threads wait for one another.
+///
+/// With `std`, [`Sleep`] is the default. A kernel brings its own: a spin lock or a mutex, and an
+/// event on which one thread sleeps.
+pub trait Wait: 'static {
+    /// The lock of short critical sections. No foreign code runs while it is held, except the
+    /// `clone` and `drop` of a [`Backing`](crate::Backing).
+    type Lock: lock_api::RawMutex + Send + Sync;
+    /// What one waiting thread sleeps on.
+    type Event: Event;
+
+    /// Passes time before the next look at something that another thread will change soon, without
+    /// an event for it. `round` counts the looks so far.
+    fn pause(round: u32);
+}
+
+/// An event that one thread waits for and another one sets. It stays set.
+pub trait Event: Default + Send + Sync {
+    /// Waits until the event is set, or the time is over. Returns whether it is set. `None` waits
+    /// for ever.
+    fn wait(&self, timeout: Option<Duration>) -> bool;
+
+    /// Sets the event and wakes the thread that waits for it.
+    fn set(&self);
+}
+
+/// Locks and events of `parking_lot`.
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sleep;
+
+#[cfg(feature = "std")]
+impl Wait for Sleep {
+    type Lock = parking_lot::RawMutex;
+    type Event = SleepEvent;
+
+    fn pause(round: u32) {
+        match round {
+            0..64 => core::hint::spin_loop(),
+            64..128 => std::thread::yield_now(),
+            _ => std::thread::sleep(Duration::from_micros(50)),
+        }
+    }
+}
+
+/// The [`Event`] of [`Sleep`].
+#[cfg(feature = "std")]
+#[derive(Debug, Default)]
+pub struct SleepEvent {
+    is_set: parking_lot::Mutex<bool>,
+    changed: parking_lot::Condvar,
+}
+
+#[cfg(feature = "std")]
+impl Event for SleepEvent {
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        let mut is_set = self.is_set.lock();
+        match timeout {
+            None => self.changed.wait_while(&mut is_set, |is_set| !*is_set),
+            Some(timeout) => {
+                self.changed.wait_while_for(&mut is_set, |is_set| !*is_set, timeout);
+            }
+        }
+        *is_set
+    }
+
+    fn set(&self) {
+        *self.is_set.lock() = true;
+        self.changed.notify_one();
+    }
+}
