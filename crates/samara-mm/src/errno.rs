@@ -43,6 +43,9 @@ pub enum Errno {
     EOVERFLOW = 75,
     /// MAP_SHARED_VALIDATE does not know a flag, or the backing does not support it.
     EOPNOTSUPP = 95,
+    /// The time for waiting was over ([`Caller::timeout`](crate::Caller::timeout)). No call of Linux
+    /// gives this here.
+    ETIMEDOUT = 110,
 }
 
 impl Errno {
@@ -72,6 +75,7 @@ impl Errno {
             Errno::EIDRM => "EIDRM",
             Errno::EOVERFLOW => "EOVERFLOW",
             Errno::EOPNOTSUPP => "EOPNOTSUPP",
+            Errno::ETIMEDOUT => "ETIMEDOUT",
         }
     }
 }
@@ -97,6 +101,7 @@ impl fmt::Display for Errno {
             Errno::EIDRM => "EIDRM: the segment was removed",
             Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",
             Errno::EOVERFLOW => "EOVERFLOW: offset and length are too large together",
+            Errno::ETIMEDOUT => "ETIMEDOUT: other threads held the range for too long; try again",
         })
     }
 }

@@ -138,7 +138,14 @@ pub use proc::name::Name;
 pub use proc::procmap_query::{Answer, Query, QueryFlags};
 pub use proc::smaps::{Smaps, Usage};
 #[cfg(feature = "shared")]
-pub use shared::wait::{Event, Wait};
+pub use shared::{
+    SharedAddressSpace,
+    calls::Caller,
+    check::SharedViolation,
+    faults::{FaultError, FaultGuard, Faulter},
+    views::Maps,
+    wait::{Event, Wait},
+};
 #[cfg(feature = "std")]
 pub use shared::wait::{Sleep, SleepEvent};
 pub use space::check::Violation;

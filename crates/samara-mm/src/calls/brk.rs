@@ -85,7 +85,7 @@ impl<B: Backing> AddressSpace<B> {
             self.may_expand(flags, end - start)?;
             self.may_charge(end - start)
         })();
-        let full = self.areas.len() > self.config.max_map_count;
+        let full = self.count() > self.config.max_map_count;
         let (config, mut grown) = (&self.config, false);
         let roomy = |next: Option<(u64, Flags)>| {
             let room = next.map_or(u64::MAX, |(start, flags)| config.guarded(start, flags));

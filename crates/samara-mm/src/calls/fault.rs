@@ -4,9 +4,9 @@
 //! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18);
 //! tests/kernel compares the two.
 
-use crate::area::Backing;
+use crate::area::{Area, Backing};
 use crate::area::flags::Flags;
-use crate::space::{AddressSpace, Placed};
+use crate::space::{AddressSpace, Config, Placed};
 
 /// An access to memory by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,23 @@ impl Refused {
     /// The signal's `si_code`.
     pub fn si_code(self) -> i32 {
         self as i32
+    }
+}
+
+impl<B> Area<B> {
+    /// Why the area does not allow this access.
+    #[inline]
+    pub(crate) fn refuses(&self, access: Access, config: &Config) -> Option<Refused> {
+        let asked = match access {
+            Access::Read => Flags::ACCESS,
+            Access::Write => Flags::WRITE,
+            Access::Execute => Flags::EXEC,
+        };
+        let execute_only = config.protection_keys && self.flags & Flags::PKEY == Flags::EXECUTE_ONLY_KEY;
+        if execute_only && access != Access::Execute {
+            return Some(Refused::KeyDenied);
+        }
+        (!self.flags.intersects(asked)).then_some(Refused::NotAllowed)
     }
 }
 
@@ -90,17 +107,8 @@ impl<B: Backing> AddressSpace<B> {
             self.grow_to(was, self.page_down(addr))?;
         }
         let at = self.area_at(addr).ok_or(Refused::NotMapped)?;
-        let asked = match access {
-            Access::Read => Flags::ACCESS,
-            Access::Write => Flags::WRITE,
-            Access::Execute => Flags::EXEC,
-        };
-        let execute_only = self.config.protection_keys && at.area.flags & Flags::PKEY == Flags::EXECUTE_ONLY_KEY;
-        if execute_only && access != Access::Execute {
-            return Err(Refused::KeyDenied);
-        }
-        if !at.area.flags.intersects(asked) {
-            return Err(Refused::NotAllowed);
+        if let Some(refused) = at.area.refuses(access, &self.config) {
+            return Err(refused);
         }
         if access == Access::Write {
             self.touch(addr, addr.saturating_add(1));

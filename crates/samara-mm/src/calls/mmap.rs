@@ -192,7 +192,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let huge = self.huge_page(r.backing.as_ref());
         let len = self.map_len(r.len, huge)?;
-        if self.areas.len() > self.config.max_map_count || len > self.config.task_size {
+        if self.count() > self.config.max_map_count || len > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
         if huge.is_some_and(|huge| !huge.holds(start)) {

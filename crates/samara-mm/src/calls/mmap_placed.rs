@@ -66,7 +66,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let huge_page = self.huge_page(request.backing.as_ref());
         let len = self.map_len(request.len, huge_page)?;
-        if len > self.config.task_size || self.areas.len() > self.config.max_map_count {
+        if len > self.config.task_size || self.count() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
         }
         let hint = match self.page_down(request.start) {

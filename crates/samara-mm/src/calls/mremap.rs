@@ -261,7 +261,7 @@ impl<B: Backing> AddressSpace<B> {
         if r.old.wrapping_add(r.old_len) > to && to + r.new_len > r.old {
             return Err(Errno::EINVAL);
         }
-        let (count, most) = (self.areas.len(), self.config.max_map_count);
+        let (count, most) = (self.count(), self.config.max_map_count);
         let given = matches!(r.mode, RemapMode::Fixed(_)) || r.dontunmap;
         let crowded = match (given, self.config.features.contains(Features::REMAP_TO_LIMIT)) {
             (false, _) => count >= most.saturating_sub(3),
@@ -287,7 +287,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EPERM);
         }
         // Checked for each area again: each one that stays adds to the count.
-        if self.areas.len() >= self.config.max_map_count.saturating_sub(3) {
+        if self.count() >= self.config.max_map_count.saturating_sub(3) {
             return Err(Errno::ENOMEM);
         }
         let charged = flags.contains(Flags::ACCOUNT);

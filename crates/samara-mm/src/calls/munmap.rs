@@ -106,7 +106,7 @@ impl<B: Backing> AddressSpace<B> {
     /// range.
     pub(crate) fn unmap_refusal(&self, a: &Side<'_, B>, first: bool, start: u64, end: u64) -> Option<Errno> {
         let (head, tail) = (a.start < start, end < a.end);
-        if first && head && tail && self.areas.len() >= self.config.max_map_count {
+        if first && head && tail && self.count() >= self.config.max_map_count {
             Some(Errno::ENOMEM)
         } else {
             area_refusal(a.area, (head, start), (tail, end))

@@ -54,7 +54,7 @@ impl<B: Backing> AddressSpace<B> {
         let offset = page_offset.checked_mul(self.page()).ok_or(Errno::EOVERFLOW)?;
         // Only mmap itself rounds up to huge pages.
         let part = first.huge_page().is_some_and(|huge| !huge.holds(len));
-        if part && self.areas.len() <= self.config.max_map_count {
+        if part && self.count() <= self.config.max_map_count {
             return Err(Errno::EINVAL.into());
         }
         let driver_flags = first.flags & Flags::SPECIAL;

@@ -1,3 +1,212 @@
-//! Address spaces that threads share.
+//! Address spaces that threads share: [`SharedAddressSpace`].
+//!
+//! The rules of calls are those of [`AddressSpace`], and so is the code: a call runs on a small
+//! `AddressSpace` that holds the areas around its range (`window`), under a range lock, and what it
+//! changed becomes one store of the shared tree (`update`). `faults` has the faults, which take no
+//! lock; `fault_gate` keeps them and changes of the same pages apart; `range_queue` is the range
+//! lock. `calls` says how far each call reaches.
+//!
+//! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on what
+//!   touches that, from before it looks at them until they are published.
+//! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
+//!   extras. It is changed by an update that leaves. Between updates, it belongs to the areas in the
+//!   tree.
+//! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
+//!   outcome of the other updates under way: it is far enough from all limits (`limits`), and its
+//!   range lock covers every area that it looks at. Otherwise it takes the whole space.
+//! - **SHARED-4** While one thread waits for another inside this module, the one that is waited for
+//!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is granted
+//!   waits for faults only; and a fault that is announced waits for nobody.
 
+pub(crate) mod calls;
+pub(crate) mod check;
+pub(crate) mod fault_gate;
+pub(crate) mod faults;
+pub(crate) mod limits;
+pub(crate) mod range_queue;
+pub(crate) mod sync;
+pub(crate) mod update;
+pub(crate) mod views;
 pub(crate) mod wait;
+pub(crate) mod window;
+
+use crate::area::{Area, Backing};
+use crate::errno::Errno;
+use crate::shared::calls::Caller;
+use crate::shared::fault_gate::{FaultRecord, Marks};
+use crate::shared::range_queue::RangeQueue;
+use crate::shared::update::{Note, Worker};
+use crate::shared::wait::Wait;
+use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Config, Touches};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::mem;
+use samara::{PinHere, Reclaim, SharedRangeMap};
+
+#[cfg(feature = "std")]
+use {crate::shared::wait::Sleep, samara::Membarrier};
+
+/// What the lock of a space guards.
+pub(crate) struct State<B, W: Wait> {
+    /// SHARED-2. Its `areas` are empty, and `outside` is the number of areas.
+    pub(crate) base: AddressSpace<B>,
+    pub(crate) queue: RangeQueue<W::Event, Note>,
+    /// The faulting threads' records. They live as long as the space.
+    pub(crate) records: Vec<Arc<FaultRecord>>,
+    /// Workers that no update uses.
+    #[allow(clippy::vec_box)] // they move often
+    pub(crate) workers: Vec<Box<Worker<B, W>>>,
+}
+
+macro_rules! shared_address_space {
+    ($(#[$doc:meta])* <$($default:tt)*) => {
+        $(#[$doc])*
+        pub struct SharedAddressSpace<B, $($default)* {
+            pub(crate) map: SharedRangeMap<u64, Area<B>, R>,
+            pub(crate) config: Config,
+            pub(crate) marks: Marks,
+            pub(crate) state: lock_api::Mutex<W::Lock, State<B, W>>,
+        }
+    };
+}
+
+#[cfg(feature = "std")]
+shared_address_space! {
+    /// An address space that threads share: [`AddressSpace`] with `&self`.
+    ///
+    /// - [`faulter`](Self::faulter) registers a thread that faults. Its
+    ///   [`fault`](crate::Faulter::fault) takes no lock, writes no line that another fault writes, and
+    ///   waits for no change elsewhere. It returns a guard: while that lives, the area keeps its
+    ///   bounds and attributes.
+    /// - Calls that change the space lock the range that they are about, not the space. Calls of
+    ///   disjoint ranges run at the same time. [`caller`](Self::caller) says what an embedder does
+    ///   with the [`Plan`] of a call while the range is locked (page tables, a real `mmap`), and how
+    ///   long a call waits.
+    /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
+    ///   it area by area while others change it.
+    ///
+    /// # Consistency
+    /// Calls and faults that threads make at the same time have an order, one after the other, in
+    /// which [`AddressSpace`] gives the same answers and plans and ends with the same areas; a call
+    /// that ended before another one began comes before it. (Numbers of anonymous identities may
+    /// differ; which areas share one does not.)
+    ///
+    /// A fault's guard keeps changes of that page waiting. **So a thread that has a guard must not
+    /// make a call that changes the same page**: it would wait for itself, unless it has a
+    /// [`timeout`](crate::Caller::timeout).
+    ///
+    /// # Which calls overlap
+    /// A call locks its range, the areas that touch it, and those that touch these. It takes the
+    /// whole space instead, so that it waits for all other calls under way and no new one begins,
+    /// where its answer may depend on more: moves (`mremap`), searches for a place, `mlockall`,
+    /// settings, fork; calls close to a limit; calls about areas with [`Extras`](crate::Extras) or
+    /// huge pages; and calls whose change is not one store of the tree. Faults go on in all cases.
+    ///
+    /// # Fairness
+    /// Range locks are granted in the order in which they were asked for, as far as they meet.
+    ///
+    /// ```
+    /// use samara_mm::{Access, Config, FileId, MapRequest, Prot, SharedAddressSpace};
+    /// let space = SharedAddressSpace::<FileId>::new(Config::default())?;
+    /// space.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         let mut faulter = space.faulter();
+    ///         let fault = faulter.fault(0x12345, Access::Write).expect("mapped throughout");
+    ///         assert!(fault.start() <= 0x12000 && fault.end() >= 0x13000);
+    ///     });
+    ///     space.protect(0x10000, 0x1000, Prot::READ, None).expect("one area is there");
+    /// });
+    /// assert_eq!(space.snapshot()?.len(), 2);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    <R: Reclaim = Membarrier, W: Wait = Sleep>
+}
+#[cfg(not(feature = "std"))]
+shared_address_space! {
+    /// An address space that threads share: `AddressSpace` with `&self`. The documentation of the
+    /// feature `std` says more. `R` tells when memory that a fault may read can be reused, `W` how
+    /// threads wait.
+    <R: Reclaim, W: Wait>
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere + Default,
+    W: Wait,
+{
+    /// An empty space without limits and with all capabilities.
+    ///
+    /// # Errors
+    /// EINVAL: [`Touches::Unseen`]. Nothing can be learnt about the last call where threads call at
+    /// the same time.
+    pub fn new(config: Config) -> Result<Self, Errno> {
+        Self::from_space(AddressSpace::new(config), R::default())
+    }
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// Shares an address space. O(nodes of its tree).
+    ///
+    /// # Errors
+    /// EINVAL: as for [`SharedAddressSpace::new`]. ENOMEM: out of memory.
+    pub fn from_space(mut space: AddressSpace<B>, reclaim: R) -> Result<Self, Errno> {
+        if space.config.touches == Touches::Unseen {
+            return Err(Errno::EINVAL);
+        }
+        let areas = mem::take(&mut space.areas);
+        space.outside = areas.len();
+        Ok(SharedAddressSpace {
+            map: SharedRangeMap::from_map(areas, reclaim)?,
+            config: space.config.clone(),
+            marks: Marks::new(),
+            state: lock_api::Mutex::new(State {
+                base: space,
+                queue: RangeQueue::new(),
+                records: Vec::new(),
+                workers: Vec::new(),
+            }),
+        })
+    }
+
+    /// The space, no longer shared. O(nodes of its tree).
+    #[must_use]
+    pub fn into_space(self) -> AddressSpace<B> {
+        let mut space = self.state.into_inner().base;
+        space.areas = self.map.into_map();
+        space.outside = 0;
+        space
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Makes calls that do nothing with their plans, and wait as long as they must.
+    #[inline]
+    pub fn caller(&self) -> Caller<'_, B, R, W, fn(&Plan) -> Result<(), Errno>> {
+        Caller::new(self, |_| Ok(()))
+    }
+
+    /// Makes calls whose plans `apply` carries out, while the range is locked and before anybody
+    /// else sees the change. See [`Caller`].
+    pub fn caller_with<F: FnMut(&Plan) -> Result<(), Errno>>(&self, apply: F) -> Caller<'_, B, R, W, F> {
+        Caller::new(self, apply)
+    }
+}
+
+impl<B, R: Reclaim, W: Wait> fmt::Debug for SharedAddressSpace<B, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedAddressSpace").field("areas", &self.map.len()).finish_non_exhaustive()
+    }
+}

@@ -19,10 +19,16 @@ pub trait Wait: 'static {
     /// Passes time before the next look at something that another thread will change soon, without
     /// an event for it. `round` counts the looks so far.
     fn pause(round: u32);
+
+    /// The time since some moment, which never goes back. For timeouts only.
+    fn now() -> Duration;
 }
 
-/// An event that one thread waits for and another one sets. It stays set.
+/// An event that one thread waits for and another one sets. It stays set until it is cleared.
 pub trait Event: Default + Send + Sync {
+    /// Clears the event. Called by the thread that will wait, before anybody can set it.
+    fn clear(&self);
+
     /// Waits until the event is set, or the time is over. Returns whether it is set. `None` waits
     /// for ever.
     fn wait(&self, timeout: Option<Duration>) -> bool;
@@ -48,6 +54,11 @@ impl Wait for Sleep {
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
+
+    fn now() -> Duration {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed()
+    }
 }
 
 /// The [`Event`] of [`Sleep`].
@@ -60,6 +71,10 @@ pub struct SleepEvent {
 
 #[cfg(feature = "std")]
 impl Event for SleepEvent {
+    fn clear(&self) {
+        *self.is_set.lock() = false;
+    }
+
     fn wait(&self, timeout: Option<Duration>) -> bool {
         let mut is_set = self.is_set.lock();
         match timeout {

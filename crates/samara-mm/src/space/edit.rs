@@ -472,7 +472,7 @@ impl<B: Backing> AddressSpace<B> {
         let store = self.joined((start, end), new, &around, seams, &mut joins);
         let wanted = || cuts.into_iter().filter(|c| c.1);
         // With a join at most one side is cut and the count does not grow: no limit to check.
-        let room = if joins.is_empty() { self.config.max_map_count.saturating_sub(self.areas.len()) } else { 2 };
+        let room = if joins.is_empty() { self.config.max_map_count.saturating_sub(self.count()) } else { 2 };
         let refused = |(made, (at, _))| match made < room {
             true => (!old.area.can_split(at)).then_some((made, Errno::EINVAL)),
             false => Some((made, Errno::ENOMEM)),

@@ -154,6 +154,20 @@ impl Counters {
     }
 }
 
+impl Counters {
+    /// Adds what lies between `before` and `after`, modulo 2^64.
+    #[cfg(feature = "shared")]
+    pub(crate) fn shift(&mut self, before: &Counters, after: &Counters) {
+        let add = |sum: &mut u64, before: u64, after: u64| *sum = sum.wrapping_add(after).wrapping_sub(before);
+        add(&mut self.total, before.total, after.total);
+        add(&mut self.data, before.data, after.data);
+        add(&mut self.exec, before.exec, after.exec);
+        add(&mut self.stack, before.stack, after.stack);
+        add(&mut self.locked, before.locked, after.locked);
+        add(&mut self.committed, before.committed, after.committed);
+    }
+}
+
 const STACK: Flags = Flags::GROWSDOWN.union(Flags::SHADOW_STACK);
 
 #[inline]

@@ -209,6 +209,9 @@ impl core::error::Error for ImportError {}
 #[derive(Debug)]
 pub struct AddressSpace<B> {
     pub(crate) areas: RangeMap<u64, Area<B>>,
+    /// Number of areas that the space has besides `areas`: where this is a window of a shared space,
+    /// or what such a space keeps besides its areas. Else 0.
+    pub(crate) outside: usize,
     pub(crate) extras: Table,
     pub(crate) config: Config,
     pub(crate) layout: Layout,
@@ -238,6 +241,7 @@ impl<B: Backing> AddressSpace<B> {
     pub fn new(config: Config) -> Self {
         AddressSpace {
             areas: RangeMap::new(),
+            outside: 0,
             extras: Table::default(),
             config,
             layout: Layout::default(),
@@ -417,6 +421,12 @@ impl<B: Backing> AddressSpace<B> {
     pub fn why_not_merged(&self, addr: u64) -> Option<Reasons> {
         let (l, r) = self.pair(addr)?;
         Some(merge::reasons(l.area, r.area, &self.extras))
+    }
+
+    /// Number of areas that count against the limit.
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        self.areas.len() + self.outside
     }
 
     /// The start of the first hole in `[start, end)`; `end` if there is none.

@@ -38,12 +38,21 @@ impl<B: Backing + Send + Sync> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         let (areas, extras) = (self.areas.try_snapshot()?, self.extras.copy()?);
-        let mut copy = AddressSpace { areas, extras, seams: Vec::new(), ..AddressSpace::new(config) };
-        (copy.layout, copy.def_flags, copy.counters) = (self.layout, self.def_flags, self.counters);
-        (copy.stray_locked, copy.elsewhere, copy.next_id) = (self.stray_locked, self.elsewhere, self.next_id);
-        (copy.limits, copy.caps, copy.personality) = (self.limits, self.caps, self.personality);
-        (copy.mdwe, copy.merges_pages) = (self.mdwe, self.merges_pages);
-        copy.huge_pages.clone_from(&self.huge_pages);
+        let mut copy =
+            AddressSpace { areas, extras, outside: self.outside, seams: Vec::new(), ..AddressSpace::new(config) };
+        copy.take_settings(self);
         Ok(copy)
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Takes over everything of another space but its areas, its extras and its [`Config`].
+    #[inline]
+    pub(crate) fn take_settings(&mut self, of: &Self) {
+        (self.layout, self.def_flags, self.counters) = (of.layout, of.def_flags, of.counters);
+        (self.stray_locked, self.elsewhere, self.next_id) = (of.stray_locked, of.elsewhere, of.next_id);
+        (self.limits, self.caps, self.personality) = (of.limits, of.caps, of.personality);
+        (self.mdwe, self.merges_pages) = (of.mdwe, of.merges_pages);
+        self.huge_pages.clone_from(&of.huge_pages);
     }
 }

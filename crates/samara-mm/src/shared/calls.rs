@@ -1,0 +1,411 @@
+//! The calls of a shared space, and how far each of them reaches.
+//!
+//! Knows which addresses a call is about; the rules of the call are those of `AddressSpace`.
+
+use crate::area::advice::Advice;
+use crate::area::flags::{Flags, MapFlags, Prot};
+use crate::area::{Area, Backing, Policy, Uffd};
+use crate::calls::mlock::LockKind;
+use crate::calls::mmap::MapRequest;
+use crate::calls::mremap::{RemapFlags, RemapRequest};
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::limits::Growth;
+use crate::shared::update::{Planned, Reach};
+use crate::shared::wait::Wait;
+use crate::space::{AddressSpace, ImportError};
+use crate::space::error::Error;
+use crate::space::place::Placement;
+use crate::space::plan::Plan;
+use alloc::sync::Arc;
+use core::time::Duration;
+use samara::{PinHere, Reclaim};
+
+/// Makes calls on a [`SharedAddressSpace`], and carries out their plans.
+///
+/// `apply` gets the [`Plan`] of each call that does something, after everything was checked and
+/// before anybody sees the change. The range is locked then: no other call changes it, and no fault
+/// is in what the plan changes, from before `apply` until the change is published. If `apply`
+/// returns an error, the call fails with it and has not happened; `apply` has then undone what it
+/// did. (Where a call is refused with a partial effect, `apply` gets the [`Error::done`].)
+///
+/// `apply` must not make calls on the same space, nor keep a fault's guard of it: it would wait for
+/// itself.
+///
+/// ```
+/// use samara_mm::{Config, Errno, FileId, MapRequest, Prot, SharedAddressSpace, StepKind};
+/// let space = SharedAddressSpace::<FileId>::new(Config::default())?;
+/// let mut mapped = 0;
+/// let mut caller = space.caller_with(|plan| {
+///     for step in plan {
+///         match step.kind {
+///             StepKind::Mapped if step.end > 0x20000 => return Err(Errno::ENOMEM), // no pages left
+///             StepKind::Mapped => mapped += step.end - step.start,
+///             _ => {}
+///         }
+///     }
+///     Ok(())
+/// });
+/// assert!(caller.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW)).is_ok());
+/// assert_eq!(caller.map(&MapRequest::anonymous(0x14000, 0x1_0000, Prot::RW)).unwrap_err().errno, Errno::ENOMEM);
+/// assert_eq!((mapped, space.snapshot()?.counters().total), (0x4000, 0x4000));
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
+#[derive(Debug)]
+pub struct Caller<'s, B, R: Reclaim, W: Wait, F> {
+    space: &'s SharedAddressSpace<B, R, W>,
+    apply: F,
+    timeout: Option<Duration>,
+}
+
+impl<'s, B, R, W, F> Caller<'s, B, R, W, F>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+    F: FnMut(&Plan) -> Result<(), Errno>,
+{
+    pub(crate) fn new(space: &'s SharedAddressSpace<B, R, W>, apply: F) -> Self {
+        Caller { space, apply, timeout: None }
+    }
+
+    /// The longest time that a call waits for others. After it the call fails with
+    /// [`Errno::ETIMEDOUT`] and has not happened.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Self {
+        Caller { timeout: Some(timeout), ..self }
+    }
+
+    fn ranged<T: Planned>(
+        &mut self,
+        reach: impl Fn(&SharedAddressSpace<B, R, W>) -> Reach,
+        call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.space.update(reach, self.timeout, &mut self.apply, call)
+    }
+
+    fn whole<T: Planned>(&mut self, call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>) -> Result<T, Error> {
+        let deadline = self.timeout.map(|timeout| W::now().saturating_add(timeout));
+        self.space.update_whole(deadline, &mut self.apply, call)
+    }
+
+    /// Changes the whole space by `change`, while no other call is under way: for what has no call
+    /// here, such as settings, [`AddressSpace::remap`] of what several calls prepare, or
+    /// [`linux::call`](crate::linux::call). What it leaves is published as one change if it succeeds.
+    /// `apply` gets the plan that `change` returns.
+    ///
+    /// # Errors
+    /// Those of `change`. The space is then changed if the error's `done` is not empty.
+    pub fn exclusive<T>(
+        &mut self,
+        mut change: impl FnMut(&mut AddressSpace<B>) -> Result<(T, Plan), Error>,
+    ) -> Result<T, Error> {
+        self.whole(&mut change).map(|(value, _)| value)
+    }
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace<B, R, W> {
+    /// A call about `len` bytes from `start`, rounded out to pages.
+    pub(crate) fn reach(&self, start: u64, len: u64) -> Reach {
+        let page = self.config.page_size.bytes();
+        let down = |at: u64| at & !(page - 1);
+        let end = start.saturating_add(len).saturating_add(page - 1);
+        let (start, end) = (down(start), down(end));
+        Reach { start, end: end.max(start.saturating_add(page)), whole: false, ..Reach::WHOLE }
+    }
+
+    /// A call about this range that adds at most its length to any sum.
+    fn growing(&self, start: u64, len: u64, locks: bool) -> Reach {
+        let reach = self.reach(start, len);
+        Reach { growth: Growth { bytes: reach.end - reach.start, locks }, ..reach }
+    }
+
+    fn reach_of_map(&self, request: &MapRequest<B>) -> Reach {
+        let backing = request.backing.as_ref();
+        if backing.is_some_and(|backing| backing.huge_page().is_some()) {
+            return Reach::WHOLE;
+        }
+        let locks = request.flags.contains(MapFlags::LOCKED) || backing.is_some_and(Backing::is_secret);
+        self.growing(request.start, request.len, locks)
+    }
+
+    fn reach_of_brk(&self, new: u64) -> Reach {
+        let old = self.state.lock().base.layout.brk;
+        let page = self.config.page_size.bytes();
+        let (low, high) = (old.min(new), old.max(new));
+        // What is above the heap is kept at a distance, and the last page of the heap is part of it.
+        let guard = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page);
+        let start = low.saturating_sub(page);
+        let reach = self.growing(start, (high - start).saturating_add(guard), false);
+        Reach { brk: Some(old), ..reach }
+    }
+}
+
+macro_rules! calls {
+    ($($(#[$doc:meta])* fn $name:ident(&self $(, $arg:ident: $type:ty)*) -> $out:ty; $kind:ident $($reach:expr)?;)*) => {
+        /// # Calls
+        /// Each is the call of [`AddressSpace`] of the same name, with its answers and its errors.
+        impl<'s, B, R, W, F> Caller<'s, B, R, W, F>
+        where
+            B: Backing + Send + Sync,
+            R: Reclaim + PinHere,
+            W: Wait,
+            F: FnMut(&Plan) -> Result<(), Errno>,
+        {
+            $(
+                $(#[$doc])*
+                pub fn $name(&mut self $(, $arg: $type)*) -> Result<$out, Error> {
+                    calls!(@ $kind self, $name $(, $arg)*; $($reach)?)
+                }
+            )*
+        }
+
+        /// # Calls
+        /// Each is the call of [`AddressSpace`] of the same name, with its answers and its errors,
+        /// by a [`caller`](Self::caller) that does nothing with the plan.
+        impl<B, R, W> SharedAddressSpace<B, R, W>
+        where
+            B: Backing + Send + Sync,
+            R: Reclaim + PinHere,
+            W: Wait,
+        {
+            $(
+                $(#[$doc])*
+                pub fn $name(&self $(, $arg: $type)*) -> Result<$out, Error> {
+                    self.caller().$name($($arg),*)
+                }
+            )*
+        }
+    };
+    (@ ranged $self:ident, $name:ident $(, $arg:ident)*; $reach:expr) => {
+        $self.ranged(|space| $reach(space), |space| space.$name($(Clone::clone(&$arg)),*))
+    };
+    (@ whole $self:ident, $name:ident $(, $arg:ident)*;) => {
+        $self.whole(|space| space.$name($(Clone::clone(&$arg)),*))
+    };
+}
+
+calls! {
+    /// [`AddressSpace::unmap`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unmap(&self, start: u64, len: u64) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach(start, len);
+    /// [`AddressSpace::map`].
+    ///
+    /// # Errors
+    /// As there.
+    fn map(&self, request: &MapRequest<B>) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach_of_map(request);
+    /// [`AddressSpace::brk`].
+    ///
+    /// # Errors
+    /// As there.
+    fn brk(&self, new: u64) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach_of_brk(new);
+    /// [`AddressSpace::protect`].
+    ///
+    /// # Errors
+    /// As there.
+    fn protect(&self, start: u64, len: u64, prot: Prot, pkey: Option<u8>) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| {
+        // What it grows down to may be far.
+        let grows = prot.intersects(Prot::GROWSDOWN | Prot::GROWSUP);
+        if grows { Reach::WHOLE } else { space.growing(start, len, false) }
+    };
+    /// [`AddressSpace::advise`].
+    ///
+    /// # Errors
+    /// As there.
+    fn advise(&self, start: u64, len: u64, advice: Advice) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach(start, len);
+    /// [`AddressSpace::lock`].
+    ///
+    /// # Errors
+    /// As there.
+    fn lock(&self, start: u64, len: u64, kind: LockKind) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.growing(start, len, true);
+    /// [`AddressSpace::unlock`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unlock(&self, start: u64, len: u64) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach(start, len);
+    /// [`AddressSpace::lock_all`].
+    ///
+    /// # Errors
+    /// As there.
+    fn lock_all(&self, current: bool, future: bool, kind: LockKind) -> Plan; whole;
+    /// [`AddressSpace::unlock_all`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unlock_all(&self) -> Plan; whole;
+    /// [`AddressSpace::seal`].
+    ///
+    /// # Errors
+    /// As there.
+    fn seal(&self, start: u64, len: u64) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach(start, len);
+    /// [`AddressSpace::remap`].
+    ///
+    /// # Errors
+    /// As there.
+    fn remap(&self, request: &RemapRequest) -> Plan; whole;
+    /// [`AddressSpace::remap_file_pages`].
+    ///
+    /// # Errors
+    /// As there.
+    fn remap_file_pages(&self, start: u64, size: u64, page_offset: u64) -> Plan; whole;
+    /// [`AddressSpace::set_policy`].
+    ///
+    /// # Errors
+    /// As there.
+    fn set_policy(&self, start: u64, len: u64, policy: Option<Policy>) -> Plan; whole;
+    /// [`AddressSpace::set_anon_name`].
+    ///
+    /// # Errors
+    /// As there.
+    fn set_anon_name(&self, start: u64, len: u64, name: Option<Arc<str>>) -> Plan; whole;
+    /// [`AddressSpace::register_uffd`].
+    ///
+    /// # Errors
+    /// As there.
+    fn register_uffd(&self, start: u64, len: u64, uffd: Uffd, modes: Flags) -> Plan; whole;
+    /// [`AddressSpace::unregister_uffd`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unregister_uffd(&self, start: u64, len: u64) -> Plan; whole;
+    /// [`AddressSpace::close_uffd`].
+    ///
+    /// # Errors
+    /// As there.
+    fn close_uffd(&self, id: u64) -> Plan; whole;
+    /// [`AddressSpace::process_advise`].
+    ///
+    /// # Errors
+    /// As there.
+    fn process_advise(&self, ranges: &[(u64, u64)], advice: Advice, own: bool) -> (u64, Plan); whole;
+}
+
+impl<'s, B, R, W, F> Caller<'s, B, R, W, F>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+    F: FnMut(&Plan) -> Result<(), Errno>,
+{
+    /// [`AddressSpace::mmap`]. A request with FIXED or FIXED_NOREPLACE locks its range; any other
+    /// one takes the whole space, because its place depends on all of it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mmap(
+        &mut self,
+        request: &MapRequest<B>,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        if request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
+            return Ok((request.start, self.map(request)?));
+        }
+        self.whole(|space| space.mmap(request, placement))
+    }
+
+    /// [`AddressSpace::mremap`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mremap(
+        &mut self,
+        (old, old_len): (u64, u64),
+        new_len: u64,
+        flags: RemapFlags,
+        to: u64,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        self.whole(|space| space.mremap((old, old_len), new_len, flags, to, placement))
+    }
+
+    /// [`AddressSpace::touch`]: reports writes that no fault of this space told.
+    ///
+    /// # Errors
+    /// ENOMEM: out of memory. ETIMEDOUT. The space stays as it was.
+    pub fn touch(&mut self, start: u64, end: u64) -> Result<(), Error> {
+        let reach = |space: &SharedAddressSpace<B, R, W>| Reach {
+            keeps_faults: true,
+            ..space.reach(start, end.saturating_sub(start))
+        };
+        let touch = |space: &mut AddressSpace<B>| {
+            space.touch(start, end);
+            Ok(Plan::new())
+        };
+        self.ranged(reach, touch).map(|_| ())
+    }
+
+    /// [`AddressSpace::import`].
+    ///
+    /// # Errors
+    /// EINVAL: bad bounds. EEXIST: something is mapped there. ENOMEM. The space stays as it was.
+    pub fn import(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), Error> {
+        let import = |space: &mut AddressSpace<B>| {
+            let done = space.import(start, end, area.clone()).map_err(|error| match error {
+                ImportError::BadBounds => Errno::EINVAL,
+                ImportError::Overlaps => Errno::EEXIST,
+                ImportError::Memory => Errno::ENOMEM,
+            });
+            done.map(|()| Plan::new()).map_err(Error::from)
+        };
+        self.ranged(|space| space.growing(start, end.saturating_sub(start), true), import).map(|_| ())
+    }
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// [`Caller::mmap`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mmap(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+        self.caller().mmap(request, placement)
+    }
+
+    /// [`Caller::mremap`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mremap(
+        &self,
+        old: (u64, u64),
+        new_len: u64,
+        flags: RemapFlags,
+        to: u64,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        self.caller().mremap(old, new_len, flags, to, placement)
+    }
+
+    /// [`Caller::touch`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn touch(&self, start: u64, end: u64) -> Result<(), Error> {
+        self.caller().touch(start, end)
+    }
+
+    /// [`Caller::import`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn import(&self, start: u64, end: u64, area: Area<B>) -> Result<(), Error> {
+        self.caller().import(start, end, area)
+    }
+
+    /// [`Caller::exclusive`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn exclusive<T>(
+        &self,
+        change: impl FnMut(&mut AddressSpace<B>) -> Result<(T, Plan), Error>,
+    ) -> Result<T, Error> {
+        self.caller().exclusive(change)
+    }
+}

@@ -1,0 +1,57 @@
+//! Self-check of a shared space.
+
+use crate::area::Backing;
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::wait::Wait;
+use crate::space::check::Violation;
+use samara::{PinHere, Reclaim};
+
+/// An invariant that a shared space violates: a bug in this crate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SharedViolation {
+    /// One of the space itself.
+    Space(Violation),
+    /// The number of areas that is kept, and the real one.
+    Count(usize, usize),
+    /// The queue of range locks does not say who waits for whom.
+    Queue,
+    /// No memory for the check.
+    Memory,
+}
+
+impl core::fmt::Display for SharedViolation {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            SharedViolation::Space(violation) => violation.fmt(f),
+            SharedViolation::Count(kept, real) => write!(f, "{kept} areas are counted, there are {real}"),
+            SharedViolation::Queue => f.write_str("the queue of range locks is wrong"),
+            SharedViolation::Memory => f.write_str("no memory for the check"),
+        }
+    }
+}
+
+impl core::error::Error for SharedViolation {}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// Checks everything, at a moment when no call is under way: the areas, their sums, their
+    /// number, and the range locks. O(n).
+    ///
+    /// # Errors
+    /// The first violation found.
+    pub fn check(&self) -> Result<(), SharedViolation> {
+        let state = self.state.lock();
+        if !state.queue.check() {
+            return Err(SharedViolation::Queue);
+        }
+        drop(state);
+        let space = self.snapshot().map_err(|_: Errno| SharedViolation::Memory)?;
+        space.check().map_err(SharedViolation::Space)
+    }
+}

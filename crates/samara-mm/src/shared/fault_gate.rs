@@ -1,0 +1,204 @@
+//! Keeps faults and changes of the same pages apart: a fault announces where it is, a change marks
+//! what it is about to change and waits for the faults there.
+//!
+//! Knows addresses; knows no area and no tree.
+//!
+//! A faulting thread has a record of its own. It announces its page there, in the word chosen by
+//! the hash of the page's *block* of 2 MiB. A change raises the *mark* of each block that it
+//! changes, chosen by the same hash, or the wide mark if there are many blocks. So a fault writes
+//! only to its own record, and reads marks that change only when something changes in a block of the
+//! same hash, or in many blocks. A change reads only the words of faults in blocks like its own.
+//!
+//! - **FAULT-1** A fault announces its page, then loads the marks. A change raises its marks, then
+//!   loads the announcements. Each side's store comes before its loads in one order of all SeqCst
+//!   accesses. So if both do this at the same time, at least one sees the other: the fault gives
+//!   way, or the change waits until the announcement is gone.
+//! - **FAULT-2** A fault that sees a mark withdraws, and asks the list of changes under way, under
+//!   the lock that is held when marks are raised (`update`). If no change meets its page, it
+//!   announces itself under that lock: a later change sees the announcement.
+//! - **FAULT-3** While a fault is announced, and was not told to give way, nothing about its page
+//!   changes: whoever changes it marks it first, then waits for the fault.
+//! - **FAULT-4** A change publishes before it lowers its marks, and a fault that loads the lowered
+//!   mark reads what was published.
+//!
+//! Orderings: an announcement is withdrawn with Release, and a change that finds it gone has loaded
+//! it with at least Acquire. So what the fault did to its page happened before the change. Marks are
+//! lowered with Release at least, and loaded by faults with Acquire at least.
+
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, store_fenced};
+use core::array;
+
+/// Number of hashes of blocks.
+const HASHES: usize = 16;
+/// Number of bits of an address within a block.
+const BLOCK: u32 = 21;
+/// Number of blocks up to which a change marks each of them.
+const FEW: u64 = 8;
+
+/// A word on a cache line of its own.
+#[repr(align(64))]
+#[derive(Debug, Default)]
+struct Line(AtomicU64);
+
+fn lines() -> [Line; HASHES] {
+    array::from_fn(|_| Line::default())
+}
+
+/// The hash of the block that holds `addr`.
+#[inline]
+fn hash(addr: u64) -> usize {
+    // The upper bits of the product depend on all bits of the block's number.
+    ((addr >> BLOCK).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60) as usize
+}
+
+/// The word of `lines` for this hash, which is below `HASHES`.
+#[inline]
+fn line(lines: &[Line; HASHES], hash: usize) -> &AtomicU64 {
+    &lines[hash % HASHES].0
+}
+
+/// The addresses that a change is about, end exclusive and not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changing {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Changing {
+    /// Whether it meets `[start, end)`.
+    pub(crate) fn meets(self, start: u64, end: u64) -> bool {
+        self.start < end && start < self.end
+    }
+
+    /// The hashes of its blocks, some perhaps twice; `None` if there are many blocks.
+    fn hashes(self) -> Option<impl Iterator<Item = usize>> {
+        let (first, last) = (self.start >> BLOCK, (self.end - 1) >> BLOCK);
+        (last - first < FEW).then(|| (first..=last).map(|block| hash(block << BLOCK)))
+    }
+}
+
+/// Where one thread faults. Two cache lines apart from every other record: processors fetch lines in
+/// pairs.
+#[repr(align(128))]
+#[derive(Debug)]
+pub(crate) struct FaultRecord {
+    /// The announced page plus 1, in the word of its block's hash; 0: none.
+    pages: [Line; HASHES],
+    /// An announced range: its start plus 1, and its end. It may meet any block.
+    range: Line,
+    range_end: AtomicU64,
+    taken: AtomicBool,
+}
+
+impl FaultRecord {
+    /// A record that is taken.
+    pub(crate) fn new() -> Self {
+        FaultRecord {
+            pages: lines(),
+            range: Line::default(),
+            range_end: AtomicU64::new(0),
+            taken: AtomicBool::new(true),
+        }
+    }
+
+    /// Takes a record that nobody has. Called under a lock.
+    pub(crate) fn take(&self) -> bool {
+        // Acquire, with the Release of `give_back`: its words are withdrawn.
+        !self.taken.swap(true, Ordering::Acquire)
+    }
+
+    /// Gives the record to the next thread. Nothing is announced.
+    pub(crate) fn give_back(&self) {
+        self.taken.store(false, Ordering::Release); // with the Acquire of `take`
+    }
+
+    /// Announces the page that starts at `page`.
+    #[inline]
+    pub(crate) fn announce(&self, page: u64) -> Announced<'_> {
+        let word = line(&self.pages, hash(page));
+        store_fenced(word, page.wrapping_add(1)); // FAULT-1, with `is_free`
+        Announced { word }
+    }
+
+    /// Announces `[start, end)`.
+    pub(crate) fn announce_range(&self, start: u64, end: u64) -> Announced<'_> {
+        // Stored first, so whoever sees the start sees this end or a later one. A later one belongs
+        // to an announcement whose fault sees the marks itself.
+        self.range_end.store(end, Ordering::Release); // with the Acquire in `is_free`
+        store_fenced(&self.range.0, start.wrapping_add(1)); // FAULT-1, with `is_free`
+        Announced { word: &self.range.0 }
+    }
+
+    /// Whether no announcement here meets `change`.
+    pub(crate) fn is_free(&self, change: Changing) -> bool {
+        let is_at = |word: u64| word != 0 && change.meets(word - 1, word);
+        // SeqCst, with `store_fenced` in the announcements (FAULT-1).
+        let free = |hash: usize| !is_at(line(&self.pages, hash).load(Ordering::SeqCst));
+        let pages = match change.hashes() {
+            Some(mut hashes) => hashes.all(free),
+            None => (0..HASHES).all(free),
+        };
+        let range = self.range.0.load(Ordering::SeqCst);
+        pages && (range == 0 || !change.meets(range - 1, self.range_end.load(Ordering::Acquire)))
+    }
+}
+
+/// An announcement, which is withdrawn when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Announced<'r> {
+    word: &'r AtomicU64,
+}
+
+impl Drop for Announced<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.word.store(0, Ordering::Release); // with the load in `is_free`
+    }
+}
+
+/// How many changes are under way: for each hash of blocks, and of wide ones.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    blocks: [Line; HASHES],
+    wide: Line,
+}
+
+impl Marks {
+    pub(crate) fn new() -> Self {
+        Marks { blocks: lines(), wide: Line::default() }
+    }
+
+    /// Whether a change may be under way at `page`. Called with the page announced.
+    #[inline]
+    pub(crate) fn may_change(&self, page: u64) -> bool {
+        // SeqCst, with `raise` (FAULT-1); they are Acquire too, with `lower` (FAULT-4).
+        line(&self.blocks, hash(page)).load(Ordering::SeqCst) != 0 || self.wide.0.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether a change may be under way anywhere. Called with a range announced.
+    pub(crate) fn may_change_any(&self) -> bool {
+        // As in `may_change`.
+        self.blocks.iter().chain([&self.wide]).any(|mark| mark.0.load(Ordering::SeqCst) != 0)
+    }
+
+    fn each(&self, change: Changing, act: impl Fn(&AtomicU64)) {
+        match change.hashes() {
+            Some(hashes) => hashes.for_each(|hash| act(line(&self.blocks, hash))),
+            None => act(&self.wide.0),
+        }
+    }
+
+    /// Marks what is about to change. Called under the lock of FAULT-2.
+    pub(crate) fn raise(&self, change: Changing) {
+        self.each(change, |mark| {
+            mark.fetch_add(1, Ordering::SeqCst); // FAULT-1, with `may_change`
+        });
+    }
+
+    /// Takes the marks back, when the change is published or given up.
+    pub(crate) fn lower(&self, change: Changing) {
+        self.each(change, |mark| {
+            mark.fetch_sub(1, Ordering::SeqCst); // FAULT-4, with `may_change`
+        });
+    }
+}

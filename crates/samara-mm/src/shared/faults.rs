@@ -1,0 +1,284 @@
+//! Faults in a shared space: which area serves an access, kept as it is until the guard is dropped.
+//!
+//! Knows the protocol of `fault_gate` and the tree; the rules of growth are those of
+//! `AddressSpace::fault`.
+
+use crate::area::{Anon, Area, Backing};
+use crate::area::flags::Flags;
+use crate::calls::fault::{Access, Refused};
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::fault_gate::{Announced, FaultRecord};
+use crate::shared::limits::Growth;
+use crate::shared::update::{Planned, Reach};
+use crate::shared::wait::Wait;
+use crate::space::AddressSpace;
+use crate::space::plan::Plan;
+use alloc::sync::Arc;
+use core::fmt;
+use samara::{PinHere, Reclaim, SharedGuard, SharedReader, Span};
+
+/// Why there is no guard for a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultError {
+    /// No area serves it: nothing is mapped there (any more), or the area does not allow it.
+    Refused(Refused),
+    /// A call is changing the page at this moment ([`Faulter::try_fault`] only). Try again.
+    Changing,
+    /// Out of memory for what a first write or the growth of a stack stores.
+    Memory,
+}
+
+impl fmt::Display for FaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FaultError::Refused(Refused::NotMapped) => "nothing is mapped there (SEGV_MAPERR)",
+            FaultError::Refused(Refused::NotAllowed) => "the area does not allow this access (SEGV_ACCERR)",
+            FaultError::Refused(Refused::KeyDenied) => "the protection key denies this access (SEGV_PKUERR)",
+            FaultError::Changing => "a call is changing the page: try again",
+            FaultError::Memory => "out of memory",
+        })
+    }
+}
+
+impl core::error::Error for FaultError {}
+
+impl From<Refused> for FaultError {
+    fn from(refused: Refused) -> Self {
+        FaultError::Refused(refused)
+    }
+}
+
+/// A thread that faults in a shared space: see [`SharedAddressSpace::faulter`]. It has at most one
+/// guard at a time.
+pub struct Faulter<'s, B, R: Reclaim, W: Wait> {
+    space: &'s SharedAddressSpace<B, R, W>,
+    reader: SharedReader<'s, u64, Area<B>, R>,
+    record: Arc<FaultRecord>,
+}
+
+impl<B, R: Reclaim, W: Wait> fmt::Debug for Faulter<'_, B, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulter").finish_non_exhaustive()
+    }
+}
+
+impl<B, R: Reclaim, W: Wait> Drop for Faulter<'_, B, R, W> {
+    fn drop(&mut self) {
+        self.record.give_back();
+    }
+}
+
+/// Keeps the area behind a fault as it is: no call changes the area's bounds or attributes, or
+/// removes it, until the guard is dropped. A call that is about to waits.
+///
+/// Two things may still happen. A first write gives the area its anonymous identity. And a call that
+/// ended before the fault began may be the last to be seen in [`SharedAddressSpace::maps`].
+pub struct FaultGuard<'f, B, R: Reclaim> {
+    guard: SharedGuard<'f, u64, Area<B>, R>,
+    span: Span,
+    page: u64,
+    flags: Flags,
+    bias: u64,
+    anon: Anon,
+    /// Dropped last: whoever waits for it may free what the guard protects.
+    _announced: Announced<'f>,
+}
+
+impl<B, R: Reclaim> FaultGuard<'_, B, R> {
+    /// First address of the area.
+    pub fn start(&self) -> u64 {
+        self.span.first
+    }
+
+    /// First address after the area.
+    pub fn end(&self) -> u64 {
+        self.span.last.saturating_add(1)
+    }
+
+    /// The page of the fault.
+    pub fn page(&self) -> u64 {
+        self.page
+    }
+
+    /// The area's flags.
+    pub fn flags(&self) -> Flags {
+        self.flags
+    }
+
+    /// Page offset into the object minus page number ([`Area::bias`]).
+    pub fn bias(&self) -> u64 {
+        self.bias
+    }
+
+    /// The area's anonymous identity when the fault began.
+    pub fn anon(&self) -> Anon {
+        self.anon
+    }
+
+    /// The area. Looks it up again: O(log n). (`start`, `end`, `flags`, `bias` and `anon` are there
+    /// already.)
+    pub fn area(&self) -> Option<&Area<B>> {
+        self.guard.get(self.page).map(|(_, area)| area)
+    }
+}
+
+impl<B, R: Reclaim> fmt::Debug for FaultGuard<'_, B, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultGuard").field("page", &self.page).field("flags", &self.flags).finish_non_exhaustive()
+    }
+}
+
+/// How an attempt at a fault ended, if not with a guard.
+enum Miss {
+    Changing,
+    Refused(Refused),
+    /// The area must change first: it grows, or gets its identity.
+    Update,
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// Registers a thread that faults. Keep it: it takes about 1 KiB, and a lock. Memory that it took
+    /// is reused by the next one, and stays until the space is dropped.
+    pub fn faulter(&self) -> Faulter<'_, B, R, W> {
+        let mut state = self.state.lock();
+        let record = match state.records.iter().find(|record| record.take()) {
+            Some(record) => Arc::clone(record),
+            None => {
+                let record = Arc::new(FaultRecord::new());
+                state.records.push(Arc::clone(&record));
+                record
+            }
+        };
+        drop(state);
+        Faulter { space: self, reader: self.map.reader(), record }
+    }
+
+    /// The fault as a call: the area grows for it, or gets its identity.
+    fn fault_by_update(&self, addr: u64, access: Access) -> Result<(), FaultError> {
+        /// What the fault answered.
+        struct Answer(Result<(), Refused>, Plan);
+        impl Planned for Answer {
+            fn plan(&self) -> &Plan {
+                &self.1
+            }
+        }
+        let page = addr & !(self.config.page_size.bytes() - 1);
+        let reach = |space: &Self| {
+            let next = space.map.pin().at_or_after(addr).map(|(span, _)| span.first);
+            match next {
+                Some(next) if next > addr => {
+                    // A stack that grows: what is below it, and the whole of it.
+                    let guard = space.config.stack_guard_pages.saturating_add(1);
+                    let from = page.saturating_sub(guard.saturating_mul(space.config.page_size.bytes()));
+                    let reach = space.reach(from, next - from);
+                    Reach { growth: Growth { bytes: next - page, locks: true }, ..reach }
+                }
+                _ => Reach { keeps_faults: true, ..space.reach(page, 1) },
+            }
+        };
+        let fault = |space: &mut AddressSpace<B>| {
+            let answer = space.fault(addr, access).map(|_| ());
+            Ok(Answer(answer, Plan::new()))
+        };
+        match self.update(reach, None, &mut |_| Ok(()), fault) {
+            Ok(Answer(answer, _)) => Ok(answer?),
+            Err(error) if error.errno == Errno::ENOMEM => Err(FaultError::Memory),
+            Err(_) => Err(FaultError::Refused(Refused::NotMapped)),
+        }
+    }
+}
+
+impl<'s, B, R, W> Faulter<'s, B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// The program does `access` to the byte at `addr`: [`AddressSpace::fault`]. The guard keeps the
+    /// area as it is until it is dropped.
+    ///
+    /// Takes no lock, and writes only to memory of this faulter. Waits only while a call changes this
+    /// very page. The first write to a private area, which gives it an identity, and the growth of a
+    /// stack are calls: they lock the range.
+    ///
+    /// O(log n).
+    ///
+    /// # Errors
+    /// [`FaultError::Refused`], [`FaultError::Memory`].
+    #[inline]
+    pub fn fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
+        let mut round = 0;
+        loop {
+            match self.attempt(addr, access) {
+                Ok(guard) => return Ok(guard),
+                Err(Miss::Refused(refused)) => return Err(refused.into()),
+                Err(Miss::Update) => self.space.fault_by_update(addr, access)?,
+                Err(Miss::Changing) => {
+                    W::pause(round);
+                    round = round.saturating_add(1);
+                }
+            }
+        }
+    }
+
+    /// [`Faulter::fault`] that does not wait for a call that changes the page.
+    ///
+    /// # Errors
+    /// [`FaultError`].
+    pub fn try_fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
+        if let Err(Miss::Update) = self.attempt(addr, access) {
+            self.space.fault_by_update(addr, access)?;
+        }
+        self.attempt(addr, access).map_err(|miss| match miss {
+            Miss::Refused(refused) => FaultError::Refused(refused),
+            Miss::Changing | Miss::Update => FaultError::Changing,
+        })
+    }
+
+    /// One look at the area, with the page announced.
+    #[inline]
+    fn attempt(&self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, Miss> {
+        let page = addr & !(self.space.config.page_size.bytes() - 1);
+        let announced = self.record.announce(page);
+        let announced = if self.space.marks.may_change(page) {
+            drop(announced);
+            self.announce_slowly(page)?
+        } else {
+            announced
+        };
+        let guard = self.reader.pin();
+        let Some((span, area)) = guard.get(addr) else { return Err(miss(&guard, addr)) };
+        if let Some(refused) = area.refuses(access, &self.space.config) {
+            return Err(Miss::Refused(refused));
+        }
+        let (flags, bias, anon) = (area.flags, area.bias, area.anon());
+        if access == Access::Write && anon == Anon::Untouched && area.has_own_pages() {
+            return Err(Miss::Update);
+        }
+        Ok(FaultGuard { guard, span, page, flags, bias, anon, _announced: announced })
+    }
+
+    /// FAULT-2: announces the page under the lock, unless a call changes it.
+    #[cold]
+    fn announce_slowly(&self, page: u64) -> Result<Announced<'_>, Miss> {
+        let state = self.space.state.lock();
+        let end = page.saturating_add(1);
+        let changing = state.queue.notes().any(|note| note.changing.is_some_and(|change| change.meets(page, end)));
+        if changing { Err(Miss::Changing) } else { Ok(self.record.announce(page)) }
+    }
+}
+
+/// Nothing holds `addr`: whether a stack above may grow to it.
+#[cold]
+fn miss<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, addr: u64) -> Miss {
+    let above = guard.at_or_after(addr);
+    let may_grow = above.is_some_and(|(_, area)| area.flags.contains(Flags::GROWSDOWN));
+    if may_grow { Miss::Update } else { Miss::Refused(Refused::NotMapped) }
+}

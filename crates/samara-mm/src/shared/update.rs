@@ -1,0 +1,402 @@
+//! Updates: locks a range, runs a call on the areas around it, lets the embedder apply the plan, and
+//! publishes the change as one store.
+//!
+//! Knows the order of these steps; knows no call. The order is:
+//!
+//! 1. Find the window (`window::bounds`) and wait for the range lock on it. Look again: if the
+//!    window has grown meanwhile, start over.
+//! 2. Copy the window's areas and the space's settings to a worker, and run the call there.
+//! 3. Compare. If the change is one store, set memory aside for it.
+//! 4. Mark what changes, and wait for the faults there (`fault_gate`).
+//! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
+//! 6. Publish: the store, then the sums.
+//! 7. Lower the marks, and leave the range lock.
+//!
+//! An update of the whole space does the same with a snapshot of all areas, and publishes the root.
+//!
+//! - **UPDATE-1** Until step 6 nothing that others can see has changed, but for the range lock and
+//!   the marks. `Held` takes both back when it is dropped, also while a panic unwinds.
+//! - **UPDATE-2** Step 6 does not fail.
+
+use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
+use crate::errno::Errno;
+use crate::shared::fault_gate::Changing;
+use crate::shared::limits::{Growth, are_far};
+use crate::shared::wait::{Event, Wait};
+use crate::shared::window::{self, Change, Entry, Op};
+use crate::shared::SharedAddressSpace;
+use crate::space::error::Error;
+use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Config};
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+use samara::{PinHere, Reclaim, Span};
+
+/// Number of identities that are set aside for one update: more than it can give.
+const IDENTITIES: u64 = 4 * window::MOST as u64;
+/// Number of times that a window may grow while its update waits. Then it takes the whole space.
+const RETRIES: u32 = 3;
+
+/// What an update says in the queue of range locks.
+#[derive(Debug)]
+pub(crate) struct Note {
+    /// What it is changing, with raised marks.
+    pub(crate) changing: Option<Changing>,
+    /// The most that it adds to any sum.
+    growth: u64,
+}
+
+/// The memory of one update, reused.
+pub(crate) struct Worker<B, W: Wait> {
+    space: AddressSpace<B>,
+    old: Vec<Entry<B>>,
+    event: Arc<W::Event>,
+}
+
+impl<B: Backing, W: Wait> Worker<B, W> {
+    fn new(config: &Config) -> Self {
+        Worker { space: AddressSpace::new(config.clone()), old: Vec::new(), event: Arc::default() }
+    }
+}
+
+/// How far a call reaches.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    /// The addresses that it is about, end exclusive.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) growth: Growth,
+    /// It needs the whole space.
+    pub(crate) whole: bool,
+    /// It changes nothing that a fault's guard promises.
+    pub(crate) keeps_faults: bool,
+    /// The break that `start` and `end` were computed from.
+    pub(crate) brk: Option<u64>,
+}
+
+impl Reach {
+    /// The whole space.
+    pub(crate) const WHOLE: Reach = Reach {
+        start: 0,
+        end: u64::MAX,
+        growth: Growth { bytes: 0, locks: false },
+        whole: true,
+        keeps_faults: false,
+        brk: None,
+    };
+}
+
+/// The result of a call that tells what it did.
+pub(crate) trait Planned {
+    /// What it did.
+    fn plan(&self) -> &Plan;
+}
+
+impl Planned for Plan {
+    fn plan(&self) -> &Plan {
+        self
+    }
+}
+
+impl<T> Planned for (T, Plan) {
+    fn plan(&self) -> &Plan {
+        &self.1
+    }
+}
+
+/// How an attempt ended.
+enum Attempt<T> {
+    Done(Result<T, Error>),
+    /// The window has grown beyond the range lock.
+    Grown,
+    /// The answer depends on the whole space.
+    NeedsWhole,
+}
+
+/// A range lock.
+struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+    shared: &'s SharedAddressSpace<B, R, W>,
+    id: u64,
+    marked: Option<Changing>,
+    worker: Option<Box<Worker<B, W>>>,
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> {
+    /// Marks what is about to change, and waits for the faults there until `deadline`.
+    fn mark(&mut self, change: Changing, deadline: Option<Duration>) -> Result<(), Errno> {
+        let mut round = 0;
+        loop {
+            let mut state = self.shared.state.lock();
+            if self.marked.is_none() {
+                if let Some(note) = state.queue.note_mut(self.id) {
+                    note.changing = Some(change);
+                }
+                self.shared.marks.raise(change);
+                self.marked = Some(change);
+            }
+            if state.records.iter().all(|record| record.is_free(change)) {
+                return Ok(());
+            }
+            drop(state);
+            if deadline.is_some_and(|deadline| W::now() >= deadline) {
+                return Err(Errno::ETIMEDOUT);
+            }
+            W::pause(round);
+            round = round.saturating_add(1);
+        }
+    }
+
+    /// Ends the update. `change` brings the settings up to date.
+    fn leave(mut self, change: impl FnOnce(&mut AddressSpace<B>)) {
+        self.end(Some(change));
+    }
+
+    fn end(&mut self, change: Option<impl FnOnce(&mut AddressSpace<B>)>) {
+        let Some(worker) = self.worker.take() else { return };
+        let mut state = self.shared.state.lock();
+        if let Some(change) = change {
+            change(&mut state.base);
+        }
+        if let Some(marked) = self.marked.take() {
+            self.shared.marks.lower(marked);
+        }
+        state.queue.leave(self.id, Event::set);
+        if state.workers.try_reserve(1).is_ok() {
+            state.workers.push(worker);
+        }
+    }
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Held<'_, B, R, W> {
+    fn drop(&mut self) {
+        self.end(None::<fn(&mut AddressSpace<B>)>);
+    }
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// Makes a call that reaches as far as `reach` says. `call` may run more than once, each time on
+    /// areas as they are; only its last run counts. It looks at nothing outside of its reach and
+    /// what WINDOW-1 says.
+    pub(crate) fn update<T: Planned>(
+        &self,
+        reach: impl Fn(&Self) -> Reach,
+        timeout: Option<Duration>,
+        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
+        for _ in 0..RETRIES {
+            let reach = reach(self);
+            if reach.whole {
+                break;
+            }
+            let (low, high) = self.window_of(&reach);
+            let (page, top) = (self.config.page_size.bytes(), u64::MAX);
+            // What would touch the window's ends, if it was there, is part of the window.
+            let span = Span::new(low.saturating_sub(page), high.checked_add(page).unwrap_or(top) - 1);
+            let Some(held) = self.hold(span, Some(&reach), deadline)? else { break };
+            match self.attempt(held, (low, high), &reach, deadline, apply, &mut call) {
+                Attempt::Done(done) => return done,
+                Attempt::Grown => {}
+                Attempt::NeedsWhole => break,
+            }
+        }
+        self.update_whole(deadline, apply, call)
+    }
+
+    fn window_of(&self, reach: &Reach) -> (u64, u64) {
+        window::bounds(&self.map.pin(), reach.start, reach.end)
+    }
+
+    /// Waits for the range lock on `span`. `None`: a limit is too close for `reach`, or its break has
+    /// moved.
+    fn hold(
+        &self,
+        span: Span,
+        reach: Option<&Reach>,
+        deadline: Option<Duration>,
+    ) -> Result<Option<Held<'_, B, R, W>>, Errno> {
+        let mut state = self.state.lock();
+        state.queue.reserve().ok_or(Errno::ENOMEM)?;
+        let worker = state.workers.pop().unwrap_or_else(|| Box::new(Worker::new(&self.config)));
+        worker.event.clear();
+        let growth = reach.map_or(0, |reach| reach.growth.bytes);
+        let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
+        let event = Arc::clone(&worker.event);
+        let mut held = Held { shared: self, id, marked: None, worker: Some(worker) };
+        if !granted {
+            drop(state);
+            let left = deadline.map(|deadline| deadline.saturating_sub(W::now()));
+            let in_time = event.wait(left);
+            state = self.state.lock();
+            if !in_time && !state.queue.is_granted(id) {
+                drop(state);
+                return Err(Errno::ETIMEDOUT);
+            }
+        }
+        let Some(reach) = reach else {
+            drop(state);
+            return Ok(Some(held));
+        };
+        let pending = state.queue.notes().fold(0_u64, |sum, note| sum.saturating_add(note.growth));
+        let others = state.queue.len().saturating_sub(1);
+        let pending = pending.saturating_sub(growth);
+        let far = are_far(&state.base, reach.growth, others, pending);
+        if !far || reach.brk.is_some_and(|brk| brk != state.base.layout.brk) {
+            drop(state);
+            return Ok(None);
+        }
+        if let Some(worker) = &mut held.worker {
+            worker.space.take_settings(&state.base);
+            worker.space.outside = state.base.outside;
+        }
+        state.base.next_id = state.base.next_id.wrapping_add(IDENTITIES);
+        drop(state);
+        Ok(Some(held))
+    }
+
+    /// Runs the call in the window `[low, high)`, which is locked, and makes its change.
+    fn attempt<T: Planned>(
+        &self,
+        mut held: Held<'_, B, R, W>,
+        (low, high): (u64, u64),
+        reach: &Reach,
+        deadline: Option<Duration>,
+        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        call: &mut impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Attempt<T> {
+        let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
+        let Some(worker) = held.worker.as_deref_mut() else { return Attempt::NeedsWhole };
+        match self.fill(worker, (low, high), reach) {
+            Ok(None) => {}
+            Ok(Some(other)) => return other,
+            Err(errno) => return fail(errno),
+        }
+        let before = worker.space.counters;
+        let outcome = call(&mut worker.space);
+        let change = window::change(&worker.old, &worker.space);
+        let (after, brk) = (worker.space.counters, worker.space.layout.brk);
+        let count = worker.space.count();
+        let (had, moved) = (worker.old.len() + worker.space.outside, reach.brk.is_some());
+        let plan = match &outcome {
+            Ok(done) => done.plan(),
+            Err(error) => &error.done,
+        };
+        let (op, changing) = match change {
+            Change::None => (None, None),
+            Change::One { op, start, end } => (Some(op), Some(Changing { start, end })),
+            Change::Several => return Attempt::NeedsWhole,
+        };
+        let mut writer = match op.is_some().then(|| self.map.writer()).transpose() {
+            Ok(writer) => writer,
+            Err(short) => return fail(short.into()),
+        };
+        if let Some(changing) = changing.filter(|_| !reach.keeps_faults)
+            && let Err(late) = held.mark(changing, deadline)
+        {
+            return fail(late);
+        }
+        if !plan.is_empty()
+            && let Err(refused) = apply(plan)
+        {
+            return fail(refused);
+        }
+        if let (Some(writer), Some(op)) = (&mut writer, op) {
+            let stored = match op {
+                Op::Clear(span) => writer.clear_range(span, |_| ()),
+                Op::Put(span, area) => writer.insert(span, area),
+            };
+            if let Err(short) = stored {
+                return fail(short.into());
+            }
+        }
+        held.leave(|base| {
+            base.counters.shift(&before, &after);
+            base.outside = base.outside.wrapping_add(count).wrapping_sub(had);
+            if moved {
+                base.layout.brk = brk;
+            }
+        });
+        Attempt::Done(outcome)
+    }
+
+    /// Copies the window to the worker. `Some`: the call cannot run in it.
+    fn fill<T>(
+        &self,
+        worker: &mut Worker<B, W>,
+        (low, high): (u64, u64),
+        reach: &Reach,
+    ) -> Result<Option<Attempt<T>>, Errno> {
+        let guard = self.map.pin();
+        let (from, to) = window::bounds(&guard, reach.start, reach.end);
+        if from < low || high < to {
+            return Ok(Some(Attempt::Grown));
+        }
+        let Worker { space, old, .. } = worker;
+        if window::copy(&guard, (from, to), old)?.is_none() {
+            return Ok(Some(Attempt::NeedsWhole));
+        }
+        drop(guard);
+        let depends = |area: &Area<B>| area.extra != 0 || area.flags.contains(Flags::HUGETLB);
+        if old.iter().any(|entry| depends(&entry.2)) {
+            return Ok(Some(Attempt::NeedsWhole));
+        }
+        space.areas.clear();
+        for (start, end, area) in old.iter() {
+            space.areas.insert(Span::new(*start, end - 1), area.clone())?;
+        }
+        space.outside = space.outside.saturating_sub(old.len());
+        Ok(None)
+    }
+
+    /// Makes a call that needs the whole space: waits until no other call is under way.
+    pub(crate) fn update_whole<T: Planned>(
+        &self,
+        deadline: Option<Duration>,
+        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let Some(mut held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM.into()) };
+        let before = self.map.try_snapshot().map_err(Errno::from)?;
+        let mut space = self.state.lock().base.snapshot(self.config.clone())?;
+        (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
+        let outcome = call(&mut space);
+        let plan = match &outcome {
+            Ok(done) => done.plan(),
+            Err(error) => &error.done,
+        };
+        let span = |change: &samara::Change<'_, u64, Area<B>>| match change {
+            samara::Change::Removed(span, _) | samara::Change::Added(span, _) => *span,
+        };
+        let changed = space.areas.changes_since(&before).map(|change| span(&change));
+        let ends = changed.fold(None, |ends: Option<(u64, u64)>, span| {
+            let (first, last) = ends.unwrap_or((span.first, span.last));
+            Some((first.min(span.first), last.max(span.last)))
+        });
+        if let Some((first, last)) = ends {
+            // So that publishing finds the memory that it needs.
+            self.map.write().reserve(1).map_err(Errno::from)?;
+            held.mark(Changing { start: first, end: last.saturating_add(1) }, deadline)?;
+        }
+        if !plan.is_empty() {
+            apply(plan)?;
+        }
+        drop(before);
+        let areas = mem::take(&mut space.areas);
+        space.outside = areas.len();
+        if ends.is_some() {
+            self.map.write().set(areas).map_err(Errno::from)?;
+        }
+        held.leave(|base| *base = space);
+        Ok(outcome?)
+    }
+}
