@@ -65,9 +65,9 @@ races() {
 # The models of threads, with more preemptions than in CI, and more trees.
 models() {
     # First those of two threads with few steps each, which allow more.
+    export MODELS_SECONDS=${MODELS_SECONDS:-7200}
     LOOM_MAX_PREEMPTIONS=6 logged ci/models.sh two_snapshots snapshot_and_reader one_reader
-    LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} \
-        MODELS_SECONDS=${MODELS_SECONDS:-7200} logged ci/models.sh
+    LOOM_MAX_PREEMPTIONS=${LOOM_MAX_PREEMPTIONS:-3} SAMARA_MODEL_SHAPES=${SAMARA_MODEL_SHAPES:-2000} logged ci/models.sh
     counts models "$(lines '^model .* interleavings')" interleavings "$(awk '/^model .* interleavings/ { sum += $3 } END { print sum + 0 }' "$log")"
 }
 

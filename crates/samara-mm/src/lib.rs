@@ -139,7 +139,7 @@ pub use proc::procmap_query::{Answer, Query, QueryFlags};
 pub use proc::smaps::{Smaps, Usage};
 #[cfg(feature = "shared")]
 pub use shared::{
-    SharedAddressSpace,
+    SharedAddressSpace, Statistics,
     calls::Caller,
     check::SharedViolation,
     faults::{FaultError, FaultGuard, Faulter},
@@ -159,6 +159,10 @@ pub use space::place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use space::plan::{FlagChange, Plan, Step, StepKind};
 pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
+#[cfg(feature = "std")]
+pub use samara::Membarrier;
+#[cfg(feature = "shared")]
+pub use samara::{PinHere, Reclaim};
 pub use samara::{AllocError, End, GapQuery, Span, StoreError, Violation as TreeViolation};
 
 #[doc = include_str!("../README.md")]

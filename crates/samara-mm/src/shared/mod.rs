@@ -56,9 +56,21 @@ pub(crate) struct State<B, W: Wait> {
     pub(crate) queue: RangeQueue<W::Event, Note>,
     /// The faulting threads' records. They live as long as the space.
     pub(crate) records: Vec<Arc<FaultRecord>>,
+    pub(crate) statistics: Statistics,
     /// Workers that no update uses.
     #[allow(clippy::vec_box)] // they move often
     pub(crate) workers: Vec<Box<Worker<B, W>>>,
+}
+
+/// How calls on a shared space came to their answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Calls that locked a range.
+    pub ranged: u64,
+    /// Calls that took the whole space.
+    pub whole: u64,
+    /// Calls that had to wait for a range lock.
+    pub waited: u64,
 }
 
 macro_rules! shared_address_space {
@@ -172,6 +184,7 @@ where
             state: lock_api::Mutex::new(State {
                 base: space,
                 queue: RangeQueue::new(),
+                statistics: Statistics::default(),
                 records: Vec::new(),
                 workers: Vec::new(),
             }),
@@ -190,6 +203,12 @@ where
     /// The settings.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How the calls so far came to their answers. Refused calls count too, if they were tried on
+    /// areas.
+    pub fn statistics(&self) -> Statistics {
+        self.state.lock().statistics
     }
 
     /// Makes calls that do nothing with their plans, and wait as long as they must.

@@ -76,6 +76,8 @@ pub(crate) struct Reach {
     pub(crate) keeps_faults: bool,
     /// The break that `start` and `end` were computed from.
     pub(crate) brk: Option<u64>,
+    /// `start` and `end` were computed from the areas.
+    pub(crate) looked: bool,
 }
 
 impl Reach {
@@ -87,6 +89,7 @@ impl Reach {
         whole: true,
         keeps_faults: false,
         brk: None,
+        looked: false,
     };
 }
 
@@ -121,6 +124,7 @@ enum Attempt<T> {
 struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     shared: &'s SharedAddressSpace<B, R, W>,
     id: u64,
+    whole: bool,
     marked: Option<Changing>,
     worker: Option<Box<Worker<B, W>>>,
 }
@@ -160,6 +164,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> 
         let mut state = self.shared.state.lock();
         if let Some(change) = change {
             change(&mut state.base);
+            let statistics = &mut state.statistics;
+            *(if self.whole { &mut statistics.whole } else { &mut statistics.ranged }) += 1;
         }
         if let Some(marked) = self.marked.take() {
             self.shared.marks.lower(marked);
@@ -195,15 +201,20 @@ where
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         for _ in 0..RETRIES {
-            let reach = reach(self);
-            if reach.whole {
+            let first = reach(self);
+            if first.whole {
                 break;
             }
-            let (low, high) = self.window_of(&reach);
+            let (low, high) = self.window_of(&first);
             let (page, top) = (self.config.page_size.bytes(), u64::MAX);
             // What would touch the window's ends, if it was there, is part of the window.
             let span = Span::new(low.saturating_sub(page), high.checked_add(page).unwrap_or(top) - 1);
-            let Some(held) = self.hold(span, Some(&reach), deadline)? else { break };
+            let Some(held) = self.hold(span, Some(&first), deadline)? else { break };
+            // Under the lock, what it was computed from does not change any more.
+            let reach = if first.looked { reach(self) } else { first };
+            if reach.growth.bytes > first.growth.bytes {
+                continue;
+            }
             match self.attempt(held, (low, high), &reach, deadline, apply, &mut call) {
                 Attempt::Done(done) => return done,
                 Attempt::Grown => {}
@@ -232,8 +243,9 @@ where
         let growth = reach.map_or(0, |reach| reach.growth.bytes);
         let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
-        let mut held = Held { shared: self, id, marked: None, worker: Some(worker) };
+        let mut held = Held { shared: self, id, whole: reach.is_none(), marked: None, worker: Some(worker) };
         if !granted {
+            state.statistics.waited += 1;
             drop(state);
             let left = deadline.map(|deadline| deadline.saturating_sub(W::now()));
             let in_time = event.wait(left);
@@ -367,7 +379,7 @@ where
     ) -> Result<T, Error> {
         let Some(mut held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM.into()) };
         let before = self.map.try_snapshot().map_err(Errno::from)?;
-        let mut space = self.state.lock().base.snapshot(self.config.clone())?;
+        let mut space = self.copy_of_base()?;
         (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
         let outcome = call(&mut space);
         let plan = match &outcome {
@@ -382,9 +394,9 @@ where
             let (first, last) = ends.unwrap_or((span.first, span.last));
             Some((first.min(span.first), last.max(span.last)))
         });
+        // So that publishing finds the memory that it needs.
+        self.map.write().reserve(1).map_err(Errno::from)?;
         if let Some((first, last)) = ends {
-            // So that publishing finds the memory that it needs.
-            self.map.write().reserve(1).map_err(Errno::from)?;
             held.mark(Changing { start: first, end: last.saturating_add(1) }, deadline)?;
         }
         if !plan.is_empty() {
@@ -393,10 +405,24 @@ where
         drop(before);
         let areas = mem::take(&mut space.areas);
         space.outside = areas.len();
-        if ends.is_some() {
-            self.map.write().set(areas).map_err(Errno::from)?;
-        }
+        // Also where no area differs: areas do not compare their extras.
+        self.map.write().set(areas).map_err(Errno::from)?;
         held.leave(|base| *base = space);
         Ok(outcome?)
+    }
+
+    fn copy_of_base(&self) -> Result<AddressSpace<B>, Errno> {
+        self.state.lock().base.snapshot(self.config.clone())
+    }
+
+    /// The whole space at a moment when no call is under way.
+    pub(crate) fn copy_whole(&self, timeout: Option<Duration>) -> Result<AddressSpace<B>, Errno> {
+        let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
+        let Some(held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM) };
+        let areas = self.map.try_snapshot()?;
+        let mut space = self.copy_of_base()?;
+        (space.areas, space.outside) = (areas, 0);
+        drop(held);
+        Ok(space)
     }
 }

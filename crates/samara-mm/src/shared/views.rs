@@ -4,8 +4,6 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::wait::Wait;
-use crate::space::error::Error;
-use crate::space::plan::Plan;
 use crate::space::AddressSpace;
 use core::fmt;
 use samara::{GapQuery, PinHere, Reclaim, SharedGuard, Span};
@@ -79,7 +77,6 @@ where
     /// # Errors
     /// ENOMEM: out of memory.
     pub fn snapshot(&self) -> Result<AddressSpace<B>, Errno> {
-        let copy = |space: &mut AddressSpace<B>| Ok((space.snapshot(self.config.clone())?, Plan::new()));
-        self.exclusive(copy).map_err(|error: Error| error.errno)
+        self.copy_whole(None)
     }
 }

@@ -1,0 +1,17 @@
+//! Address spaces that threads share.
+
+mod histories;
+mod one_thread;
+#[path = "../support/rng.rs"]
+mod rng;
+mod world;
+
+/// The seed of the random tests: SAMARA_SEED, else 1.
+fn seed() -> u64 {
+    std::env::var("SAMARA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
+}
+
+/// How often a random test repeats: fewer times where each one is slow.
+fn times(n: u64) -> u64 {
+    if cfg!(miri) { n.div_ceil(200) } else { n }
+}

@@ -1,0 +1,202 @@
+//! Random calls as data, made on a shared space and on a space with one owner.
+
+use crate::rng::Rng;
+use samara_mm::*;
+
+pub(crate) const PAGE: u64 = 4096;
+/// Where the calls are.
+pub(crate) const ARENA: u64 = 0x1000_0000;
+/// Where the heap starts.
+pub(crate) const HEAP: u64 = 0x5000_0000;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Map(MapRequest<FileId>),
+    Mmap(MapRequest<FileId>),
+    Unmap(u64, u64),
+    Protect(u64, u64, Prot),
+    Advise(u64, u64, Advice),
+    Lock(u64, u64, LockKind),
+    Unlock(u64, u64),
+    LockAll(bool, bool),
+    UnlockAll,
+    Seal(u64, u64),
+    Brk(u64),
+    Remap(RemapRequest),
+    Name(u64, u64, Option<&'static str>),
+    Touch(u64, u64),
+    Fault(u64, Access),
+}
+
+/// What a call answers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Done(Result<(u64, Plan), Error>),
+    Fault(Result<(u64, u64, Flags), Refused>),
+}
+
+fn file(n: u64) -> FileId {
+    FileId { dev: (8, 1), inode: n, open: n, name: "/file".into() }
+}
+
+impl Call {
+    /// A call in the first `pages` pages of the arena.
+    pub(crate) fn random(r: &mut Rng, pages: u64) -> Call {
+        let at = ARENA + r.below(pages) * PAGE;
+        let len = (1 + r.below(6)) * PAGE;
+        let prot = [Prot::empty(), Prot::READ, Prot::RW, Prot::RW, Prot::READ | Prot::EXEC][r.below(5) as usize];
+        let kind = if r.below(3) == 0 { LockKind::OnFault } else { LockKind::Now };
+        match r.below(40) {
+            0..=7 => Call::Map(Call::request(r, at, len, prot)),
+            8 => Call::Mmap(MapRequest { flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS, ..Call::request(r, 0, len, prot) }),
+            9..=14 => Call::Unmap(at, len),
+            15..=19 => Call::Protect(at, len, prot),
+            20..=21 => {
+                let advice = [Advice::DontFork, Advice::DoFork, Advice::Sequential, Advice::Normal, Advice::DontNeed];
+                Call::Advise(at, len, advice[r.below(5) as usize])
+            }
+            22 => Call::Lock(at, len, kind),
+            23 => Call::Unlock(at, len),
+            24 if r.below(8) == 0 => Call::LockAll(r.below(2) == 0, r.below(2) == 0),
+            24 if r.below(4) == 0 => Call::UnlockAll,
+            25 if r.below(12) == 0 => Call::Seal(at, PAGE),
+            26..=28 => Call::Brk(HEAP + r.below(8) * PAGE + r.below(2) * 100),
+            29 => {
+                let to = ARENA + (pages + r.below(pages)) * PAGE;
+                let mode = match r.below(3) {
+                    0 => RemapMode::InPlace,
+                    1 => RemapMode::MoveTo(to),
+                    _ => RemapMode::Fixed(to),
+                };
+                let new_len = (1 + r.below(6)) * PAGE;
+                Call::Remap(RemapRequest { old: at, old_len: len, new_len, mode, dontunmap: r.below(6) == 0 })
+            }
+            30 if r.below(4) == 0 => Call::Name(at, len, [None, Some("a"), Some("b")][r.below(3) as usize]),
+            31 => Call::Touch(at, at + len),
+            _ => {
+                let access = [Access::Read, Access::Write, Access::Write, Access::Execute][r.below(4) as usize];
+                Call::Fault(at + r.below(PAGE), access)
+            }
+        }
+    }
+
+    fn request(r: &mut Rng, at: u64, len: u64, prot: Prot) -> MapRequest<FileId> {
+        let mut request = MapRequest::anonymous(at, len, prot);
+        match r.below(8) {
+            0 => {
+                let kind = if r.below(2) == 0 { MapFlags::SHARED } else { MapFlags::PRIVATE };
+                request = MapRequest::file(at, len, prot, kind, file(1 + r.below(2)), at - at.min(ARENA));
+            }
+            1 => request.flags |= MapFlags::GROWSDOWN,
+            2 => request.flags |= MapFlags::NORESERVE,
+            3 => request.flags |= MapFlags::POPULATE,
+            4 => request.flags |= MapFlags::LOCKED,
+            5 => request.flags |= MapFlags::FIXED_NOREPLACE,
+            _ => {}
+        }
+        request
+    }
+
+    pub(crate) fn on_space(&self, space: &mut AddressSpace<FileId>) -> Answer {
+        let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
+        match self.clone() {
+            Call::Map(request) => plain(space.map(&request)),
+            Call::Mmap(request) => Answer::Done(space.mmap(&request, &mut Linux)),
+            Call::Unmap(at, len) => plain(space.unmap(at, len)),
+            Call::Protect(at, len, prot) => plain(space.protect(at, len, prot, None)),
+            Call::Advise(at, len, advice) => plain(space.advise(at, len, advice)),
+            Call::Lock(at, len, kind) => plain(space.lock(at, len, kind)),
+            Call::Unlock(at, len) => plain(space.unlock(at, len)),
+            Call::LockAll(current, future) => plain(space.lock_all(current, future, LockKind::Now)),
+            Call::UnlockAll => plain(space.unlock_all()),
+            Call::Seal(at, len) => plain(space.seal(at, len)),
+            Call::Brk(to) => plain(space.brk(to)),
+            Call::Remap(request) => plain(space.remap(&request)),
+            Call::Name(at, len, name) => plain(space.set_anon_name(at, len, name.map(Into::into))),
+            Call::Touch(at, end) => {
+                space.touch(at, end);
+                plain(Ok(Plan::default()))
+            }
+            Call::Fault(at, access) => {
+                Answer::Fault(space.fault(at, access).map(|f| (f.at.start, f.at.end, f.at.area.flags)))
+            }
+        }
+    }
+
+    pub(crate) fn on_shared<F: FnMut(&Plan) -> Result<(), Errno>>(
+        &self,
+        caller: &mut Caller<'_, FileId, Membarrier, Sleep, F>,
+        faulter: &mut Faulter<'_, FileId, Membarrier, Sleep>,
+    ) -> Answer {
+        let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
+        match self.clone() {
+            Call::Map(request) => plain(caller.map(&request)),
+            Call::Mmap(request) => Answer::Done(caller.mmap(&request, &mut Linux)),
+            Call::Unmap(at, len) => plain(caller.unmap(at, len)),
+            Call::Protect(at, len, prot) => plain(caller.protect(at, len, prot, None)),
+            Call::Advise(at, len, advice) => plain(caller.advise(at, len, advice)),
+            Call::Lock(at, len, kind) => plain(caller.lock(at, len, kind)),
+            Call::Unlock(at, len) => plain(caller.unlock(at, len)),
+            Call::LockAll(current, future) => plain(caller.lock_all(current, future, LockKind::Now)),
+            Call::UnlockAll => plain(caller.unlock_all()),
+            Call::Seal(at, len) => plain(caller.seal(at, len)),
+            Call::Brk(to) => plain(caller.brk(to)),
+            Call::Remap(request) => plain(caller.remap(&request)),
+            Call::Name(at, len, name) => plain(caller.set_anon_name(at, len, name.map(Into::into))),
+            Call::Touch(at, end) => plain(caller.touch(at, end).map(|()| Plan::default())),
+            Call::Fault(at, access) => Answer::Fault(match faulter.fault(at, access) {
+                Ok(guard) => Ok((guard.start(), guard.end(), guard.flags())),
+                Err(FaultError::Refused(refused)) => Err(refused),
+                Err(other) => panic!("{other}"),
+            }),
+        }
+    }
+}
+
+/// Everything that a space shows, with identities numbered in the order in which they appear.
+pub(crate) fn shown(space: &AddressSpace<FileId>) -> Vec<String> {
+    let mut ids = Vec::new();
+    let mut number = |id| {
+        let at = ids.iter().position(|i| *i == id).unwrap_or_else(|| {
+            ids.push(id);
+            ids.len() - 1
+        });
+        at as u64
+    };
+    let mut lines: Vec<String> = space
+        .areas()
+        .map(|a| {
+            let mut area = a.area.clone();
+            if let Anon::Identity { id, inherited } = area.anon() {
+                area.set_anon(Anon::Identity { id: number(id), inherited });
+            }
+            let Area { flags, object, bias, .. } = &area;
+            format!("{:x}-{:x} {flags:?} {object:?} {bias:x} {:?} {:?}", a.start, a.end, area.anon(), a.extras())
+        })
+        .collect();
+    lines.push(format!("{:?} {:?} {:?}", space.counters(), space.layout(), space.future_locks()));
+    lines
+}
+
+/// Settings that make limits near or far.
+pub(crate) fn space(r: &mut Rng) -> AddressSpace<FileId> {
+    let max_map_count = if r.below(3) == 0 { 12 } else { 65530 };
+    let overcommit = match r.below(3) {
+        0 => Overcommit::Never { limit: 60 * PAGE, admin_reserve: PAGE, user_reserve: 2 * PAGE },
+        1 => Overcommit::Always,
+        _ => Overcommit::Guess { total: 5 * PAGE },
+    };
+    let mut space = AddressSpace::new(Config { max_map_count, overcommit, stack_guard_pages: 3, ..Config::default() });
+    let limit = |r: &mut Rng, pages: u64| if r.below(2) == 0 { Limit::bytes(pages * PAGE) } else { Limit::NONE };
+    space.set_limits(Limits {
+        address_space: limit(r, 40),
+        data: limit(r, 25),
+        stack: limit(r, 6),
+        locked: limit(r, 10),
+    });
+    if r.below(2) == 0 {
+        space.set_caps(Caps::all() - Caps::IPC_LOCK);
+    }
+    space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+    space
+}
