@@ -1,5 +1,6 @@
 //! Address spaces that threads share.
 
+mod guards;
 mod histories;
 mod one_thread;
 #[path = "../support/rng.rs"]

@@ -1,0 +1,225 @@
+//! Guards, range locks and what they wait for.
+
+use crate::rng::Rng;
+use crate::{seed, times};
+use samara_mm::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+const PAGE: u64 = 0x1000;
+const BASE: u64 = 0x1000_0000;
+const SOON: Duration = Duration::from_millis(5);
+
+fn shared() -> SharedAddressSpace<FileId> {
+    SharedAddressSpace::new(Config::default()).unwrap()
+}
+
+fn rw(at: u64, pages: u64) -> MapRequest<FileId> {
+    MapRequest::anonymous(at, pages * PAGE, Prot::RW)
+}
+
+fn errno<T: std::fmt::Debug>(done: Result<T, Error>) -> Errno {
+    done.unwrap_err().errno
+}
+
+/// While a guard lives, everybody sees its area with the bounds and the flags that it says.
+#[test]
+fn a_guard_keeps_its_area() {
+    let seed = seed();
+    let space = shared();
+    let (stop, checked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let go = Barrier::new(4);
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let (space, stop, checked, go) = (&space, &stop, &checked, &go);
+            scope.spawn(move || {
+                let mut r = Rng(seed + thread);
+                let mut faulter = space.faulter();
+                go.wait();
+                while !stop.load(Ordering::Relaxed) {
+                    let addr = BASE + r.below(32 * PAGE);
+                    let access = [Access::Read, Access::Write][r.below(2) as usize];
+                    let Ok(guard) = faulter.fault(addr, access) else { continue };
+                    for _ in 0..1 + r.below(4) {
+                        let maps = space.maps();
+                        let (start, end, area) = maps.area_at(addr).expect("a guard is held");
+                        assert_eq!((start, end, area.flags), (guard.start(), guard.end(), guard.flags()), "seed {seed}");
+                        if r.one_in(2) {
+                            std::thread::yield_now();
+                        }
+                    }
+                    checked.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        for thread in 0..2 {
+            let (space, stop, checked, go) = (&space, &stop, &checked, &go);
+            scope.spawn(move || {
+                let mut r = Rng(seed + 100 + thread);
+                go.wait();
+                let mut calls = 0;
+                while calls < times(4000) || checked.load(Ordering::Relaxed) < times(2000) {
+                    let (at, pages) = (BASE + r.below(32) * PAGE, 1 + r.below(5));
+                    let _refused = match r.below(4) {
+                        0 | 1 => space.map(&rw(at, pages)).map(drop),
+                        2 => space.unmap(at, pages * PAGE).map(drop),
+                        _ => space.protect(at, pages * PAGE, Prot::READ, None).map(drop),
+                    };
+                    calls += 1;
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+        }
+    });
+    space.check().unwrap();
+}
+
+#[test]
+fn a_call_waits_for_the_guards_in_what_it_changes() {
+    let space = shared();
+    for at in [BASE, BASE + 16 * PAGE] {
+        space.map(&rw(at, 4)).unwrap();
+    }
+    let (mut here, mut elsewhere) = (space.faulter(), space.faulter());
+    let guard = here.fault(BASE, Access::Read).unwrap();
+    let _other = elsewhere.fault(BASE + 16 * PAGE, Access::Write).unwrap();
+    let mut caller = space.caller().timeout(SOON);
+    assert_eq!(errno(caller.unmap(BASE, PAGE)), Errno::ETIMEDOUT);
+    // The bounds of the guard's area would change.
+    assert_eq!(errno(caller.map(&rw(BASE + 4 * PAGE, 1))), Errno::ETIMEDOUT);
+    assert_eq!(errno(caller.protect(BASE + PAGE, PAGE, Prot::READ, None)), Errno::ETIMEDOUT);
+    assert_eq!(errno(caller.lock_all(true, false, LockKind::OnFault)), Errno::ETIMEDOUT);
+    // Between the two, and apart from both.
+    assert!(caller.map(&rw(BASE + 8 * PAGE, 1)).is_ok());
+    assert_eq!((guard.start(), guard.end(), space.len()), (BASE, BASE + 4 * PAGE, 3));
+    drop(guard);
+    assert!(caller.unmap(BASE, PAGE).is_ok());
+    space.check().unwrap();
+}
+
+#[test]
+fn what_is_being_changed_is_kept_from_faults_and_calls() {
+    let space = shared();
+    for at in [BASE, BASE + 16 * PAGE] {
+        space.map(&rw(at, 4)).unwrap();
+    }
+    let ((applying, is_applying), (go, may_go)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let space = &space;
+        let call = scope.spawn(move || {
+            let apply = |_: &Plan| {
+                applying.send(()).unwrap();
+                may_go.recv().map_err(|_| Errno::EBUSY)
+            };
+            space.caller_with(apply).unmap(BASE + PAGE, PAGE).map(drop)
+        });
+        is_applying.recv().unwrap();
+        let mut faulter = space.faulter();
+        for at in [BASE, BASE + PAGE, BASE + 3 * PAGE] {
+            assert_eq!(faulter.try_fault(at, Access::Read).map(drop), Err(FaultError::Changing), "{at:x}");
+        }
+        assert!(faulter.fault(BASE + 16 * PAGE, Access::Write).is_ok(), "elsewhere");
+        let mut caller = space.caller().timeout(SOON);
+        assert_eq!(errno(caller.protect(BASE, PAGE, Prot::READ, None)), Errno::ETIMEDOUT);
+        assert!(caller.unmap(BASE + 16 * PAGE, PAGE).is_ok());
+        assert_eq!(space.maps().areas_in(BASE, BASE + 4 * PAGE).count(), 1, "not published before it is applied");
+        go.send(()).unwrap();
+        call.join().unwrap().unwrap();
+        assert_eq!(faulter.try_fault(BASE + PAGE, Access::Read).unwrap_err(), FaultError::Refused(Refused::NotMapped));
+        assert!(faulter.try_fault(BASE, Access::Read).is_ok());
+    });
+    assert_eq!(space.len(), 3);
+    space.check().unwrap();
+}
+
+/// Whoever asked first is first, as far as ranges meet; others do not wait.
+#[test]
+fn range_locks_are_granted_in_order() {
+    let space = shared();
+    let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
+    let order = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let (space, order) = (&space, &order);
+        scope.spawn(move || {
+            let apply = |_: &Plan| {
+                applying.send(()).unwrap();
+                may_go.recv().map_err(|_| Errno::EBUSY)
+            };
+            space.caller_with(apply).map(&rw(BASE, 1)).unwrap();
+        });
+        is_applying.recv().unwrap();
+        let mut waiting = 0;
+        for (name, at) in [('a', BASE), ('b', BASE), ('c', BASE + PAGE), ('d', BASE)] {
+            waiting += 1;
+            scope.spawn(move || {
+                let apply = |_: &Plan| {
+                    order.lock().unwrap().push(name);
+                    Ok(())
+                };
+                space.caller_with(apply).protect(at, PAGE, Prot::READ, None).map(drop).or_else(|_| {
+                    order.lock().unwrap().push(name);
+                    Ok::<_, Error>(())
+                })
+            });
+            while space.statistics().waited < waiting {
+                std::thread::yield_now();
+            }
+        }
+        space.map(&rw(BASE + 64 * PAGE, 1)).unwrap();
+        assert!(order.lock().unwrap().is_empty());
+        go.send(()).unwrap();
+    });
+    // 'c' comes into a hole, and does nothing; 'b' and 'd' find nothing to change.
+    let order = order.into_inner().unwrap();
+    assert_eq!(order.first(), Some(&'a'), "{order:?}");
+    space.check().unwrap();
+}
+
+#[test]
+fn a_call_that_panics_leaves_the_space_usable() {
+    let space = shared();
+    space.map(&rw(BASE, 4)).unwrap();
+    let mut ranged = space.caller_with(|_| panic!("apply"));
+    assert!(catch_unwind(AssertUnwindSafe(|| ranged.unmap(BASE, PAGE))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| ranged.lock_all(true, true, LockKind::Now))).is_err());
+    let exclusive = || space.exclusive::<()>(|space| panic!("{}", space.len()));
+    assert!(catch_unwind(AssertUnwindSafe(exclusive)).is_err());
+    assert_eq!((space.len(), space.snapshot().unwrap().future_locks()), (1, None));
+    assert!(space.faulter().try_fault(BASE, Access::Write).is_ok());
+    assert!(space.unmap(BASE, PAGE).is_ok());
+    space.check().unwrap();
+}
+
+/// A plan that `apply` refuses has not happened: bounds, sums, break and settings are as before.
+#[test]
+fn what_apply_refuses_has_not_happened() {
+    let space = shared();
+    let heap = Layout { start_brk: BASE, brk: BASE, ..Layout::default() };
+    let set = |space: &mut AddressSpace<FileId>| {
+        space.set_layout(heap);
+        Ok(((), Plan::default()))
+    };
+    space.exclusive(set).unwrap();
+    space.map(&rw(BASE + 64 * PAGE, 4)).unwrap();
+    let before = space.snapshot().unwrap();
+    let mut caller = space.caller_with(|_| Err(Errno::EBUSY));
+    assert_eq!(errno(caller.brk(BASE + PAGE)), Errno::EBUSY);
+    assert_eq!(errno(caller.map(&rw(BASE + 66 * PAGE, 8))), Errno::EBUSY);
+    assert_eq!(errno(caller.lock_all(true, true, LockKind::Now)), Errno::EBUSY);
+    assert_eq!(errno(caller.set_anon_name(BASE + 64 * PAGE, PAGE, Some("name".into()))), Errno::EBUSY);
+    // Refused with a partial effect, which is refused too.
+    assert_eq!(errno(caller.protect(BASE + 66 * PAGE, 8 * PAGE, Prot::READ, None)), Errno::EBUSY);
+    let after = space.snapshot().unwrap();
+    assert_eq!((after.to_string(), after.counters(), after.layout()), (before.to_string(), before.counters(), heap));
+    assert_eq!(after.future_locks(), None);
+    space.check().unwrap();
+}
+
+#[test]
+fn unseen_writes_cannot_be_shared() {
+    let config = Config { touches: Touches::Unseen, ..Config::default() };
+    assert_eq!(SharedAddressSpace::<FileId>::new(config).map(drop), Err(Errno::EINVAL));
+}
