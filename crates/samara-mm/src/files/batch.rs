@@ -186,8 +186,9 @@ impl<W: Wait, S: Stats> Batch<'_, W, S> {
     /// [`LinkError::NotLinked`].
     pub fn unlink(&mut self, area: FileArea) -> Result<(), LinkError> {
         let key = self.key(&area);
-        self.find(key, area)?;
-        self.kept.tree.remove(&key);
+        if !self.kept.tree.remove(&key, &area) {
+            return Err(LinkError::NotLinked);
+        }
         self.left += 1;
         self.changed += 1;
         Ok(())
@@ -202,26 +203,24 @@ impl<W: Wait, S: Stats> Batch<'_, W, S> {
     pub fn replace(&mut self, old: FileArea, new: FileArea) -> Result<(), LinkError> {
         let last = new.pages().ok_or(LinkError::Malformed)?.last;
         let (from, to) = (self.key(&old), self.key(&new));
-        self.find(from, old)?;
         let tree = &mut self.kept.tree;
         if from == to {
-            tree.change(&to, last, new.shared_writable);
-        } else if tree.get(&to).is_some() {
-            return Err(LinkError::Linked);
+            if !tree.change(&from, &old, last, new.shared_writable) {
+                return Err(LinkError::NotLinked);
+            }
         } else {
-            tree.remove(&from);
+            if tree.get(&from).is_none_or(|found| found.area != old) {
+                return Err(LinkError::NotLinked);
+            }
+            if tree.get(&to).is_some() {
+                return Err(LinkError::Linked);
+            }
+            // The node that becomes free is the one that is taken.
+            tree.remove(&from, &old);
             tree.insert(to, last, new.shared_writable);
         }
         self.changed += 1;
         Ok(())
-    }
-
-    /// Whether the area is there just so.
-    fn find(&self, key: Key, area: FileArea) -> Result<(), LinkError> {
-        match self.kept.tree.get(&key) {
-            Some(found) if found.area == area => Ok(()),
-            _ => Err(LinkError::NotLinked),
-        }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::ReverseMap;
 use super::area::{Mapped, Mapping, PAGE};
+use super::shard::Shard;
 use super::stats::{LockStats, Purpose, Stats};
+use super::tree::Tree;
 use crate::shared::wait::Wait;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -18,7 +20,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// The number of areas, as of batches that have ended. O(shards), and takes no lock.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.shards().map(super::Shard::areas).sum()
+        self.shards().map(Shard::areas).sum()
     }
 
     /// Whether there are no areas. O(shards), and takes no lock.
@@ -64,7 +66,7 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
             Ok(())
         })?;
         if shards > 1 {
-            found.sort_unstable();
+            found.sort_unstable_by_key(Mapping::key);
         }
         Ok(found)
     }
@@ -137,20 +139,20 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         let (pages, after) = (pages.into(), after.map(|mapping| mapping.key()));
         let mut first: Option<Mapping> = None;
         for shard in self.shards_asked(pages) {
-            let mut kept = shard.lock();
-            let since = S::now();
-            if let Some(found) = kept.tree.overlaps(pages, after).next() {
+            if let Some(found) = Self::ask(shard, |tree| tree.overlaps(pages, after).next()) {
                 first = Some(first.map_or(found, |first| first.min(found)));
             }
-            kept.stats.count(since, Purpose::Query);
         }
         first
     }
 
-    /// Whether any area maps a page of `pages`. O(s log n) for s shards in use.
+    /// Whether any area maps a page of `pages`. O(s log n) for s shards in use, and done at the first
+    /// shard that has one.
     #[must_use]
     pub fn is_mapped(&self, pages: impl Into<Span<u64>>) -> bool {
-        self.next_area(pages, None).is_some()
+        let pages = pages.into();
+        let mut shards = self.shards_asked(pages);
+        shards.any(|shard| Self::ask(shard, |tree| tree.overlaps(pages, None).next().is_some()))
     }
 
     /// What the locks were taken for so far; `None` if the map does not count
@@ -183,18 +185,23 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     ) -> Result<usize, AllocError> {
         let mut asked = 0;
         for shard in self.shards_asked(pages) {
-            let mut kept = shard.lock();
-            let since = S::now();
-            let taken = kept.tree.overlaps(pages, None).try_for_each(&mut take);
-            kept.stats.count(since, Purpose::Query);
-            taken?;
+            Self::ask(shard, |tree| tree.overlaps(pages, None).try_for_each(&mut take))?;
             asked += 1;
         }
         Ok(asked)
     }
 
+    /// Asks one shard, under its lock.
+    fn ask<T>(shard: &Shard<W, S>, what: impl FnOnce(&Tree) -> T) -> T {
+        let mut kept = shard.lock();
+        let since = S::now();
+        let answer = what(&kept.tree);
+        kept.stats.count(since, Purpose::Query);
+        answer
+    }
+
     /// The shards that a query of these pages looks at: none if they are none.
-    fn shards_asked(&self, pages: Span<u64>) -> impl Iterator<Item = &super::Shard<W, S>> {
+    fn shards_asked(&self, pages: Span<u64>) -> impl Iterator<Item = &Shard<W, S>> {
         self.shards().filter(move |_| !pages.is_empty())
     }
 }

@@ -41,7 +41,7 @@ impl Node {
     fn mapping(&self) -> Mapping {
         let Key { page, space, start } = self.key;
         // Cannot overflow: the area was well formed when it came in.
-        let end = start.wrapping_add((self.last - page).wrapping_add(1).wrapping_mul(PAGE));
+        let end = start.wrapping_add(self.last.wrapping_sub(page).wrapping_add(1).wrapping_mul(PAGE));
         Mapping { space, area: FileArea { start, end, page, shared_writable: self.shared_writable } }
     }
 }
@@ -146,6 +146,11 @@ impl Tree {
         (at != NONE).then(|| self.nodes[at].mapping())
     }
 
+    /// Whether a node is there and has this area.
+    fn is(&self, at: u32, area: &FileArea) -> bool {
+        at != NONE && self.nodes[at].mapping().area == *area
+    }
+
     /// Adds an area with the last page `last`, and says so; unless there is one with this key.
     /// There is memory for a node.
     pub(super) fn insert(&mut self, key: Key, last: u64, shared_writable: bool) -> bool {
@@ -162,10 +167,10 @@ impl Tree {
         true
     }
 
-    /// Changes the last page and the kind of the area with this key, if there is one.
-    pub(super) fn change(&mut self, key: &Key, last: u64, shared_writable: bool) -> bool {
+    /// Changes the last page and the kind of the area with this key, if it is there and is `old`.
+    pub(super) fn change(&mut self, key: &Key, old: &FileArea, last: u64, shared_writable: bool) -> bool {
         let (mut path, at) = self.descend(key);
-        if at == NONE {
+        if !self.is(at, old) {
             return false;
         }
         let node = &mut self.nodes[at];
@@ -176,10 +181,10 @@ impl Tree {
         true
     }
 
-    /// Takes out the area with this key, if there is one.
-    pub(super) fn remove(&mut self, key: &Key) -> bool {
+    /// Takes out the area with this key, if it is there and is `old`.
+    pub(super) fn remove(&mut self, key: &Key, old: &FileArea) -> bool {
         let (mut path, at) = self.descend(key);
-        if at == NONE {
+        if !self.is(at, old) {
             return false;
         }
         let Node { child: [left, right], shared_writable, .. } = self.nodes[at];

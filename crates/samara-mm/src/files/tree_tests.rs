@@ -35,7 +35,10 @@ fn random_steps_keep_the_tree_balanced() {
         let there = kept.iter().position(|m| m.key() == key);
         match rng.below(10) {
             0 => {
-                assert_eq!(tree.change(&key, key.page + pages - 1, writable), there.is_some());
+                let old = there.map_or(mapping(key, pages, writable), |at| kept[at]).area;
+                let wrong = FileArea { shared_writable: !old.shared_writable, ..old };
+                assert!(!tree.change(&key, &wrong, key.page, writable));
+                assert_eq!(tree.change(&key, &old, key.page + pages - 1, writable), there.is_some());
                 if let Some(at) = there {
                     kept[at] = mapping(key, pages, writable);
                     changed += 1;
@@ -50,7 +53,9 @@ fn random_steps_keep_the_tree_balanced() {
                 }
             }
             _ => {
-                assert_eq!(tree.remove(&key), there.is_some());
+                let old = there.map_or(mapping(key, pages, writable), |at| kept[at]).area;
+                assert!(!tree.remove(&key, &FileArea { end: old.end + PAGE, ..old }));
+                assert_eq!(tree.remove(&key, &old), there.is_some());
                 if let Some(at) = there {
                     kept.swap_remove(at);
                     removed += 1;
@@ -97,7 +102,7 @@ fn a_search_skips_what_ends_before_it() {
 fn a_check_finds_each_fault() {
     let key = |page| Key { page, space: 1, start: 0 };
     let faults: [(fn(&mut Tree), TreeFault); 6] = [
-        (|tree| tree.spoil_key(0, 7), TreeFault::Order(2)),
+        (|tree| tree.spoil_key(0, 3), TreeFault::Order(1)),
         (|tree| tree.spoil_greatest(1), TreeFault::Greatest(1)),
         (|tree| tree.spoil_height(2), TreeFault::Heights),
         (|tree| tree.spoil_len(), TreeFault::Counts),

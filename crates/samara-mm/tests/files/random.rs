@@ -14,7 +14,7 @@ impl Model {
         self.0.iter().position(|m| (m.space, m.area.start, m.area.page) == (space, area.start, area.page))
     }
     fn areas(&self, pages: Span<u64>) -> Vec<Mapping> {
-        let last = |m: &Mapping| m.area.page + (m.area.end - m.area.start) / PAGE - 1;
+        let last = |m: &Mapping| m.area.page + ((m.area.end - m.area.start) / PAGE - 1);
         let hits = |m: &&Mapping| m.area.page <= pages.last && last(m) >= pages.first && !pages.is_empty();
         let mut found: Vec<_> = self.0.iter().filter(hits).copied().collect();
         found.sort_by_key(|m| (m.area.page, m.space, m.area.start));
@@ -62,7 +62,7 @@ fn batch<S: Stats>(rng: &mut Rng, map: &ReverseMap<Sleep, S>, model: &mut Model,
         let one = |rng: &mut Rng| if own.is_empty() || rng.one_in(4) { draw(rng) } else { rng.pick(&own) };
         let said = match rng.below(3) {
             0 => {
-                let new = draw(rng);
+                let new = if rng.one_in(6) { one(rng) } else { draw(rng) };
                 let want = match model.find(space, new) {
                     _ if !is_good(&new) => Err(LinkError::Malformed),
                     _ if left == 0 => Err(LinkError::UsedUp),
@@ -156,7 +156,7 @@ fn campaign<S: Stats>(shards: usize) {
             model.0.retain(|m| m.space != space);
         }
     }
-    assert!(changed > 4000 && answers > 40_000, "{changed} {answers}");
+    assert!(changed > 4000 && answers > 20_000, "{changed} {answers}");
     assert!(refused.iter().all(|n| *n > 20), "{refused:?}");
 }
 
