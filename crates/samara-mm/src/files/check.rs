@@ -100,7 +100,8 @@ impl core::error::Error for Violation {}
 
 impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// Checks everything: order, balance, sums, counts, and which shard an area is in. Takes one
-    /// lock after the other; so the sum over shards is right only while no batch is under way. O(n).
+    /// lock after the other; so the sum over shards is right only while no batch is under way.
+    /// O(n).
     ///
     /// # Errors
     /// The first violation found.

@@ -39,8 +39,9 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// All areas that map a page of `pages`, ordered by page of the file, then space, then address.
     ///
     /// # Complexity
-    /// For s shards in use, n areas and k answers: O(s log n + k log(n / k)) to find them, O(k log k)
-    /// to put those of different shards in order. Independent of all areas that are no answer.
+    /// For s shards in use, n areas and k answers: O(s log n + k log(n / k)) to find them, O(k log
+    /// k) to put those of different shards in order. Independent of all areas that are no answer.
+    /// Each lock is held while the answers of its shard are found.
     ///
     /// # Errors
     /// [`AllocError`]: no memory for the answers. [`next_area`](Self::next_area) needs none.
@@ -71,8 +72,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         Ok(found)
     }
 
-    /// The addresses that show a page of `pages`, ordered by space and address: what a truncation or
-    /// a revocation of these pages must unmap. Addresses that touch are one range.
+    /// The addresses that show a page of `pages`, ordered by space and address: what a truncation
+    /// or a revocation of these pages must unmap. Addresses that touch are one range.
     ///
     /// # Complexity
     /// As of [`areas`](Self::areas).
@@ -146,8 +147,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         first
     }
 
-    /// Whether any area maps a page of `pages`. O(s log n) for s shards in use, and done at the first
-    /// shard that has one.
+    /// Whether any area maps a page of `pages`. O(s log n) for s shards in use, and done at the
+    /// first shard that has one.
     #[must_use]
     pub fn is_mapped(&self, pages: impl Into<Span<u64>>) -> bool {
         let pages = pages.into();
@@ -176,8 +177,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
         size_of::<Self>() + size_of_val(&*self.slots) + shards
     }
 
-    /// Calls `take` for each area that maps a page of `pages`, in order within a shard, and under its
-    /// lock. Returns how many shards were asked.
+    /// Calls `take` for each area that maps a page of `pages`, in order within a shard, and under
+    /// its lock. Returns how many shards were asked.
     fn collect(
         &self,
         pages: Span<u64>,

@@ -68,6 +68,7 @@ impl LockStats {
         self.longest = self.longest.max(other.longest);
     }
 
+    #[cfg(feature = "std")]
     fn end(&mut self, held: Duration) {
         self.held = self.held.saturating_add(held);
         self.longest = self.longest.max(held);

@@ -98,10 +98,13 @@ fn a_search_skips_what_ends_before_it() {
     assert_eq!(tree.check(), Ok(()));
 }
 
+/// How a tree is spoilt, and what a check says.
+type Spoiled = (fn(&mut Tree), TreeFault);
+
 #[test]
 fn a_check_finds_each_fault() {
     let key = |page| Key { page, space: 1, start: 0 };
-    let faults: [(fn(&mut Tree), TreeFault); 6] = [
+    let faults: [Spoiled; 6] = [
         (|tree| tree.spoil_key(0, 3), TreeFault::Order(1)),
         (|tree| tree.spoil_greatest(1), TreeFault::Greatest(1)),
         (|tree| tree.spoil_height(2), TreeFault::Heights),

@@ -49,7 +49,7 @@ fn draw(rng: &mut Rng) -> FileArea {
 
 fn is_good(area: &FileArea) -> bool {
     let pages = (area.end - area.start) / PAGE;
-    area.start % PAGE == 0 && pages > 0 && u128::from(area.page) + u128::from(pages) <= 1 << 64
+    area.start.is_multiple_of(PAGE) && pages > 0 && u128::from(area.page) + u128::from(pages) <= 1 << 64
 }
 
 /// One batch of a space, on both.

@@ -14,8 +14,8 @@ thread_local! {
 
 pub(crate) struct Failing;
 
-/// Runs `act`; its first `n` allocations succeed, and all after them fail. Returns what it returned,
-/// and how many allocations it asked for.
+/// Runs `act`; its first `n` allocations succeed, and all after them fail. Returns what it
+/// returned, and how many allocations it asked for.
 pub(crate) fn fail_after<T>(n: u32, act: impl FnOnce() -> T) -> (T, u32) {
     ASKED.set(0);
     LEFT.set(Some(n));
