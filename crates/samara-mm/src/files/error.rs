@@ -23,7 +23,7 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LinkError::Malformed => {
-                "not an area: give bounds that ascend and are multiples of 4096, and a page below 2^52"
+                "not an area: give bounds that ascend and are multiples of 4096, and a page so low that the last one is below 2^64"
             }
             LinkError::Linked => "already linked: unlink or replace the area with this start and page first",
             LinkError::NotLinked => "not linked: give the area as it was linked last",
