@@ -15,6 +15,8 @@
 //!   two touching areas.
 //! - A space displays as `/proc/PID/maps`. [`smaps`](AddressSpace::smaps) displays it as
 //!   `/proc/PID/smaps`, and [`query`](AddressSpace::query) answers PROCMAP_QUERY.
+//! - A [`files::ReverseMap`] (feature `shared`) tells which areas of which spaces map a range of a
+//!   file.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
