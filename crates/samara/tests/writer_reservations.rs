@@ -101,10 +101,7 @@ fn store<S: Shape>(
         }};
     }
     match kind {
-        0..=4 => same!(
-            commit.replace(span, value, |_| told += 1).ok(),
-            model.replace(span, id, |_| want += 1).ok()
-        ),
+        0..=4 => same!(commit.replace(span, value, |_| told += 1).ok(), model.replace(span, id, |_| want += 1).ok()),
         5..=7 => same!(commit.clear_range(span, |_| told += 1).ok(), model.clear_range(span, |_| want += 1).ok()),
         8..=9 => same!(commit.remove(key).map(|gone| gone.map(|(span, value)| (span, value.0))), Ok(model.remove(key))),
         10 => same!(
@@ -280,7 +277,7 @@ fn beside<S: Shape>(blocks: u64, rounds: usize) {
                     }
                     _ => {}
                 }
-                let mut commit = writer.reserve(8, 0).unwrap();
+                let mut commit = writer.reserve(8, BLOCK as usize).unwrap();
                 for _ in 0..rng.usize(1..4) {
                     // Not past the block: an update goes up to 40 keys beyond the first one.
                     let first = (rng.u64(0..blocks) * THREADS + thread) * BLOCK + rng.u64(0..BLOCK - 48);
@@ -336,7 +333,7 @@ fn clones_that_panic<S: Shape>(count: u64) {
         let done = catch_unwind(AssertUnwindSafe(act)).is_ok();
         CLONES.set(None);
         map.write().check().unwrap_or_else(|v| panic!("clone {n}: {v:?}"));
-        assert_eq!(commit.remaining() == 2, done, "clone {n}");
+        assert!(if done { commit.remaining() == 2 } else { (2..6).contains(&commit.remaining()) }, "clone {n}");
         // What is left of the reservation holds, and the handle has its own memory again.
         let value = new();
         let (stored, asked) = fail_after(0, || commit.insert(count * 7 + 1..=count * 8, value));
@@ -406,6 +403,7 @@ fn the_memory_is_there_again() {
     }
     // Large ones give back what a writer does not keep.
     drop(writer.reserve(if cfg!(miri) { 12 } else { 50 }, 0).unwrap());
+    drop(writer.reserve(8, 0).unwrap());
     assert!(fail_after(0, || writer.reserve(8, 0).map(drop)).0.is_ok());
     assert!(fail_after(0, || writer.reserve(12, 0).map(drop)).0.is_err());
     drop(writer);

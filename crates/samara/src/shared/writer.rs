@@ -42,6 +42,8 @@ use core::fmt;
 /// same thread is detected only with debug assertions, and otherwise may wait for ever. Without
 /// `std` nothing is detected.
 ///
+/// [`reserve`](Self::reserve) sets memory aside for stores that must not fail.
+///
 /// Values that no reader sees any more are dropped when the store is over. For operations that are
 /// not here, take the [handle](SharedRangeMap::write). A thread must not call a `SharedWriter`
 /// while it holds the handle: this panics too.
