@@ -159,8 +159,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
 
     /// Gives back the nodes that are kept for the next stores, by this handle and by every
     /// [`SharedWriter`](crate::SharedWriter) that ever existed. The map does not change: nodes that
-    /// a bulk build made stay where they are ([`shrink_to_fit`](Self::shrink_to_fit) moves them). So
-    /// does the memory of a [`WriterReservation`](crate::WriterReservation). O(nodes given back).
+    /// a bulk build made stay where they are ([`shrink_to_fit`](Self::shrink_to_fit) moves them).
+    /// So does the memory of a [`WriterReservation`](crate::WriterReservation). O(nodes given
+    /// back).
     pub fn release(&mut self) {
         let returned = self.freed.returned();
         self.freed.clear();

@@ -38,8 +38,8 @@ pub(crate) struct WriterRecord<T> {
     /// Bytes that its stores have taken out and that are not free yet.
     pub(crate) pending: AtomicUsize,
     /// Whether the writer has a reservation, whose memory is in `work` and stays there. Set while
-    /// the writer is inside, or by the holder of the handle. Relaxed: who finds an old `true` leaves
-    /// memory where it is, and nothing else.
+    /// the writer is inside, or by the holder of the handle. Relaxed: who finds an old `true`
+    /// leaves memory where it is, and nothing else.
     pub(crate) reserved: AtomicBool,
     pub(crate) work: UnsafeCell<T>,
 }

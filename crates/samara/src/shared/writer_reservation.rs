@@ -20,8 +20,8 @@
 //! many leaves. [`EACH`] is one more than that.
 //!
 //! Inner nodes wholly within the range are copied too. Each of them is neither the first nor the
-//! last of its level, so by TREE-5 it has at least `MIN` children, and all entries below it are met.
-//! Where earlier stores have left nodes thin (`thinned`), each has at least one entry. If that
+//! last of its level, so by TREE-5 it has at least `MIN` children, and all entries below it are
+//! met. Where earlier stores have left nodes thin (`thinned`), each has at least one entry. If that
 //! happens only after the reservation was made, a store that meets more than a leaf's entries may
 //! find too few nodes; then it allocates.
 //!
@@ -118,8 +118,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
 }
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
-    /// Sets memory aside for `stores` stores, each of which meets at most `entries` entries. A store
-    /// may meet as many as a leaf holds (29 with values of up to 32 bytes) in any case.
+    /// Sets memory aside for `stores` stores, each of which meets at most `entries` entries. In any
+    /// case a store may meet as many as a leaf holds (29 with values of up to 32 bytes).
     ///
     /// Stores through the returned reservation neither allocate nor fail for lack of memory,
     /// whatever others store and whatever snapshots are taken meanwhile. (A value's own `clone` may
@@ -130,8 +130,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// holds may need memory.
     ///
     /// # Complexity
-    /// O(1) and no allocation, if the memory is there from the reservation before: a writer keeps up
-    /// to 1,024 nodes of each kind. Otherwise it allocates about 110 inner nodes and ten leaves per
+    /// O(1) and no allocation, if the memory is there from the reservation before: a writer keeps
+    /// up to 1,024 nodes of each kind. Otherwise it allocates about 110 inner nodes and ten leaves per
     /// store, and an inner node more for about 64 entries. More than a writer keeps is given back
     /// when the reservation is dropped.
     ///
@@ -203,10 +203,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 /// see [`SharedWriter::reserve`].
 ///
 /// Every call that is made counts as one store, whatever it met, and so does each one of an
-/// [`update`](Self::update). A call that is refused does not count. Stores are concurrent with those
-/// of others where a [`SharedWriter`]'s are. What they take out is not freed through the
-/// reservation: the next one looks at it, or the writer's next store, or
-/// [`WriteGuard::reclaim`].
+/// [`update`](Self::update). A call that is refused does not count. Stores are concurrent with
+/// those of others where a [`SharedWriter`]'s are. What they take out is not freed through the
+/// reservation: the next one looks at it, or the writer's next store, or [`WriteGuard::reclaim`].
 pub struct WriterReservation<'w, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     writer: &'w mut SharedWriter<'m, K, V, R, S>,
     left: usize,
@@ -344,8 +343,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
     /// waits for it.
     ///
     /// # Errors
-    /// [`Error::Bound`] as for [`WriteGuard::set_span`], or [`ReservedError::UsedUp`]; the map is as
-    /// before.
+    /// [`Error::Bound`] as for [`WriteGuard::set_span`], or [`ReservedError::UsedUp`]; the map is
+    /// as before.
     pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error<K>> {
         let to = to.into();
         self.commit(|writer| writer.alone(|write| write.set_span(key, to)).map_err(Error::from))

@@ -89,7 +89,7 @@ pub enum ReservedError<K = u64> {
     /// All reserved stores have been made.
     UsedUp,
     /// Memory ran out while copying nodes that the map shares with a snapshot taken after the
-    /// reservation. Never happens on a shared map.
+    /// reservation. On a shared map this happens at most where `SharedWriter::reserve` says so.
     Shared,
     /// The range meets more than this number of entries, for which the reservation of a
     /// [`SharedWriter`](crate::SharedWriter) was made.
