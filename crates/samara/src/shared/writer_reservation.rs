@@ -131,9 +131,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     ///
     /// # Complexity
     /// O(1) and no allocation, if the memory is there from the reservation before: a writer keeps
-    /// up to 1,024 nodes of each kind. Otherwise it allocates about 110 inner nodes and ten leaves per
-    /// store, and an inner node more for about 64 entries. More than a writer keeps is given back
-    /// when the reservation is dropped.
+    /// up to 1,024 nodes of each kind, at most 1 MiB of each. Otherwise it allocates up to ten
+    /// leaves and about 110 inner nodes per store, and an inner node more for about 64 entries.
+    /// More than a writer keeps is given back when the reservation is dropped.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.
