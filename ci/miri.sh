@@ -24,6 +24,7 @@ few() {
 --package samara --test properties -- real_u64_middle real_dropped_low real_huge_whole tiny_dropped_low
 --package samara --test panics -- verbs::tiny
 --package samara --test shared_writers -- panics seats
+--package samara --test writer_reservations -- meanwhile_tiny refused
 +--package samara --lib -- reclaim
 LIST
 }

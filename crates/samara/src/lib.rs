@@ -185,6 +185,8 @@ pub use shared::reservation::SharedReservation;
 pub use shared::write_guard::WriteGuard;
 #[cfg(feature = "shared")]
 pub use shared::writer::SharedWriter;
+#[cfg(feature = "shared")]
+pub use shared::writer_reservation::{WriterReservation, WriterUpdate};
 pub use tree::check::{Stats, Violation};
 pub use types::displaced::{Displaced, Remains};
 #[cfg(feature = "shared")]

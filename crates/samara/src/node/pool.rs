@@ -36,7 +36,10 @@ pub(crate) struct NodePool<N: Unit> {
     /// If not 0, up to this many freed nodes with memory of their own are kept, and none of slabs.
     /// If 0, freed nodes of slabs are kept, and no others.
     limit: u32,
-    /// Number of reserved nodes that are for rebalancing.
+    /// Whether nodes of the chain are promised to stores, so that rebalancing takes only those that
+    /// are for it (`promise`).
+    promised: bool,
+    /// Number of reserved or promised nodes that are for rebalancing.
     rebalancing: usize,
     kind: PhantomData<*const N>,
 }
@@ -51,6 +54,7 @@ impl<N: Unit> NodePool<N> {
             bulk: None,
             reserved: false,
             limit: 0,
+            promised: false,
             rebalancing: 0,
             kind: PhantomData,
         }
@@ -58,6 +62,11 @@ impl<N: Unit> NodePool<N> {
 
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Number of freed nodes that are kept for reuse without a reservation.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit as usize
     }
 
     /// Whether there is a reservation.
@@ -98,10 +107,10 @@ impl<N: Unit> NodePool<N> {
     }
 
     /// [`NodePool::fresh`], where `for_rebalancing` tells whether the node is for rebalancing.
-    /// Under a reservation, rebalancing takes only the nodes that were reserved for it: it neither
-    /// allocates nor takes nodes that stores need.
+    /// Under a reservation, or where nodes are promised, rebalancing takes only the nodes that are
+    /// for it: it neither allocates nor takes nodes that stores need.
     pub(crate) fn fresh_for(&mut self, for_rebalancing: bool) -> Result<N, AllocError> {
-        if !(for_rebalancing && self.reserved) {
+        if !(for_rebalancing && (self.reserved || self.promised)) {
             return self.fresh();
         }
         self.rebalancing = self.rebalancing.checked_sub(1).ok_or(AllocError)?;
@@ -166,6 +175,7 @@ impl<N: Unit> NodePool<N> {
         mem::swap(&mut self.bulk, &mut other.bulk);
         mem::swap(&mut self.reserved, &mut other.reserved);
         mem::swap(&mut self.limit, &mut other.limit);
+        mem::swap(&mut self.promised, &mut other.promised);
         mem::swap(&mut self.rebalancing, &mut other.rebalancing);
     }
 
@@ -179,6 +189,13 @@ impl<N: Unit> NodePool<N> {
     pub(crate) fn keep(&mut self, rebalancing: usize) {
         self.reserved = true;
         self.rebalancing = self.rebalancing.max(rebalancing);
+    }
+
+    /// Promises the nodes of the chain to stores, which take them with [`NodePool::fresh`] and
+    /// [`NodePool::take`]. Rebalancing gets `rebalancing` of them, and no more.
+    pub(crate) fn promise(&mut self, rebalancing: usize) {
+        self.promised = true;
+        self.rebalancing = rebalancing;
     }
 
     /// Takes a freed node: keeps it or frees its memory.
@@ -252,8 +269,7 @@ impl<N: Unit> NodePool<N> {
     /// Frees all chained nodes and ends the reservation.
     pub(crate) fn release(&mut self) {
         self.shrink(0);
-        self.reserved = false;
-        self.rebalancing = 0;
+        (self.reserved, self.promised, self.rebalancing) = (false, false, 0);
     }
 }
 

@@ -62,11 +62,24 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         freed: &mut Freed<'_, K, V, S>,
     ) {
         if now || self.is_due() {
-            freed.returned().take(leaves);
-            self.stamp(reclaim);
-            self.free(reclaim, leaves, inners, freed);
+            self.gather(reclaim, leaves, inners, freed);
             self.tidy(NOTES);
         }
+    }
+
+    /// [`collect`](Self::collect) now, without making the log smaller: a reservation counts on its
+    /// room.
+    #[inline]
+    pub(crate) fn gather<V, S: Shape>(
+        &mut self,
+        reclaim: &R,
+        leaves: &mut NodePool<Leaf<K, V, S>>,
+        inners: &mut NodePool<Inner<K, S>>,
+        freed: &mut Freed<'_, K, V, S>,
+    ) {
+        freed.returned().take(leaves);
+        self.stamp(reclaim);
+        self.free(reclaim, leaves, inners, freed);
     }
 
     /// Shrinks the log and the batches if their capacity exceeds both `least` and four times their

@@ -18,6 +18,7 @@ pub(crate) mod workspace;
 pub(crate) mod write_guard;
 pub(crate) mod writer;
 pub(crate) mod writer_gate;
+pub(crate) mod writer_reservation;
 
 #[cfg(all(test, feature = "std", not(miri)))]
 mod publish_tests;

@@ -59,6 +59,14 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
         pending.store(limbo.log.bytes, Ordering::Relaxed);
     }
 
+    /// [`collect`](Self::collect) now, without making the log smaller: a reservation counts on its
+    /// room.
+    pub(crate) fn gather(&mut self, pending: &AtomicUsize, reclaim: &R, freed: &mut Freed<'_, K, V, S>) {
+        let Workspace { part, limbo } = self;
+        limbo.gather::<V, S>(reclaim, &mut part.leaves, &mut part.inners, freed);
+        pending.store(limbo.log.bytes, Ordering::Relaxed);
+    }
+
     /// Gives back what is kept for the next stores.
     pub(crate) fn release(&mut self) {
         self.part.release();

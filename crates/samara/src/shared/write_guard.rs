@@ -12,7 +12,7 @@ use crate::shared::lock::Held;
 use crate::shared::publish::Writer;
 use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
-use crate::shared::writer_gate::{Closed, WriterGate};
+use crate::shared::writer_gate::{Closed, WriterGate, WriterRecord};
 use crate::sync::Ordering;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::{Displaced, unobserved};
@@ -21,6 +21,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -144,7 +145,13 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
             let mut freed = Freed::new(self.freed.returned());
             // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
             // handle's.
-            unsafe { (*record.work.get()).collect(&record.pending, reclaim, true, &mut freed) };
+            let work = unsafe { &mut *record.work.get() };
+            // Relaxed: set while its writer was inside, or under the handle's lock.
+            if record.reserved.load(Ordering::Relaxed) {
+                work.gather(&record.pending, reclaim, &mut freed);
+            } else {
+                work.collect(&record.pending, reclaim, true, &mut freed);
+            }
             self.freed.append(freed);
         }
         self.published.tally.0.pending.load(Ordering::Relaxed) + self.gate.pending()
@@ -153,7 +160,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// Gives back the nodes that are kept for the next stores, by this handle and by every
     /// [`SharedWriter`](crate::SharedWriter) that ever existed. The map does not change: nodes that
     /// a bulk build made stay where they are ([`shrink_to_fit`](Self::shrink_to_fit) moves them).
-    /// O(nodes given back).
+    /// So does the memory of a [`WriterReservation`](crate::WriterReservation). O(nodes given
+    /// back).
     pub fn release(&mut self) {
         let returned = self.freed.returned();
         self.freed.clear();
@@ -161,9 +169,12 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         returned.take(&mut workspace.part.leaves);
         workspace.release();
         for record in self.gate.iter() {
-            // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
-            // handle's.
-            unsafe { (*record.work.get()).release() };
+            // Relaxed: set while its writer was inside, or under the handle's lock.
+            if !record.reserved.load(Ordering::Relaxed) {
+                // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
+                // handle's.
+                unsafe { (*record.work.get()).release() };
+            }
         }
     }
 
@@ -176,6 +187,43 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
             self.freed.clear(); // a handle kept for many stores does not keep what they free
         }
         writer.workspace.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
+    }
+}
+
+/// The handle, whose stores use the memory and the limbo of a concurrent writer until this is
+/// dropped: also when a store's panic unwinds. They collect nothing.
+pub(crate) struct Lent<'a, 'm, K: Key, V, R: Reclaim, S: Shape> {
+    pub(crate) write: &'a mut WriteGuard<'m, K, V, R, S>,
+    record: &'m WriterRecord<Workspace<K, V, S, R>>,
+}
+
+impl<'a, 'm, K: Key, V, R: Reclaim, S: Shape> Lent<'a, 'm, K, V, R, S> {
+    /// # Safety
+    /// The record is one of the gate that the handle has closed.
+    pub(crate) unsafe fn new(
+        write: &'a mut WriteGuard<'m, K, V, R, S>,
+        record: &'m WriterRecord<Workspace<K, V, S, R>>,
+    ) -> Self {
+        write.collects = false;
+        let mut lent = Lent { write, record };
+        lent.swap();
+        lent
+    }
+
+    fn swap(&mut self) {
+        // SAFETY: GATE-3: the handle has closed the record's gate, as the caller of `new` promises,
+        // and nobody is inside, so the record's `work` is the handle's.
+        let work = unsafe { &mut *self.record.work.get() };
+        mem::swap(&mut self.write.writer().0.workspace, work);
+    }
+}
+
+impl<K: Key, V, R: Reclaim, S: Shape> Drop for Lent<'_, '_, K, V, R, S> {
+    fn drop(&mut self) {
+        let bytes = self.write.writer().0.workspace.limbo.log.bytes;
+        self.record.pending.store(bytes, Ordering::Relaxed);
+        self.swap();
+        self.write.collects = true;
     }
 }
 

@@ -10,8 +10,9 @@ use crate::shared::deferred_drop::Freed;
 use crate::shared::leaf_store::{self, Attempt};
 use crate::shared::reentry::Reentry;
 use crate::shared::workspace::Workspace;
+use crate::shared::write_guard::{Lent, WriteGuard};
 use crate::shared::writer_gate::WriterRecord;
-use crate::sync::spin;
+use crate::sync::{Ordering, spin};
 use crate::tree::Tree;
 use crate::types::displaced::{Displaced, unobserved};
 use crate::types::error::{AllocError, StoreError};
@@ -41,6 +42,8 @@ use core::fmt;
 /// same thread is detected only with debug assertions, and otherwise may wait for ever. Without
 /// `std` nothing is detected.
 ///
+/// [`reserve`](Self::reserve) sets memory aside for stores that must not fail.
+///
 /// Values that no reader sees any more are dropped when the store is over. For operations that are
 /// not here, take the [handle](SharedRangeMap::write). A thread must not call a `SharedWriter`
 /// while it holds the handle: this panics too.
@@ -69,8 +72,8 @@ use core::fmt;
 /// assert!(map.pin().iter().map(|(_, value)| *value).eq(0..1_000));
 /// ```
 pub struct SharedWriter<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
-    map: &'m SharedRangeMap<K, V, R, S>,
-    record: &'m WriterRecord<Workspace<K, V, S, R>>,
+    pub(crate) map: &'m SharedRangeMap<K, V, R, S>,
+    pub(crate) record: &'m WriterRecord<Workspace<K, V, S, R>>,
 }
 
 // SAFETY: the record belongs to this writer alone while it lives. Like the handle's state it may be
@@ -98,9 +101,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 }
 
 /// Number of attempts to go inside before the writer waits for the handle.
-const MAX_ATTEMPTS: u32 = 100;
+pub(crate) const MAX_ATTEMPTS: u32 = 100;
 
-impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
+impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is no
     /// entry that the change is about.
     #[inline]
@@ -109,11 +112,32 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
+        match self.attempt::<true, _, _>(change, verb)? {
+            Attempt::Done(done) => Ok(Some(done)),
+            Attempt::NoEntry => Ok(None),
+            Attempt::Exclusive(verb) => {
+                let mut write = self.map.write();
+                let done = if meets(&write, change) { write.change(change, verb).map(Some) } else { Ok(None) };
+                // Drops values, which may panic. The result is a local, so it is dropped too.
+                drop(write);
+                done
+            }
+        }
+    }
+
+    /// Attempts to make a change concurrently. Collects what was taken out if that is due and
+    /// `COLLECTS`, which may need memory.
+    #[inline(always)]
+    pub(crate) fn attempt<const COLLECTS: bool, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
+        &mut self,
+        change: Change<K>,
+        verb: F,
+    ) -> Result<Attempt<T, F>, AllocError> {
         let SharedRangeMap { published, gate, writer, reclaim, returned, .. } = self.map;
         if cfg!(debug_assertions) && gate.is_inside() {
             Reentry::Store.panic();
         }
-        let (mut verb, mut spins) = (verb, 0);
+        let mut spins = 0;
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(returned);
         while spins < MAX_ATTEMPTS {
@@ -122,37 +146,34 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
                 // the writer or its map mutably, and the record's workspace is this writer's.
                 let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *self.record.work.get()) };
                 // Due here only after stores that have panicked.
-                if workspace.limbo.is_due() {
+                if COLLECTS && workspace.limbo.is_due() {
                     workspace.collect(&self.record.pending, reclaim, false, &mut freed);
                 }
                 // SAFETY: GATE-1: this writer is inside; `workspace` and `len` are its record's,
                 // and `tree` is what `published` shows.
-                let done = unsafe { leaf_store::store(tree, published, workspace, &self.record.len, change, verb)? };
-                verb = match done {
-                    Attempt::NoEntry => return Ok(None),
-                    Attempt::Exclusive(verb) => verb,
-                    Attempt::Done(done) => {
+                let done = unsafe { leaf_store::store(tree, published, workspace, &self.record.len, change, verb) };
+                if let Ok(Attempt::Done(_)) = done {
+                    if COLLECTS {
                         workspace.collect(&self.record.pending, reclaim, false, &mut freed);
-                        drop(inside);
-                        drop(freed);
-                        return Ok(Some(done));
+                    } else {
+                        self.record.pending.store(workspace.limbo.log.bytes, Ordering::Relaxed);
                     }
-                };
-                break;
+                }
+                drop(inside);
+                drop(freed);
+                return done;
             }
             spin(&mut spins);
         }
+        Ok(Attempt::Exclusive(verb))
+    }
+
+    /// Runs `act` with the handle, whose stores use this writer's memory.
+    pub(crate) fn alone<T>(&mut self, act: impl FnOnce(&mut WriteGuard<'m, K, V, R, S>) -> T) -> T {
         let mut write = self.map.write();
-        let there = match change {
-            Change::Replace { span, stores: false } => write.overlaps(span),
-            Change::Remove { key } | Change::Modify { key } => write.contains_key(key),
-            _ => true,
-        };
-        let done = if there { write.change(change, verb).map(Some) } else { Ok(None) };
-        // Both drop values, which may panic. The result is a local, so it is dropped too.
-        drop(write);
-        drop(freed);
-        done
+        // SAFETY: the record is one of the map's, and the handle has closed the map's gate.
+        let lent = unsafe { Lent::new(&mut write, self.record) };
+        act(lent.write)
     }
 
     /// [`WriteGuard::insert`](crate::WriteGuard::insert), concurrent with other writers. O(log n +
@@ -226,6 +247,16 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'_, K, V, R, S> {
     pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
         let done = self.store(Change::Modify { key }, |part| part.modify(key, change))?;
         Ok(done.transpose()?.is_some())
+    }
+}
+
+/// Whether there is an entry that the change is about.
+#[inline]
+pub(crate) fn meets<K: Key, V, R: Reclaim, S: Shape>(write: &WriteGuard<'_, K, V, R, S>, change: Change<K>) -> bool {
+    match change {
+        Change::Replace { span, stores: false } => write.overlaps(span),
+        Change::Remove { key } | Change::Modify { key } => write.contains_key(key),
+        _ => true,
     }
 }
 

@@ -37,6 +37,10 @@ pub(crate) struct WriterRecord<T> {
     pub(crate) len: AtomicUsize,
     /// Bytes that its stores have taken out and that are not free yet.
     pub(crate) pending: AtomicUsize,
+    /// Whether the writer has a reservation, whose memory is in `work` and stays there. Set while
+    /// the writer is inside, or by the holder of the handle. Relaxed: who finds an old `true`
+    /// leaves memory where it is, and nothing else.
+    pub(crate) reserved: AtomicBool,
     pub(crate) work: UnsafeCell<T>,
 }
 
@@ -110,6 +114,7 @@ impl<T> WriterGate<T> {
             next: Cell::new(self.head.load(Ordering::Relaxed)),
             len: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
+            reserved: AtomicBool::new(false),
             work: UnsafeCell::new(work()),
         });
         // A boxed slice of one record has the layout of a boxed record.

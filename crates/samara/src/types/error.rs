@@ -89,8 +89,12 @@ pub enum ReservedError<K = u64> {
     /// All reserved stores have been made.
     UsedUp,
     /// Memory ran out while copying nodes that the map shares with a snapshot taken after the
-    /// reservation. Never happens on a shared map.
+    /// reservation. On a shared map this happens at most where `SharedWriter::reserve` says so.
     Shared,
+    /// The range meets more than this number of entries, for which the reservation of a
+    /// [`SharedWriter`](crate::SharedWriter) was made.
+    #[cfg(feature = "shared")]
+    MeetsMore(usize),
 }
 
 impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
@@ -103,6 +107,10 @@ impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
                 "out of memory to copy nodes shared with a snapshot: take it before the reservation, or after the stores",
             ),
             ReservedError::UsedUp => f.write_str("as many stores were made as had been reserved: reserve more of them"),
+            #[cfg(feature = "shared")]
+            ReservedError::MeetsMore(most) => {
+                write!(f, "the range meets more than the {most} entries that were reserved for: reserve for more of them")
+            }
         }
     }
 }
