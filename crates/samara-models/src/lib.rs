@@ -9,7 +9,8 @@
 //!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
-//!   and `gate` use them without a map, which allows more preemptions.
+//!   and `gate` use them without a map, which allows more preemptions. So is samara-mm's
+//!   `fault_gate`, which `faults` uses.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -40,6 +41,12 @@ mod epoch_domain;
 #[cfg(all(loom, test))]
 mod explore;
 #[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara-mm/src/shared/fault_gate.rs"]
+mod fault_gate;
+#[cfg(all(loom, test))]
+mod faults;
+#[cfg(all(loom, test))]
 mod gate;
 #[cfg(all(loom, test))]
 mod node_body;
@@ -57,10 +64,10 @@ mod retired_nodes;
 mod scene;
 #[cfg(all(loom, test))]
 mod several_writers;
-/// The path by which the crate's files name this module.
+/// The paths by which the crates' files name these modules.
 #[cfg(all(loom, test))]
 mod shared {
-    pub(crate) use crate::reentry;
+    pub(crate) use crate::{reentry, sync};
 }
 #[cfg(all(loom, test))]
 mod gap_words;

@@ -25,7 +25,7 @@
 //! it with at least Acquire. So what the fault did to its page happened before the change. Marks are
 //! lowered with Release at least, and loaded by faults with Acquire at least.
 
-use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, store_fenced};
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, store_fenced};
 use core::array;
 
 /// Number of hashes of blocks.
@@ -84,21 +84,13 @@ impl Changing {
 pub(crate) struct FaultRecord {
     /// The announced page plus 1, in the word of its block's hash; 0: none.
     pages: [Line; HASHES],
-    /// An announced range: its start plus 1, and its end. It may meet any block.
-    range: Line,
-    range_end: AtomicU64,
     taken: AtomicBool,
 }
 
 impl FaultRecord {
     /// A record that is taken.
     pub(crate) fn new() -> Self {
-        FaultRecord {
-            pages: lines(),
-            range: Line::default(),
-            range_end: AtomicU64::new(0),
-            taken: AtomicBool::new(true),
-        }
+        FaultRecord { pages: lines(), taken: AtomicBool::new(true) }
     }
 
     /// Takes a record that nobody has. Called under a lock.
@@ -112,21 +104,31 @@ impl FaultRecord {
         self.taken.store(false, Ordering::Release); // with the Acquire of `take`
     }
 
+    /// Announces the page that starts at `page`, unless a change may be under way there.
+    #[inline]
+    pub(crate) fn enter(&self, marks: &Marks, page: u64) -> Option<Announced<'_>> {
+        let announced = self.announce(page);
+        // If a change may be under way, the announcement is withdrawn.
+        (!marks.may_change(page)).then_some(announced)
+    }
+
+    /// Announces the page that starts at `page`, unless it is in one of the changes under way. Called
+    /// under the lock of FAULT-2, which `changes` are listed under.
+    pub(crate) fn enter_beside(
+        &self,
+        mut changes: impl Iterator<Item = Changing>,
+        page: u64,
+    ) -> Option<Announced<'_>> {
+        let changing = changes.any(|change| change.meets(page, page.saturating_add(1)));
+        (!changing).then(|| self.announce(page))
+    }
+
     /// Announces the page that starts at `page`.
     #[inline]
-    pub(crate) fn announce(&self, page: u64) -> Announced<'_> {
+    fn announce(&self, page: u64) -> Announced<'_> {
         let word = line(&self.pages, hash(page));
         store_fenced(word, page.wrapping_add(1)); // FAULT-1, with `is_free`
         Announced { word }
-    }
-
-    /// Announces `[start, end)`.
-    pub(crate) fn announce_range(&self, start: u64, end: u64) -> Announced<'_> {
-        // Stored first, so whoever sees the start sees this end or a later one. A later one belongs
-        // to an announcement whose fault sees the marks itself.
-        self.range_end.store(end, Ordering::Release); // with the Acquire in `is_free`
-        store_fenced(&self.range.0, start.wrapping_add(1)); // FAULT-1, with `is_free`
-        Announced { word: &self.range.0 }
     }
 
     /// Whether no announcement here meets `change`.
@@ -134,12 +136,10 @@ impl FaultRecord {
         let is_at = |word: u64| word != 0 && change.meets(word - 1, word);
         // SeqCst, with `store_fenced` in the announcements (FAULT-1).
         let free = |hash: usize| !is_at(line(&self.pages, hash).load(Ordering::SeqCst));
-        let pages = match change.hashes() {
+        match change.hashes() {
             Some(mut hashes) => hashes.all(free),
             None => (0..HASHES).all(free),
-        };
-        let range = self.range.0.load(Ordering::SeqCst);
-        pages && (range == 0 || !change.meets(range - 1, self.range_end.load(Ordering::Acquire)))
+        }
     }
 }
 
@@ -170,15 +170,9 @@ impl Marks {
 
     /// Whether a change may be under way at `page`. Called with the page announced.
     #[inline]
-    pub(crate) fn may_change(&self, page: u64) -> bool {
+    fn may_change(&self, page: u64) -> bool {
         // SeqCst, with `raise` (FAULT-1); they are Acquire too, with `lower` (FAULT-4).
         line(&self.blocks, hash(page)).load(Ordering::SeqCst) != 0 || self.wide.0.load(Ordering::SeqCst) != 0
-    }
-
-    /// Whether a change may be under way anywhere. Called with a range announced.
-    pub(crate) fn may_change_any(&self) -> bool {
-        // As in `may_change`.
-        self.blocks.iter().chain([&self.wide]).any(|mark| mark.0.load(Ordering::SeqCst) != 0)
     }
 
     fn each(&self, change: Changing, act: impl Fn(&AtomicU64)) {
@@ -190,15 +184,13 @@ impl Marks {
 
     /// Marks what is about to change. Called under the lock of FAULT-2.
     pub(crate) fn raise(&self, change: Changing) {
-        self.each(change, |mark| {
-            mark.fetch_add(1, Ordering::SeqCst); // FAULT-1, with `may_change`
-        });
+        self.each(change, |mark| add_fenced(mark, 1)); // FAULT-1, with `may_change`
     }
 
     /// Takes the marks back, when the change is published or given up.
     pub(crate) fn lower(&self, change: Changing) {
         self.each(change, |mark| {
-            mark.fetch_sub(1, Ordering::SeqCst); // FAULT-4, with `may_change`
+            mark.fetch_sub(1, Ordering::Release); // FAULT-4, with `may_change`
         });
     }
 }

@@ -246,12 +246,9 @@ where
     #[inline]
     fn attempt(&self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, Miss> {
         let page = addr & !(self.space.config.page_size.bytes() - 1);
-        let announced = self.record.announce(page);
-        let announced = if self.space.marks.may_change(page) {
-            drop(announced);
-            self.announce_slowly(page)?
-        } else {
-            announced
+        let announced = match self.record.enter(&self.space.marks, page) {
+            Some(announced) => announced,
+            None => self.enter_slowly(page).ok_or(Miss::Changing)?,
         };
         let guard = self.reader.pin();
         let Some((span, area)) = guard.get(addr) else { return Err(miss(&guard, addr)) };
@@ -265,13 +262,11 @@ where
         Ok(FaultGuard { guard, span, page, flags, bias, anon, _announced: announced })
     }
 
-    /// FAULT-2: announces the page under the lock, unless a call changes it.
+    /// FAULT-2.
     #[cold]
-    fn announce_slowly(&self, page: u64) -> Result<Announced<'_>, Miss> {
+    fn enter_slowly(&self, page: u64) -> Option<Announced<'_>> {
         let state = self.space.state.lock();
-        let end = page.saturating_add(1);
-        let changing = state.queue.notes().any(|note| note.changing.is_some_and(|change| change.meets(page, end)));
-        if changing { Err(Miss::Changing) } else { Ok(self.record.announce(page)) }
+        self.record.enter_beside(state.queue.notes().filter_map(|note| note.changing), page)
     }
 }
 

@@ -10,3 +10,9 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) fn store_fenced(word: &AtomicU64, value: u64) {
     word.swap(value, Ordering::SeqCst);
 }
+
+/// Adds `more`, modulo 2^64, as a full fence: see [`store_fenced`].
+#[inline]
+pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
+    word.fetch_add(more, Ordering::SeqCst);
+}

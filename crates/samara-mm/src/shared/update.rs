@@ -34,10 +34,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use samara::{PinHere, Reclaim, Span};
+use samara::{PinHere, Reclaim, Span, WriterUpdate};
 
 /// Number of identities that are set aside for one update: more than it can give.
 const IDENTITIES: u64 = 4 * window::MOST as u64;
+/// The most areas that a change of several stores puts in place. One with more takes the whole space.
+const SEVERAL: usize = 8;
 /// Number of times that a window may grow while its update waits. Then it takes the whole space.
 const RETRIES: u32 = 3;
 
@@ -303,13 +305,24 @@ where
             Ok(done) => done.plan(),
             Err(error) => &error.done,
         };
-        let (op, changing) = match change {
-            Change::None => (None, None),
-            Change::One { op, start, end } => (Some(op), Some(Changing { start, end })),
-            Change::Several => return Attempt::NeedsWhole,
+        let (op, changing, stores) = match change {
+            Change::None => (None, None, 0),
+            Change::One { op, start, end } => (Some(op), Some(Changing { start, end }), 1),
+            Change::Several { start, end } => {
+                let areas = worker.space.areas.range(Span::new(start, end - 1)).take(SEVERAL + 1).count();
+                if areas > SEVERAL {
+                    return Attempt::NeedsWhole;
+                }
+                (None, Some(Changing { start, end }), 1 + areas)
+            }
         };
-        let mut writer = match op.is_some().then(|| self.map.writer()).transpose() {
+        let entries = worker.old.len() + stores;
+        let mut writer = match changing.map(|_| self.map.writer()).transpose() {
             Ok(writer) => writer,
+            Err(short) => return fail(short.into()),
+        };
+        let mut reserved = match writer.as_mut().map(|writer| writer.reserve(stores, entries)).transpose() {
+            Ok(reserved) => reserved,
             Err(short) => return fail(short.into()),
         };
         if let Some(changing) = changing.filter(|_| !reach.keeps_faults)
@@ -322,13 +335,24 @@ where
         {
             return fail(refused);
         }
-        if let (Some(writer), Some(op)) = (&mut writer, op) {
+        if let (Some(reserved), Some(changing)) = (&mut reserved, changing) {
             let stored = match op {
-                Op::Clear(span) => writer.clear_range(span, |_| ()),
-                Op::Put(span, area) => writer.insert(span, area),
+                Some(Op::Clear(span)) => reserved.clear_range(span, |_| ()),
+                Some(Op::Put(span, area)) => reserved.insert(span, area),
+                None => {
+                    let span = Span::new(changing.start, changing.end - 1);
+                    let new = held.worker.as_deref().into_iter().flat_map(|worker| worker.space.areas.range(span));
+                    let store = |map: &mut WriterUpdate<'_, u64, Area<B>>| {
+                        map.clear_range(span, |_| ())?;
+                        new.map(|(span, area)| map.insert(span, area.clone())).collect()
+                    };
+                    reserved.update(store).flatten()
+                }
             };
-            if let Err(short) = stored {
-                return fail(short.into());
+            // UPDATE-2: the memory is there, and the spans are not empty.
+            debug_assert!(stored.is_ok(), "{stored:?}");
+            if stored.is_err() {
+                return fail(Errno::ENOMEM);
             }
         }
         held.leave(|base| {

@@ -61,8 +61,9 @@ pub(crate) enum Change<B> {
     None,
     /// One store makes it. All that changed is in `[start, end)`.
     One { op: Op<Area<B>>, start: u64, end: u64 },
-    /// It takes several stores.
-    Several,
+    /// It takes several stores: one that empties `[start, end)`, and one for each area that is there
+    /// afterwards.
+    Several { start: u64, end: u64 },
 }
 
 fn same<B: Backing>(a: &Entry<B>, span: Span, area: &Area<B>) -> bool {
@@ -109,7 +110,7 @@ pub(crate) fn change<B: Backing>(old: &[Entry<B>], space: &AddressSpace<B>) -> C
         }
         _ => Op::Clear(Span::new(start, end - 1)),
     };
-    if makes(&op, old, &mut new) { Change::One { op, start, end } } else { Change::Several }
+    if makes(&op, old, &mut new) { Change::One { op, start, end } } else { Change::Several { start, end } }
 }
 
 /// Whether `op` turns `old` into `new`.
