@@ -1,7 +1,7 @@
 //! Faults, alone and while other threads change the space. Uses spaces through their traits.
 //!
-//! - **FAULTS-1** All faults are writes to areas that were written before. The sum of the areas'
-//!   starts that they return is compared with one that was computed without the space.
+//! - **SPACES-FAULTS-1** All faults are writes to areas that were written before. The sum of the
+//!   areas' starts that they return is compared with one that was computed without the space.
 
 use crate::latency::Singles;
 use crate::loaded::each;

@@ -1,8 +1,8 @@
 //! A thread that changes the space while others read all its areas, as `/proc/PID/maps` is read.
 //! Uses spaces through their traits.
 //!
-//! - **MAPSREADERS-1** What changes is a window above the heap. So each walk must show each range of
-//!   the data once; their sum is compared.
+//! - **SPACES-MAPS-1** What changes is a window above the heap. So each walk must show each range
+//!   of the data once; their sum is compared.
 
 use crate::latency::Singles;
 use crate::spaces::beside::beside;

@@ -2,8 +2,8 @@
 //!
 //! - **SPACES-1** All memory is private, anonymous, readable and writable. So areas that touch are
 //!   one area, in every subject.
-//! - **SPACES-2** A filled space has an area for each range of the data (which never touch, DATA-1),
-//!   each of which was written, and one page of heap at [`HEAP`].
+//! - **SPACES-2** A filled space has an area for each range of the data (which never touch,
+//!   DATA-1), each of which was written, and one page of heap at [`HEAP`].
 
 use samara_bench::data::{Data, PAGE};
 use std::time::{Duration, Instant};

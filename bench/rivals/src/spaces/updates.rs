@@ -1,7 +1,7 @@
 //! Maps and unmaps. Uses spaces through their traits.
 //!
-//! - **UPDATES-1** What is unmapped is an area of the data, which is then mapped again. So a space
-//!   is the same after a round, and [`check`] verifies it.
+//! - **SPACES-UPDATES-1** What is unmapped is an area of the data, which is then mapped again. So a
+//!   space is the same after a round, and [`check`] verifies it.
 
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
