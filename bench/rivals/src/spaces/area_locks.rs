@@ -5,13 +5,15 @@
 //! A fault that meets an area locked for writing, or none, begins again under the map's lock. An
 //! update takes the map's lock for writing, locks each area that it changes, and publishes. This
 //! space knows no limits, no accounting, no plans and no identities of memory, so its updates do
-//! less than those of samara-mm. Their stores clone the `Arc`s of a leaf, which the kernel's tree
-//! need not do.
+//! less than those of samara-mm.
 //!
-//! - **AREALOCKS-1** Between updates the tree has the areas with their own bounds. An update locks
-//!   an area before it changes its bounds or takes it out of the tree; a new area is locked from
-//!   the start.
+//! - **AREALOCKS-1** Between updates the tree has the number of each area, at the area's bounds. An
+//!   update locks an area before it changes its bounds or takes it out of the tree; a new area is
+//!   locked before it has bounds.
+//! - **AREALOCKS-2** A number that was found without the map's lock may be another area's by now.
+//!   So whoever counts itself there compares the bounds with what it looks for.
 
+use crate::spaces::area_arena::{Arena, Free};
 use crate::spaces::area_lock::{AreaLock, unlock_all};
 use crate::spaces::rwlock::CHUNK;
 use crate::spaces::space::{Apply, Fork, HEAP, Space, Thread};
@@ -20,28 +22,28 @@ use samara::reclaim::Membarrier;
 use samara::{RangeMap, SharedRangeMap, SharedReader, Span, WriteGuard};
 use samara_bench::data::PAGE;
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The areas. Readers are seen by membarrier(2), so that finding an area costs no more than under
-/// RCU.
-type Tree = SharedRangeMap<u64, Arc<AreaLock>, Membarrier>;
-
+/// The numbers of the areas. Readers are seen by membarrier(2), so that finding an area costs no
+/// more than under RCU.
+type Tree = SharedRangeMap<u64, u32, Membarrier>;
 /// The tree's handle.
-type Handle<'a> = WriteGuard<'a, u64, Arc<AreaLock>, Membarrier>;
+type Handle<'a> = WriteGuard<'a, u64, u32, Membarrier>;
 
 /// What the map's lock protects besides the areas.
 #[derive(Debug, Default)]
 struct Held {
     brk: u64,
+    free: Free,
     /// The areas that the update has met; empty between updates.
-    met: Vec<(Span, Arc<AreaLock>)>,
+    met: Vec<(Span, u32)>,
 }
 
 /// A space with a lock for each area.
 #[derive(Debug)]
 pub struct AreaLocks {
     tree: Tree,
+    arena: Arena,
     map_lock: RwLock<Held>,
     /// Of AREALOCK-1.
     sequence: AtomicU64,
@@ -54,11 +56,22 @@ impl AreaLocks {
         self.sequence.load(Ordering::Relaxed)
     }
 
+    fn area(&self, number: u32) -> &AreaLock {
+        self.arena.area(number)
+    }
+
     /// Locks the areas that meet `window`, and notes them in `met`.
     fn lock_areas(&self, tree: &Handle<'_>, held: &mut Held, window: Span) {
-        held.met.extend(tree.range(window).map(|(span, area)| (span, Arc::clone(area))));
+        held.met.extend(tree.range(window).map(|(span, number)| (span, *number)));
         let sequence = self.sequence();
-        held.met.iter().for_each(|(_, area)| area.lock(sequence));
+        held.met.iter().for_each(|(_, number)| self.area(*number).lock(sequence));
+    }
+
+    /// A new area, locked.
+    fn new_area(&self, free: &mut Free) -> u32 {
+        let number = free.take(&self.arena);
+        self.area(number).lock(self.sequence());
+        number
     }
 
     /// Maps the range, under the map's lock: one area with all that it meets and touches
@@ -71,29 +84,37 @@ impl AreaLocks {
             (first, last) = (first.min(span.first), last.max(span.last));
         }
         let mut met = held.met.drain(..);
-        let area = match met.next() {
-            Some((_, area)) => area,
-            None => Arc::new(AreaLock::new(first, last + 1, self.sequence())),
+        let number = match met.next() {
+            Some((_, number)) => number,
+            None => self.new_area(&mut held.free),
         };
-        met.for_each(|(_, gone)| gone.set_bounds(0, 0));
-        area.set_bounds(first, last + 1);
-        tree.insert(first..=last, area).expect("memory for a store");
+        for (_, gone) in met {
+            self.area(gone).set_bounds(0, 0);
+            held.free.give_back(gone);
+        }
+        self.area(number).set_bounds(first, last + 1);
+        tree.insert(first..=last, number).expect("memory for a store");
     }
 
     /// Unmaps the range, under the map's lock; cuts areas at its ends.
     fn unmap(&self, held: &mut Held, start: u64, end: u64) {
         let mut tree = self.tree.write();
         self.lock_areas(&tree, held, Span::new(start, end - 1));
-        for (span, area) in held.met.drain(..) {
+        for (span, number) in held.met.drain(..) {
+            let area = self.area(number);
             match (span.first < start, span.last >= end) {
                 (true, true) => {
-                    let tail = Arc::new(AreaLock::new(end, span.last + 1, self.sequence()));
+                    let tail = self.new_area(&mut held.free);
+                    self.area(tail).set_bounds(end, span.last + 1);
                     tree.insert(end..=span.last, tail).expect("memory for a store");
                     area.set_bounds(span.first, start);
                 }
                 (true, false) => area.set_bounds(span.first, start),
                 (false, true) => area.set_bounds(end, span.last + 1),
-                (false, false) => area.set_bounds(0, 0),
+                (false, false) => {
+                    area.set_bounds(0, 0);
+                    held.free.give_back(number);
+                }
             }
         }
         tree.clear_range(start..=end - 1, |_| ()).expect("memory for a store");
@@ -105,9 +126,9 @@ impl Space for AreaLocks {
     type Thread<'a> = OfThread<'a>;
 
     fn empty() -> Self {
+        let held = Held { brk: HEAP, ..Held::default() };
         // The first number locks no area.
-        let held = Held { brk: HEAP, met: Vec::new() };
-        AreaLocks { tree: Tree::default(), map_lock: RwLock::new(held), sequence: 1.into() }
+        AreaLocks { tree: Tree::default(), arena: Arena::default(), map_lock: RwLock::new(held), sequence: 1.into() }
     }
     fn thread(&self) -> OfThread<'_> {
         OfThread { space: self, reader: self.tree.reader() }
@@ -116,16 +137,19 @@ impl Space for AreaLocks {
         let held = self.map_lock.write();
         let sequence = self.sequence();
         let guard = self.tree.pin();
+        let (arena, mut free) = (Arena::default(), Free::default());
         // Every area is locked, because its pages change to copy-on-write.
-        let copies = guard.iter().map(|(span, area)| {
-            area.lock(sequence);
-            (span, Arc::new(AreaLock::new(span.first, span.last + 1, 0)))
+        let copies = guard.iter().map(|(span, number)| {
+            self.area(*number).lock(sequence);
+            let copy = free.take(&arena);
+            arena.area(copy).set_bounds(span.first, span.last + 1);
+            (span, copy)
         });
         let tree = match fork {
             Fork::Insert => {
                 let tree = Tree::default();
                 let mut handle = tree.write();
-                copies.for_each(|(span, area)| handle.insert(span, area).expect("memory for a store"));
+                copies.for_each(|(span, number)| handle.insert(span, number).expect("memory for a store"));
                 drop(handle);
                 tree
             }
@@ -135,15 +159,14 @@ impl Space for AreaLocks {
             }
             Fork::Snapshot => unreachable!("each area has a lock of its own"),
         };
-        let child =
-            AreaLocks { tree, map_lock: RwLock::new(Held { brk: held.brk, met: Vec::new() }), sequence: 1.into() };
+        let child = Held { brk: held.brk, free, met: Vec::new() };
         unlock_all(&self.sequence);
-        child
+        AreaLocks { tree, arena, map_lock: RwLock::new(child), sequence: 1.into() }
     }
     fn check(&self) {
         let _held = self.map_lock.write();
-        for (span, area) in self.tree.pin().iter() {
-            assert_eq!(area.bounds(), (span.first, span.last + 1), "AREALOCKS-1");
+        for (span, number) in self.tree.pin().iter() {
+            assert_eq!(self.area(*number).bounds(), (span.first, span.last + 1), "AREALOCKS-1");
         }
     }
 }
@@ -152,22 +175,23 @@ impl Space for AreaLocks {
 #[derive(Debug)]
 pub struct OfThread<'a> {
     space: &'a AreaLocks,
-    reader: SharedReader<'a, u64, Arc<AreaLock>, Membarrier>,
+    reader: SharedReader<'a, u64, u32, Membarrier>,
 }
 
 impl Thread for OfThread<'_> {
     #[inline]
     fn fault(&mut self, addr: u64, _write: bool) -> u64 {
-        let guard = self.reader.pin();
-        if let Some(counted) = guard.get(addr).and_then(|(_, area)| area.count(&self.space.sequence)) {
+        let space = self.space;
+        let found = self.reader.pin().get(addr).map(|(_, number)| *number);
+        if let Some(counted) = found.and_then(|number| space.area(number).count(&space.sequence)) {
             let (start, end) = counted.bounds();
             if (start..end).contains(&addr) {
                 // It is counted until the fault is served.
                 return black_box(start);
             }
         }
-        let _held = self.space.map_lock.read();
-        guard.get(addr).map_or(0, |(span, _)| black_box(span.first))
+        let _held = space.map_lock.read();
+        self.reader.pin().get(addr).map_or(0, |(span, _)| black_box(span.first))
     }
     fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool {
         let mut held = self.space.map_lock.write();
@@ -198,23 +222,21 @@ impl Thread for OfThread<'_> {
         to
     }
     fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
-        let mut from = 0;
+        let (space, mut from) = (self.space, 0);
         loop {
             let (guard, mut shown) = (self.reader.pin(), 0);
-            for (_, area) in guard.range(from..=u64::MAX).take(CHUNK) {
-                let counted = area.count(&self.space.sequence);
-                let bounds = counted.as_ref().map(|counted| counted.bounds()).filter(|(_, end)| *end > from);
-                let (start, end) = match bounds {
-                    Some(bounds) => bounds,
-                    None => {
-                        drop(counted);
-                        let _held = self.space.map_lock.read();
-                        let Some((span, _)) = guard.at_or_after(from) else { return };
-                        visit(span.first, span.last + 1);
-                        (from, shown) = (span.last + 1, CHUNK);
-                        // What the walk has read may be old.
-                        break;
-                    }
+            for (span, number) in guard.range(from..=u64::MAX).take(CHUNK) {
+                let counted = space.area(*number).count(&space.sequence);
+                let bounds = counted.as_ref().map(|counted| counted.bounds());
+                let is_found = |(start, end): &(u64, u64)| *start <= span.last && *end > span.first.max(from);
+                let Some((start, end)) = bounds.filter(is_found) else {
+                    drop(counted);
+                    let _held = space.map_lock.read();
+                    let Some((span, _)) = guard.at_or_after(from) else { return };
+                    visit(span.first, span.last + 1);
+                    (from, shown) = (span.last + 1, CHUNK);
+                    // What the walk has read may be old.
+                    break;
                 };
                 visit(start, end);
                 (from, shown) = (end, shown + 1);

@@ -5,6 +5,7 @@
 //! measure it, with other threads [`mod@beside`]. [`lookup_pinned`] is the yardstick. [`loaded`]
 //! chooses among them, [`suite`] runs all cases for all spaces. docs/benchmarks.md says how.
 
+pub mod area_arena;
 pub mod area_lock;
 pub mod area_locks;
 pub mod beside;

@@ -7,14 +7,13 @@ use crate::rounds::{groups, interleaved, rounds};
 use crate::spaces::cases::Case;
 use crate::spaces::kinds::Kind;
 use crate::spaces::loaded::{Figure, Subject, Turn};
+use crate::spaces::space::HEAP;
 use crate::suite_args::{Named, chosen};
 use crate::table::table;
 use indicatif::ProgressBar;
 use samara_bench::data::{BASE, Data, SLOT};
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
-
-use crate::spaces::space::HEAP;
 
 /// The most areas that lie below the heap.
 const MOST: usize = ((HEAP - BASE) / SLOT) as usize;
@@ -68,17 +67,18 @@ pub fn run(args: &Args) -> Result<(), String> {
     let cases: Vec<Case> = chosen(&args.case).collect();
     let steps = cases.iter().map(|case| suite.steps(*case)).sum::<usize>();
     suite.bar.set_length(steps as u64);
-    let mut rows: Vec<Row> = Vec::new();
+    let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
     for case in cases {
+        let mut rows: Vec<Row> = Vec::new();
         for &n in suite.sizes(case) {
             suite.measure(case, &Data::new(n), &mut rows);
         }
+        // A table for each case, because each has sizes of its own.
+        if !args.json {
+            suite.bar.suspend(|| print!("{}", table(&rows, &Kind::Rwlock.name(), &names)));
+        }
     }
     suite.bar.finish_and_clear();
-    if !args.json {
-        let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
-        print!("{}", table(&rows, &Kind::Rwlock.name(), &names));
-    }
     Ok(())
 }
 
