@@ -97,7 +97,7 @@ aarch64() {
     counts tests "$(passed)"
 }
 
-# The tests of the rivals, and a short run of both suites.
+# The tests of the rivals, and a short run of each suite.
 rivals() {
     logged ci/rivals.sh full
     counts tests "$(passed)" figures "$(awk '/^rivals: [0-9]+ figures/ { print $2 }' "$log")"

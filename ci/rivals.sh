@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The rivals of bench/rivals, a workspace of its own: every subject gives the right answer in every
-# case. `full`: lints too, and a short run of both suites, as a user types it.
+# case. `full`: lints too, and a short run of each suite, as a user types it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/lib.sh
@@ -15,9 +15,12 @@ lines=$(mktemp)
 trap 'rm -f "$lines" "$lines.svg"' EXIT
 cargo run --locked --quiet --release --package samara-bench -- index --quick --n 1000 --json >"$lines"
 cargo run --locked --quiet --release --package samara-bench -- shared --quick --n 1000 --json >>"$lines"
+cargo run --locked --quiet --release --package samara-bench -- spaces --quick --rounds 1 --n 1000 --json >>"$lines"
 cargo run --locked --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace,read_scaling --output "$lines.svg"
 test "$(grep -c '"case":"lookup"' "$lines")" -ge 14
 test "$(grep -c '"case":"read_scaling".*"threads":2' "$lines")" -ge 12
 test "$(grep -c '"case":"write_scaling".*"threads":2' "$lines")" -ge 12
+test "$(grep -c '"case":"fault_one_area".*"threads":2' "$lines")" -ge 2
+test "$(grep -c '"suite":"spaces"' "$lines")" -ge 75
 test -s "$lines.svg"
 echo "rivals: $(wc -l <"$lines") figures"

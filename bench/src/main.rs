@@ -20,6 +20,8 @@ enum Command {
     Index(rivals::Args),
     /// Maps that threads read while one writes: medians of interleaved rounds in one process.
     Shared(rivals::Args),
+    /// Address spaces that threads share: medians of interleaved rounds in one process.
+    Spaces(rivals::Args),
     /// Address spaces of samara-mm against the running kernel, call by call (x86-64 Linux).
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Mm(mm::Args),
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Index(args) => rivals::run("index", &args),
         Command::Shared(args) => rivals::run("shared", &args),
+        Command::Spaces(args) => rivals::run("spaces", &args),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Mm(args) => mm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Plot(args) => rivals::run("plot", &args),

@@ -1,5 +1,5 @@
-//! `index`, `shared` and `plot`: runs the program in `bench/rivals`, which depends on the other
-//! maps and draws the plots.
+//! `index`, `shared`, `spaces` and `plot`: runs the program in `bench/rivals`, which depends on the
+//! other maps and draws the plots.
 //!
 //! That package is a workspace of its own. As a member of this one, every `--workspace` command
 //! would build it; as an optional dependency, it would be in the lock file, and everyone would

@@ -1,10 +1,10 @@
-//! samara's maps against those that one would use instead: what `samara-bench index`, `shared` and
-//! `plot` run.
+//! samara's maps against those that one would use instead: what `samara-bench index`, `shared`,
+//! `spaces` and `plot` run.
 //!
 //! [`map`] is the trait of a measured map, [`subjects`] has one file for each map. [`cases`] names
 //! what is measured, [`loaded`] measures it, [`index`] runs all cases for all maps. [`mod@shared`]
-//! is the same for maps that threads share. [`suite_args`] chooses sizes, cases and maps.
-//! docs/benchmarks.md says how, and has the figures.
+//! is the same for maps that threads share, [`mod@spaces`] for address spaces that threads share.
+//! [`suite_args`] chooses sizes, cases and maps. docs/benchmarks.md says how, and has the figures.
 
 pub mod byte_counts;
 pub mod cases;
@@ -12,12 +12,14 @@ pub mod churn;
 pub mod gap;
 pub mod index;
 pub mod kinds;
+pub mod latency;
 pub mod loaded;
 pub mod map;
 pub mod plot;
 pub mod points;
 pub mod rounds;
 pub mod shared;
+pub mod spaces;
 pub mod subjects;
 pub mod suite_args;
 pub mod table;

@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use samara_rivals::shared::suite;
+use samara_rivals::spaces::suite as spaces;
 use samara_rivals::{index, plot};
 use std::process::ExitCode;
 
@@ -22,6 +23,8 @@ enum Command {
     Index(index::Args),
     /// Maps that threads read while one writes: medians of interleaved rounds in one process.
     Shared(suite::Args),
+    /// Address spaces that threads share: medians of interleaved rounds in one process.
+    Spaces(spaces::Args),
     /// Draws cost against size, or against threads, from the JSON lines of `index --json` and
     /// `shared --json`.
     Plot(plot::Args),
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Index(args) => index::run(&args),
         Command::Shared(args) => suite::run(&args),
+        Command::Spaces(args) => spaces::run(&args),
         Command::Plot(args) => plot::run(&args),
     };
     match done {

@@ -45,6 +45,6 @@ impl<C: Named, K: Named> SuiteArgs<C, K> {
 }
 
 /// The values that are named, or all of them where none is.
-fn chosen<T: Named>(named: &[T]) -> impl Iterator<Item = T> {
+pub(crate) fn chosen<T: Named>(named: &[T]) -> impl Iterator<Item = T> {
     T::value_variants().iter().copied().filter(|value| named.is_empty() || named.contains(value))
 }

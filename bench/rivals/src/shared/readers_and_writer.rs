@@ -4,6 +4,7 @@
 //! Threads are not bound to processors: with as many processors as threads, and nothing else
 //! running, each thread has its own.
 
+use crate::latency::{clock, percentile};
 use crate::loaded::each;
 use crate::shared::map::{Guard, Reader, SharedMap};
 use crate::shared::reads::{HELD, MASK, sum};
@@ -107,21 +108,6 @@ fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> 
         }
     }
     (times, wrong)
-}
-
-/// The cost of reading the clock, measured `count` times.
-fn clock(count: usize) -> Vec<u64> {
-    let time = |_| {
-        let start = black_box(Instant::now());
-        (Instant::now() - start).as_nanos() as u64
-    };
-    (0..count).map(time).collect()
-}
-
-/// The time that `per_mille` of 1,000 do not exceed.
-fn percentile(times: &mut [u64], per_mille: usize) -> u64 {
-    let rank = (times.len() * per_mille).div_ceil(1_000).saturating_sub(1);
-    *times.select_nth_unstable(rank).1
 }
 
 /// A round of `false_misses`: how many of `reads` lookups, by `threads` - 1 threads, found nothing

@@ -5,3 +5,4 @@ mod index_cases;
 mod programs;
 mod reference_list;
 mod shared_cases;
+mod spaces_cases;

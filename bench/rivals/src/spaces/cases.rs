@@ -1,0 +1,84 @@
+//! The cases of `spaces` by name, and how much a round of each does.
+
+use crate::spaces::space::Fork;
+use clap::ValueEnum;
+use std::time::Duration;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Case {
+    /// Faults of one thread in random areas; `lookup_pinned` is the yardstick.
+    Fault,
+    /// Faults of several threads in the same area.
+    FaultOneArea,
+    /// Faults of one thread while another maps and unmaps elsewhere, and those updates.
+    FaultBesideUpdates,
+    /// Faults of one thread while another forks the space and drops the child, and those forks.
+    FaultBesideFork,
+    /// Threads map and unmap, each in a region of its own.
+    UpdatesDisjoint,
+    /// The same, and what the embedder does for an update takes a microsecond.
+    #[value(name = "updates_disjoint_1us")]
+    UpdatesDisjoint1us,
+    /// A fork that inserts each area, and with the first writes after it.
+    ForkInsert,
+    /// A fork that builds the child's map at once.
+    ForkDup,
+    /// A fork that shares the map.
+    ForkSnapshot,
+    /// Updates of one thread while two others read all areas over and over.
+    MapsReaders,
+    /// Threads of one space move its break.
+    BrkThreads,
+    /// Threads move the break of a space of their own.
+    BrkProcesses,
+}
+
+/// The sizes of most cases.
+const SIZES: &[usize] = &[1_000, 100_000];
+/// The sizes of forks: each doubles the number of areas above the first 21.
+const FORK_SIZES: &[usize] = &[21, 121, 221, 421, 821, 1_621, 3_221, 6_421, 12_821, 25_621, 51_221];
+
+impl Case {
+    /// How many areas there are, where nobody asks for other numbers.
+    pub fn sizes(self) -> &'static [usize] {
+        match self {
+            Case::FaultBesideFork => &[100_000],
+            case if case.fork().is_some() => FORK_SIZES,
+            _ => SIZES,
+        }
+    }
+
+    /// The way to fork, of the cases that fork alone.
+    pub fn fork(self) -> Option<Fork> {
+        match self {
+            Case::ForkInsert => Some(Fork::Insert),
+            Case::ForkDup => Some(Fork::Dup),
+            Case::ForkSnapshot => Some(Fork::Snapshot),
+            _ => None,
+        }
+    }
+
+    /// Whether it is run with each number of threads that is asked for.
+    pub fn scales(self) -> bool {
+        use Case::*;
+        matches!(self, FaultOneArea | UpdatesDisjoint | UpdatesDisjoint1us | BrkThreads | BrkProcesses)
+    }
+
+    /// Operations of one round over `n` areas, by each thread.
+    pub fn effort(self, n: usize, quick: bool) -> usize {
+        let effort = match self {
+            case if case.fork().is_some() => return (if quick { 25_000 } else { 200_000 } / n).clamp(1, 1_000),
+            Case::FaultOneArea => 400_000,
+            Case::UpdatesDisjoint1us | Case::MapsReaders => 50_000,
+            _ => 200_000,
+        };
+        if quick { effort / 8 } else { effort }
+    }
+
+    /// When an unfinished round ends: threads may wait long for locks.
+    pub fn limit(self, quick: bool) -> Duration {
+        Duration::from_millis(if quick { 50 } else { 250 })
+    }
+}

@@ -1,0 +1,23 @@
+//! `spaces`: address spaces that threads share, which serve faults while others change them.
+//!
+//! [`space`] is the trait of a measured space; [`rwlock`] and [`area_locks`] have it. [`cases`]
+//! names what is measured; [`faults`], [`updates`], [`forks`], [`maps_readers`] and [`breaks`]
+//! measure it, with other threads [`mod@beside`]. [`lookup_pinned`] is the yardstick. [`loaded`]
+//! chooses among them, [`suite`] runs all cases for all spaces. docs/benchmarks.md says how.
+
+pub mod area_arena;
+pub mod area_lock;
+pub mod area_locks;
+pub mod beside;
+pub mod breaks;
+pub mod cases;
+pub mod faults;
+pub mod forks;
+pub mod kinds;
+pub mod loaded;
+pub mod lookup_pinned;
+pub mod maps_readers;
+pub mod rwlock;
+pub mod space;
+pub mod suite;
+pub mod updates;

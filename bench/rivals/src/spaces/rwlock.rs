@@ -1,0 +1,137 @@
+//! samara-mm's `AddressSpace` behind parking_lot's `RwLock`. This is also the published design of
+//! Linux before 6.4: one reader-writer lock for the map.
+//!
+//! A fault in an area that was written before holds the lock for reading. The first write changes
+//! the area, and takes the lock for writing. An unmap keeps out everybody while it changes the map,
+//! and other updates alone while it is applied, as Linux does since 4.20. A fork keeps out
+//! everybody, because all pages change to copy-on-write at one moment. A walk lets go of the lock
+//! after [`CHUNK`] areas, about as many as fit into a page of `/proc/PID/maps`.
+
+use crate::spaces::space::{Apply, Fork, HEAP, Space, Thread};
+use parking_lot::{RwLock, RwLockWriteGuard};
+use samara_bench::data::PAGE;
+use samara_mm::{
+    Access, AddressSpace, Anon, Backing, Caps, Config, Flags, Layout, Limit, Limits, MapRequest, Overcommit, Prot,
+};
+use std::hint::black_box;
+
+/// Areas that a walk shows before it lets other threads in.
+pub const CHUNK: usize = 50;
+
+/// Files by number: a backing of one word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Number(pub u64);
+
+impl Backing for Number {
+    fn dev(&self) -> (u32, u32) {
+        (0, 0)
+    }
+    fn inode(&self) -> u64 {
+        self.0
+    }
+    fn name(&self) -> &str {
+        ""
+    }
+}
+
+/// The settings of a measured space: limits and accounting are on, and any number of areas may be
+/// mapped.
+pub fn config() -> Config {
+    Config { max_map_count: usize::MAX, overcommit: Overcommit::Guess { total: 1 << 46 }, ..Config::default() }
+}
+
+/// The limits of a measured space.
+pub fn limits() -> Limits {
+    let limit = Limit::bytes(1 << 46);
+    Limits { address_space: limit, data: limit, stack: Limit::bytes(8 << 20), locked: limit }
+}
+
+/// A space behind a lock.
+#[derive(Debug)]
+pub struct Locked(RwLock<AddressSpace<Number>>);
+
+impl Space for Locked {
+    const FORKS: &'static [Fork] = &[Fork::Dup, Fork::Insert, Fork::Snapshot];
+    type Thread<'a> = &'a Locked;
+
+    fn empty() -> Self {
+        let mut space = AddressSpace::new(config());
+        space.set_limits(limits());
+        space.set_caps(Caps::empty());
+        space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+        Locked(RwLock::new(space))
+    }
+    fn thread(&self) -> &Self {
+        self
+    }
+    fn fork(&self, fork: Fork) -> Self {
+        // For writing: faults must be out.
+        let space = self.0.write();
+        let child = match fork {
+            Fork::Dup => space.fork().expect("memory for a child"),
+            Fork::Snapshot => space.snapshot(space.config().clone()).expect("memory for a snapshot"),
+            Fork::Insert => {
+                let mut child = AddressSpace::new(space.config().clone());
+                child.set_layout(space.layout());
+                for at in space.areas() {
+                    child.import(at.start, at.end, at.area.clone()).expect("memory for an area");
+                }
+                child
+            }
+        };
+        drop(space);
+        Locked(RwLock::new(child))
+    }
+    fn check(&self) {
+        self.0.read().check().expect("a space as it should be");
+    }
+}
+
+impl Thread for &Locked {
+    #[inline]
+    fn fault(&mut self, addr: u64, write: bool) -> u64 {
+        let space = self.0.read();
+        let served = space.area_at(addr).filter(|at| {
+            let asked = if write { Flags::WRITE } else { Flags::ACCESS };
+            at.area.flags.intersects(asked) && !(write && at.area.anon() == Anon::Untouched)
+        });
+        if let Some(at) = served {
+            // The lock is held until the fault is served.
+            return black_box(at.start);
+        }
+        drop(space);
+        let access = if write { Access::Write } else { Access::Read };
+        self.0.write().fault(addr, access).map_or(0, |fault| fault.at.start)
+    }
+    fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool {
+        let mut space = self.0.write();
+        let done = space.map(&MapRequest::anonymous(start, len, Prot::RW));
+        apply.run();
+        done.is_ok()
+    }
+    fn unmap(&mut self, start: u64, len: u64, apply: Apply) -> bool {
+        let mut space = self.0.write();
+        let done = space.unmap(start, len);
+        let _others_fault = RwLockWriteGuard::downgrade(space);
+        apply.run();
+        done.is_ok()
+    }
+    fn brk(&mut self, to: u64) -> u64 {
+        let mut space = self.0.write();
+        let _ = space.brk(to);
+        space.layout().brk
+    }
+    fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
+        let mut from = 0;
+        loop {
+            let (space, mut shown) = (self.0.read(), 0);
+            for at in space.areas_in(from, u64::MAX - PAGE).take(CHUNK) {
+                visit(at.start, at.end);
+                (from, shown) = (at.end, shown + 1);
+            }
+            if shown < CHUNK {
+                return;
+            }
+        }
+    }
+}

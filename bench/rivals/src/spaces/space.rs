@@ -1,0 +1,99 @@
+//! The trait of an address space that `spaces` measures. Knows nothing of timing.
+//!
+//! - **SPACES-1** All memory is private, anonymous, readable and writable. So areas that touch are
+//!   one area, in every subject.
+//! - **SPACES-2** A filled space has an area for each range of the data (which never touch,
+//!   DATA-1), each of which was written, and one page of heap at [`HEAP`].
+
+use samara_bench::data::{Data, PAGE};
+use std::time::{Duration, Instant};
+
+/// Where the heap begins; above all ranges of the data.
+pub const HEAP: u64 = 0x5555_0000_0000;
+
+/// How a child gets its areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// Each area is inserted into the child's map.
+    Insert,
+    /// The child's map is built at once.
+    Dup,
+    /// The child shares the map until one of them changes.
+    Snapshot,
+}
+
+/// What an embedder does for an update, such as changing page tables: it takes this time.
+#[derive(Clone, Copy, Debug)]
+pub struct Apply(pub Duration);
+
+impl Apply {
+    /// Nothing is to be done.
+    pub const NOTHING: Apply = Apply(Duration::ZERO);
+
+    /// Does it.
+    #[inline(always)]
+    pub fn run(self) {
+        if self.0 > Duration::ZERO {
+            let start = Instant::now();
+            while start.elapsed() < self.0 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+}
+
+/// An address space that threads share.
+pub trait Space: Sync + Sized {
+    /// How this space can be forked; the first is its own way.
+    const FORKS: &'static [Fork];
+    /// A thread's access: its registration, where the space has registrations.
+    type Thread<'a>: Thread
+    where
+        Self: 'a;
+
+    /// A space without areas, whose heap begins at [`HEAP`].
+    fn empty() -> Self;
+
+    /// The calling thread's access.
+    fn thread(&self) -> Self::Thread<'_>;
+
+    /// A child with the same areas. No fault is under way at the moment that it shows.
+    fn fork(&self, fork: Fork) -> Self;
+
+    /// Panics where the space finds itself broken.
+    fn check(&self) {}
+
+    /// A space as SPACES-2 has it, mapped one area after another in random order.
+    fn filled(data: &Data) -> Self {
+        let space = Self::empty();
+        {
+            let mut thread = space.thread();
+            for &(first, last, _) in &data.shuffled {
+                assert!(thread.map_fixed(first, last - first + 1, Apply::NOTHING), "{first:#x} is not mapped");
+                assert_eq!(thread.fault(first, true), first, "the first write to {first:#x}");
+            }
+            assert_eq!(thread.brk(HEAP + PAGE), HEAP + PAGE, "a heap");
+        }
+        space
+    }
+}
+
+/// A thread's access to a space.
+pub trait Thread {
+    /// Serves a fault: the start of the area that holds `addr`, or 0 where no area allows the
+    /// access. No update changes the area while its fault is served.
+    fn fault(&mut self, addr: u64, write: bool) -> u64;
+
+    /// Maps the range over whatever is there; whether that went well.
+    fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool;
+
+    /// Unmaps the range; whether that went well.
+    fn unmap(&mut self, start: u64, len: u64, apply: Apply) -> bool;
+
+    /// Moves the break; where it is then.
+    fn brk(&mut self, to: u64) -> u64;
+
+    /// Passes start and end of each area to `visit`, with ascending ends. An area that is there
+    /// throughout is passed once.
+    fn read_all(&mut self, visit: impl FnMut(u64, u64));
+}
