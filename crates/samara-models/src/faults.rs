@@ -68,7 +68,7 @@ impl Shared {
 }
 
 fn run(name: &str, change: Changing) {
-    model(name, Some(3), move || {
+    model(name, None, move || {
         let shared = Shared::new();
         let other = shared.clone();
         let faults = thread::spawn(move || [other.fault(), other.fault()]);
