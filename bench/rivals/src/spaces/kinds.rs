@@ -4,7 +4,7 @@ use crate::spaces::cases::Case;
 use crate::spaces::loaded::{Loaded, Subject};
 use crate::spaces::lookup_pinned::Yardstick;
 use crate::spaces::space::Space;
-use crate::spaces::{area_locks, rwlock};
+use crate::spaces::{area_locks, rwlock, samara};
 use clap::ValueEnum;
 use samara_bench::data::Data;
 
@@ -12,6 +12,8 @@ use samara_bench::data::Data;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Kind {
+    /// samara-mm's `SharedAddressSpace`.
+    Samara,
     /// samara-mm's `AddressSpace` behind parking_lot's `RwLock`; the published design of Linux
     /// before 6.4.
     Rwlock,
@@ -25,6 +27,7 @@ pub enum Kind {
 macro_rules! with_space {
     ($kind:expr, $type:ident => $space:expr, $yardstick:expr) => {
         match $kind {
+            Kind::Samara => with_space!(@ $type, samara::Samara, $space),
             Kind::Rwlock => with_space!(@ $type, rwlock::Locked, $space),
             Kind::AreaLocks => with_space!(@ $type, area_locks::AreaLocks, $space),
             Kind::SamaraMap => $yardstick,

@@ -1,6 +1,7 @@
 //! `spaces`: address spaces that threads share, which serve faults while others change them.
 //!
-//! [`space`] is the trait of a measured space; [`rwlock`] and [`area_locks`] have it. [`cases`]
+//! [`space`] is the trait of a measured space; [`samara`], [`rwlock`] and
+//! [`area_locks`] have it. [`cases`]
 //! names what is measured; [`faults`], [`updates`], [`forks`], [`maps_readers`] and [`breaks`]
 //! measure it, with other threads [`mod@beside`]. [`lookup_pinned`] is the yardstick. [`loaded`]
 //! chooses among them, [`suite`] runs all cases for all spaces. docs/benchmarks.md says how.
@@ -18,6 +19,7 @@ pub mod loaded;
 pub mod lookup_pinned;
 pub mod maps_readers;
 pub mod rwlock;
+pub mod samara;
 pub mod space;
 pub mod suite;
 pub mod updates;

@@ -22,6 +22,7 @@ pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod fault_gate;
 pub(crate) mod faults;
+pub(crate) mod fork;
 pub(crate) mod limits;
 pub(crate) mod range_queue;
 pub(crate) mod sync;

@@ -1,0 +1,75 @@
+//! samara-mm's `SharedAddressSpace`.
+
+use crate::spaces::rwlock::{Number, config, limits};
+use crate::spaces::space::{Apply, Fork, HEAP, Space, Thread};
+use samara_mm::{
+    Access, AddressSpace, Caps, Errno, Faulter, Layout, MapRequest, Membarrier, Plan, Prot, SharedAddressSpace, Sleep,
+};
+use std::fmt;
+use std::hint::black_box;
+
+/// A shared space.
+#[derive(Debug)]
+pub struct Samara(SharedAddressSpace<Number>);
+
+/// A thread's access to a shared space.
+pub struct SamaraThread<'s> {
+    space: &'s SharedAddressSpace<Number>,
+    faulter: Faulter<'s, Number, Membarrier, Sleep>,
+}
+
+impl fmt::Debug for SamaraThread<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SamaraThread").finish_non_exhaustive()
+    }
+}
+
+impl Space for Samara {
+    const FORKS: &'static [Fork] = &[Fork::Dup];
+    type Thread<'a> = SamaraThread<'a>;
+
+    fn empty() -> Self {
+        let mut space = AddressSpace::new(config());
+        space.set_limits(limits());
+        space.set_caps(Caps::empty());
+        space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+        Samara(SharedAddressSpace::from_space(space, Membarrier::new()).expect("writes are told"))
+    }
+    fn thread(&self) -> SamaraThread<'_> {
+        SamaraThread { space: &self.0, faulter: self.0.faulter() }
+    }
+    fn fork(&self, _dup: Fork) -> Self {
+        Samara(self.0.fork().expect("memory for a child"))
+    }
+    fn check(&self) {
+        self.0.check().expect("a space as it should be");
+    }
+}
+
+fn applied(apply: Apply) -> impl FnMut(&Plan) -> Result<(), Errno> {
+    move |_| {
+        apply.run();
+        Ok(())
+    }
+}
+
+impl Thread for SamaraThread<'_> {
+    #[inline]
+    fn fault(&mut self, addr: u64, write: bool) -> u64 {
+        let access = if write { Access::Write } else { Access::Read };
+        self.faulter.fault(addr, access).map_or(0, |guard| black_box(guard.start()))
+    }
+    fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool {
+        self.space.caller_with(applied(apply)).map(&MapRequest::anonymous(start, len, Prot::RW)).is_ok()
+    }
+    fn unmap(&mut self, start: u64, len: u64, apply: Apply) -> bool {
+        self.space.caller_with(applied(apply)).unmap(start, len).is_ok()
+    }
+    fn brk(&mut self, to: u64) -> u64 {
+        // The system call answers with the break; one that was moved is where it was moved to.
+        if self.space.brk(to).is_ok() { to } else { self.space.snapshot().map_or(0, |space| space.layout().brk) }
+    }
+    fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
+        self.space.maps().areas_in(0, u64::MAX).for_each(|(start, end, _)| visit(start, end));
+    }
+}
