@@ -14,7 +14,11 @@
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
 //!   outcome of the other updates under way: it is far enough from all limits (`limits`), and its
 //!   range lock covers every area that it looks at. Otherwise it takes the whole space.
-//! - **SHARED-4** While one thread waits for another inside this module, the one that is waited for
+//! - **SHARED-4** `version` changes when an update that published something leaves. An update that
+//!   was granted its range lock at once, and finds the version that it read before it looked for its
+//!   window, has found the window as it is: whoever changed it meanwhile would have held a range lock
+//!   that meets its own, or would have left.
+//! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is granted
 //!   waits for faults only; and a fault that is announced waits for nobody.
 
@@ -36,6 +40,7 @@ use crate::errno::Errno;
 use crate::shared::calls::Caller;
 use crate::shared::fault_gate::{FaultRecord, Marks};
 use crate::shared::range_queue::RangeQueue;
+use crate::shared::sync::AtomicU64;
 use crate::shared::update::{Note, Worker};
 use crate::shared::wait::Wait;
 use crate::space::plan::Plan;
@@ -81,6 +86,8 @@ macro_rules! shared_address_space {
             pub(crate) map: SharedRangeMap<u64, Area<B>, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
+            /// Number of updates that have published something and left. Changes under the lock.
+            pub(crate) version: AtomicU64,
             pub(crate) state: lock_api::Mutex<W::Lock, State<B, W>>,
         }
     };
@@ -182,6 +189,7 @@ where
             map: SharedRangeMap::from_map(areas, reclaim)?,
             config: space.config.clone(),
             marks: Marks::new(),
+            version: AtomicU64::new(0),
             state: lock_api::Mutex::new(State {
                 base: space,
                 queue: RangeQueue::new(),

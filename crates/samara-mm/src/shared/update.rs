@@ -23,6 +23,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::fault_gate::Changing;
 use crate::shared::limits::{Growth, are_far};
+use crate::shared::sync::Ordering;
 use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
 use crate::shared::SharedAddressSpace;
@@ -116,8 +117,6 @@ impl<T> Planned for (T, Plan) {
 /// How an attempt ended.
 enum Attempt<T> {
     Done(Result<T, Error>),
-    /// The window has grown beyond the range lock.
-    Grown,
     /// The answer depends on the whole space.
     NeedsWhole,
 }
@@ -127,6 +126,8 @@ struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     shared: &'s SharedAddressSpace<B, R, W>,
     id: u64,
     whole: bool,
+    /// The version when the lock was granted, if it was granted at once.
+    at_once: Option<u64>,
     marked: Option<Changing>,
     worker: Option<Box<Worker<B, W>>>,
 }
@@ -166,6 +167,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> 
         let mut state = self.shared.state.lock();
         if let Some(change) = change {
             change(&mut state.base);
+            self.shared.version.fetch_add(1, Ordering::Release); // with `update`
             let statistics = &mut state.statistics;
             *(if self.whole { &mut statistics.whole } else { &mut statistics.ranged }) += 1;
         }
@@ -203,6 +205,8 @@ where
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         for _ in 0..RETRIES {
+            // Acquire, with the Release in `Held::end` (SHARED-4).
+            let version = self.version.load(Ordering::Acquire);
             let first = reach(self);
             if first.whole {
                 break;
@@ -213,13 +217,17 @@ where
             let span = Span::new(low.saturating_sub(page), high.checked_add(page).unwrap_or(top) - 1);
             let Some(held) = self.hold(span, Some(&first), deadline)? else { break };
             // Under the lock, what it was computed from does not change any more.
-            let reach = if first.looked { reach(self) } else { first };
+            let as_seen = held.at_once == Some(version);
+            let reach = if first.looked && !as_seen { reach(self) } else { first };
             if reach.growth.bytes > first.growth.bytes {
                 continue;
             }
-            match self.attempt(held, (low, high), &reach, deadline, apply, &mut call) {
+            let seen = if as_seen { (low, high) } else { self.window_of(&reach) };
+            if seen.0 < low || high < seen.1 {
+                continue;
+            }
+            match self.attempt(held, seen, &reach, deadline, apply, &mut call) {
                 Attempt::Done(done) => return done,
-                Attempt::Grown => {}
                 Attempt::NeedsWhole => break,
             }
         }
@@ -245,7 +253,9 @@ where
         let growth = reach.map_or(0, |reach| reach.growth.bytes);
         let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
-        let mut held = Held { shared: self, id, whole: reach.is_none(), marked: None, worker: Some(worker) };
+        let at_once = granted.then(|| self.version.load(Ordering::Relaxed)); // changes under the lock
+        let mut held =
+            Held { shared: self, id, whole: reach.is_none(), at_once, marked: None, worker: Some(worker) };
         if !granted {
             state.statistics.waited += 1;
             drop(state);
@@ -290,7 +300,7 @@ where
     ) -> Attempt<T> {
         let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
         let Some(worker) = held.worker.as_deref_mut() else { return Attempt::NeedsWhole };
-        match self.fill(worker, (low, high), reach) {
+        match self.fill(worker, (low, high)) {
             Ok(None) => {}
             Ok(Some(other)) => return other,
             Err(errno) => return fail(errno),
@@ -369,16 +379,11 @@ where
     fn fill<T>(
         &self,
         worker: &mut Worker<B, W>,
-        (low, high): (u64, u64),
-        reach: &Reach,
+        window: (u64, u64),
     ) -> Result<Option<Attempt<T>>, Errno> {
         let guard = self.map.pin();
-        let (from, to) = window::bounds(&guard, reach.start, reach.end);
-        if from < low || high < to {
-            return Ok(Some(Attempt::Grown));
-        }
         let Worker { space, old, .. } = worker;
-        if window::copy(&guard, (from, to), old)?.is_none() {
+        if window::copy(&guard, window, old)?.is_none() {
             return Ok(Some(Attempt::NeedsWhole));
         }
         drop(guard);

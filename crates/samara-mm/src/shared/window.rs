@@ -21,9 +21,11 @@ pub(crate) type Entry<B> = (u64, u64, Area<B>);
 
 /// The window of `[start, end)`: its first address, and the first one after it. `start < end`.
 pub(crate) fn bounds<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, start: u64, end: u64) -> (u64, u64) {
-    let before = |at: u64| at.checked_sub(1).and_then(|at| guard.get(at)).map_or(at, |(span, _)| span.first);
-    let after = |at: u64| guard.get(at).map_or(at, |(span, _)| span.last.saturating_add(1));
-    (before(before(start)), after(after(end)))
+    let before = |at: u64| at.checked_sub(1).and_then(|at| guard.get(at)).map(|(span, _)| span.first);
+    let after = |at: u64| guard.get(at).map(|(span, _)| span.last.saturating_add(1));
+    let low = before(start).map_or(start, |first| before(first).unwrap_or(first));
+    let high = after(end).map_or(end, |last| after(last).unwrap_or(last));
+    (low, high)
 }
 
 /// Copies the areas in `[low, high)` to `old`. `None`: there are too many.
