@@ -98,9 +98,13 @@
 //!   [`touch`](AddressSpace::touch), or set [`Touches::Unseen`] and learn from the kernel
 //!   ([`learn_cut`](AddressSpace::learn_cut)).
 //!
-//! # Consistency
-//! A space has one owner and no interior mutability: while a `&AddressSpace` lives, the space does
-//! not change.
+//! # Threads
+//! [`SharedAddressSpace`] (feature `shared`, on with `std`) has the same calls with `&self`: faults
+//! take no lock, and calls of disjoint ranges run at the same time. [`files::ReverseMap`] says who
+//! maps a range of a file.
+//!
+//! # Consistency An [`AddressSpace`] has one owner and no interior mutability: while a
+//! `&AddressSpace` lives, the space does not change.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -139,17 +143,17 @@ pub use proc::maps::Line;
 pub use proc::name::Name;
 pub use proc::procmap_query::{Answer, Query, QueryFlags};
 pub use proc::smaps::{Smaps, Usage};
+#[cfg(feature = "std")]
+pub use shared::wait::{Sleep, SleepEvent};
 #[cfg(feature = "shared")]
 pub use shared::{
-    SharedAddressSpace, Statistics,
+    Ignore, SharedAddressSpace, Statistics,
     calls::Caller,
     check::SharedViolation,
     faults::{FaultError, FaultGuard, Faulter},
     views::Maps,
     wait::{Event, Wait},
 };
-#[cfg(feature = "std")]
-pub use shared::wait::{Sleep, SleepEvent};
 pub use space::check::Violation;
 pub use space::error::Error;
 pub use space::features::Features;
@@ -163,9 +167,9 @@ pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
 #[cfg(feature = "std")]
 pub use samara::Membarrier;
+pub use samara::{AllocError, End, GapQuery, Span, StoreError, Violation as TreeViolation};
 #[cfg(feature = "shared")]
 pub use samara::{PinHere, Reclaim};
-pub use samara::{AllocError, End, GapQuery, Span, StoreError, Violation as TreeViolation};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

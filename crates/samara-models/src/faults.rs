@@ -1,6 +1,6 @@
-//! *Faults*: one thread faults on a page while another one changes it, or a page beside it. The gate
-//! is that of samara-mm. While a fault is announced, the page does not change; and a fault after a
-//! change sees it.
+//! *Faults*: one thread faults on a page while another one changes it, or a page beside it. The
+//! gate is that of samara-mm. While a fault is announced, the page does not change; and a fault
+//! after a change sees it.
 //!
 //! Fails with: no fence in `announce`, or none in `raise` (neither sees the other); withdrawing, or
 //! lowering a mark, with Relaxed (what was done to the page is not ordered with what follows).

@@ -4,8 +4,8 @@
 //! The rules of growth are from mmap(2) and getrlimit(2), and from the running kernel (6.18);
 //! tests/kernel compares the two.
 
-use crate::area::{Area, Backing};
 use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
 use crate::space::{AddressSpace, Config, Placed};
 
 /// An access to memory by the program.

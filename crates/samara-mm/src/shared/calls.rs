@@ -13,10 +13,10 @@ use crate::shared::SharedAddressSpace;
 use crate::shared::limits::Growth;
 use crate::shared::update::{Planned, Reach};
 use crate::shared::wait::Wait;
-use crate::space::{AddressSpace, ImportError};
 use crate::space::error::Error;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
+use crate::space::{AddressSpace, ImportError};
 use alloc::sync::Arc;
 use core::time::Duration;
 use samara::{PinHere, Reclaim};
@@ -91,8 +91,8 @@ where
 
     /// Changes the whole space by `change`, while no other call is under way: for what has no call
     /// here, such as settings, [`AddressSpace::remap`] of what several calls prepare, or
-    /// [`linux::call`](crate::linux::call). What it leaves is published as one change if it succeeds.
-    /// `apply` gets the plan that `change` returns.
+    /// [`linux::call`](crate::linux::call). What it leaves is published as one change if it
+    /// succeeds. `apply` gets the plan that `change` returns.
     ///
     /// # Errors
     /// Those of `change`. The space is then changed if the error's `done` is not empty.
@@ -133,7 +133,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         let old = self.state.lock().base.layout.brk;
         let page = self.config.page_size.bytes();
         let (low, high) = (old.min(new), old.max(new));
-        // What is above the heap is kept at a distance, and the last page of the heap is part of it.
+        // What is above the heap is kept at a distance, and the last page of the heap is part of
+        // it.
         let guard = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page);
         let start = low.saturating_sub(page);
         let reach = self.growing(start, (high - start).saturating_add(guard), false);
@@ -294,11 +295,7 @@ where
     ///
     /// # Errors
     /// As there.
-    pub fn mmap(
-        &mut self,
-        request: &MapRequest<B>,
-        placement: &mut impl Placement<B>,
-    ) -> Result<(u64, Plan), Error> {
+    pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
         if request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
             return Ok((request.start, self.map(request)?));
         }

@@ -6,8 +6,9 @@
 //! A faulting thread has a record of its own. It announces its page there, in the word chosen by
 //! the hash of the page's *block* of 2 MiB. A change raises the *mark* of each block that it
 //! changes, chosen by the same hash, or the wide mark if there are many blocks. So a fault writes
-//! only to its own record, and reads marks that change only when something changes in a block of the
-//! same hash, or in many blocks. A change reads only the words of faults in blocks like its own.
+//! only to its own record, and reads marks that change only when something changes in a block of
+//! the same hash, or in many blocks. A change reads only the words of faults in blocks like its
+//! own.
 //!
 //! - **FAULT-1** A fault announces its page, then loads the marks. A change raises its marks, then
 //!   loads the announcements. Each side's store comes before its loads in one order of all SeqCst
@@ -22,8 +23,8 @@
 //!   mark reads what was published.
 //!
 //! Orderings: an announcement is withdrawn with Release, and a change that finds it gone has loaded
-//! it with at least Acquire. So what the fault did to its page happened before the change. Marks are
-//! lowered with Release at least, and loaded by faults with Acquire at least.
+//! it with at least Acquire. So what the fault did to its page happened before the change. Marks
+//! are lowered with Release at least, and loaded by faults with Acquire at least.
 
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, store_fenced};
 use core::array;
@@ -77,8 +78,8 @@ impl Changing {
     }
 }
 
-/// Where one thread faults. Two cache lines apart from every other record: processors fetch lines in
-/// pairs.
+/// Where one thread faults. Two cache lines apart from every other record: processors fetch lines
+/// in pairs.
 #[repr(align(128))]
 #[derive(Debug)]
 pub(crate) struct FaultRecord {
@@ -112,13 +113,9 @@ impl FaultRecord {
         (!marks.may_change(page)).then_some(announced)
     }
 
-    /// Announces the page that starts at `page`, unless it is in one of the changes under way. Called
-    /// under the lock of FAULT-2, which `changes` are listed under.
-    pub(crate) fn enter_beside(
-        &self,
-        mut changes: impl Iterator<Item = Changing>,
-        page: u64,
-    ) -> Option<Announced<'_>> {
+    /// Announces the page that starts at `page`, unless it is in one of the changes under way.
+    /// Called under the lock of FAULT-2, which `changes` are listed under.
+    pub(crate) fn enter_beside(&self, mut changes: impl Iterator<Item = Changing>, page: u64) -> Option<Announced<'_>> {
         let changing = changes.any(|change| change.meets(page, page.saturating_add(1)));
         (!changing).then(|| self.announce(page))
     }

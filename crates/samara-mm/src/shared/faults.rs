@@ -3,8 +3,8 @@
 //! Knows the protocol of `fault_gate` and the tree; the rules of growth are those of
 //! `AddressSpace::fault`.
 
-use crate::area::{Anon, Area, Backing};
 use crate::area::flags::Flags;
+use crate::area::{Anon, Area, Backing};
 use crate::calls::fault::{Access, Refused};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
@@ -73,8 +73,8 @@ impl<B, R: Reclaim, W: Wait> Drop for Faulter<'_, B, R, W> {
 /// Keeps the area behind a fault as it is: no call changes the area's bounds or attributes, or
 /// removes it, until the guard is dropped. A call that is about to waits.
 ///
-/// Two things may still happen. A first write gives the area its anonymous identity. And a call that
-/// ended before the fault began may be the last to be seen in [`SharedAddressSpace::maps`].
+/// Two things may still happen. A first write gives the area its anonymous identity. And a call
+/// that ended before the fault began may be the last to be seen in [`SharedAddressSpace::maps`].
 pub struct FaultGuard<'f, B, R: Reclaim> {
     guard: SharedGuard<'f, u64, Area<B>, R>,
     span: Span,
@@ -144,8 +144,8 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Registers a thread that faults. Keep it: it takes about 1 KiB, and a lock. Memory that it took
-    /// is reused by the next one, and stays until the space is dropped.
+    /// Registers a thread that faults. Keep it: it takes about 1 KiB, and a lock. Memory that it
+    /// took is reused by the next one, and stays until the space is dropped.
     pub fn faulter(&self) -> Faulter<'_, B, R, W> {
         let mut state = self.state.lock();
         let record = match state.records.iter().find(|record| record.take()) {
@@ -201,12 +201,12 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// The program does `access` to the byte at `addr`: [`AddressSpace::fault`]. The guard keeps the
-    /// area as it is until it is dropped.
+    /// The program does `access` to the byte at `addr`: [`AddressSpace::fault`]. The guard keeps
+    /// the area as it is until it is dropped.
     ///
-    /// Takes no lock, and writes only to memory of this faulter. Waits only while a call changes this
-    /// very page. The first write to a private area, which gives it an identity, and the growth of a
-    /// stack are calls: they lock the range.
+    /// Takes no lock, and writes only to memory of this faulter. Waits only while a call changes
+    /// this very page. The first write to a private area, which gives it an identity, and the
+    /// growth of a stack are calls: they lock the range.
     ///
     /// O(log n).
     ///

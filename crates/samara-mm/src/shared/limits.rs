@@ -3,8 +3,8 @@
 //!
 //! Knows sums and limits; knows no call and no address.
 
-use crate::area::flags::Flags;
 use crate::area::Backing;
+use crate::area::flags::Flags;
 use crate::space::AddressSpace;
 use crate::space::limits::{Caps, Overcommit};
 

@@ -6,21 +6,21 @@
 //! lock; `fault_gate` keeps them and changes of the same pages apart; `range_queue` is the range
 //! lock. `calls` says how far each call reaches.
 //!
-//! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on what
-//!   touches that, from before it looks at them until they are published.
+//! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
+//!   what touches that, from before it looks at them until they are published.
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
-//!   extras. It is changed by an update that leaves. Between updates, it belongs to the areas in the
-//!   tree.
+//!   extras. It is changed by an update that leaves. Between updates, it belongs to the areas in
+//!   the tree.
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
 //!   outcome of the other updates under way: it is far enough from all limits (`limits`), and its
 //!   range lock covers every area that it looks at. Otherwise it takes the whole space.
 //! - **SHARED-4** `version` changes when an update that published something leaves. An update that
-//!   was granted its range lock at once, and finds the version that it read before it looked for its
-//!   window, has found the window as it is: whoever changed it meanwhile would have held a range lock
-//!   that meets its own, or would have left.
+//!   was granted its range lock at once, and finds the version that it read before it looked for
+//!   its window, has found the window as it is: whoever changed it meanwhile would have held a
+//!   range lock that meets its own, or would have left.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
-//!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is granted
-//!   waits for faults only; and a fault that is announced waits for nobody.
+//!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
+//!   granted waits for faults only; and a fault that is announced waits for nobody.
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -68,6 +68,9 @@ pub(crate) struct State<B, W: Wait> {
     pub(crate) workers: Vec<Box<Worker<B, W>>>,
 }
 
+/// What a [`Caller`] does with plans that nobody applies: nothing.
+pub type Ignore = fn(&Plan) -> Result<(), Errno>;
+
 /// How calls on a shared space came to their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -98,13 +101,13 @@ shared_address_space! {
     /// An address space that threads share: [`AddressSpace`] with `&self`.
     ///
     /// - [`faulter`](Self::faulter) registers a thread that faults. Its
-    ///   [`fault`](crate::Faulter::fault) takes no lock, writes no line that another fault writes, and
-    ///   waits for no change elsewhere. It returns a guard: while that lives, the area keeps its
-    ///   bounds and attributes.
+    ///   [`fault`](crate::Faulter::fault) takes no lock, writes no line that another fault writes,
+    ///   and waits for no change elsewhere. It returns a guard: while that lives, the area keeps
+    ///   its bounds and attributes.
     /// - Calls that change the space lock the range that they are about, not the space. Calls of
     ///   disjoint ranges run at the same time. [`caller`](Self::caller) says what an embedder does
-    ///   with the [`Plan`] of a call while the range is locked (page tables, a real `mmap`), and how
-    ///   long a call waits.
+    ///   with the [`Plan`] of a call while the range is locked (page tables, a real `mmap`), and
+    ///   how long a call waits.
     /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
     ///   it area by area while others change it.
     ///
@@ -222,7 +225,7 @@ where
 
     /// Makes calls that do nothing with their plans, and wait as long as they must.
     #[inline]
-    pub fn caller(&self) -> Caller<'_, B, R, W, fn(&Plan) -> Result<(), Errno>> {
+    pub fn caller(&self) -> Caller<'_, B, R, W, Ignore> {
         Caller::new(self, |_| Ok(()))
     }
 

@@ -5,8 +5,8 @@
 //!
 //! - **RANGE-1** A request waits for exactly those earlier requests whose ranges meet its own and
 //!   that have not left. `blockers` counts them. It is granted when the count is 0. So two granted
-//!   requests never meet, requests that meet are granted in the order of their arrival, and one that
-//!   meets no other is granted at once.
+//!   requests never meet, requests that meet are granted in the order of their arrival, and one
+//!   that meets no other is granted at once.
 //! - **RANGE-2** A request waits only for earlier ones, so no cycle of waiting requests exists. A
 //!   thread has at most one request in the queue.
 

@@ -1,5 +1,5 @@
-//! Updates: locks a range, runs a call on the areas around it, lets the embedder apply the plan, and
-//! publishes the change as one store.
+//! Updates: locks a range, runs a call on the areas around it, lets the embedder apply the plan,
+//! and publishes the change as one store.
 //!
 //! Knows the order of these steps; knows no call. The order is:
 //!
@@ -21,12 +21,12 @@
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
 use crate::shared::fault_gate::Changing;
 use crate::shared::limits::{Growth, are_far};
 use crate::shared::sync::Ordering;
 use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
-use crate::shared::SharedAddressSpace;
 use crate::space::error::Error;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
@@ -39,7 +39,8 @@ use samara::{PinHere, Reclaim, Span, WriterUpdate};
 
 /// Number of identities that are set aside for one update: more than it can give.
 const IDENTITIES: u64 = 4 * window::MOST as u64;
-/// The most areas that a change of several stores puts in place. One with more takes the whole space.
+/// The most areas that a change of several stores puts in place. One with more takes the whole
+/// space.
 const SEVERAL: usize = 8;
 /// Number of times that a window may grow while its update waits. Then it takes the whole space.
 const RETRIES: u32 = 3;
@@ -193,8 +194,8 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Makes a call that reaches as far as `reach` says. `call` may run more than once, each time on
-    /// areas as they are; only its last run counts. It looks at nothing outside of its reach and
+    /// Makes a call that reaches as far as `reach` says. `call` may run more than once, each time
+    /// on areas as they are; only its last run counts. It looks at nothing outside of its reach and
     /// what WINDOW-1 says.
     pub(crate) fn update<T: Planned>(
         &self,
@@ -238,8 +239,8 @@ where
         window::bounds(&self.map.pin(), reach.start, reach.end)
     }
 
-    /// Waits for the range lock on `span`. `None`: a limit is too close for `reach`, or its break has
-    /// moved.
+    /// Waits for the range lock on `span`. `None`: a limit is too close for `reach`, or its break
+    /// has moved.
     fn hold(
         &self,
         span: Span,
@@ -254,8 +255,7 @@ where
         let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
         let at_once = granted.then(|| self.version.load(Ordering::Relaxed)); // changes under the lock
-        let mut held =
-            Held { shared: self, id, whole: reach.is_none(), at_once, marked: None, worker: Some(worker) };
+        let mut held = Held { shared: self, id, whole: reach.is_none(), at_once, marked: None, worker: Some(worker) };
         if !granted {
             state.statistics.waited += 1;
             drop(state);
@@ -351,10 +351,10 @@ where
                 Some(Op::Put(span, area)) => reserved.insert(span, area),
                 None => {
                     let span = Span::new(changing.start, changing.end - 1);
-                    let new = held.worker.as_deref().into_iter().flat_map(|worker| worker.space.areas.range(span));
+                    let mut new = held.worker.as_deref().into_iter().flat_map(|worker| worker.space.areas.range(span));
                     let store = |map: &mut WriterUpdate<'_, u64, Area<B>>| {
                         map.clear_range(span, |_| ())?;
-                        new.map(|(span, area)| map.insert(span, area.clone())).collect()
+                        new.try_for_each(|(span, area)| map.insert(span, area.clone()))
                     };
                     reserved.update(store).flatten()
                 }
@@ -376,11 +376,7 @@ where
     }
 
     /// Copies the window to the worker. `Some`: the call cannot run in it.
-    fn fill<T>(
-        &self,
-        worker: &mut Worker<B, W>,
-        window: (u64, u64),
-    ) -> Result<Option<Attempt<T>>, Errno> {
+    fn fill<T>(&self, worker: &mut Worker<B, W>, window: (u64, u64)) -> Result<Option<Attempt<T>>, Errno> {
         let guard = self.map.pin();
         let Worker { space, old, .. } = worker;
         if window::copy(&guard, window, old)?.is_none() {
@@ -437,7 +433,7 @@ where
         // Also where no area differs: areas do not compare their extras.
         self.map.write().set(areas).map_err(Errno::from)?;
         held.leave(|base| *base = space);
-        Ok(outcome?)
+        outcome
     }
 
     fn copy_of_base(&self) -> Result<AddressSpace<B>, Errno> {

@@ -26,8 +26,8 @@ impl<B, R: Reclaim> Maps<'_, B, R> {
         self.guard.get(addr).map(placed)
     }
 
-    /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at a moment
-    /// of the search.
+    /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at a
+    /// moment of the search.
     pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         self.guard.find_gap(query)
     }
@@ -70,9 +70,9 @@ where
         Maps { guard: self.map.pin() }
     }
 
-    /// The whole space at one moment, as a space of its own. Waits for the calls that are under way;
-    /// faults go on. O(1), plus the extras of areas that have some. Afterwards either space copies
-    /// what it changes.
+    /// The whole space at one moment, as a space of its own. Waits for the calls that are under
+    /// way; faults go on. O(1), plus the extras of areas that have some. Afterwards either space
+    /// copies what it changes.
     ///
     /// # Errors
     /// ENOMEM: out of memory.

@@ -4,8 +4,9 @@
 //! Knows areas and their order; knows no lock and no call.
 //!
 //! - **WINDOW-1** A window holds, whole, every area that meets the range or touches it, and every
-//!   area that touches one of those. No rule of a call in the range looks further: a change joins at
-//!   most the areas that touch it, and what it joined takes its identity at most from the next one.
+//!   area that touches one of those. No rule of a call in the range looks further: a change joins
+//!   at most the areas that touch it, and what it joined takes its identity at most from the next
+//!   one.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -63,8 +64,8 @@ pub(crate) enum Change<B> {
     None,
     /// One store makes it. All that changed is in `[start, end)`.
     One { op: Op<Area<B>>, start: u64, end: u64 },
-    /// It takes several stores: one that empties `[start, end)`, and one for each area that is there
-    /// afterwards.
+    /// It takes several stores: one that empties `[start, end)`, and one for each area that is
+    /// there afterwards.
     Several { start: u64, end: u64 },
 }
 

@@ -209,8 +209,8 @@ impl core::error::Error for ImportError {}
 #[derive(Debug)]
 pub struct AddressSpace<B> {
     pub(crate) areas: RangeMap<u64, Area<B>>,
-    /// Number of areas that the space has besides `areas`: where this is a window of a shared space,
-    /// or what such a space keeps besides its areas. Else 0.
+    /// Number of areas that the space has besides `areas`: where this is a window of a shared
+    /// space, or what such a space keeps besides its areas. Else 0.
     pub(crate) outside: usize,
     pub(crate) extras: Table,
     pub(crate) config: Config,

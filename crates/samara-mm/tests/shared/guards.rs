@@ -46,7 +46,11 @@ fn a_guard_keeps_its_area() {
                     for _ in 0..1 + r.below(4) {
                         let maps = space.maps();
                         let (start, end, area) = maps.area_at(addr).expect("a guard is held");
-                        assert_eq!((start, end, area.flags), (guard.start(), guard.end(), guard.flags()), "seed {seed}");
+                        assert_eq!(
+                            (start, end, area.flags),
+                            (guard.start(), guard.end(), guard.flags()),
+                            "seed {seed}"
+                        );
                         if r.one_in(2) {
                             std::thread::yield_now();
                         }

@@ -44,16 +44,19 @@ impl Call {
     pub(crate) fn random(r: &mut Rng, pages: u64) -> Call {
         let at = ARENA + r.below(pages) * PAGE;
         let len = (1 + r.below(6)) * PAGE;
-        let prot = [Prot::empty(), Prot::READ, Prot::RW, Prot::RW, Prot::READ | Prot::EXEC][r.below(5) as usize];
+        let prot = r.pick(&[Prot::empty(), Prot::READ, Prot::RW, Prot::RW, Prot::READ | Prot::EXEC]);
         let kind = if r.below(3) == 0 { LockKind::OnFault } else { LockKind::Now };
         match r.below(40) {
             0..=7 => Call::Map(Call::request(r, at, len, prot)),
-            8 => Call::Mmap(MapRequest { flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS, ..Call::request(r, 0, len, prot) }),
+            8 => Call::Mmap(MapRequest {
+                flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS,
+                ..Call::request(r, 0, len, prot)
+            }),
             9..=14 => Call::Unmap(at, len),
             15..=19 => Call::Protect(at, len, prot),
             20..=21 => {
                 let advice = [Advice::DontFork, Advice::DoFork, Advice::Sequential, Advice::Normal, Advice::DontNeed];
-                Call::Advise(at, len, advice[r.below(5) as usize])
+                Call::Advise(at, len, r.pick(&advice))
             }
             22 => Call::Lock(at, len, kind),
             23 => Call::Unlock(at, len),

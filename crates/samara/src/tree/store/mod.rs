@@ -259,7 +259,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let upper = if plan.cuts() { Some(C::upper(&*leaf.value(from))) } else { None };
             // Reserve.
             let room = self.make_room(&path, span, value.is_some(), plan.new, plan.gone)?;
-            // Never `Previous`: `span` meets an entry of this leaf, so it does not lie before them all.
+            // Never `Previous`: `span` meets an entry of this leaf, so it does not lie before them
+            // all.
             debug_assert!(room != Room::Previous, "nothing is displaced");
             if room == Room::Retry {
                 drop(upper);
