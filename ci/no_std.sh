@@ -12,4 +12,6 @@ for target in x86_64-unknown-none thumbv7em-none-eabi; do
     cargo build --locked --target "$target" --package samara --lib --no-default-features --features serde,shared
     echo "no_std: builds for $target"
 done
+# It needs atomics of 64 bits.
+cargo build --locked --target x86_64-unknown-none --package samara-mm --lib --no-default-features --features shared
 cargo test --locked --package samara --no-default-features --features shared --lib --test linearizability --test shared_owners
