@@ -262,3 +262,68 @@ fn a_new_map_that_joined_the_wrong_neighbour() {
     assert_eq!(child.learn_cut(15 * PAGE), Ok(Reason::AnonymousIdentity));
     assert_eq!(areas(&child), [(8, 15), (15, 25)]);
 }
+
+/// One locked area with an offset of its own, a part of which moved into it and left its place
+/// mapped. The kernel joins the copy with its surroundings if the memory was never written.
+fn emptied_within(old: u64, to: u64) -> Space {
+    let mut space = unseen();
+    let flags = {
+        rw(&mut space, 50, 52);
+        space.lock(50 * PAGE, 2 * PAGE, LockKind::Now).unwrap();
+        space.area_at(50 * PAGE).unwrap().area.flags
+    };
+    let mut area = Area::new(flags, Object::Anonymous, 1 << 63);
+    area.set_anon(Anon::Unknown);
+    space.import(10 * PAGE, 40 * PAGE, area).unwrap();
+    let mode = RemapMode::Fixed(to * PAGE);
+    let request = RemapRequest { old: old * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: true };
+    space.remap(&request).unwrap();
+    space
+}
+
+fn locked(space: &Space) -> Vec<bool> {
+    space.areas().map(|a| a.area.flags.contains(Flags::LOCKED)).collect()
+}
+
+#[test]
+fn a_locked_source_that_joined_its_copy_unlocked_both() {
+    for (old, to) in [(12, 30), (30, 12)] {
+        let mut space = emptied_within(old, to);
+        assert_eq!(areas(&space), [(10, to), (to, to + 2), (to + 2, 40), (50, 52)]);
+        let (low, high) = (old < to, old > to);
+        assert_eq!(locked(&space), [!low, true, !high, true], "the source alone lost its lock");
+        let counted = space.counters().locked;
+        space.learn_join(to * PAGE).unwrap();
+        space.learn_join((to + 2) * PAGE).unwrap();
+        assert_eq!(areas(&space), [(10, 40), (50, 52)]);
+        assert_eq!(locked(&space), [false, true]);
+        assert_eq!(space.counters().locked, counted, "Linux does not take it off the count");
+    }
+}
+
+#[test]
+fn other_locks_keep_apart_after_a_move() {
+    let certain = |space: &mut Space, at: u64| match space.learn_join(at * PAGE) {
+        Err(NotLearnable::Certain(why)) => why.contains(Reason::Lock),
+        _ => false,
+    };
+    // The far end of the copy, while the source is not joined with it.
+    let mut space = emptied_within(12, 30);
+    space.unlock(33 * PAGE, PAGE).unwrap();
+    assert!(certain(&mut space, 33), "another call's lock");
+    assert!(certain(&mut space, 30), "another call came after the move");
+    // A boundary that is no end of the copy.
+    let mut space = emptied_within(12, 30);
+    rw(&mut space, 40, 42);
+    assert!(certain(&mut space, 30), "a map came after the move");
+    // An area that the source is not in.
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 20, 22);
+    rw(&mut space, 30, 32);
+    space.lock(10 * PAGE, 2 * PAGE, LockKind::Now).unwrap();
+    let mode = RemapMode::Fixed(22 * PAGE);
+    let request = RemapRequest { old: 10 * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: true };
+    space.remap(&request).unwrap();
+    assert!(certain(&mut space, 22), "the copy joined no source");
+}
