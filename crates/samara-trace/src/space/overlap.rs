@@ -92,7 +92,7 @@ impl Space {
     }
 
     /// The ranges that a returned call reached: everything, where only the kernel shows it.
-    fn reaches(&self, call: &Returned) -> Vec<Range> {
+    pub(crate) fn reaches(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
     }
 
@@ -140,7 +140,7 @@ impl Space {
         if fitting.is_empty() {
             let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
             let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
-            let known = !self.is_foggy(&reach) && self.future_locks.is_empty();
+            let known = !self.is_foggy(&reach) && self.future_locks_are_known();
             let certain = agree && all && known && !raced && !self.some_place_is_open(flying);
             let first = tried.first().filter(|_| certain);
             let Some(first) =
@@ -150,7 +150,7 @@ impl Space {
             };
             return self.report_difference(calls, &first.order, &reach, journal);
         }
-        let sure = fitting.len() == 1 && all && !raced && self.future_locks.is_empty();
+        let sure = fitting.len() == 1 && all && !raced && self.future_locks_are_known();
         let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
         let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
         for one in &fitting {
