@@ -144,6 +144,15 @@ impl<B: Backing> AddressSpace<B> {
                 right = merge::join(&right, &s.right, &self.extras).unwrap_or(right);
             }
         }
+        // A side that still holds an emptied source and its copy was joined while both were locked
+        // (LEARN-3).
+        let charged = self.config.features.contains(Features::KEEPS_CHARGE);
+        for (side, from, to) in [(&mut left, start, addr), (&mut right, addr, end)] {
+            let holds = |e: &Emptied| from <= e.copy.0.min(e.source) && e.copy.1 <= to && e.source < to;
+            if self.emptied.iter().any(holds) {
+                emptied(side, false, charged);
+            }
+        }
         self.blur(&mut left);
         self.blur(&mut right);
         self.store(start, addr, left)?;
