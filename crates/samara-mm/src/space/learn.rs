@@ -30,10 +30,11 @@
 //!   (`unmap_joined`). What is left there can no longer show whether the kernel made those joins.
 //!   So each part takes the attributes that its own side had before the join, and `seams` keeps
 //!   only the joins that can still be seen.
-//! - **LEARN-3** `emptied` holds the locked sources that the last call emptied (DONTUNMAP), and is
-//!   emptied where `seams` is. Linux makes the copy first, and then unlocks all of the area that
-//!   the source is in. So where the kernel joined the copy with its source, all of the joined area
-//!   is unlocked, and at the copy's ends a lock keeps nothing apart.
+//! - **LEARN-3** `emptied` holds the locked sources that the last call emptied (DONTUNMAP), in
+//!   order, and is emptied where `seams` is. Linux makes the copy first, and then unlocks all of
+//!   the area that the source is in, with all that has joined it: the copy, or copies of sources
+//!   before it. So an area that holds a source is not locked, and at a copy's ends that lost lock
+//!   keeps nothing apart.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -144,12 +145,10 @@ impl<B: Backing> AddressSpace<B> {
                 right = merge::join(&right, &s.right, &self.extras).unwrap_or(right);
             }
         }
-        // A side that still holds an emptied source and its copy was joined while both were locked
-        // (LEARN-3).
+        // Linux unlocked all of the area that a source was in (LEARN-3).
         let charged = self.config.features.contains(Features::KEEPS_CHARGE);
         for (side, from, to) in [(&mut left, start, addr), (&mut right, addr, end)] {
-            let holds = |e: &Emptied| from <= e.copy.0.min(e.source) && e.copy.1 <= to && e.source < to;
-            if self.emptied.iter().any(holds) {
+            if self.emptied.iter().any(|e| from <= e.source && e.source < to) {
                 emptied(side, false, charged);
             }
         }
@@ -224,7 +223,7 @@ impl<B: Backing> AddressSpace<B> {
         let mut assumed: Reasons = [Reason::AnonymousIdentity, Reason::OpenFile].into_iter().collect();
         assumed.add(Reason::Accounting, !(l.area.flags ^ r.area.flags).contains(Flags::NORESERVE));
         assumed.add(Reason::Offset, l.area.is_anonymous() && l.area.bias != r.area.bias);
-        let unlocked = why.contains(Reason::Lock) && self.joined_its_copy(addr, &l, &r);
+        let unlocked = why.contains(Reason::Lock) && self.joined_before_unlock(addr, &l, &r);
         assumed.add(Reason::Lock, unlocked);
         let certain = why.without(assumed);
         if !certain.is_empty() {
@@ -253,14 +252,13 @@ impl<B: Backing> AddressSpace<B> {
         Ok(why.iter().next().unwrap_or(Reason::AnonymousIdentity))
     }
 
-    /// Whether two areas that touch at an end of a copy hold the copy and its emptied source
-    /// (LEARN-3).
-    fn joined_its_copy(&self, addr: u64, l: &Placed<'_, B>, r: &Placed<'_, B>) -> bool {
-        self.emptied.iter().any(|e| {
-            let both = l.start <= e.copy.0.min(e.source) && e.copy.1 <= r.end && e.source < r.end;
-            let source = if e.source < addr { l } else { r };
-            both && (addr == e.copy.0 || addr == e.copy.1) && !source.area.flags.intersects(Flags::LOCK)
-        })
+    /// Whether two areas that touch at an end of a copy may have been joined there while both were
+    /// locked: one of them has lost its lock since, as the area of a source (LEARN-3).
+    fn joined_before_unlock(&self, addr: u64, l: &Placed<'_, B>, r: &Placed<'_, B>) -> bool {
+        let unlocked = if l.area.flags.intersects(Flags::LOCK) { r } else { l };
+        let later = self.emptied.iter().skip_while(|e| addr != e.copy.0 && addr != e.copy.1);
+        let holds = |e: &Emptied| unlocked.start <= e.source && e.source < unlocked.end;
+        !unlocked.area.flags.intersects(Flags::LOCK) && later.into_iter().any(holds)
     }
 
     /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an

@@ -320,6 +320,37 @@ fn a_copy_that_joined_one_side_only_has_the_locks_of_that_side() {
 }
 
 #[test]
+fn a_copy_that_joined_the_next_source_lost_its_lock_with_it() {
+    // Three areas: locked, not, locked. All are moved into the third; the first one's copy joins it
+    // there, and then it is a source itself.
+    for (bias, apart) in [(1 << 63, false), (0, false), (0, true)] {
+        let mut space = emptied_within(12, 30, 0);
+        let flags = space.area_at(50 * PAGE).unwrap().area.flags;
+        space.forget(10 * PAGE, 40 * PAGE).unwrap();
+        for (from, to, flags) in [(10, 20, flags), (20, 22, flags - Flags::LOCK), (22, 48, flags)] {
+            let mut area = Area::new(flags, Object::Anonymous, if from == 22 { bias } else { 0 });
+            area.set_anon(Anon::Unknown);
+            space.import(from * PAGE, to * PAGE, area).unwrap();
+        }
+        let mode = RemapMode::Fixed(40 * PAGE);
+        let request = RemapRequest { old: 18 * PAGE, old_len: 6 * PAGE, new_len: 6 * PAGE, mode, dontunmap: true };
+        space.remap(&request).unwrap();
+        if bias != 0 {
+            assert!(areas(&space).contains(&(40, 42)), "kept apart by the offset");
+            space.learn_join(40 * PAGE).unwrap();
+        }
+        if apart {
+            space.learn_cut(40 * PAGE).unwrap();
+            assert_eq!(areas(&space)[2..4], [(22, 40), (40, 42)]);
+            assert_eq!(locked(&space)[2..4], [false, true]);
+        } else {
+            assert_eq!(areas(&space)[..4], [(10, 20), (20, 22), (22, 42), (42, 44)]);
+            assert_eq!(locked(&space)[..4], [false; 4]);
+        }
+    }
+}
+
+#[test]
 fn other_locks_keep_apart_after_a_move() {
     let certain = |space: &mut Space, at: u64| match space.learn_join(at * PAGE) {
         Err(NotLearnable::Certain(why)) => why.contains(Reason::Lock),
