@@ -26,6 +26,8 @@
 //! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
 //!   unsure.
 
+use samara_mm::RemapFlags;
+
 use crate::arch::Decoded;
 use crate::calls::{Call, Reach};
 use crate::journal::Journal;
@@ -150,7 +152,12 @@ impl Space {
             };
             return self.report_difference(calls, &first.order, &reach, journal);
         }
-        let sure = fitting.len() == 1 && all && !raced && self.future_locks_are_known();
+        // Whether a moved source joined its copy, and what lost its lock then, is learnt after a
+        // single call only. So the right order may not fit here, and a wrong one may.
+        let empties =
+            |c: &Returned| c.decoded.call == Call::Mremap && c.decoded.args[3] & RemapFlags::DONTUNMAP.bits() != 0;
+        let known = self.future_locks_are_known() && !calls.iter().any(empties);
+        let sure = fitting.len() == 1 && all && !raced && known;
         let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
         let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
         for one in &fitting {
