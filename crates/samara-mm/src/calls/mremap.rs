@@ -11,10 +11,11 @@ use crate::errno::Errno;
 use crate::space::edit::{Around, Side};
 use crate::space::error::Error;
 use crate::space::features::Features;
+use crate::space::learn::Emptied;
 use crate::space::limits::{Caps, Counters};
 use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::{FlagChange, Plan, StepKind};
-use crate::space::{AddressSpace, Placed};
+use crate::space::{AddressSpace, Placed, Touches};
 use bitflags::bitflags;
 
 /// Where the memory goes.
@@ -112,6 +113,9 @@ impl<B: Backing> AddressSpace<B> {
                 let inside = self.overlapping(to, to_end).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
                 let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(2))?;
+                if r.dontunmap && self.config.touches == Touches::Unseen {
+                    self.emptied.try_reserve(from).map_err(|_| Errno::ENOMEM)?;
+                }
                 self.set_aside(r.old, end, stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
                 if !self.extras.is_empty() {
@@ -440,7 +444,7 @@ impl<B: Backing> AddressSpace<B> {
             }
         }
         let deaf = source.extras().uffd.is_some_and(|u| !u.remap_events);
-        let (first, last) = (source.start, source.end);
+        let (first, last, locked) = (source.start, source.end, source.area.flags.intersects(Flags::LOCK));
         // The copy comes first, and may merge with its own source for a moment. What is left of the
         // source then keeps the identity.
         self.put(to, to + new_len, copy, plan)?;
@@ -456,11 +460,14 @@ impl<B: Backing> AddressSpace<B> {
         if len > 0 {
             plan.push(StepKind::Moved, old, old + len);
             if keep {
-                let locked = self.counters.locked;
+                let counted = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
                 let charged = self.config.features.contains(Features::KEEPS_CHARGE);
                 // The source is no longer locked, but Linux never takes it off the count.
-                self.stray_locked = self.stray_locked.saturating_add(locked - self.counters.locked);
+                self.stray_locked = self.stray_locked.saturating_add(counted - self.counters.locked);
+                if locked && self.emptied.len() < self.emptied.capacity() {
+                    self.emptied.push(Emptied { source: old, copy: (to, to + new_len) });
+                }
                 // The remembered joins of the source follow.
                 for s in self.seams.iter_mut() {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {
@@ -495,7 +502,7 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 /// Edits an area that some of its pages left, or all (`whole`). With `charged` it keeps its charge.
-fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
+pub(crate) fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
     a.flags -= Flags::LOCK;
     if !charged {
         a.flags -= Flags::ACCOUNT;

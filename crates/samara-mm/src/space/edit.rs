@@ -334,7 +334,7 @@ impl<B: Backing> AddressSpace<B> {
         if self.config.touches == Touches::Told {
             return Ok(());
         }
-        self.seams.clear();
+        self.forget_last_call();
         if joins > 0 { self.seams.try_reserve(joins).map_err(|_| Errno::ENOMEM) } else { Ok(()) }
     }
 

@@ -11,14 +11,10 @@
 //! apart from a third are not known to be apart from each other; that shows as another boundary,
 //! which can be learnt.
 //!
-//! Two things are limited:
-//!
-//! - Whether *locked* memory that moved away with DONTUNMAP has joined its copy cannot be learnt.
-//!   (The lock decides, and is certain by then.)
-//! - Because of a wrong assumption about one neighbour, the model may join a new map with the other
-//!   one, where the kernel joined it with the first. That can be learnt only if `learn_join` comes
-//!   first: a new map alone has no identity to differ by, and `learn_cut` answers
-//!   [`NotLearnable::NothingUnknown`].
+//! One thing is limited: because of a wrong assumption about one neighbour, the model may join a
+//! new map with the other one, where the kernel joined it with the first. That can be learnt only
+//! if `learn_join` comes first: a new map alone has no identity to differ by, and `learn_cut`
+//! answers [`NotLearnable::NothingUnknown`].
 //!
 //! After one move, the offset of moved memory is known except for whether the memory was written.
 //! After another move it may be anything: the memory joins anything, and what is learnt apart gets
@@ -34,15 +30,22 @@
 //!   (`unmap_joined`). What is left there can no longer show whether the kernel made those joins.
 //!   So each part takes the attributes that its own side had before the join, and `seams` keeps
 //!   only the joins that can still be seen.
+//! - **LEARN-3** `emptied` holds the locked sources that the last call emptied (DONTUNMAP), in
+//!   order, and is emptied where `seams` is. Linux makes the copy first, and then unlocks all of
+//!   the area that the source is in, with all that has joined it: the copy, or copies of sources
+//!   before it. So an area that holds a source is not locked, and at a copy's ends that lost lock
+//!   keeps nothing apart.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
 use crate::area::merge;
 use crate::area::reasons::{Reason, Reasons};
 use crate::area::{Anon, Area, Backing, Doubt, Object};
+use crate::calls::mremap::emptied;
 use crate::errno::Errno;
-use crate::space::AddressSpace;
+use crate::space::features::Features;
 use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Placed};
 use core::fmt;
 
 /// A join at `at` that the last call made, with both sides as they were before it.
@@ -51,6 +54,13 @@ pub(crate) struct Seam<B> {
     pub(crate) at: u64,
     pub(crate) left: Area<B>,
     pub(crate) right: Area<B>,
+}
+
+/// A locked source that the last call emptied: an address in it, and its copy.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Emptied {
+    pub(crate) source: u64,
+    pub(crate) copy: (u64, u64),
 }
 
 /// Why a difference cannot be learnt. The model stays as it was.
@@ -135,6 +145,13 @@ impl<B: Backing> AddressSpace<B> {
                 right = merge::join(&right, &s.right, &self.extras).unwrap_or(right);
             }
         }
+        // Linux unlocked all of the area that a source was in (LEARN-3).
+        let charged = self.config.features.contains(Features::KEEPS_CHARGE);
+        for (side, from, to) in [(&mut left, start, addr), (&mut right, addr, end)] {
+            if self.emptied.iter().any(|e| from <= e.source && e.source < to) {
+                emptied(side, false, charged);
+            }
+        }
         self.blur(&mut left);
         self.blur(&mut right);
         self.store(start, addr, left)?;
@@ -172,7 +189,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         self.sweep_extras();
         self.set_aside(start, end, 2).map_err(|_| NotLearnable::Memory)?;
-        self.seams.clear();
+        self.forget_last_call();
         for (start, end) in [(start, addr), (addr, end)] {
             let mut side = whole.clone();
             side.bias = (1 << 63) | self.fresh_id();
@@ -182,9 +199,21 @@ impl<B: Backing> AddressSpace<B> {
         Ok(Reason::Offset)
     }
 
+    /// Forgets what [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`] know of the last
+    /// call.
+    #[inline]
+    pub(crate) fn forget_last_call(&mut self) {
+        self.seams.clear();
+        self.emptied.clear();
+    }
+
     /// The kernel has one area where the model has two that touch at `addr`. Joins them if only
     /// assumptions keep them apart (an identity, an open file, a charge, the offset of anonymous
     /// memory). Returns the assumption that was wrong.
+    ///
+    /// Locked memory that the last call copied, and left in place without its lock
+    /// (MREMAP_DONTUNMAP), may have joined its copy before it lost the lock: then all of the joined
+    /// area has lost it.
     ///
     /// # Errors
     /// [`NotLearnable`]: something certain keeps them apart. The model stays as it was.
@@ -194,14 +223,23 @@ impl<B: Backing> AddressSpace<B> {
         let mut assumed: Reasons = [Reason::AnonymousIdentity, Reason::OpenFile].into_iter().collect();
         assumed.add(Reason::Accounting, !(l.area.flags ^ r.area.flags).contains(Flags::NORESERVE));
         assumed.add(Reason::Offset, l.area.is_anonymous() && l.area.bias != r.area.bias);
+        let unlocked = why.contains(Reason::Lock) && self.joined_before_unlock(addr, &l, &r);
+        assumed.add(Reason::Lock, unlocked);
         let certain = why.without(assumed);
         if !certain.is_empty() {
             return Err(NotLearnable::Certain(certain));
         }
-        let one = assumed_one(l.area, r.area, &self.extras);
+        let mut one = assumed_one(l.area, r.area, &self.extras);
+        if unlocked {
+            emptied(&mut one, false, self.config.features.contains(Features::KEEPS_CHARGE));
+        }
         let (start, end, left, right) = (l.start, r.end, l.area.clone(), r.area.clone());
         self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;
+        let counted = self.counters.locked;
         self.store(start, end, one)?;
+        if unlocked {
+            self.stray_locked = self.stray_locked.saturating_add(counted.saturating_sub(self.counters.locked));
+        }
         // Joins of this call with either side are remembered as joins with both. If a new map
         // joined the wrong neighbour, its other boundary can be learnt now.
         for s in self.seams.iter_mut().filter(|s| start < s.at && s.at < end) {
@@ -212,6 +250,15 @@ impl<B: Backing> AddressSpace<B> {
             }
         }
         Ok(why.iter().next().unwrap_or(Reason::AnonymousIdentity))
+    }
+
+    /// Whether two areas that touch at an end of a copy may have been joined there while both were
+    /// locked: one of them has lost its lock since, as the area of a source (LEARN-3).
+    fn joined_before_unlock(&self, addr: u64, l: &Placed<'_, B>, r: &Placed<'_, B>) -> bool {
+        let unlocked = if l.area.flags.intersects(Flags::LOCK) { r } else { l };
+        let later = self.emptied.iter().skip_while(|e| addr != e.copy.0 && addr != e.copy.1);
+        let holds = |e: &Emptied| unlocked.start <= e.source && e.source < unlocked.end;
+        !unlocked.area.flags.intersects(Flags::LOCK) && later.into_iter().any(holds)
     }
 
     /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an

@@ -28,7 +28,7 @@ impl<B: Backing> AddressSpace<B> {
             return;
         }
         self.merges_pages = on;
-        self.seams.clear();
+        self.forget_last_call();
         self.areas.iter_mut().filter(|(_, a)| mergeable(a)).for_each(|(_, a)| a.flags.set(Flags::MERGEABLE, on));
     }
 

@@ -31,7 +31,7 @@ use crate::area::reasons::Reasons;
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::space::features::Features;
-use crate::space::learn::Seam;
+use crate::space::learn::{Emptied, Seam};
 use crate::space::limits::{Caps, Counters, Limits, Overcommit};
 use crate::space::mdwe::Mdwe;
 use crate::space::personality::Personality;
@@ -233,6 +233,8 @@ pub struct AddressSpace<B> {
     pub(crate) next_id: u64,
     /// Joins of the last call, for learning.
     pub(crate) seams: Vec<Seam<B>>,
+    /// Locked sources that the last call emptied, for learning.
+    pub(crate) emptied: Vec<Emptied>,
 }
 
 impl<B: Backing> AddressSpace<B> {
@@ -257,6 +259,7 @@ impl<B: Backing> AddressSpace<B> {
             huge_pages: None,
             next_id: 1,
             seams: Vec::new(),
+            emptied: Vec::new(),
         }
     }
 
@@ -312,7 +315,7 @@ impl<B: Backing> AddressSpace<B> {
         self.set_aside(start, end, 1).map_err(|_| ImportError::Memory)?;
         self.sweep_extras();
         area.extra = self.extras.add(extras).map_err(|_| ImportError::Memory)?;
-        self.seams.clear();
+        self.forget_last_call();
         self.store(start, end, area).map_err(|_| ImportError::Memory)
     }
 
@@ -327,7 +330,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         self.set_aside(start, end, 1)?;
-        self.seams.clear();
+        self.forget_last_call();
         self.erase(start, end)
     }
 
@@ -348,7 +351,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         let (from, end) = (at.start, at.end);
         self.set_aside(start, end, 1)?;
-        self.seams.clear();
+        self.forget_last_call();
         self.touch(from, end);
         let Some(area) = self.area_at(from).map(|a| a.area.clone()) else { return Err(Errno::EFAULT) };
         self.store(start, end, area)

@@ -262,3 +262,117 @@ fn a_new_map_that_joined_the_wrong_neighbour() {
     assert_eq!(child.learn_cut(15 * PAGE), Ok(Reason::AnonymousIdentity));
     assert_eq!(areas(&child), [(8, 15), (15, 25)]);
 }
+
+/// One locked area with an offset of its own, a part of which moved into it and left its place
+/// mapped. The kernel joins the copy with its surroundings if the memory was never written.
+fn emptied_within(old: u64, to: u64, bias: u64) -> Space {
+    let mut space = unseen();
+    let flags = {
+        rw(&mut space, 50, 52);
+        space.lock(50 * PAGE, 2 * PAGE, LockKind::Now).unwrap();
+        space.area_at(50 * PAGE).unwrap().area.flags
+    };
+    let mut area = Area::new(flags, Object::Anonymous, bias);
+    area.set_anon(Anon::Unknown);
+    space.import(10 * PAGE, 40 * PAGE, area).unwrap();
+    let mode = RemapMode::Fixed(to * PAGE);
+    let request = RemapRequest { old: old * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: true };
+    space.remap(&request).unwrap();
+    space
+}
+
+fn locked(space: &Space) -> Vec<bool> {
+    space.areas().map(|a| a.area.flags.contains(Flags::LOCKED)).collect()
+}
+
+#[test]
+fn a_locked_source_that_joined_its_copy_unlocked_both() {
+    for (old, to) in [(12, 30), (30, 12)] {
+        let mut space = emptied_within(old, to, 1 << 63);
+        assert_eq!(areas(&space), [(10, to), (to, to + 2), (to + 2, 40), (50, 52)]);
+        let (low, high) = (old < to, old > to);
+        assert_eq!(locked(&space), [!low, true, !high, true], "the source alone lost its lock");
+        let counted = space.counters().locked;
+        space.learn_join(to * PAGE).unwrap();
+        space.learn_join((to + 2) * PAGE).unwrap();
+        assert_eq!(areas(&space), [(10, 40), (50, 52)]);
+        assert_eq!(locked(&space), [false, true]);
+        assert_eq!(space.counters().locked, counted, "Linux does not take it off the count");
+    }
+}
+
+#[test]
+fn a_copy_that_joined_one_side_only_has_the_locks_of_that_side() {
+    // Source, target, where the kernel has a boundary, and whether the areas are locked.
+    let cases = [
+        (12, 30, 30, [false, true]), // joined with what is above it
+        (12, 30, 32, [false, true]), // joined with its source
+        (30, 12, 12, [true, false]), // joined with its source
+        (30, 12, 14, [true, false]), // joined with what is below it
+    ];
+    for (old, to, cut, want) in cases {
+        let mut space = emptied_within(old, to, 0);
+        assert_eq!(areas(&space), [(10, 40), (50, 52)], "joined in hope");
+        space.learn_cut(cut * PAGE).unwrap();
+        assert_eq!(areas(&space), [(10, cut), (cut, 40), (50, 52)]);
+        assert_eq!(locked(&space)[..2], want, "from {old} to {to}, cut at {cut}");
+    }
+}
+
+#[test]
+fn a_copy_that_joined_the_next_source_lost_its_lock_with_it() {
+    // Three areas: locked, not, locked. All are moved into the third; the first one's copy joins it
+    // there, and then it is a source itself.
+    for (bias, apart) in [(1 << 63, false), (0, false), (0, true)] {
+        let mut space = emptied_within(12, 30, 0);
+        let flags = space.area_at(50 * PAGE).unwrap().area.flags;
+        space.forget(10 * PAGE, 40 * PAGE).unwrap();
+        for (from, to, flags) in [(10, 20, flags), (20, 22, flags - Flags::LOCK), (22, 48, flags)] {
+            let mut area = Area::new(flags, Object::Anonymous, if from == 22 { bias } else { 0 });
+            area.set_anon(Anon::Unknown);
+            space.import(from * PAGE, to * PAGE, area).unwrap();
+        }
+        let mode = RemapMode::Fixed(40 * PAGE);
+        let request = RemapRequest { old: 18 * PAGE, old_len: 6 * PAGE, new_len: 6 * PAGE, mode, dontunmap: true };
+        space.remap(&request).unwrap();
+        if bias != 0 {
+            assert!(areas(&space).contains(&(40, 42)), "kept apart by the offset");
+            space.learn_join(40 * PAGE).unwrap();
+        }
+        if apart {
+            space.learn_cut(40 * PAGE).unwrap();
+            assert_eq!(areas(&space)[2..4], [(22, 40), (40, 42)]);
+            assert_eq!(locked(&space)[2..4], [false, true]);
+        } else {
+            assert_eq!(areas(&space)[..4], [(10, 20), (20, 22), (22, 42), (42, 44)]);
+            assert_eq!(locked(&space)[..4], [false; 4]);
+        }
+    }
+}
+
+#[test]
+fn other_locks_keep_apart_after_a_move() {
+    let certain = |space: &mut Space, at: u64| match space.learn_join(at * PAGE) {
+        Err(NotLearnable::Certain(why)) => why.contains(Reason::Lock),
+        _ => false,
+    };
+    // The far end of the copy, while the source is not joined with it.
+    let mut space = emptied_within(12, 30, 1 << 63);
+    space.unlock(33 * PAGE, PAGE).unwrap();
+    assert!(certain(&mut space, 33), "another call's lock");
+    assert!(certain(&mut space, 30), "another call came after the move");
+    // A boundary that is no end of the copy.
+    let mut space = emptied_within(12, 30, 1 << 63);
+    rw(&mut space, 40, 42);
+    assert!(certain(&mut space, 30), "a map came after the move");
+    // An area that the source is not in.
+    let mut space = unseen();
+    rw(&mut space, 10, 12);
+    rw(&mut space, 20, 22);
+    rw(&mut space, 30, 32);
+    space.lock(10 * PAGE, 2 * PAGE, LockKind::Now).unwrap();
+    let mode = RemapMode::Fixed(22 * PAGE);
+    let request = RemapRequest { old: 10 * PAGE, old_len: 2 * PAGE, new_len: 2 * PAGE, mode, dontunmap: true };
+    space.remap(&request).unwrap();
+    assert!(certain(&mut space, 22), "the copy joined no source");
+}

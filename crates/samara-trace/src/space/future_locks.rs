@@ -2,57 +2,100 @@
 //! After overlapped calls there may be several answers; the next map that shows it settles it.
 //!
 //! It does not know how locks change areas. Neighbours: `overlap` says which calls may be the last.
+//!
+//! - **FUTURE-LOCKS-1** an answer is settled only by memory of a call that entered the kernel after
+//!   all calls that may be the last were back, and whose memory no other call may have locked.
 
 use samara_mm::LockKind;
 
 use crate::calls::Call;
 use crate::os::proc;
 use crate::space::overlap::last_of;
+use crate::space::reach::meets;
 use crate::space::{Returned, Space};
 
+/// What a call that may be the last one said about later maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    kind: Option<LockKind>,
+    /// When the call was seen to be back.
+    exit_ns: u64,
+}
+
+/// What is known of later maps.
+pub(crate) type Known = (Option<LockKind>, Vec<Said>);
+
 /// What a call says about later maps. `None`: nothing.
-fn said(call: &Returned) -> Option<Option<LockKind>> {
+fn said(call: &Returned) -> Option<Said> {
     let bits = call.decoded.args[0] as i32;
-    match call.decoded.call {
-        _ if call.failed() => None,
-        Call::Munlockall => Some(None),
-        Call::Mlockall if bits & libc::MCL_FUTURE == 0 => Some(None),
-        Call::Mlockall if bits & libc::MCL_ONFAULT != 0 => Some(Some(LockKind::OnFault)),
-        Call::Mlockall => Some(Some(LockKind::Now)),
-        _ => None,
-    }
+    let kind = match call.decoded.call {
+        _ if call.failed() => return None,
+        Call::Munlockall => None,
+        Call::Mlockall if bits & libc::MCL_FUTURE == 0 => None,
+        Call::Mlockall if bits & libc::MCL_ONFAULT != 0 => Some(LockKind::OnFault),
+        Call::Mlockall => Some(LockKind::Now),
+        _ => return None,
+    };
+    Some(Said { kind, exit_ns: call.who.exit_ns })
 }
 
 impl Space {
+    /// Whether all calls that may be the last said the same about later maps.
+    pub(crate) fn future_locks_are_known(&self) -> bool {
+        self.future_locks.windows(2).all(|two| two[0].kind == two[1].kind)
+    }
+
+    /// What is known of later maps, to be put back by [`Space::put_back_future_locks`].
+    pub(crate) fn save_future_locks(&self) -> Known {
+        (self.model.future_locks(), self.future_locks.clone())
+    }
+
+    pub(crate) fn put_back_future_locks(&mut self, (kind, said): Known) {
+        self.model.set_future_locks(kind);
+        self.future_locks = said;
+    }
+
     /// Sets what these calls said about later maps, whatever the order in which they were applied:
-    /// the calls that may have been the last count.
+    /// the calls that may have been the last count, also those that were reported before.
     pub(crate) fn find_future_locks(&mut self, calls: &[Returned]) {
-        let mut all: Vec<Option<LockKind>> =
-            last_of(calls, |c| said(c).is_some()).into_iter().filter_map(said).collect();
-        all.dedup();
-        if let Some(first) = all.first() {
-            self.model.set_future_locks(*first);
-            self.future_locks = if all.len() > 1 { all } else { Vec::new() };
+        let mut all: Vec<Said> = last_of(calls, |c| said(c).is_some()).into_iter().filter_map(said).collect();
+        if all.is_empty() {
+            return;
         }
+        let before = |former: &Said| calls.iter().any(|c| said(c).is_some() && former.exit_ns <= c.go_ns);
+        let former: Vec<Said> = self.future_locks.iter().filter(|f| !before(f) && !all.contains(f)).copied().collect();
+        all.extend(former);
+        self.model.set_future_locks(all[0].kind);
+        self.future_locks = all;
     }
 
     /// Settles the answer before overlapped calls are applied, by the memory that one of them has
-    /// made, if none of them says anything about later maps, and none locks or moves memory.
+    /// made and that no other one of them reaches.
     pub(crate) fn settle_future_locks_by(&mut self, calls: &[Returned]) {
-        let locks = |c: &Returned| matches!(c.decoded.call, Call::Mlock | Call::Mlock2 | Call::Munlock | Call::Mremap);
-        if !calls.iter().any(|c| said(c).is_some() || locks(c)) {
-            calls.iter().for_each(|call| self.settle_future_locks(call));
+        if self.future_locks_are_known() {
+            return;
+        }
+        for (i, call) in calls.iter().enumerate() {
+            let own = self.ranges(call);
+            let others = calls.iter().enumerate().filter(|(j, _)| *j != i);
+            if !others.flat_map(|(_, other)| self.reaches(other)).any(|reach| meets(&own, reach)) {
+                self.settle_future_locks(call);
+            }
         }
     }
 
     /// Settles the answer before a call is applied, by the memory that the call has made, if that
-    /// shows it.
+    /// shows it (FUTURE-LOCKS-1). A call that says something itself leaves nothing open.
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
-        if self.future_locks.is_empty() || call.failed() {
+        if self.future_locks_are_known() || call.failed() {
             return;
         }
         if said(call).is_some() {
-            return self.future_locks.clear();
+            return self.future_locks.retain(|former| former.exit_ns > call.go_ns);
+        }
+        let beside = self.future_locks.iter().any(|former| former.exit_ns > call.go_ns);
+        if beside || self.raced(call, &self.ranges(call)) {
+            return;
         }
         let plain = libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_HUGETLB;
         let at = match call.decoded.call {
@@ -71,9 +114,9 @@ impl Space {
             (_, true) => Some(LockKind::OnFault),
             _ => Some(LockKind::Now),
         };
-        if self.future_locks.contains(&shown) {
+        if self.future_locks.iter().any(|said| said.kind == shown) {
             self.model.set_future_locks(shown);
-            self.future_locks.clear();
+            self.future_locks.retain(|said| said.kind == shown);
         }
     }
 }

@@ -33,7 +33,7 @@ mod start;
 
 use std::collections::VecDeque;
 
-use samara_mm::{Bases, LockKind};
+use samara_mm::Bases;
 
 use crate::arch::Decoded;
 use crate::calls::{Call, Reach};
@@ -43,6 +43,7 @@ use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
 use crate::space::apply::Applied;
 use crate::space::compare::{Found, Unknown};
+use crate::space::future_locks::Said;
 use crate::space::memory::Memory;
 use crate::space::model::Model;
 use crate::space::reach::Range;
@@ -101,9 +102,9 @@ pub(crate) struct Space {
     /// The places where the break may be, if overlapped calls left more than one. The next `brk`
     /// settles it.
     pub(crate) breaks: Vec<u64>,
-    /// How later maps may be locked, if overlapped calls left more than one answer. The next map
-    /// that shows it settles it.
-    pub(crate) future_locks: Vec<Option<LockKind>>,
+    /// The calls that may be the last one that said how later maps are locked. If they said
+    /// different things, the next map that shows it settles it.
+    pub(crate) future_locks: Vec<Said>,
     /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
     /// file's policy only.
     pub(crate) foggy: Vec<Range>,

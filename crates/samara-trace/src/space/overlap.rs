@@ -26,6 +26,8 @@
 //! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
 //!   unsure.
 
+use samara_mm::RemapFlags;
+
 use crate::arch::Decoded;
 use crate::calls::{Call, Reach};
 use crate::journal::Journal;
@@ -92,7 +94,7 @@ impl Space {
     }
 
     /// The ranges that a returned call reached: everything, where only the kernel shows it.
-    fn reaches(&self, call: &Returned) -> Vec<Range> {
+    pub(crate) fn reaches(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
     }
 
@@ -140,7 +142,7 @@ impl Space {
         if fitting.is_empty() {
             let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
             let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
-            let known = !self.is_foggy(&reach) && self.future_locks.is_empty();
+            let known = !self.is_foggy(&reach) && self.future_locks_are_known();
             let certain = agree && all && known && !raced && !self.some_place_is_open(flying);
             let first = tried.first().filter(|_| certain);
             let Some(first) =
@@ -150,7 +152,12 @@ impl Space {
             };
             return self.report_difference(calls, &first.order, &reach, journal);
         }
-        let sure = fitting.len() == 1 && all && !raced && self.future_locks.is_empty();
+        // Whether a moved source joined its copy, and what lost its lock then, is learnt after a
+        // single call only. So the right order may not fit here, and a wrong one may.
+        let empties =
+            |c: &Returned| c.decoded.call == Call::Mremap && c.decoded.args[3] & RemapFlags::DONTUNMAP.bits() != 0;
+        let known = self.future_locks_are_known() && !calls.iter().any(empties);
+        let sure = fitting.len() == 1 && all && !raced && known;
         let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
         let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
         for one in &fitting {

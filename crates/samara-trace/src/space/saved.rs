@@ -1,6 +1,6 @@
 //! Saves a part of the model before a call is tried, and puts it back. Knows no calls.
 
-use samara_mm::{Area, Extras};
+use samara_mm::{Area, Extras, LockKind};
 
 use crate::os::sys;
 use crate::space::model::Inode;
@@ -10,6 +10,7 @@ use crate::space::{Returned, Space};
 /// A saved part of the model, which can be put back: each range with all areas in it.
 pub(crate) struct Saved {
     layout: samara_mm::Layout,
+    future_locks: Option<LockKind>,
     pub(crate) parts: Vec<(Range, Vec<Whole>)>,
 }
 
@@ -36,11 +37,12 @@ impl Space {
             high = areas.last().map_or(high, |a| a.1.max(high));
             parts.push(((low, high), areas));
         }
-        Saved { layout: self.model.layout(), parts }
+        Saved { layout: self.model.layout(), future_locks: self.model.future_locks(), parts }
     }
 
     pub(crate) fn put_back(&mut self, saved: Saved) {
         self.model.set_layout(saved.layout);
+        self.model.set_future_locks(saved.future_locks);
         for ((low, high), areas) in saved.parts {
             let _ = self.model.forget(low, high);
             for (start, end, area, extras) in areas {

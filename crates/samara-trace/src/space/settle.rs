@@ -42,6 +42,7 @@ impl Space {
     pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
         self.others_in_kernel = !flying.is_empty();
+        let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
         // What is needed to undo the call is saved only where it may be needed.
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
@@ -75,12 +76,15 @@ impl Space {
         match attempt.misfit.take() {
             None if raced => self.report_after_race(&call, attempt, journal),
             None => {
-                let reach = if self.future_locks.is_empty() { Vec::new() } else { attempt.reach.clone() };
+                let reach = if self.future_locks_are_known() { Vec::new() } else { attempt.reach.clone() };
                 self.report_call(&call, attempt, journal);
                 self.learn_locks(&call, &reach, journal);
             }
             // The other call may be the reason: wait for it.
-            Some(_) if open => return self.pending.push(call),
+            Some(_) if open => {
+                self.put_back_future_locks(future_locks);
+                return self.pending.push(call);
+            }
             Some(_) if raced => self.take_over(std::slice::from_ref(&call), journal),
             Some(how) => {
                 let steps = self.adopt_reached(&call, &attempt.reach);
@@ -93,7 +97,7 @@ impl Space {
                     let how = format!("after {}: {how}", call.decoded.call);
                     let unknown = if self.is_foggy(&reached) {
                         "which policies files' areas have here"
-                    } else if !self.future_locks.is_empty() {
+                    } else if !self.future_locks_are_known() {
                         "whether new memory is locked"
                     } else {
                         ""
@@ -106,6 +110,7 @@ impl Space {
                 }
             }
         }
+        self.find_future_locks(std::slice::from_ref(&call));
         if call.decoded.call == Call::Brk {
             self.breaks.clear();
         }
@@ -128,7 +133,7 @@ impl Space {
     /// Takes over the locks that the kernel shows for memory that a call made, where it is not
     /// known how new memory is locked.
     fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
-        if self.future_locks.is_empty() || self.made(std::slice::from_ref(call)).is_empty() {
+        if self.future_locks_are_known() || self.made(std::slice::from_ref(call)).is_empty() {
             return;
         }
         let steps = self.look(call.who.tid, reach).map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
