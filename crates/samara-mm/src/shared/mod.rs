@@ -111,11 +111,11 @@ shared_address_space! {
     /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
     ///   it area by area while others change it.
     ///
-    /// # Consistency
-    /// Calls and faults that threads make at the same time have an order, one after the other, in
-    /// which [`AddressSpace`] gives the same answers and plans and ends with the same areas; a call
-    /// that ended before another one began comes before it. (Numbers of anonymous identities may
-    /// differ; which areas share one does not.)
+    /// # Consistency Calls and faults that threads make at the same time have an order, one after
+    /// the other, in which [`AddressSpace`] gives the same answers and plans and ends with the same
+    /// areas; a call that ended before another one began comes before it. (Numbers of anonymous
+    /// identities may differ; which areas share one does not. A fault that grew a stack or gave an
+    /// identity, and then found its page changed again, is two faults.)
     ///
     /// A fault's guard keeps changes of that page waiting. **So a thread that has a guard must not
     /// make a call that changes the same page**: it would wait for itself, unless it has a

@@ -3,7 +3,7 @@
 use crate::rng::Rng;
 use crate::world::{Call, shown, space};
 use crate::{seed, times};
-use samara_mm::{Membarrier, SharedAddressSpace};
+use samara_mm::{Access, Advice, LockKind, MapRequest, Membarrier, Prot, SharedAddressSpace};
 
 #[test]
 fn answers_are_those_of_a_space_with_one_owner() {
@@ -32,6 +32,47 @@ fn answers_are_those_of_a_space_with_one_owner() {
     println!("{calls} calls, {refused} refused, {ranged} under a range lock, seed {seed}");
     assert!(ranged * 4 > calls, "range locks were used");
     assert!(refused * 20 > calls && refused * 2 < calls, "calls are refused, and most are not");
+}
+
+/// Odd arguments get the answers of a space with one owner, and break nothing.
+#[test]
+fn odd_arguments_are_answered_alike() {
+    let seed = seed();
+    let odd = |r: &mut Rng| {
+        let near = r.pick(&[0, 1 << 12, 1 << 21, 1 << 32, 0x7fff_ffff_f000, 1 << 63, u64::MAX]);
+        r.pick(&[
+            near,
+            near.wrapping_sub(1),
+            near.wrapping_add(1),
+            near.wrapping_sub(1 << 12),
+            near.wrapping_add(1 << 12),
+        ])
+    };
+    for round in 0..times(300) {
+        let mut r = Rng(seed.wrapping_add(round) ^ 0x0dd);
+        let mut one = space(&mut r);
+        let shared = SharedAddressSpace::from_space(space_like(&one), Membarrier::new()).unwrap();
+        let mut faulter = shared.faulter();
+        for step in 0..40 {
+            let (at, len) = (odd(&mut r), odd(&mut r));
+            let call = match r.below(12) {
+                0..=2 => Call::Map(MapRequest::anonymous(at, len, Prot::RW)),
+                3 => Call::Unmap(at, len),
+                4 => Call::Protect(at, len, Prot::READ),
+                5 => Call::Advise(at, len, Advice::DontFork),
+                6 => Call::Lock(at, len, LockKind::Now),
+                7 => Call::Unlock(at, len),
+                8 => Call::Brk(at),
+                9 => Call::Touch(at, len),
+                10 => Call::Fault(at, Access::Write),
+                _ => Call::Seal(at, len),
+            };
+            let (a, b) = (call.on_space(&mut one), call.on_shared(&mut shared.caller(), &mut faulter));
+            assert_eq!(b, a, "seed {} step {step} {call:x?}\n{one}", seed.wrapping_add(round));
+            assert_eq!(shown(&shared.snapshot().unwrap()), shown(&one), "seed {seed} {call:x?}");
+        }
+        shared.check().unwrap();
+    }
 }
 
 /// A second space with the same settings.
