@@ -20,7 +20,7 @@ cargo run --locked --quiet --release --package samara-bench -- plot "$lines" --c
 test "$(grep -c '"case":"lookup"' "$lines")" -ge 14
 test "$(grep -c '"case":"read_scaling".*"threads":2' "$lines")" -ge 12
 test "$(grep -c '"case":"write_scaling".*"threads":2' "$lines")" -ge 12
-test "$(grep -c '"case":"fault_one_area".*"threads":2' "$lines")" -ge 2
-test "$(grep -c '"suite":"spaces"' "$lines")" -ge 75
+test "$(grep -c '"case":"fault_one_area".*"threads":2' "$lines")" -ge 3
+test "$(grep -c '"suite":"spaces"' "$lines")" -ge 100
 test -s "$lines.svg"
 echo "rivals: $(wc -l <"$lines") figures"
