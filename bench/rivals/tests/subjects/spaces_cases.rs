@@ -269,14 +269,14 @@ fn the_program_prints_one_object_a_line() {
     }
     for case in ["fault_beside_updates", "fault_beside_fork"] {
         for row in ["", "_p999", "_longest"] {
-            assert_eq!([count(&format!("{case}{row}"), 2), count(&format!("{case}_alone{row}"), 1)], [2, 2]);
+            assert_eq!([count(&format!("{case}{row}"), 2), count(&format!("{case}_alone{row}"), 1)], [3, 3]);
         }
     }
     for (beside, threads) in [("update_beside_faults", 2), ("fork_beside_faults", 2), ("maps_readers", 3)] {
-        assert_eq!([count(beside, threads), count(&format!("{beside}_alone"), 1)], [2, 2], "{beside}");
+        assert_eq!([count(beside, threads), count(&format!("{beside}_alone"), 1)], [3, 3], "{beside}");
     }
-    assert_eq!(["fork_insert_writes", "fork_dup", "fork_snapshot"].map(|case| count(case, 1)), [2, 2, 1]);
-    assert_eq!(lines.len(), 3 + 5 * 4 + 2 * 16 + 10 + 10);
+    assert_eq!(["fork_insert_writes", "fork_dup", "fork_snapshot"].map(|case| count(case, 1)), [2, 3, 1]);
+    assert_eq!(lines.len(), 4 + 5 * 6 + 2 * 24 + 15 + 12);
     let whole = |line: &serde_json::Value| {
         line["suite"] == "spaces" && line["unit"] == "ns" && line["rounds"] == 1 && line["value"].is_number()
     };
