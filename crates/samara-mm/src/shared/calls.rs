@@ -89,13 +89,13 @@ where
         self.space.update_whole(deadline, &mut self.apply, call)
     }
 
-    /// Changes the whole space by `change`, while no other call is under way: for what has no call
-    /// here, such as settings, [`AddressSpace::remap`] of what several calls prepare, or
-    /// [`linux::call`](crate::linux::call). What it leaves is published as one change if it
-    /// succeeds. `apply` gets the plan that `change` returns.
+    /// Changes the whole space by `change`, while no other call is under way: for what has no
+    /// method here, such as settings, or [`linux::call`](crate::linux::call). `apply` gets the plan
+    /// that `change` returns. What `change` leaves is published as one change, also where it
+    /// returns an error: a refused call may leave partial effects.
     ///
     /// # Errors
-    /// Those of `change`. The space is then changed if the error's `done` is not empty.
+    /// Those of `change`, and of `apply`, which leaves the space as it was.
     pub fn exclusive<T>(
         &mut self,
         mut change: impl FnMut(&mut AddressSpace<B>) -> Result<(T, Plan), Error>,

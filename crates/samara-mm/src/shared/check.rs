@@ -51,7 +51,10 @@ where
             return Err(SharedViolation::Queue);
         }
         drop(state);
-        let space = self.snapshot().map_err(|_: Errno| SharedViolation::Memory)?;
+        let (space, kept) = self.copy_whole(None).map_err(|_: Errno| SharedViolation::Memory)?;
+        if kept != space.len() {
+            return Err(SharedViolation::Count(kept, space.len()));
+        }
         space.check().map_err(SharedViolation::Space)
     }
 }

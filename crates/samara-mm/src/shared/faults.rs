@@ -73,8 +73,7 @@ impl<B, R: Reclaim, W: Wait> Drop for Faulter<'_, B, R, W> {
 /// Keeps the area behind a fault as it is: no call changes the area's bounds or attributes, or
 /// removes it, until the guard is dropped. A call that is about to waits.
 ///
-/// Two things may still happen. A first write gives the area its anonymous identity. And a call
-/// that ended before the fault began may be the last to be seen in [`SharedAddressSpace::maps`].
+/// One thing may still happen: a first write gives the area its anonymous identity.
 pub struct FaultGuard<'f, B, R: Reclaim> {
     guard: SharedGuard<'f, u64, Area<B>, R>,
     span: Span,

@@ -23,6 +23,6 @@ where
     /// # Errors
     /// As there. Neither space is changed.
     pub fn fork(&self) -> Result<Self, Errno> {
-        Self::from_space(self.copy_whole(None)?.fork()?, R::default())
+        Self::from_space(self.snapshot()?.fork()?, R::default())
     }
 }

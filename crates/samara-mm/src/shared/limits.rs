@@ -8,8 +8,7 @@ use crate::area::flags::Flags;
 use crate::space::AddressSpace;
 use crate::space::limits::{Caps, Overcommit};
 
-/// The most areas that an update in a window adds, with some to spare: its new area, two cuts, and
-/// the margin of `mremap`'s rules.
+/// More areas than an update in a window adds: its new one, and one for each of two cuts.
 const AREAS: usize = 8;
 
 /// The most that an update may add to the sums of a space.

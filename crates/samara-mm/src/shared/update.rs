@@ -3,8 +3,8 @@
 //!
 //! Knows the order of these steps; knows no call. The order is:
 //!
-//! 1. Find the window (`window::bounds`) and wait for the range lock on it. Look again: if the
-//!    window has grown meanwhile, start over.
+//! 1. Find the window (`window::bounds`) and wait for the range lock on it. If anything was
+//!    published meanwhile (SHARED-4), look again, and start over if the window has grown.
 //! 2. Copy the window's areas and the space's settings to a worker, and run the call there.
 //! 3. Compare. If the change is one store, set memory aside for it.
 //! 4. Mark what changes, and wait for the faults there (`fault_gate`).
@@ -440,14 +440,16 @@ where
         self.state.lock().base.snapshot(self.config.clone())
     }
 
-    /// The whole space at a moment when no call is under way.
-    pub(crate) fn copy_whole(&self, timeout: Option<Duration>) -> Result<AddressSpace<B>, Errno> {
+    /// The whole space at a moment when no call is under way, and the number of areas that was kept
+    /// for it.
+    pub(crate) fn copy_whole(&self, timeout: Option<Duration>) -> Result<(AddressSpace<B>, usize), Errno> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         let Some(held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM) };
         let areas = self.map.try_snapshot()?;
         let mut space = self.copy_of_base()?;
-        (space.areas, space.outside) = (areas, 0);
         drop(held);
-        Ok(space)
+        let kept = space.outside;
+        (space.areas, space.outside) = (areas, 0);
+        Ok((space, kept))
     }
 }

@@ -12,7 +12,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use alloc::vec::Vec;
-use samara::{PinHere, Reclaim, SharedGuard, Span};
+use samara::{Reclaim, SharedGuard, Span};
 
 /// The most areas in a window. A call about more takes the whole space.
 pub(crate) const MOST: usize = 4096;
@@ -30,7 +30,7 @@ pub(crate) fn bounds<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, st
 }
 
 /// Copies the areas in `[low, high)` to `old`. `None`: there are too many.
-pub(crate) fn copy<B: Clone, R: Reclaim + PinHere>(
+pub(crate) fn copy<B: Clone, R: Reclaim>(
     guard: &SharedGuard<'_, u64, Area<B>, R>,
     (low, high): (u64, u64),
     old: &mut Vec<Entry<B>>,

@@ -156,17 +156,15 @@ fn range_locks_are_granted_in_order() {
         });
         is_applying.recv().unwrap();
         let mut waiting = 0;
-        for (name, at) in [('a', BASE), ('b', BASE), ('c', BASE + PAGE), ('d', BASE)] {
+        // Each changes something when its turn comes.
+        for (name, prot) in [('a', Prot::READ), ('b', Prot::RW), ('c', Prot::empty()), ('d', Prot::READ)] {
             waiting += 1;
             scope.spawn(move || {
                 let apply = |_: &Plan| {
                     order.lock().unwrap().push(name);
                     Ok(())
                 };
-                space.caller_with(apply).protect(at, PAGE, Prot::READ, None).map(drop).or_else(|_| {
-                    order.lock().unwrap().push(name);
-                    Ok::<_, Error>(())
-                })
+                space.caller_with(apply).protect(BASE, PAGE, prot, None).unwrap();
             });
             while space.statistics().waited < waiting {
                 std::thread::yield_now();
@@ -176,9 +174,37 @@ fn range_locks_are_granted_in_order() {
         assert!(order.lock().unwrap().is_empty());
         go.send(()).unwrap();
     });
-    // 'c' comes into a hole, and does nothing; 'b' and 'd' find nothing to change.
-    let order = order.into_inner().unwrap();
-    assert_eq!(order.first(), Some(&'a'), "{order:?}");
+    assert_eq!(order.into_inner().unwrap(), ['a', 'b', 'c', 'd']);
+    space.check().unwrap();
+}
+
+/// A fault below a stack that has shrunk while the fault waited grows the stack as it is then.
+#[test]
+fn a_stack_that_shrinks_while_a_fault_waits_for_it_still_grows() {
+    let space = shared();
+    let stack = MapRequest { flags: MapFlags::GROWSDOWN | rw(BASE, 4).flags, ..rw(BASE, 4) };
+    space.map(&stack).unwrap();
+    let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
+    std::thread::scope(|scope| {
+        let space = &space;
+        scope.spawn(move || {
+            let apply = |_: &Plan| {
+                applying.send(()).unwrap();
+                may_go.recv().map_err(|_| Errno::EBUSY)
+            };
+            space.caller_with(apply).unmap(BASE, 2 * PAGE).unwrap();
+        });
+        is_applying.recv().unwrap();
+        let fault = scope.spawn(|| {
+            let mut faulter = space.faulter();
+            faulter.fault(BASE - PAGE, Access::Write).map(|guard| (guard.start(), guard.end()))
+        });
+        while space.statistics().waited == 0 {
+            std::thread::yield_now();
+        }
+        go.send(()).unwrap();
+        assert_eq!(fault.join().unwrap(), Ok((BASE - PAGE, BASE + 4 * PAGE)));
+    });
     space.check().unwrap();
 }
 
