@@ -35,6 +35,9 @@ fn next(recorded: &Recorded, space: &mut AddressSpace<FileId>) -> Answer {
     }
 }
 
+/// Where a search has been: what was ordered, and what the space showed.
+type Place = (Vec<(usize, bool)>, Vec<String>);
+
 /// The search for an order that explains a history.
 struct Search<'h> {
     threads: &'h [Vec<Recorded>],
@@ -43,8 +46,7 @@ struct Search<'h> {
     /// How many calls of each thread are ordered, and whether the next one, a fault, was made once
     /// already: one that changed its area and then found the page changed again is two faults.
     done: Vec<(usize, bool)>,
-    /// Where the search has been: what was ordered, and what the space showed.
-    seen: HashSet<(Vec<(usize, bool)>, Vec<String>)>,
+    seen: HashSet<Place>,
 }
 
 impl Search<'_> {
