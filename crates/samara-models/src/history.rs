@@ -88,6 +88,9 @@ pub(crate) enum Look {
     Gap(u64, u64),
     /// A snapshot, as a whole. It is then written to, which no other thread may see.
     Snapshot,
+    /// Another shared map, made of a snapshot, as a whole. It is then stored to beside a reader of
+    /// its own, which no thread of the first map may see.
+    SecondMap,
     /// Drops the guard, and pins another one.
     Again,
 }
@@ -146,7 +149,7 @@ impl History {
             let wrong = |what: &str| -> ! { panic!("{what}: {look:?} found {found:?}, of {states:?}") };
             let instant: Box<dyn Fn(&State) -> bool> = match (look, found) {
                 (Look::Get(key), Seen::Get(entry)) => Box::new(move |state| get(state, *key) == *entry),
-                (Look::Snapshot, Seen::Whole(whole)) => Box::new(move |state| state == whole),
+                (Look::Snapshot | Look::SecondMap, Seen::Whole(whole)) => Box::new(move |state| state == whole),
                 (Look::Walk(first, last) | Look::WalkBack(first, last), Seen::Walk(shown)) => {
                     let mut shown = shown.clone();
                     if matches!(look, Look::WalkBack(..)) {

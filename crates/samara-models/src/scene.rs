@@ -107,7 +107,7 @@ fn store_by_writer<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Valu
     }
 }
 
-fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, looks: &[Look]) -> Vec<Seen> {
+fn look<R: Reclaim + Default, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, looks: &[Look]) -> Vec<Seen> {
     let reader = map.reader();
     let mut pinned = None;
     let mut seen = Vec::new();
@@ -133,10 +133,35 @@ fn look<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, looks: &[L
                 snapshot.check().unwrap();
                 Seen::Whole(whole)
             }
+            Look::SecondMap => Seen::Whole(second_map(map)),
             Look::Again => Seen::Nothing,
         });
     }
     seen
+}
+
+/// Makes another map of a snapshot, stores to it, and drops it. Returns what it showed at first.
+fn second_map<R: Reclaim + Default, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>) -> State {
+    let snapshot = map.snapshot();
+    let mut shown = entries(&snapshot);
+    let first_shown = shown.clone();
+    let second = SharedRangeMap::<_, _, R, S>::from_map(snapshot, R::default()).unwrap();
+    let reader = second.reader();
+    let pinned = reader.pin();
+    let cursor = first_shown.first().map(|(first, ..)| (*first, pinned.cursor(*first)));
+    let mut writer = second.writer().unwrap();
+    for (at, op) in [Op::Insert(11, 11), Op::Clear(11, 11)].iter().enumerate() {
+        store_by_writer(&mut writer, op, 1000 + at as u32);
+        op.apply(&mut shown, 1000 + at as u32);
+    }
+    if let Some((first, cursor)) = cursor {
+        let seen = cursor.current().map(entry);
+        assert_eq!(seen.map(|entry| entry.0), Some(first), "what the cursor came to stays");
+    }
+    drop((writer, pinned));
+    assert_eq!(entries(&second.snapshot()), shown, "the second map");
+    second.write().check().unwrap();
+    first_shown
 }
 
 /// The map at the start, and what each thread does.
@@ -149,7 +174,11 @@ pub(crate) struct Scene<S: Shape> {
 const WORDS: usize = 160;
 
 /// What a thread has seen.
-fn act<R: Reclaim, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, role: &Role, writer: usize) -> Vec<Seen> {
+fn act<R: Reclaim + Default, S: Shape>(
+    map: &SharedRangeMap<u64, Value, R, S>,
+    role: &Role,
+    writer: usize,
+) -> Vec<Seen> {
     match role {
         Role::WriteGuard(script) => {
             for (i, op) in script.iter().enumerate() {

@@ -58,6 +58,22 @@ fn snapshot_during_a_write_guard_s_stores() {
 }
 
 #[test]
+fn second_map_during_a_write_guard_s_stores() {
+    let roles = vec![
+        Role::WriteGuard(vec![Op::Insert(12, 13), Op::Insert(42, 51)]),
+        Role::Reader(vec![Look::SecondMap, Look::Get(12)]),
+    ];
+    several::<Tiny>("second_map_during_a_write_guard_s_stores", Some(2), 12, roles);
+}
+
+#[test]
+fn second_map_during_a_writer_s_stores() {
+    let looks = Role::Reader(vec![Look::SecondMap, Look::Get(12)]);
+    let roles = vec![Role::Writer(vec![Op::Insert(12, 13), Op::Modify(12)]), looks];
+    several::<Tiny>("second_map_during_a_writer_s_stores", Some(2), 12, roles);
+}
+
+#[test]
 fn snapshot_during_a_writer_s_stores() {
     let looks = Role::Reader(vec![Look::Snapshot, Look::Get(12)]);
     let roles = vec![Role::Writer(vec![Op::Insert(12, 13), Op::Modify(12)]), looks];

@@ -9,7 +9,7 @@ use crate::node::leaf::Leaf;
 use crate::node::search::prefetch_write;
 use crate::node::shape::Shape;
 use crate::sync::Ordering;
-use crate::tree::cow::refs;
+use crate::tree::cow::{has_others, refs};
 use crate::types::key::Key;
 use core::ptr;
 
@@ -24,17 +24,12 @@ pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: boo
     // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
         let count = refs::<K, V, S>(at, level);
-        // COW-5: below a marked node all nodes are marked. Relaxed: readers get the mark with the
-        // pointer to the node, which is stored with Release.
-        if count.load(Ordering::Relaxed) & PUBLISHED != 0 {
+        // COW-5: below a marked node all nodes are marked. Acquire: pairs with the Release below, by
+        // which another map has marked the node after its children.
+        if count.load(Ordering::Acquire) & PUBLISHED != 0 {
             return true;
         }
-        if alone {
-            count.store(PUBLISHED, Ordering::Relaxed);
-        } else {
-            count.fetch_or(PUBLISHED, Ordering::Relaxed);
-        }
-        if level == 0 {
+        let sound = if level == 0 {
             Leaf::<K, V, S>::from_raw(at).len() > 0
         } else {
             let node = Inner::<K, S>::from_raw(at);
@@ -46,18 +41,32 @@ pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: boo
                 sound &= mark::<K, V, S>(node.child(i), level - 1, alone);
             }
             sound
+        };
+        if alone {
+            // Relaxed: others get the mark with the pointer to the node, which is stored with
+            // Release.
+            count.store(PUBLISHED, Ordering::Relaxed);
+        } else {
+            count.fetch_or(PUBLISHED, Ordering::Release); // with the load above
         }
+        sound
     }
 }
 
-/// Takes the marks off `at` and all nodes below it.
+/// Takes the marks off `at` and the nodes below it, as far as nobody else owns them: another map
+/// may show the others to its readers (COW-5).
 ///
 /// # Safety
-/// A live node at `level` of a tree that no reader can reach.
+/// A live node at `level` of a tree whose readers are gone.
 pub(crate) unsafe fn unmark<K: Key, V, S: Shape>(at: Raw, level: usize) {
     // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
-        refs::<K, V, S>(at, level).fetch_and(!PUBLISHED, Ordering::Relaxed);
+        let count = refs::<K, V, S>(at, level);
+        // From the root downwards: PUBLISH-4.
+        if has_others(count) {
+            return;
+        }
+        count.fetch_and(!PUBLISHED, Ordering::Relaxed); // nobody else reads the count
         if level > 0 {
             let node = Inner::<K, S>::from_raw(at);
             for i in 0..node.len() {

@@ -30,15 +30,14 @@ use crate::reclaim::crossbeam::Epoch;
 use crate::reclaim::{PinHere, Reclaim};
 use crate::shared::deferred_drop::Returned;
 use crate::shared::guard::{SharedGuard, SharedReader};
-use crate::shared::lock::{Held, Lock};
+use crate::shared::lock::Lock;
 use crate::shared::mark::unmark;
 use crate::shared::publish::Writer;
 use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::SharedWriter;
-use crate::shared::writer_gate::{Closed, WriterGate};
-use crate::sync::plain::AtomicUsize;
+use crate::shared::writer_gate::WriterGate;
 use crate::sync::{Ordering, UnsafeCell};
 use crate::tree::Tree;
 use crate::tree::cow::{add_owner, refs};
@@ -205,9 +204,6 @@ use core::mem;
 /// ```
 pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) published: Published,
-    /// The map's number, or 0 until [`home`](Self::home) is called. The marked nodes of a tree with
-    /// this `home` belong to this map (COW-5).
-    home: AtomicUsize,
     pub(crate) lock: Lock,
     /// The concurrent writers.
     pub(crate) gate: WriterGate<Workspace<K, V, S, R>>,
@@ -226,14 +222,6 @@ unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Sync for Shared
 // SAFETY: as above.
 unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Send, S: Shape> Send for SharedRangeMap<K, V, R, S> where R::Stamp: Send
 {}
-
-/// A number that no other map of the process has.
-fn number() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(1);
-    // Relaxed: numbers are only compared, and order nothing. If they run out, the program ends.
-    let number = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| number.checked_add(1));
-    or_abort(number.map_err(|_| AllocError))
-}
 
 /// # Construct
 impl<K: Key, V> SharedRangeMap<K, V> {
@@ -288,7 +276,6 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         SharedRangeMap {
             published: Published::new(),
             reclaim,
-            home: AtomicUsize::new(0),
             lock: Lock::new(),
             gate: WriterGate::new(),
             writer: UnsafeCell::new(Writer::new()),
@@ -296,19 +283,9 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         }
     }
 
-    /// The map's number, given on the first call.
-    fn home(&self) -> usize {
-        // Relaxed, here and below: the number orders nothing. Every thread gets the same one.
-        let home = self.home.load(Ordering::Relaxed);
-        if home != 0 {
-            return home;
-        }
-        let home = number();
-        self.home.compare_exchange(0, home, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|first| first, |_| home)
-    }
-
-    /// A shared map of the entries of `map`. O(nodes). Nodes that `map` shares with a snapshot are
-    /// copied.
+    /// A shared map of the entries of `map`. O(nodes that no shared map has shown to readers yet):
+    /// O(1) for an unchanged [`snapshot`](Self::snapshot) of a shared map. The two then share their
+    /// nodes, and either copies what it changes.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -317,14 +294,11 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         V: Clone,
     {
         let mut shared = Self::with_reclaim(reclaim);
-        let home = shared.home();
-        let writer = shared.writer.get_mut();
-        writer.map.tree.home = home;
-        writer.set(&shared.published, map)?;
+        shared.writer.get_mut().set(&shared.published, map)?;
         Ok(shared)
     }
 
-    /// Turns the shared map back into a [`RangeMap`]. O(nodes).
+    /// Turns the shared map back into a [`RangeMap`]. O(nodes that it shares with no other map).
     #[must_use]
     pub fn into_map(mut self) -> RangeMap<K, V, S>
     where
@@ -340,7 +314,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             // the map.
             unsafe { unmark::<K, V, S>(root, map.tree.height) };
         }
-        (map.tree.len, map.tree.home) = (len, 0);
+        map.tree.len = len;
         map.tree.cloner.set(V::clone); // snapshots may still share nodes
         drop(self); // explicitly, so that `map` is dropped too if a value's drop panics
         map
@@ -409,25 +383,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let held = self.lock.lock();
         // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
         // inside.
-        unsafe { self.handle(held, self.gate.close()) }
-    }
-
-    /// The write handle, whose tree has the map's number.
-    ///
-    /// # Safety
-    /// As for [`WriteGuard::new`].
-    unsafe fn handle<'a>(
-        &'a self,
-        held: Held<'a>,
-        closed: Closed<'a, Workspace<K, V, S, R>>,
-    ) -> WriteGuard<'a, K, V, R, S> {
-        // SAFETY: the caller holds `lock` and has closed the gate, so `writer` is its own.
-        let tree = unsafe { &mut (*self.writer.get()).map.tree };
-        if tree.home == 0 {
-            tree.home = self.home();
-        }
-        // SAFETY: as the caller promises.
-        unsafe { WriteGuard::new(self, held, closed) }
+        unsafe { WriteGuard::new(self, held, self.gate.close()) }
     }
 
     /// Takes the write handle, if nobody holds it and no [`SharedWriter`] is in the middle of a
@@ -439,7 +395,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let held = self.lock.try_lock().ok_or(Busy)?;
         let closed = self.gate.try_close().ok_or(Busy)?;
         // SAFETY: GATE-1: the lock is held, and `try_close` has found no concurrent writer inside.
-        Ok(unsafe { self.handle(held, closed) })
+        Ok(unsafe { WriteGuard::new(self, held, closed) })
     }
 
     /// Makes one of several writers that store at the same time. Waits for the holder of the
@@ -529,7 +485,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
             (tree.root, tree.height, tree.len) = (Some(root), height, self.len());
-            (tree.thinned, tree.home) = (self.published.tally.0.thinned.load(Ordering::Relaxed), self.home());
+            tree.thinned = self.published.tally.0.thinned.load(Ordering::Relaxed);
         }
         Ok(RangeMap { tree })
     }

@@ -23,8 +23,9 @@
 //!   it no longer changes: its child pointers stay as they were at that moment.
 //! - **PUBLISH-4** A store of the handle holds `storing` while it plans and publishes. A snapshot
 //!   is taken under `storing` as well, and keeps concurrent writers out (GATE-1). So the nodes of
-//!   the map gain owners during a store in one way only: the owner of a snapshot writes to it. Such
-//!   a write first becomes an owner of a node's children, and then gives the node up. Hence a check
+//!   the map gain owners during a store in one way only: the owner of a snapshot writes to it, be it
+//!   another shared map. Such a write first becomes an owner of a node's children, and then gives
+//!   the node up. Hence a check
 //!   whether the map alone owns a node goes from the root downwards: it does not miss an owner that
 //!   passes from a node to its children meanwhile.
 //! - **PUBLISH-5** A store that moves the border between two regions copies the inner nodes on both
@@ -169,9 +170,6 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     /// # Errors
     /// [`AllocError`]; the map is as before.
     pub(crate) fn set(&mut self, shared: &Published, mut map: RangeMap<K, V, S>) -> Result<(), AllocError> {
-        if map.tree.home != self.map.tree.home && map.tree.may_share() {
-            map.tree.own(Span::FULL)?; // marks of another map mean nothing here (COW-5)
-        }
         if map.tree.height > SHARED_HEIGHT {
             return Err(AllocError);
         }
@@ -193,6 +191,9 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
             log.note(old, tree.height, Fate::GivenUp);
         }
         (tree.height, tree.len, tree.thinned) = (mem::take(&mut new.height), mem::take(&mut new.len), new.thinned);
+        if new.may_share() {
+            tree.cloner.set(V::clone); // stores ask who else owns a node
+        }
         self.publish_tally(shared);
         Ok(())
     }

@@ -88,8 +88,6 @@ pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// Atomics that are part of no map's protocol. The models do not order them.
 pub(crate) mod plain {
-    #[cfg(feature = "shared")]
-    pub(crate) use core::sync::atomic::AtomicUsize;
     pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8};
 }
 

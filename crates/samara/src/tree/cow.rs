@@ -16,16 +16,18 @@
 //!   snapshots.
 //! - **COW-3** `cloner` is set in every tree that may share a node with another tree. It copies a
 //!   `V`.
-//! - **COW-4** A node that a shared map shows to readers is marked ([`PUBLISHED`]) in its count.
-//!   The map is one of its owners, and only the map's writers change it (`publish`, `leaf_store`).
+//! - **COW-4** A node that shared maps show to readers is marked ([`PUBLISHED`]) in its count. The
+//!   maps are among its owners. A map gives the node up when its readers cannot reach it any more;
+//!   so a map that is the only owner may change it, as `publish` and `leaf_store` say.
 //!   A store in a shared map runs in a tree of its own that has a `log`: it copies every marked
 //!   node before it changes it, and notes the old one. Nodes that are not marked were made by that
 //!   store. An inner node without other owners hands its children over to its copy; any other node
 //!   is given up like a shared one.
-//! - **COW-5** The marked nodes of a tree belong to the shared map `home`; all nodes below a marked
-//!   node are marked. A node keeps its mark after the map has given it up and its readers are gone,
-//!   because the map may have received the node again in the meantime (`WriteGuard::set`). The mark
-//!   costs a tree that is not shared one copy of the node, and nothing else.
+//! - **COW-5** All nodes below a marked node are marked, also while several maps mark the nodes that
+//!   they share: a node is marked after its children. A node keeps its mark when a map gives it up,
+//!   because another map may show it, or the same map again (`WriteGuard::set`). Only a map that
+//!   ends takes marks off, from nodes that it alone owns. The mark costs a tree that is not shared
+//!   one copy of the node, and nothing else.
 //!
 //! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
 //! owners read happens before the last owner writes or frees.
@@ -130,7 +132,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             self.cloner.set(V::clone);
             other.cloner.set(V::clone);
             (other.root, other.height, other.len) = (Some(root), self.height, self.len);
-            (other.thinned, other.home) = (self.thinned, self.home);
+            other.thinned = self.thinned;
         }
         Ok(other)
     }

@@ -78,8 +78,6 @@ pub(crate) struct Tree<K: Key, V, S: Shape> {
     /// Set in a part of a shared map during a store: nodes that readers may see are copied, and
     /// noted here (COW-4).
     pub(crate) log: Option<NonNull<Log<K>>>,
-    /// The shared map to which the marked nodes belong, if there are any (COW-5).
-    pub(crate) home: usize,
     pub(crate) owns: PhantomData<(V, K)>,
 }
 
@@ -144,7 +142,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             cloner: Cloner::none(),
             thinned: false,
             log: None,
-            home: 0,
             owns: PhantomData,
         }
     }
