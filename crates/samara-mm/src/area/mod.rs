@@ -6,6 +6,8 @@
 //!   same for every page of the area.
 //! - **AREA-2** An area is small, because the tree moves areas within its leaves. Attributes that
 //!   only few areas have are kept in a table (`extras`).
+//! - **AREA-3** `generation` is no attribute: it tells shared spaces whether the area was stored
+//!   before the fork that made its space (`shared/inherited`). Nothing else reads it.
 
 pub(crate) mod advice;
 pub(crate) mod extras;
@@ -279,6 +281,8 @@ pub struct Area<B> {
     pub(crate) extra: u32,
     anon: AnonKind,
     pub(crate) unsure: Unsure,
+    /// AREA-3.
+    pub(crate) generation: u8,
 }
 
 /// [`Anon`] without its number.
@@ -307,7 +311,16 @@ impl<B> Area<B> {
     ///
     /// For a file at byte `offset` mapped at `start`, [`Area::bias_of`] gives the bias.
     pub fn new(flags: Flags, object: Object<B>, bias: u64) -> Area<B> {
-        Area { flags, object, bias, id: 0, extra: 0, anon: AnonKind::Untouched, unsure: Unsure::default() }
+        Area {
+            flags,
+            object,
+            bias,
+            id: 0,
+            extra: 0,
+            anon: AnonKind::Untouched,
+            unsure: Unsure::default(),
+            generation: 0,
+        }
     }
 
     /// Its anonymous identity. `Untouched` for shared memory.

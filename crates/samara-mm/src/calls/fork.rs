@@ -3,7 +3,7 @@
 use crate::area::advice::Advice;
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
-use crate::area::{Anon, Area, Backing};
+use crate::area::{Anon, AnonId, Area, Backing};
 use crate::errno::Errno;
 use crate::space::limits::{Counters, Overcommit};
 use crate::space::plan::{FlagChange, Plan, StepKind};
@@ -32,9 +32,7 @@ impl<B: Backing> AddressSpace<B> {
     /// assert!(child.why_not_merged(0x11000).unwrap().contains(Reason::AnonymousIdentity));
     /// ```
     pub fn fork(&self) -> Result<Self, Errno> {
-        let mut child = AddressSpace::new(self.config.clone());
-        (child.layout, child.next_id) = (self.layout, self.next_id);
-        let table = self.extras.for_child()?;
+        let mut child = self.child_without_areas()?;
         let kept = self.areas.iter().filter(|(_, a)| !a.flags.contains(Flags::DONTCOPY));
         let ids = &mut child.next_id;
         let unseen = self.config.touches == Touches::Unseen;
@@ -51,19 +49,34 @@ impl<B: Backing> AddressSpace<B> {
             // The parent's areas are in order and not empty.
             _ => Errno::EINVAL,
         })?;
-        (child.areas, child.extras) = (areas, table);
+        child.areas = areas;
+        child.promise(counters, most)?;
+        Ok(child)
+    }
+
+    /// The child of a fork, before its areas come. Nothing is promised for them yet.
+    pub(crate) fn child_without_areas(&self) -> Result<Self, Errno> {
+        let mut child = AddressSpace::new(self.config.clone());
+        (child.layout, child.next_id) = (self.layout, self.next_id);
+        child.extras = self.extras.for_child()?;
         (child.limits, child.caps, child.personality) = (self.limits, self.caps, self.personality);
         (child.mdwe, child.merges_pages) = (self.mdwe.filter(|m| m.inherited), self.merges_pages);
         child.huge_pages.clone_from(&self.huge_pages);
         child.elsewhere = self.elsewhere.saturating_add(self.counters.committed);
+        child.seams = Vec::new();
+        Ok(child)
+    }
+
+    /// Takes these sums for a child's areas, the largest of which is charged with `most` bytes, if
+    /// the overcommit mode promises the memory.
+    pub(crate) fn promise(&mut self, counters: Counters, most: u64) -> Result<(), Errno> {
         // Linux charges area by area; only the strict mode limits the sum.
         let strict = matches!(self.config.overcommit, Overcommit::Never { .. });
         // Strict overcommit keeps a share of the process's own size free.
-        child.counters.total = counters.total;
-        child.may_charge(if strict { counters.committed } else { most })?;
-        child.counters = counters;
-        child.seams = Vec::new();
-        Ok(child)
+        self.counters.total = counters.total;
+        self.may_charge(if strict { counters.committed } else { most })?;
+        self.counters = counters;
+        Ok(())
     }
 }
 
@@ -111,7 +124,7 @@ impl<B: Backing> AddressSpace<B> {
 }
 
 /// The flags of the area in a child.
-fn child_flags<B>(a: &Area<B>, table: &Table) -> Flags {
+pub(crate) fn child_flags<B>(a: &Area<B>, table: &Table) -> Flags {
     let deaf = table.get(a.extra).uffd.is_some_and(|u| !u.fork_events);
     a.flags - Flags::LOCK - if deaf { Flags::UFFD } else { Flags::empty() }
 }
@@ -120,17 +133,22 @@ fn child_flags<B>(a: &Area<B>, table: &Table) -> Flags {
 fn copy<B: Backing>(a: &Area<B>, table: &Table, unseen: bool, ids: &mut u64) -> Area<B> {
     let mut new = a.clone();
     new.flags = child_flags(a, table);
-    let mut fresh = || {
+    new.set_anon(child_anon(a, unseen, || {
         *ids = ids.wrapping_add(1);
         ids.wrapping_sub(1)
-    };
-    new.set_anon(match a.anon() {
+    }));
+    new
+}
+
+/// The identity of the area in a child. `fresh` gives the number of one that is inherited.
+#[inline]
+pub(crate) fn child_anon<B: Backing>(a: &Area<B>, unseen: bool, fresh: impl FnOnce() -> AnonId) -> Anon {
+    match a.anon() {
         _ if !a.has_own_pages() => Anon::Untouched,
         _ if a.flags.contains(Flags::WIPEONFORK) && unseen => Anon::Unknown,
         _ if a.flags.contains(Flags::WIPEONFORK) => Anon::Untouched,
         Anon::Untouched => Anon::Untouched,
         Anon::Identity { .. } => Anon::Identity { id: fresh(), inherited: true },
         Anon::Unknown | Anon::UnknownInherited { .. } => Anon::UnknownInherited { id: fresh() },
-    });
-    new
+    }
 }

@@ -9,11 +9,13 @@ use crate::calls::fault::{Access, Refused};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::fault_gate::{Announced, FaultRecord};
+use crate::shared::inherited::Inherited;
 use crate::shared::limits::Growth;
 use crate::shared::update::{Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::plan::Plan;
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use core::fmt;
 use samara::{PinHere, Reclaim, SharedGuard, SharedReader, Span};
@@ -80,12 +82,15 @@ pub struct FaultGuard<'f, B, R: Reclaim> {
     page: u64,
     flags: Flags,
     bias: u64,
+    /// Where it is inherited, its number is open (`Inherited::numbered`).
     anon: Anon,
+    /// Of a space that has the area, as it was, from its parent.
+    inherited: Option<&'f Inherited<B>>,
     /// Dropped last: whoever waits for it may free what the guard protects.
     _announced: Announced<'f>,
 }
 
-impl<B, R: Reclaim> FaultGuard<'_, B, R> {
+impl<B: Backing, R: Reclaim> FaultGuard<'_, B, R> {
     /// First address of the area.
     pub fn start(&self) -> u64 {
         self.span.first
@@ -112,14 +117,17 @@ impl<B, R: Reclaim> FaultGuard<'_, B, R> {
     }
 
     /// The area's anonymous identity when the fault began.
+    ///
+    /// O(1); O(log n) if a fork of its parent gave the space this area, and it has not changed.
     pub fn anon(&self) -> Anon {
-        self.anon
+        self.inherited.map_or(self.anon, |inherited| inherited.numbered(self.page, self.anon))
     }
 
-    /// The area. Looks it up again: O(log n). (`start`, `end`, `flags`, `bias` and `anon` are there
+    /// The area. Looks it up again: O(log n). (`start`, `end`, `flags` and `bias` are there
     /// already.)
-    pub fn area(&self) -> Option<&Area<B>> {
-        self.guard.get(self.page).map(|(_, area)| area)
+    pub fn area(&self) -> Option<Cow<'_, Area<B>>> {
+        let (_, area) = self.guard.get(self.page)?;
+        Some(self.inherited.map_or(Cow::Borrowed(area), |inherited| inherited.of(self.page, area)))
     }
 }
 
@@ -254,11 +262,15 @@ where
         if let Some(refused) = area.refuses(access, &self.space.config) {
             return Err(Miss::Refused(refused));
         }
-        let (flags, bias, anon) = (area.flags, area.bias, area.anon());
+        let (bias, inherited) = (area.bias, &self.space.inherited);
+        let (flags, anon, inherited) = match inherited.is_inherited(area) {
+            false => (area.flags, area.anon(), None),
+            true => (inherited.flags(area), inherited.kind(area), Some(inherited)),
+        };
         if access == Access::Write && anon == Anon::Untouched && area.has_own_pages() {
             return Err(Miss::Update);
         }
-        Ok(FaultGuard { guard, span, page, flags, bias, anon, _announced: announced })
+        Ok(FaultGuard { guard, span, page, flags, bias, anon, inherited, _announced: announced })
     }
 
     /// FAULT-2.

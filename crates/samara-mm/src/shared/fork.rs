@@ -1,10 +1,17 @@
-//! fork of a shared space. The rules of the child's areas are those of `AddressSpace::fork`.
+//! fork of a shared space. The rules of the child's areas are those of `AddressSpace::fork`;
+//! `inherited` applies them when an area is looked at.
 
 use crate::area::Backing;
+use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
+use crate::shared::inherited::Inherited;
+use crate::shared::sync::Ordering;
 use crate::shared::wait::Wait;
-use samara::{PinHere, Reclaim};
+use crate::space::AddressSpace;
+use crate::space::limits::Counters;
+use alloc::vec::Vec;
+use samara::{PinHere, Reclaim, SharedRangeMap, Span};
 
 impl<B, R, W> SharedAddressSpace<B, R, W>
 where
@@ -15,14 +22,80 @@ where
     /// The space of a forked child: [`AddressSpace::fork`](crate::AddressSpace::fork) of this space
     /// at one moment.
     ///
-    /// Waits for the calls that are under way, and keeps others out for the time of a
-    /// [`snapshot`](Self::snapshot), which is O(1). The child is made of that, O(n), while calls go
-    /// on. No fault waits. Afterwards this space copies each part of its tree that it changes,
-    /// until the child is made.
+    /// Waits for the calls that are under way, and keeps others out while it takes a snapshot. No
+    /// fault waits. The two spaces share the tree, and each copies what it changes. What the child
+    /// inherits is changed when it is looked at: identities, locks, content to be wiped.
+    ///
+    /// O(1) and the [`Extras`](crate::Extras) of areas that have some. O(n) more where it must look
+    /// at every area: if areas may be left out (MADV_DONTFORK), if all areas together are more than
+    /// the overcommit mode would promise for one, if a space that inherits areas also has extras,
+    /// and at each 255th fork in a row of children of children. A child keeps the tree of this
+    /// moment for as long as it lives.
+    ///
+    /// In the child, a call that takes the whole space (see [`SharedAddressSpace`]), a snapshot and
+    /// [`check`](Self::check) store everything that is inherited: the first of them takes O(n).
     ///
     /// # Errors
-    /// As there. Neither space is changed.
+    /// ENOMEM: as there. Neither space is changed.
+    ///
+    /// ```
+    /// use samara_mm::{Config, FileId, MapRequest, Prot, SharedAddressSpace};
+    /// let parent = SharedAddressSpace::<FileId>::new(Config::default())?;
+    /// parent.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
+    /// let child = parent.fork()?;
+    /// child.unmap(0x10000, 0x1000)?;
+    /// assert_eq!((parent.maps().area_at(0x10000).is_some(), child.maps().area_at(0x10000).is_some()), (true, false));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     pub fn fork(&self) -> Result<Self, Errno> {
+        let Some(held) = self.hold(Span::FULL, None, None)? else { return Err(Errno::ENOMEM) };
+        let parent = self.copy_of_base()?;
+        let generation = self.inherited.generation.checked_add(1);
+        // A registration that an inherited area had is in no table of this space.
+        if generation.is_none() || !parent.extras.is_empty() {
+            self.settle()?;
+        }
+        let areas = self.map.try_snapshot()?;
+        drop(held);
+        let Some(generation) = generation else {
+            let whole = AddressSpace { areas, outside: 0, ..parent };
+            return Self::from_space(whole.fork()?, R::default());
+        };
+
+        let mut child = parent.child_without_areas()?;
+        let (mut sums, mut own) = (Counters { locked: 0, ..parent.counters }, areas.try_snapshot()?);
+        child.outside = parent.outside;
+        if self.leaves_out.load(Ordering::Relaxed) {
+            let mut gone = Vec::new();
+            for (span, area) in areas.iter().filter(|(_, area)| area.flags.contains(Flags::DONTCOPY)) {
+                gone.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                gone.push((span, area.flags));
+            }
+            for (span, flags) in gone {
+                own.clear_range(span, |_| ())?;
+                let of = Counters::of(flags, span.last - span.first + 1);
+                sums.take(&Counters { locked: 0, ..of });
+                child.outside -= 1;
+            }
+        }
+        if child.promise(sums, sums.committed).is_err() {
+            let charged = |(span, area): (Span, &crate::Area<B>)| Counters::of(area.flags, span.last - span.first + 1);
+            let most = own.iter().map(|entry| charged(entry).committed).max();
+            child.promise(sums, most.unwrap_or(0))?;
+        }
+        let first_id = child.next_id;
+        let page_shift = self.config.page_size.bytes().trailing_zeros();
+        child.next_id = first_id.wrapping_add((self.config.task_size >> page_shift).saturating_add(1));
+        let inherited = Inherited { generation, at_fork: areas, extras: parent.extras, first_id, page_shift };
+        Ok(Self::of_parts(child, SharedRangeMap::from_map(own, R::default())?, inherited, true))
+    }
+
+    /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and its tree shares nothing
+    /// with that of this space. For children that change most of what they have.
+    ///
+    /// # Errors
+    /// ENOMEM: as there. Neither space is changed.
+    pub fn fork_eager(&self) -> Result<Self, Errno> {
         Self::from_space(self.snapshot()?.fork()?, R::default())
     }
 }

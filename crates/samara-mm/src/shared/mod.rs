@@ -4,7 +4,8 @@
 //! `AddressSpace` that holds the areas around its range (`window`), under a range lock, and what it
 //! changed becomes one store of the shared tree (`update`). `faults` has the faults, which take no
 //! lock; `fault_gate` keeps them and changes of the same pages apart; `range_queue` is the range
-//! lock. `calls` says how far each call reaches.
+//! lock. `calls` says how far each call reaches. `fork` makes a child that shares the tree, and
+//! `inherited` says what the areas that it has from its parent are in the child.
 //!
 //! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
 //!   what touches that, from before it looks at them until they are published.
@@ -27,6 +28,7 @@ pub(crate) mod check;
 pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
+pub(crate) mod inherited;
 pub(crate) mod limits;
 pub(crate) mod range_queue;
 pub(crate) mod sync;
@@ -35,12 +37,14 @@ pub(crate) mod views;
 pub(crate) mod wait;
 pub(crate) mod window;
 
+use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::calls::Caller;
 use crate::shared::fault_gate::{FaultRecord, Marks};
+use crate::shared::inherited::Inherited;
 use crate::shared::range_queue::RangeQueue;
-use crate::shared::sync::AtomicU64;
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::shared::update::{Note, Worker};
 use crate::shared::wait::Wait;
 use crate::space::plan::Plan;
@@ -50,7 +54,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
-use samara::{PinHere, Reclaim, SharedRangeMap};
+use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
 
 #[cfg(feature = "std")]
 use {crate::shared::wait::Sleep, samara::Membarrier};
@@ -89,6 +93,13 @@ macro_rules! shared_address_space {
             pub(crate) map: SharedRangeMap<u64, Area<B>, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
+            /// What it has from the fork that made it.
+            pub(crate) inherited: Inherited<B>,
+            /// Whether its tree may hold inherited areas. Changes under the range lock of the whole
+            /// space.
+            pub(crate) unsettled: AtomicBool,
+            /// Whether an area may be MADV_DONTFORK. Set under the range lock of that area.
+            pub(crate) leaves_out: AtomicBool,
             /// Number of updates that have published something and left. Changes under the lock.
             pub(crate) version: AtomicU64,
             pub(crate) state: lock_api::Mutex<W::Lock, State<B, W>>,
@@ -186,30 +197,61 @@ where
         if space.config.touches == Touches::Unseen {
             return Err(Errno::EINVAL);
         }
-        let areas = mem::take(&mut space.areas);
+        let mut areas = mem::take(&mut space.areas);
         space.outside = areas.len();
-        Ok(SharedAddressSpace {
-            map: SharedRangeMap::from_map(areas, reclaim)?,
-            config: space.config.clone(),
+        let leaves_out = areas.values().any(|area| area.flags.contains(Flags::DONTCOPY));
+        if areas.values().any(|area| area.generation != 0) {
+            areas = sorted(areas.iter().map(|(span, area)| {
+                let mut area = area.clone();
+                area.generation = 0;
+                (span, area)
+            }))?;
+        }
+        let map = SharedRangeMap::from_map(areas, reclaim)?;
+        let space = Self::of_parts(space, map, Inherited::nothing(), false);
+        space.leaves_out.store(leaves_out, Ordering::Relaxed);
+        Ok(space)
+    }
+
+    /// A space of these parts: `base` without its areas (SHARED-2), and `map`, which may hold
+    /// inherited areas if it is `unsettled`.
+    pub(crate) fn of_parts(
+        base: AddressSpace<B>,
+        map: SharedRangeMap<u64, Area<B>, R>,
+        inherited: Inherited<B>,
+        unsettled: bool,
+    ) -> Self {
+        SharedAddressSpace {
+            map,
+            config: base.config.clone(),
             marks: Marks::new(),
+            inherited,
+            unsettled: AtomicBool::new(unsettled),
+            leaves_out: AtomicBool::new(false),
             version: AtomicU64::new(0),
             state: lock_api::Mutex::new(State {
-                base: space,
+                base,
                 queue: RangeQueue::new(),
                 statistics: Statistics::default(),
                 records: Vec::new(),
                 workers: Vec::new(),
             }),
-        })
+        }
     }
 
     /// The space, no longer shared. O(nodes of its tree).
-    #[must_use]
-    pub fn into_space(self) -> AddressSpace<B> {
+    ///
+    /// # Errors
+    /// The space itself, if there is no memory for what it inherited in a
+    /// [`fork`](SharedAddressSpace::fork).
+    pub fn into_space(self) -> Result<AddressSpace<B>, Self> {
+        if self.settle().is_err() {
+            return Err(self);
+        }
         let mut space = self.state.into_inner().base;
         space.areas = self.map.into_map();
         space.outside = 0;
-        space
+        Ok(space)
     }
 
     /// The settings.
@@ -234,6 +276,14 @@ where
     pub fn caller_with<F: FnMut(&Plan) -> Result<(), Errno>>(&self, apply: F) -> Caller<'_, B, R, W, F> {
         Caller::new(self, apply)
     }
+}
+
+/// A tree of these areas, which ascend.
+pub(crate) fn sorted<B>(areas: impl Iterator<Item = (Span, Area<B>)>) -> Result<RangeMap<u64, Area<B>>, Errno> {
+    RangeMap::from_sorted(areas).map_err(|error| match error {
+        BuildError::Alloc => Errno::ENOMEM,
+        _ => Errno::EINVAL, // the areas of a tree are in order and not empty
+    })
 }
 
 impl<B, R: Reclaim, W: Wait> fmt::Debug for SharedAddressSpace<B, R, W> {

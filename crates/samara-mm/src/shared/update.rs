@@ -21,12 +21,12 @@
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
-use crate::shared::SharedAddressSpace;
 use crate::shared::fault_gate::Changing;
 use crate::shared::limits::{Growth, are_far};
 use crate::shared::sync::Ordering;
 use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
+use crate::shared::{SharedAddressSpace, sorted};
 use crate::space::error::Error;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
@@ -35,7 +35,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
-use samara::{PinHere, Reclaim, Span, WriterUpdate};
+use samara::{PinHere, RangeMap, Reclaim, Span, WriterUpdate};
 
 /// Number of identities that are set aside for one update: more than it can give.
 const IDENTITIES: u64 = 4 * window::MOST as u64;
@@ -123,7 +123,7 @@ enum Attempt<T> {
 }
 
 /// A range lock.
-struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     shared: &'s SharedAddressSpace<B, R, W>,
     id: u64,
     whole: bool,
@@ -241,7 +241,7 @@ where
 
     /// Waits for the range lock on `span`. `None`: a limit is too close for `reach`, or its break
     /// has moved.
-    fn hold(
+    pub(crate) fn hold(
         &self,
         span: Span,
         reach: Option<&Reach>,
@@ -348,13 +348,13 @@ where
         if let (Some(reserved), Some(changing)) = (&mut reserved, changing) {
             let stored = match op {
                 Some(Op::Clear(span)) => reserved.clear_range(span, |_| ()),
-                Some(Op::Put(span, area)) => reserved.insert(span, area),
+                Some(Op::Put(span, area)) => reserved.insert(span, self.stamped(area)),
                 None => {
                     let span = Span::new(changing.start, changing.end - 1);
                     let mut new = held.worker.as_deref().into_iter().flat_map(|worker| worker.space.areas.range(span));
                     let store = |map: &mut WriterUpdate<'_, u64, Area<B>>| {
                         map.clear_range(span, |_| ())?;
-                        new.try_for_each(|(span, area)| map.insert(span, area.clone()))
+                        new.try_for_each(|(span, area)| map.insert(span, self.stamped(area.clone())))
                     };
                     reserved.update(store).flatten()
                 }
@@ -379,7 +379,7 @@ where
     fn fill<T>(&self, worker: &mut Worker<B, W>, window: (u64, u64)) -> Result<Option<Attempt<T>>, Errno> {
         let guard = self.map.pin();
         let Worker { space, old, .. } = worker;
-        if window::copy(&guard, window, old)?.is_none() {
+        if window::copy(&guard, &self.inherited, window, old)?.is_none() {
             return Ok(Some(Attempt::NeedsWhole));
         }
         drop(guard);
@@ -403,6 +403,7 @@ where
         mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Some(mut held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM.into()) };
+        self.settle()?;
         let before = self.map.try_snapshot().map_err(Errno::from)?;
         let mut space = self.copy_of_base()?;
         (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
@@ -419,6 +420,7 @@ where
             let (first, last) = ends.unwrap_or((span.first, span.last));
             Some((first.min(span.first), last.max(span.last)))
         });
+        self.stamp(&mut space.areas, &before)?;
         // So that publishing finds the memory that it needs.
         self.map.write().reserve(1).map_err(Errno::from)?;
         if let Some((first, last)) = ends {
@@ -436,7 +438,49 @@ where
         outcome
     }
 
-    fn copy_of_base(&self) -> Result<AddressSpace<B>, Errno> {
+    /// Stores everything that is inherited as what it is. The caller has the whole space to itself,
+    /// apart from faults, for which nothing changes. O(n) at the first time.
+    pub(crate) fn settle(&self) -> Result<(), Errno> {
+        if !self.unsettled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let areas = self.map.try_snapshot()?;
+        let own = |(span, area): (Span, &Area<B>)| (span, self.inherited.of(span.first, area).into_owned());
+        self.map.write().set(sorted(areas.iter().map(own))?)?;
+        self.unsettled.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// An area that is about to be stored (INHERIT-1).
+    fn stamped(&self, mut area: Area<B>) -> Area<B> {
+        self.note(&area);
+        area.generation = self.inherited.generation;
+        area
+    }
+
+    /// Takes down what `fork` must know of an area that is about to be stored.
+    fn note(&self, area: &Area<B>) {
+        if area.flags.contains(Flags::DONTCOPY) {
+            // Relaxed: fork reads it when it has the range lock of the whole space.
+            self.leaves_out.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// `stamped` for everything that differs from `before`, of which nothing is inherited.
+    fn stamp(&self, areas: &mut RangeMap<u64, Area<B>>, before: &RangeMap<u64, Area<B>>) -> Result<(), Errno> {
+        let mut new = Vec::new();
+        for change in areas.changes_since(before) {
+            let samara::Change::Added(span, area) = change else { continue };
+            self.note(area);
+            if area.generation != self.inherited.generation {
+                new.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                new.push((span, self.stamped(area.clone())));
+            }
+        }
+        Ok(new.into_iter().try_for_each(|(span, area)| areas.insert(span, area))?)
+    }
+
+    pub(crate) fn copy_of_base(&self) -> Result<AddressSpace<B>, Errno> {
         self.state.lock().base.snapshot(self.config.clone())
     }
 
@@ -445,6 +489,7 @@ where
     pub(crate) fn copy_whole(&self, timeout: Option<Duration>) -> Result<(AddressSpace<B>, usize), Errno> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         let Some(held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM) };
+        self.settle()?;
         let areas = self.map.try_snapshot()?;
         let mut space = self.copy_of_base()?;
         drop(held);

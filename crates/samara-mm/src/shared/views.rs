@@ -3,27 +3,30 @@
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
+use crate::shared::inherited::Inherited;
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
+use alloc::borrow::Cow;
 use core::fmt;
 use samara::{GapQuery, PinHere, Reclaim, SharedGuard, Span};
 
 /// A view of the areas while other threads change the space: see [`SharedAddressSpace::maps`].
 pub struct Maps<'s, B, R: Reclaim> {
     guard: SharedGuard<'s, u64, Area<B>, R>,
+    inherited: &'s Inherited<B>,
 }
 
-impl<B, R: Reclaim> Maps<'_, B, R> {
+impl<B: Backing, R: Reclaim> Maps<'_, B, R> {
     /// The areas that meet `[start, end)`, ascending, each with its first address and the first one
     /// after it.
-    pub fn areas_in(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = (u64, u64, &Area<B>)> {
+    pub fn areas_in(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = (u64, u64, Cow<'_, Area<B>>)> {
         let window = (start < end).then(|| Span::new(start, end - 1));
-        window.into_iter().flat_map(|window| self.guard.range(window)).map(placed)
+        window.into_iter().flat_map(|window| self.guard.range(window)).map(|entry| self.placed(entry))
     }
 
     /// The area that holds `addr`. O(log n).
-    pub fn area_at(&self, addr: u64) -> Option<(u64, u64, &Area<B>)> {
-        self.guard.get(addr).map(placed)
+    pub fn area_at(&self, addr: u64) -> Option<(u64, u64, Cow<'_, Area<B>>)> {
+        self.guard.get(addr).map(|entry| self.placed(entry))
     }
 
     /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at a
@@ -31,10 +34,10 @@ impl<B, R: Reclaim> Maps<'_, B, R> {
     pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         self.guard.find_gap(query)
     }
-}
 
-fn placed<B>((span, area): (Span, &Area<B>)) -> (u64, u64, &Area<B>) {
-    (span.first, span.last.saturating_add(1), area)
+    fn placed<'a>(&self, (span, area): (Span, &'a Area<B>)) -> (u64, u64, Cow<'a, Area<B>>) {
+        (span.first, span.last.saturating_add(1), self.inherited.of(span.first, area))
+    }
 }
 
 impl<B, R: Reclaim> fmt::Debug for Maps<'_, B, R> {
@@ -67,7 +70,7 @@ where
     /// that is there all the time is shown. A view that is kept keeps memory waiting that is taken
     /// out meanwhile.
     pub fn maps(&self) -> Maps<'_, B, R> {
-        Maps { guard: self.map.pin() }
+        Maps { guard: self.map.pin(), inherited: &self.inherited }
     }
 
     /// The whole space at one moment, as a space of its own. Waits for the calls that are under

@@ -1,7 +1,8 @@
 //! The areas around a range as a small address space, and the one store that turns what was there
 //! into what a call left.
 //!
-//! Knows areas and their order; knows no lock and no call.
+//! Knows areas and their order; knows no lock and no call. What is inherited and stays as it was is
+//! no change: it is stored anew with the first change of it.
 //!
 //! - **WINDOW-1** A window holds, whole, every area that meets the range or touches it, and every
 //!   area that touches one of those. No rule of a call in the range looks further: a change joins
@@ -10,6 +11,7 @@
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
+use crate::shared::inherited::Inherited;
 use crate::space::AddressSpace;
 use alloc::vec::Vec;
 use samara::{Reclaim, SharedGuard, Span};
@@ -29,9 +31,11 @@ pub(crate) fn bounds<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, st
     (low, high)
 }
 
-/// Copies the areas in `[low, high)` to `old`. `None`: there are too many.
-pub(crate) fn copy<B: Clone, R: Reclaim>(
+/// Copies the areas in `[low, high)` to `old`, as they are in the space. `None`: there are too
+/// many.
+pub(crate) fn copy<B: Backing, R: Reclaim>(
     guard: &SharedGuard<'_, u64, Area<B>, R>,
+    inherited: &Inherited<B>,
     (low, high): (u64, u64),
     old: &mut Vec<Entry<B>>,
 ) -> Result<Option<()>, Errno> {
@@ -44,7 +48,7 @@ pub(crate) fn copy<B: Clone, R: Reclaim>(
             return Ok(None);
         }
         old.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        old.push((span.first, span.last.saturating_add(1), area.clone()));
+        old.push(inherited.entry((span.first, span.last.saturating_add(1), area)));
     }
     Ok(Some(()))
 }

@@ -130,7 +130,7 @@ fn every_history_has_an_order() {
         let all = || threads.iter().flatten();
         overlapped += all().filter(|a| all().any(|b| a.began < b.began && b.began < a.ended)).count();
         undone += all().filter(|a| matches!(&a.answer, Answer::Done(Err(error)) if error.errno == REFUSAL)).count();
-        let end = shown(&shared.into_space());
+        let end = shown(&shared.into_space().unwrap());
         let done = vec![(0, false); threads.len()];
         let mut search = Search { threads: &threads, end: &end, done, seen: HashSet::new() };
         if !search.explains(&begin) {

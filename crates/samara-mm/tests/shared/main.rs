@@ -1,5 +1,6 @@
 //! Address spaces that threads share.
 
+mod forks;
 mod guards;
 mod histories;
 mod one_thread;

@@ -27,7 +27,7 @@ fn answers_are_those_of_a_space_with_one_owner() {
         shared.check().unwrap();
         ranged += shared.statistics().ranged;
         drop(faulter);
-        assert_eq!(shown(&shared.into_space()), shown(&one));
+        assert_eq!(shown(&shared.into_space().unwrap()), shown(&one));
     }
     println!("{calls} calls, {refused} refused, {ranged} under a range lock, seed {seed}");
     assert!(ranged * 4 > calls, "range locks were used");

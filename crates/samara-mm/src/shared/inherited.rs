@@ -1,0 +1,90 @@
+//! The areas that a space has from the fork that made it. A child shares its parent's tree as it
+//! was at the fork, so these areas are stored as they were in the parent. This module says what
+//! they are in the child: unlocked, with inherited identities, wiped where the parent asked for
+//! that (the rules are those of `AddressSpace::fork`).
+//!
+//! Knows areas; knows neither locks nor calls.
+//!
+//! - **INHERIT-1** Each space has a generation: its parent's plus 1. An area in its tree whose
+//!   `generation` differs is *inherited*: stored before the fork. Whatever the space stores has its
+//!   own generation, so the generations in its tree are at most that.
+//! - **INHERIT-2** An inherited area, or what is left of it, lies where it lay at the fork: moving
+//!   and changing store it anew. So `at_fork` has, at each of its addresses, the area that it was.
+//!   The start of that area gives it an identity which each part of it has, whoever asks first.
+//! - **INHERIT-3** No area of a tree that a fork shares must be missing in the child
+//!   (MADV_DONTFORK), other than those that `fork` takes out.
+
+use crate::area::extras::Table;
+use crate::area::flags::Flags;
+use crate::area::{Anon, AnonId, Area, Backing};
+use crate::calls::fork::{child_anon, child_flags};
+use crate::shared::window::Entry;
+use alloc::borrow::Cow;
+use samara::RangeMap;
+
+/// What a space has from the fork that made it.
+pub(crate) struct Inherited<B> {
+    /// The space's own generation (INHERIT-1).
+    pub(crate) generation: u8,
+    /// The parent's areas at the fork. Empty where there was no fork.
+    pub(crate) at_fork: RangeMap<u64, Area<B>>,
+    /// The parent's extras at the fork.
+    pub(crate) extras: Table,
+    /// The identity of the area that began at address 0. Those of others follow, one for each page.
+    pub(crate) first_id: AnonId,
+    /// Log2 of the page size.
+    pub(crate) page_shift: u32,
+}
+
+impl<B: Backing> Inherited<B> {
+    /// Of a space that no fork made, and whose areas have the generation 0.
+    pub(crate) fn nothing() -> Self {
+        let (at_fork, extras) = (RangeMap::default(), Table::default());
+        Inherited { generation: 0, at_fork, extras, first_id: 0, page_shift: 0 }
+    }
+
+    /// Whether an area of the space's tree is inherited.
+    #[inline]
+    pub(crate) fn is_inherited(&self, area: &Area<B>) -> bool {
+        area.generation != self.generation
+    }
+
+    /// The flags of an inherited area.
+    pub(crate) fn flags(&self, area: &Area<B>) -> Flags {
+        child_flags(area, &self.extras)
+    }
+
+    /// The identity of an inherited area, with no number yet. O(1).
+    pub(crate) fn kind(&self, area: &Area<B>) -> Anon {
+        child_anon(area, false, || 0)
+    }
+
+    /// The identity `kind` with its number, of the inherited area that holds `at`. O(log n).
+    pub(crate) fn numbered(&self, at: u64, kind: Anon) -> Anon {
+        let number = || {
+            let start = self.at_fork.get(at).map_or(at, |(span, _)| span.first); // INHERIT-2
+            self.first_id.wrapping_add(start >> self.page_shift)
+        };
+        match kind {
+            Anon::Identity { inherited, .. } => Anon::Identity { id: number(), inherited },
+            Anon::UnknownInherited { .. } => Anon::UnknownInherited { id: number() },
+            Anon::Untouched | Anon::Unknown => kind,
+        }
+    }
+
+    /// An area of the space's tree, which holds `at`, as it is in the space.
+    pub(crate) fn of<'a>(&self, at: u64, area: &'a Area<B>) -> Cow<'a, Area<B>> {
+        if !self.is_inherited(area) {
+            return Cow::Borrowed(area);
+        }
+        let mut own = area.clone();
+        (own.flags, own.generation) = (self.flags(area), self.generation);
+        own.set_anon(self.numbered(at, self.kind(area)));
+        Cow::Owned(own)
+    }
+
+    /// An entry of the space's tree, as it is in the space.
+    pub(crate) fn entry(&self, (start, end, area): (u64, u64, &Area<B>)) -> Entry<B> {
+        (start, end, self.of(start, area).into_owned())
+    }
+}
