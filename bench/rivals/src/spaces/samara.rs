@@ -25,7 +25,7 @@ impl fmt::Debug for SamaraThread<'_> {
 }
 
 impl Space for Samara {
-    const FORKS: &'static [Fork] = &[Fork::Dup];
+    const FORKS: &'static [Fork] = &[Fork::Snapshot, Fork::Dup];
     type Thread<'a> = SamaraThread<'a>;
 
     fn empty() -> Self {
@@ -38,8 +38,9 @@ impl Space for Samara {
     fn thread(&self) -> SamaraThread<'_> {
         SamaraThread { space: &self.0, faulter: self.0.faulter() }
     }
-    fn fork(&self, _dup: Fork) -> Self {
-        Samara(self.0.fork().expect("memory for a child"))
+    fn fork(&self, how: Fork) -> Self {
+        let child = if how == Fork::Snapshot { self.0.fork() } else { self.0.fork_eager() };
+        Samara(child.expect("memory for a child"))
     }
     fn check(&self) {
         self.0.check().expect("a space as it should be");
