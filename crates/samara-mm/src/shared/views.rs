@@ -26,6 +26,11 @@ impl<B, R: Reclaim> Maps<'_, B, R> {
         self.guard.get(addr).map(placed)
     }
 
+    /// The area that holds `addr`, or the first one after it. O(log n).
+    pub fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, &Area<B>)> {
+        self.guard.at_or_after(addr).map(placed)
+    }
+
     /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at a
     /// moment of the search.
     pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {
