@@ -160,6 +160,7 @@ pub use space::features::Features;
 pub use space::learn::NotLearnable;
 pub use space::limits::{Caps, Counters, Limit, Limits, Overcommit};
 pub use space::mdwe::Mdwe;
+pub use space::occupied::Occupied;
 pub use space::personality::Personality;
 pub use space::place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use space::plan::{FlagChange, Plan, Step, StepKind};

@@ -5,7 +5,6 @@ use crate::area::is_secret;
 use crate::area::page_size::PageSize;
 use crate::area::{Area, Backing, Object, flags_of};
 use crate::errno::Errno;
-use crate::space::AddressSpace;
 use crate::space::edit::Store;
 use crate::space::error::Error;
 use crate::space::features::Features;
@@ -13,6 +12,7 @@ use crate::space::learn::Seam;
 use crate::space::limits::{Caps, Counters, Overcommit};
 use crate::space::plan::Plan;
 use crate::space::secret;
+use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 use bitflags::bitflags;
 
@@ -191,7 +191,7 @@ impl<B: Backing> AddressSpace<B> {
             return Err(Errno::EINVAL);
         }
         let huge = self.huge_page(r.backing.as_ref());
-        let len = self.map_len(r.len, huge)?;
+        let len = self.config.map_len(r.len, huge)?;
         if self.count() > self.config.max_map_count || len > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
@@ -226,16 +226,6 @@ impl<B: Backing> AddressSpace<B> {
         let flags = self.map_flags(r, kind, asked, huge.is_some())?;
         self.deny_execution(None, flags)?;
         Ok((end, flags, offset))
-    }
-
-    /// The length of a map of `len` bytes, rounded up to whole pages.
-    #[inline]
-    pub(crate) fn map_len(&self, len: u64, huge: Option<PageSize>) -> Result<u64, Errno> {
-        match (self.page_up(len), huge) {
-            (_, Some(huge)) => Some(huge.up(len)).filter(|len| *len != 0).ok_or(Errno::EINVAL),
-            (0, None) => Err(Errno::ENOMEM),
-            (len, None) => Ok(len),
-        }
     }
 
     /// Checks the limits, and merges the new area with its neighbours. As in Linux, a refusal has
@@ -385,4 +375,17 @@ impl<B: Backing> AddressSpace<B> {
 #[inline]
 pub(crate) fn accountable(flags: Flags) -> bool {
     flags.contains(Flags::WRITE) && !flags.intersects(Flags::SHARED | Flags::NORESERVE | Flags::HUGETLB)
+}
+
+impl Config {
+    /// The length of a map of `len` bytes, rounded up to whole pages.
+    #[inline]
+    pub(crate) fn map_len(&self, len: u64, huge: Option<PageSize>) -> Result<u64, Errno> {
+        let page = self.page_size.bytes();
+        match (len.wrapping_add(page - 1) & !(page - 1), huge) {
+            (_, Some(huge)) => Some(huge.up(len)).filter(|len| *len != 0).ok_or(Errno::EINVAL),
+            (0, None) => Err(Errno::ENOMEM),
+            (len, None) => Ok(len),
+        }
+    }
 }

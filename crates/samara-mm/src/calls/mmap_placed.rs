@@ -5,10 +5,10 @@ use crate::area::flags::MapFlags;
 use crate::area::huge_places::HugePlaces;
 use crate::calls::mmap::MapRequest;
 use crate::errno::Errno;
-use crate::space::AddressSpace;
 use crate::space::error::Error;
 use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Config};
 
 impl<B: Backing> AddressSpace<B> {
     /// Maps at an address that `placement` chooses, with `request.start` as a hint; with FIXED or
@@ -61,30 +61,46 @@ impl<B: Backing> AddressSpace<B> {
         places: impl FnOnce(&B) -> HugePlaces,
         placement: &mut impl Placement<B>,
     ) -> Result<u64, Errno> {
-        if request.len == 0 || !self.aligned(request.offset) {
+        let want = self.config.want(request, places)?;
+        if self.count() > self.config.max_map_count {
+            return Err(Errno::ENOMEM);
+        }
+        let at = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
+        // A caller's placement may be wrong: nothing is mapped over because of it.
+        if self.is_free(at, at.saturating_add(want.len)) { Ok(at) } else { Err(Errno::EEXIST) }
+    }
+}
+
+impl Config {
+    /// What a map that is not fixed searches for. `places` says which addresses a file prefers.
+    #[inline]
+    pub(crate) fn want<B: Backing>(
+        &self,
+        request: &MapRequest<B>,
+        places: impl FnOnce(&B) -> HugePlaces,
+    ) -> Result<Want, Errno> {
+        let below = self.page_size.bytes() - 1;
+        if request.len == 0 || request.offset & below != 0 {
             return Err(Errno::EINVAL);
         }
         let huge_page = self.huge_page(request.backing.as_ref());
         let len = self.map_len(request.len, huge_page)?;
-        if len > self.config.task_size || self.count() > self.config.max_map_count {
+        if len > self.task_size {
             return Err(Errno::ENOMEM);
         }
-        let hint = match self.page_down(request.start) {
+        let hint = match request.start & !below {
             0 => 0,
-            hint => hint.max(self.config.bases.least),
+            hint => hint.max(self.bases.least),
         };
         let (hint, align) = match huge_page {
             Some(huge) => (huge.up(hint), huge),
-            None => (hint, self.config.page_size),
+            None => (hint, self.page_size),
         };
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
         let private = !request.flags.contains(MapFlags::SHARED);
         let file = request.backing.as_ref();
         let places = of_zeros(file, private).or_else(|| file.map(places));
         let (huge, shared) = self.suitable(places, offset, hint, len);
-        let want = Want { hint, len, flags: request.flags, huge, shared, align };
-        let at = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
-        // A caller's placement may be wrong: nothing is mapped over because of it.
-        if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
+        Ok(Want { hint, len, flags: request.flags, huge, shared, align })
     }
 }

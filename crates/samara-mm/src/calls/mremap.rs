@@ -201,7 +201,7 @@ impl<B: Backing> AddressSpace<B> {
         let file = if let Object::File(file) = &at.area.object { Some(file) } else { None };
         let offset = if file.is_some() { at.offset(self.config.page_size).wrapping_add(old - at.start) } else { 0 };
         let places = of_zeros(file, at.area.is_private()).or_else(|| file.map(places));
-        let (huge, shared) = self.suitable(places, offset, hint, new_len);
+        let (huge, shared) = self.config.suitable(places, offset, hint, new_len);
         let align = self.config.page_size;
         let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge, shared, align };
         let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;

@@ -7,14 +7,15 @@ use crate::area::flags::{Flags, MapFlags, Prot};
 use crate::area::{Area, Backing, Policy, Uffd};
 use crate::calls::mlock::LockKind;
 use crate::calls::mmap::MapRequest;
-use crate::calls::mremap::{RemapFlags, RemapRequest};
+use crate::calls::mremap::{RemapFlags, RemapMode, RemapRequest};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::limits::Growth;
+use crate::shared::search::keeps_guard;
 use crate::shared::update::{Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
-use crate::space::place::Placement;
+use crate::space::place::{Placement, Want};
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, ImportError};
 use alloc::sync::Arc;
@@ -85,8 +86,11 @@ where
     }
 
     fn whole<T: Planned>(&mut self, call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>) -> Result<T, Error> {
-        let deadline = self.timeout.map(|timeout| W::now().saturating_add(timeout));
-        self.space.update_whole(deadline, &mut self.apply, call)
+        self.space.update_whole(self.deadline(), &mut self.apply, call)
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.timeout.map(|timeout| W::now().saturating_add(timeout))
     }
 
     /// Changes the whole space by `change`, while no other call is under way: for what has no
@@ -101,6 +105,18 @@ where
         mut change: impl FnMut(&mut AddressSpace<B>) -> Result<(T, Plan), Error>,
     ) -> Result<T, Error> {
         self.whole(&mut change).map(|(value, _)| value)
+    }
+}
+
+/// Finds no place, and remembers that it was asked for one: the memory must move.
+struct Never {
+    asked: bool,
+}
+
+impl<B> Placement<B> for Never {
+    fn place(&mut self, _space: &AddressSpace<B>, _want: &Want) -> Option<u64> {
+        self.asked = true;
+        None
     }
 }
 
@@ -121,12 +137,34 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
     }
 
     fn reach_of_map(&self, request: &MapRequest<B>) -> Reach {
+        self.reach_of_map_at(request.start, request)
+    }
+
+    /// How far a map at `start` reaches. What keeps addresses below it free takes the whole space:
+    /// a search that does not see it yet would answer otherwise (SEARCH-3, SEARCH-4).
+    fn reach_of_map_at(&self, start: u64, request: &MapRequest<B>) -> Reach {
         let backing = request.backing.as_ref();
-        if backing.is_some_and(|backing| backing.huge_page().is_some()) {
+        let guarded = request.flags.contains(MapFlags::GROWSDOWN) || keeps_guard(request.driver_flags);
+        if guarded || backing.is_some_and(|backing| backing.huge_page().is_some()) {
             return Reach::WHOLE;
         }
         let locks = request.flags.contains(MapFlags::LOCKED) || backing.is_some_and(Backing::is_secret);
-        self.growing(request.start, request.len, locks)
+        self.growing(start, request.len, locks)
+    }
+
+    /// `mremap` in place: it shrinks, or grows into what is free behind it.
+    fn reach_of_remap(&self, old: u64, old_len: u64, new_len: u64) -> Reach {
+        if old_len == 0 {
+            return Reach::WHOLE;
+        }
+        let locks = self.map.pin().get(old).is_some_and(|(_, area)| area.flags.intersects(Flags::LOCK));
+        let reach = self.reach(old, old_len.max(new_len));
+        let bytes = (reach.end - reach.start).min(new_len.saturating_sub(old_len).saturating_add(self.page()));
+        Reach { growth: Growth { bytes, locks }, looked: true, ..reach }
+    }
+
+    fn page(&self) -> u64 {
+        self.config.page_size.bytes()
     }
 
     fn reach_of_brk(&self, new: u64) -> Reach {
@@ -245,7 +283,10 @@ calls! {
     ///
     /// # Errors
     /// As there.
-    fn remap(&self, request: &RemapRequest) -> Plan; whole;
+    fn remap(&self, request: &RemapRequest) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| match request.mode {
+        RemapMode::InPlace => space.reach_of_remap(request.old, request.old_len, request.new_len),
+        RemapMode::MoveTo(_) | RemapMode::Fixed(_) => Reach::WHOLE,
+    };
     /// [`AddressSpace::remap_file_pages`].
     ///
     /// # Errors
@@ -290,8 +331,9 @@ where
     W: Wait,
     F: FnMut(&Plan) -> Result<(), Errno>,
 {
-    /// [`AddressSpace::mmap`]. A request with FIXED or FIXED_NOREPLACE locks its range; any other
-    /// one takes the whole space, because its place depends on all of it.
+    /// [`AddressSpace::mmap`]. A request with FIXED or FIXED_NOREPLACE locks its range. Any other
+    /// one locks the range around the place that [`Placement::place_among`] finds for it, and makes
+    /// sure that nobody took it meanwhile. Where that finds none, it takes the whole space.
     ///
     /// # Errors
     /// As there.
@@ -299,10 +341,13 @@ where
         if request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
             return Ok((request.start, self.map(request)?));
         }
-        self.whole(|space| space.mmap(request, placement))
+        let (space, deadline) = (self.space, self.deadline());
+        let reach = |at| space.reach_of_map_at(at, request);
+        space.update_at_place(request, reach, placement, deadline, &mut self.apply)
     }
 
-    /// [`AddressSpace::mremap`].
+    /// [`AddressSpace::mremap`]. Locks the old and the new range if the memory stays where it is.
+    /// Where it moves, the call takes the whole space.
     ///
     /// # Errors
     /// As there.
@@ -314,7 +359,20 @@ where
         to: u64,
         placement: &mut impl Placement<B>,
     ) -> Result<(u64, Plan), Error> {
-        self.whole(|space| space.mremap((old, old_len), new_len, flags, to, placement))
+        let deadline = self.deadline();
+        if !flags.intersects(RemapFlags::FIXED | RemapFlags::DONTUNMAP) {
+            let mut stay = |space: &mut AddressSpace<B>| {
+                let mut never = Never { asked: false };
+                let done = space.mremap((old, old_len), new_len, flags, to, &mut never);
+                (!never.asked).then_some(done)
+            };
+            let reach = |space: &SharedAddressSpace<B, R, W>| space.reach_of_remap(old, old_len, new_len);
+            if let Some(done) = self.space.update_range(reach, deadline, &mut self.apply, &mut stay) {
+                return done;
+            }
+        }
+        let call = |space: &mut AddressSpace<B>| space.mremap((old, old_len), new_len, flags, to, placement);
+        self.space.update_whole(deadline, &mut self.apply, call)
     }
 
     /// [`AddressSpace::touch`]: reports writes that no fault of this space told.
@@ -346,7 +404,11 @@ where
             });
             done.map(|()| Plan::new()).map_err(Error::from)
         };
-        self.ranged(|space| space.growing(start, end.saturating_sub(start), true), import).map(|_| ())
+        let guarded = keeps_guard(area.flags);
+        let reach = |space: &SharedAddressSpace<B, R, W>| {
+            if guarded { Reach::WHOLE } else { space.growing(start, end.saturating_sub(start), true) }
+        };
+        self.ranged(reach, import).map(|_| ())
     }
 }
 

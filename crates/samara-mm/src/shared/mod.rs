@@ -15,10 +15,11 @@
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
 //!   outcome of the other updates under way: it is far enough from all limits (`limits`), and its
 //!   range lock covers every area that it looks at. Otherwise it takes the whole space.
-//! - **SHARED-4** `version` changes when an update that published something leaves. An update that
-//!   was granted its range lock at once, and finds the version that it read before it looked for
-//!   its window, has found the window as it is: whoever changed it meanwhile would have held a
-//!   range lock that meets its own, or would have left.
+//! - **SHARED-4** An update that publishes something counts as done (INSTANT-1) before it leaves. An
+//!   update that was granted its range lock at once, and finds as many done as before it looked for
+//!   its window, has found the window as it is. Whoever changed it meanwhile still holds a range
+//!   lock that meets its own, or has left and is counted; and what is counted before the look was
+//!   published before it.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
 //!   granted waits for faults only; and a fault that is announced waits for nobody.
@@ -29,8 +30,10 @@ pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
 pub(crate) mod inherited;
+pub(crate) mod instant;
 pub(crate) mod limits;
 pub(crate) mod range_queue;
+pub(crate) mod search;
 pub(crate) mod sync;
 pub(crate) mod update;
 pub(crate) mod views;
@@ -43,8 +46,9 @@ use crate::errno::Errno;
 use crate::shared::calls::Caller;
 use crate::shared::fault_gate::{FaultRecord, Marks};
 use crate::shared::inherited::Inherited;
+use crate::shared::instant::Instants;
 use crate::shared::range_queue::RangeQueue;
-use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::shared::sync::{AtomicBool, Ordering};
 use crate::shared::update::{Note, Worker};
 use crate::shared::wait::Wait;
 use crate::space::plan::Plan;
@@ -100,8 +104,7 @@ macro_rules! shared_address_space {
             pub(crate) unsettled: AtomicBool,
             /// Whether an area may be MADV_DONTFORK. Set under the range lock of that area.
             pub(crate) leaves_out: AtomicBool,
-            /// Number of updates that have published something and left. Changes under the lock.
-            pub(crate) version: AtomicU64,
+            pub(crate) instants: Instants,
             pub(crate) state: lock_api::Mutex<W::Lock, State<B, W>>,
         }
     };
@@ -135,9 +138,15 @@ shared_address_space! {
     /// # Which calls overlap
     /// A call locks its range, the areas that touch it, and those that touch these. It takes the
     /// whole space instead, so that it waits for all other calls under way and no new one begins,
-    /// where its answer may depend on more: moves (`mremap`), searches for a place, `mlockall`,
-    /// settings, fork; calls close to a limit; calls about areas with [`Extras`](crate::Extras) or
-    /// huge pages; and calls whose change is not one store of the tree. Faults go on in all cases.
+    /// where its answer may depend on more: moves (`mremap`), `mlockall`, settings, fork; calls
+    /// close to a limit; calls about areas with [`Extras`](crate::Extras) or huge pages; calls that
+    /// make an area that grows down; and calls whose change is not one store of the tree. Faults go
+    /// on in all cases.
+    ///
+    /// `mmap` that searches locks the range around the place that it found, if the placement can
+    /// search areas that threads share ([`Placement::place_among`](crate::Placement::place_among);
+    /// [`Linux`](crate::Linux) can). Where no place is free, where another thread takes the place
+    /// that it finds several times in a row, and just below a stack, it takes the whole space.
     ///
     /// # Fairness
     /// Range locks are granted in the order in which they were asked for, as far as they meet.
@@ -228,7 +237,7 @@ where
             inherited,
             unsettled: AtomicBool::new(unsettled),
             leaves_out: AtomicBool::new(false),
-            version: AtomicU64::new(0),
+            instants: Instants::default(),
             state: lock_api::Mutex::new(State {
                 base,
                 queue: RangeQueue::new(),

@@ -116,7 +116,7 @@ impl<T> Planned for (T, Plan) {
 }
 
 /// How an attempt ended.
-enum Attempt<T> {
+pub(crate) enum Attempt<T> {
     Done(Result<T, Error>),
     /// The answer depends on the whole space.
     NeedsWhole,
@@ -127,7 +127,7 @@ pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wa
     shared: &'s SharedAddressSpace<B, R, W>,
     id: u64,
     whole: bool,
-    /// The version when the lock was granted, if it was granted at once.
+    /// The number of publications when the lock was granted, if it was granted at once.
     at_once: Option<u64>,
     marked: Option<Changing>,
     worker: Option<Box<Worker<B, W>>>,
@@ -168,7 +168,6 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> 
         let mut state = self.shared.state.lock();
         if let Some(change) = change {
             change(&mut state.base);
-            self.shared.version.fetch_add(1, Ordering::Release); // with `update`
             let statistics = &mut state.statistics;
             *(if self.whole { &mut statistics.whole } else { &mut statistics.ranged }) += 1;
         }
@@ -205,9 +204,23 @@ where
         mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
+        match self.update_range(reach, deadline, apply, &mut |space| Some(call(space))) {
+            Some(done) => done,
+            None => self.update_whole(deadline, apply, call),
+        }
+    }
+
+    /// [`update`](Self::update) that does not take the whole space. `None`: it is needed, or `call`
+    /// says so by `None`; nothing has happened.
+    pub(crate) fn update_range<T: Planned>(
+        &self,
+        reach: impl Fn(&Self) -> Reach,
+        deadline: Option<Duration>,
+        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
+    ) -> Option<Result<T, Error>> {
         for _ in 0..RETRIES {
-            // Acquire, with the Release in `Held::end` (SHARED-4).
-            let version = self.version.load(Ordering::Acquire);
+            let version = self.instants.done(); // SHARED-4
             let first = reach(self);
             if first.whole {
                 break;
@@ -216,26 +229,29 @@ where
             let (page, top) = (self.config.page_size.bytes(), u64::MAX);
             // What would touch the window's ends, if it was there, is part of the window.
             let span = Span::new(low.saturating_sub(page), high.checked_add(page).unwrap_or(top) - 1);
-            let Some(held) = self.hold(span, Some(&first), deadline)? else { break };
+            let held = match self.hold(span, Some(&first), deadline) {
+                Ok(held) => held?,
+                Err(errno) => return Some(Err(errno.into())),
+            };
             // Under the lock, what it was computed from does not change any more.
             let as_seen = held.at_once == Some(version);
             let reach = if first.looked && !as_seen { reach(self) } else { first };
-            if reach.growth.bytes > first.growth.bytes {
+            if reach.growth.bytes > first.growth.bytes || (reach.growth.locks && !first.growth.locks) {
                 continue;
             }
             let seen = if as_seen { (low, high) } else { self.window_of(&reach) };
             if seen.0 < low || high < seen.1 {
                 continue;
             }
-            match self.attempt(held, seen, &reach, deadline, apply, &mut call) {
-                Attempt::Done(done) => return done,
+            match self.attempt(held, seen, &reach, deadline, apply, call) {
+                Attempt::Done(done) => return Some(done),
                 Attempt::NeedsWhole => break,
             }
         }
-        self.update_whole(deadline, apply, call)
+        None
     }
 
-    fn window_of(&self, reach: &Reach) -> (u64, u64) {
+    pub(crate) fn window_of(&self, reach: &Reach) -> (u64, u64) {
         window::bounds(&self.map.pin(), reach.start, reach.end)
     }
 
@@ -254,7 +270,7 @@ where
         let growth = reach.map_or(0, |reach| reach.growth.bytes);
         let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
-        let at_once = granted.then(|| self.version.load(Ordering::Relaxed)); // changes under the lock
+        let at_once = granted.then(|| self.instants.done());
         let mut held = Held { shared: self, id, whole: reach.is_none(), at_once, marked: None, worker: Some(worker) };
         if !granted {
             state.statistics.waited += 1;
@@ -289,14 +305,14 @@ where
     }
 
     /// Runs the call in the window `[low, high)`, which is locked, and makes its change.
-    fn attempt<T: Planned>(
+    pub(crate) fn attempt<T: Planned>(
         &self,
         mut held: Held<'_, B, R, W>,
         (low, high): (u64, u64),
         reach: &Reach,
         deadline: Option<Duration>,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
-        call: &mut impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+        call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
     ) -> Attempt<T> {
         let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
         let Some(worker) = held.worker.as_deref_mut() else { return Attempt::NeedsWhole };
@@ -306,7 +322,7 @@ where
             Err(errno) => return fail(errno),
         }
         let before = worker.space.counters;
-        let outcome = call(&mut worker.space);
+        let Some(outcome) = call(&mut worker.space) else { return Attempt::NeedsWhole };
         let change = window::change(&worker.old, &worker.space);
         let (after, brk) = (worker.space.counters, worker.space.layout.brk);
         let count = worker.space.count();
@@ -346,6 +362,7 @@ where
             return fail(refused);
         }
         if let (Some(reserved), Some(changing)) = (&mut reserved, changing) {
+            let _publication = self.instants.publish(); // INSTANT-1
             let stored = match op {
                 Some(Op::Clear(span)) => reserved.clear_range(span, |_| ()),
                 Some(Op::Put(span, area)) => reserved.insert(span, self.stamped(area)),
@@ -433,7 +450,10 @@ where
         let areas = mem::take(&mut space.areas);
         space.outside = areas.len();
         // Also where no area differs: areas do not compare their extras.
-        self.map.write().set(areas).map_err(Errno::from)?;
+        let mut handle = self.map.write();
+        let publication = self.instants.publish(); // INSTANT-1
+        handle.set(areas).map_err(Errno::from)?;
+        drop((publication, handle));
         held.leave(|base| *base = space);
         outcome
     }

@@ -29,6 +29,11 @@ impl<B: Backing, R: Reclaim> Maps<'_, B, R> {
         self.guard.get(addr).map(|entry| self.placed(entry))
     }
 
+    /// The area that holds `addr`, or the first one after it. O(log n).
+    pub fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Cow<'_, Area<B>>)> {
+        self.guard.at_or_after(addr).map(|entry| self.placed(entry))
+    }
+
     /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. It was free at a
     /// moment of the search.
     pub fn find_gap(&self, query: &GapQuery) -> Option<Span> {

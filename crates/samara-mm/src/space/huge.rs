@@ -8,7 +8,7 @@ use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
-use crate::space::AddressSpace;
+use crate::space::{AddressSpace, Config};
 use alloc::sync::Arc;
 
 impl<B: Backing> AddressSpace<B> {
@@ -45,7 +45,7 @@ impl<B: Backing> AddressSpace<B> {
     /// The size of this object's pages if they are larger than the space's pages.
     #[inline]
     pub(crate) fn huge_page(&self, backing: Option<&B>) -> Option<PageSize> {
-        backing.and_then(Backing::huge_page).filter(|huge| *huge > self.config.page_size)
+        self.config.huge_page(backing)
     }
 
     fn free_huge_pages(&self, size: PageSize) -> u64 {
@@ -74,6 +74,14 @@ impl<B: Backing> AddressSpace<B> {
     /// needs a free one.
     pub(crate) fn has_pages(&self, area: &Area<B>) -> bool {
         area.huge_page().is_none_or(|huge| area.reserves() || self.free_huge_pages(huge) > 0)
+    }
+}
+
+impl Config {
+    /// [`AddressSpace::huge_page`].
+    #[inline]
+    pub(crate) fn huge_page<B: Backing>(&self, backing: Option<&B>) -> Option<PageSize> {
+        backing.and_then(Backing::huge_page).filter(|huge| *huge > self.page_size)
     }
 }
 

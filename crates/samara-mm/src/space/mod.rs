@@ -16,6 +16,7 @@ pub(crate) mod learn;
 pub(crate) mod limits;
 pub(crate) mod mdwe;
 pub(crate) mod merge_pages;
+pub(crate) mod occupied;
 pub(crate) mod personality;
 pub(crate) mod place;
 pub(crate) mod plan;

@@ -1,17 +1,18 @@
-//! Where a map goes if the caller leaves the address open: Linux's search, and others. Knows where
-//! areas are and which of them grow down; knows nothing else of them.
+//! Where a map goes if the caller leaves the address open: Linux's search, and others. Knows which
+//! place is preferred; `occupied` knows which are free. Knows nothing else of areas.
 //!
 //! Linux's rules are from mmap(2) and personality(2), from Linux's documentation of five-level
 //! paging, and from the running kernel (6.18). tests/placement.rs predicts each address,
 //! tests/process/exec.rs the bases of a new program.
 
 use crate::area::Backing;
-use crate::area::flags::{Flags, MapFlags};
+use crate::area::flags::MapFlags;
 use crate::area::huge_places::HugePlaces;
 use crate::area::page_size::PageSize;
 use crate::space::features::Features;
+use crate::space::occupied::{Occupied, free_place, hinted};
 use crate::space::{AddressSpace, Config};
-use samara::{End, GapQuery, Span};
+use samara::End;
 
 /// Where searches for free address space begin and end, in bytes. Linux fixes them when a program
 /// starts.
@@ -156,6 +157,23 @@ pub struct Want {
 pub trait Placement<B> {
     /// A place for `want`; `None` if there is none (ENOMEM).
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64>;
+
+    /// The place that [`place`](Self::place) would choose in a space with these areas and this
+    /// configuration, which threads share: [`Caller::mmap`](crate::Caller::mmap) then locks the
+    /// range around the place. `None`, which is the default: there is none, or the whole space is
+    /// needed to say. `place` is then asked.
+    ///
+    /// The answer must stay the same if areas that do not grow down are added elsewhere, as other
+    /// calls do at the same time: where they meet neither the place nor, if [`Want::huge`] is
+    /// asked for, the [`Bases::huge`] bytes on either side of it. The highest or the lowest free
+    /// place is such an answer; the narrowest one is not.
+    ///
+    /// Asked more than once for one call, while the areas may change, so it must change nothing of
+    /// `self` that matters.
+    fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
+        let _unused = (areas, config, want);
+        None
+    }
 }
 
 /// Chooses as Linux does on x86-64: the hint if it is free, else the highest place below
@@ -176,22 +194,42 @@ pub struct BestFit;
 
 impl<B: Backing> Placement<B> for Linux {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
-        let bases = &space.config().bases;
-        // A hint below the start of the MAP_32BIT window is granted.
-        let end =
-            if want.flags.contains(MapFlags::BIT32) { LOW_END } else { bases.end(want.hint, space.config().task_size) };
-        let hinted = |len| space.hinted(&Want { len, ..*want }, (0, end));
-        if let (Some(offset), Some(size)) = (want.huge, want.shared) {
-            let wish = hinted(want.len);
-            return wish.or_else(|| shared(space, want, offset, size));
-        }
-        // If huge pages are wanted, the hint must have room for one more.
-        let huge = want.huge.filter(|_| bases.huge != 0).and_then(|offset| {
-            let len = want.len.checked_add(bases.huge)?;
-            hinted(len).or_else(|| aligned(space, want, offset))
-        });
-        huge.or_else(|| hinted(want.len)).or_else(|| plain(space, want, want.len))
+        linux(space, space.config(), want)
     }
+
+    fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
+        let (Some(offset), Some(size)) = (want.huge, want.shared) else { return linux(areas, config, want) };
+        // If the first place does not suit, the wider one depends on what is free elsewhere.
+        let first = linux_hinted(areas, config, want, want.len).or_else(|| plain(areas, config, want, want.len));
+        first.filter(|at| *at == want.hint || up_to(*at, offset, size) == 0)
+    }
+}
+
+/// Where Linux's searches for this map end.
+fn search_end(config: &Config, want: &Want) -> u64 {
+    // A hint below the start of the MAP_32BIT window is granted.
+    if want.flags.contains(MapFlags::BIT32) { LOW_END } else { config.bases.end(want.hint, config.task_size) }
+}
+
+/// The hint, if `len` bytes are free there.
+fn linux_hinted<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, len: u64) -> Option<u64> {
+    hinted(areas, config, &Want { len, ..*want }, (0, search_end(config, want)))
+}
+
+/// Linux's choice.
+#[inline]
+fn linux<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want) -> Option<u64> {
+    let bases = &config.bases;
+    let wish = |len| linux_hinted(areas, config, want, len);
+    if let (Some(offset), Some(size)) = (want.huge, want.shared) {
+        return wish(want.len).or_else(|| shared(areas, config, want, offset, size));
+    }
+    // If huge pages are wanted, the hint must have room for one more.
+    let huge = want.huge.filter(|_| bases.huge != 0).and_then(|offset| {
+        let len = want.len.checked_add(bases.huge)?;
+        wish(len).or_else(|| aligned(areas, config, want, offset))
+    });
+    huge.or_else(|| wish(want.len)).or_else(|| plain(areas, config, want, want.len))
 }
 
 /// The end of the MAP_32BIT window.
@@ -212,45 +250,51 @@ pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool) -> Option
 }
 
 /// Linux's search without any alignment that is only preferred.
-fn plain<B: Backing>(space: &AddressSpace<B>, want: &Want, len: u64) -> Option<u64> {
-    let bases = &space.config().bases;
-    let task = bases.end(want.hint, space.config().task_size);
+fn plain<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, len: u64) -> Option<u64> {
+    let bases = &config.bases;
+    let task = bases.end(want.hint, config.task_size);
     let above = if want.flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 };
+    let place = |low, high, end| free_place(areas, config, (len, want.align), (low, high), end);
     if want.flags.contains(MapFlags::BIT32) {
-        return space.free_place(len, want.align, bases.low, LOW_END, End::Lowest);
+        return place(bases.low, LOW_END, End::Lowest);
     }
     if !bases.legacy {
-        let least = bases.least.max(space.page()).max(above);
+        let least = bases.least.max(config.page_size.bytes()).max(above);
         // A search in all of user space begins as far below its end as a search in the part begins
         // below the end of the part.
         let top_down = bases.top_down.saturating_add(task.saturating_sub(bases.window));
-        if let Some(at) = space.free_place(len, want.align, least, top_down, End::Highest) {
+        if let Some(at) = place(least, top_down, End::Highest) {
             return Some(at);
         }
     }
-    space.free_place(len, want.align, bases.bottom_up.max(above), task, End::Lowest)
+    place(bases.bottom_up.max(above), task, End::Lowest)
 }
 
 /// Linux's search for whole huge pages: finds a place with room for one more, and takes the aligned
 /// part.
-fn aligned<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64) -> Option<u64> {
-    let bases = &space.config().bases;
-    let at = plain(space, want, want.len.checked_add(bases.huge)?)?;
+fn aligned<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, offset: u64) -> Option<u64> {
+    let bases = &config.bases;
+    let at = plain(areas, config, want, want.len.checked_add(bases.huge)?)?;
     let up = offset.wrapping_sub(at) & (bases.huge - 1);
     // Takes the upper part, also where MAP_32BIT searches upwards.
     Some(at + if up == 0 && !bases.legacy { bases.huge } else { up })
 }
 
+/// How far `at` is below the next address that suits this offset.
+fn up_to(at: u64, offset: u64, size: PageSize) -> u64 {
+    offset.wrapping_sub(at) & (size.bytes() - 1)
+}
+
 /// Linux's search for shared memory: takes the first place found, unless it does not suit and a
 /// place wider by a huge page less a page is free.
-fn shared<B: Backing>(space: &AddressSpace<B>, want: &Want, offset: u64, size: PageSize) -> Option<u64> {
-    let first = plain(space, want, want.len)?;
-    let up = |at: u64| offset.wrapping_sub(at) & (size.bytes() - 1);
-    if up(first) == 0 {
+fn shared<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, offset: u64, size: PageSize) -> Option<u64> {
+    let first = plain(areas, config, want, want.len)?;
+    if up_to(first, offset, size) == 0 {
         return Some(first);
     }
-    let wide = want.len.checked_add(size.bytes() - space.page()).and_then(|len| plain(space, want, len));
-    wide.map(|at| at + up(at)).or(Some(first))
+    let wide = want.len.checked_add(size.bytes() - config.page_size.bytes());
+    let wide = wide.and_then(|len| plain(areas, config, want, len));
+    wide.map(|at| at + up_to(at, offset, size)).or(Some(first))
 }
 
 impl Want {
@@ -268,11 +312,21 @@ impl Want {
 
 impl<B: Backing> Placement<B> for FirstFit {
     fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
-        let (least, end) = want.window(space.config());
-        let place = |end| space.free_place(want.len, want.align, least, end, End::Lowest);
-        let high = space.config().bases.top_down.min(end);
-        space.hinted(want, (least, end)).or_else(|| place(high)).or_else(|| place(end))
+        first_fit(space, space.config(), want)
     }
+
+    fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
+        first_fit(areas, config, want)
+    }
+}
+
+/// The hint, or the lowest place.
+#[inline]
+fn first_fit<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want) -> Option<u64> {
+    let (least, end) = want.window(config);
+    let place = |end| free_place(areas, config, (want.len, want.align), (least, end), End::Lowest);
+    let high = config.bases.top_down.min(end);
+    hinted(areas, config, want, (least, end)).or_else(|| place(high)).or_else(|| place(end))
 }
 
 /// The lowest place in the narrowest gap in this window that is wide enough.
@@ -300,7 +354,7 @@ impl<B: Backing> Placement<B> for BestFit {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl Config {
     /// The `huge` and the `shared` of a [`Want`]. `places` are those that the file prefers. `None`
     /// is private anonymous memory, which prefers huge pages if it consists of whole ones and has
     /// no hint.
@@ -311,11 +365,11 @@ impl<B: Backing> AddressSpace<B> {
         hint: u64,
         len: u64,
     ) -> (Option<u64>, Option<PageSize>) {
-        let size = self.config.bases.huge;
+        let size = self.bases.huge;
         if size == 0 {
             return (None, None);
         }
-        let whole_multiples = self.config.features.contains(Features::HUGE_MULTIPLES);
+        let whole_multiples = self.features.contains(Features::HUGE_MULTIPLES);
         match places {
             None => {
                 let whole = if whole_multiples { len.is_multiple_of(size) } else { len >= size };
@@ -329,57 +383,5 @@ impl<B: Backing> AddressSpace<B> {
                 if len >= least { (Some(offset), Some(size)) } else { (None, None) }
             }
         }
-    }
-
-    /// The hint of `want`, if it has one that is free and within `window`. The range kept free
-    /// below an area that grows down counts as taken.
-    pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {
-        let (at, end) = (want.hint, want.hint.checked_add(want.len)?);
-        let free = at != 0 && at >= window.0 && end <= window.1 && self.area_at(at).is_none();
-        let next = self.area_at_or_after(at);
-        (free && next.is_none_or(|next| end <= self.config.guarded(next.start, next.area.flags))).then_some(at)
-    }
-
-    /// The lowest or highest place in `[low, high)` for `len` bytes at a multiple of `align`. The
-    /// range kept free below an area that grows down counts as taken. As in Linux, a gap is skipped
-    /// if it would fit only because it happens to be aligned.
-    ///
-    /// O(log n), and as much again for each area that grows down and is in the way.
-    pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {
-        let page = self.page();
-        let (mut low, mut high) = (low.checked_next_multiple_of(page)?, self.page_down(high));
-        // Wide enough for the worst alignment.
-        let wide = len.checked_add(align.bytes().saturating_sub(page))?;
-        let rest = len.checked_sub(1)?;
-        loop {
-            let window = (low < high).then(|| Span::new(low, high - 1))?;
-            let gap = self.areas.find_gap(&GapQuery::new(wide).within(window).from(end))?;
-            let at = match end {
-                End::Lowest => align.up(gap.first),
-                End::Highest => align.down(gap.last - rest),
-            };
-            let next = self.area_at_or_after(gap.first);
-            let room = next.map_or(u64::MAX, |next| self.config.guarded(next.start, next.area.flags));
-            if at + rest < room {
-                return Some(at);
-            }
-            match end {
-                // The lowest place in this gap already reaches into what is kept free.
-                End::Lowest => low = next?.end,
-                End::Highest => high = room,
-            }
-        }
-    }
-}
-
-impl Config {
-    /// Start of the range kept free below an area.
-    pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
-        let pages = match flags {
-            flags if flags.contains(Flags::GROWSDOWN) => self.stack_guard_pages,
-            // One page below a shadow stack.
-            flags => flags.contains(Flags::SHADOW_STACK).into(),
-        };
-        start.saturating_sub(pages.saturating_mul(self.page_size.bytes()))
     }
 }

@@ -1,0 +1,180 @@
+//! `mmap` without a given address: searches the shared tree for a place, and locks the range around
+//! it.
+//!
+//! Knows the order of these steps; the rules of a search are the placement's, those of the call
+//! `AddressSpace`'s. The order is:
+//!
+//! 1. Search the shared tree, while others change it. The answer may be wrong.
+//! 2. Wait for the range lock around that place (SEARCH-2).
+//! 3. Search again, at one instant (INSTANT-2), unless nothing was published since the first
+//!    search. If the answer is another place, leave the lock, and go back to step 2 with that.
+//! 4. Go on as every update does, with the answer as the place (`update`).
+//!
+//! - **SEARCH-1** The call is ordered at the instant of its last search, when it holds its lock. So
+//!   an update that publishes after that comes later, though it may be published earlier than this
+//!   one. Their windows do not meet, so they answer alike in both orders, unless the other one
+//!   searches too.
+//! - **SEARCH-2** The lock covers the window of the place, and where huge pages are wanted the bytes
+//!   of one on either side. What the answer needs to be free is within the lock
+//!   ([`Placement::place_among`]), and what the call maps is too.
+//! - **SEARCH-3** A search does not see what searching calls ordered before it have not published
+//!   yet. They hold their locks, so what they map is apart from all that its answer needs. It does
+//!   not grow down (`reach_of_map`), and SEARCH-4 holds for it. So the answer would be the same if
+//!   the search saw it (OCCUPIED-1).
+//! - **SEARCH-4** From its last search until it leaves, no area that grows down starts so close
+//!   above the place that its guard range would meet it. The search looks for such areas. Later none
+//!   appears there: a stack that grows locks its new guard range (`faults`); one that is cut or
+//!   unmapped starts higher up than before; and calls that make a new one take the whole space.
+//! - **SEARCH-5** Without a place, the call takes the whole space: what was free and is locked may
+//!   become free.
+
+use crate::area::Backing;
+use crate::area::flags::Flags;
+use crate::calls::mmap::MapRequest;
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::instant::Instant;
+use crate::shared::update::{Attempt, Reach};
+use crate::shared::views::Maps;
+use crate::shared::wait::Wait;
+use crate::space::error::Error;
+use crate::space::occupied::Occupied;
+use crate::space::place::{Placement, Want};
+use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Config};
+use core::time::Duration;
+use samara::{GapQuery, PinHere, Reclaim, Span};
+
+/// Number of places that a call locks one after the other, because each was taken when its lock was
+/// granted. Then it takes the whole space.
+const PLACES: u32 = 8;
+/// Number of searches for one that is of one instant. Then the call takes the whole space.
+const LOOKS: u32 = 128;
+
+/// A search: its answer, and the instant when it began, if there was one.
+#[derive(Clone, Copy)]
+struct Look {
+    instant: Option<Instant>,
+    place: Option<u64>,
+}
+
+/// The place that was found.
+struct At(u64);
+
+impl<B> Placement<B> for At {
+    fn place(&mut self, _space: &AddressSpace<B>, _want: &Want) -> Option<u64> {
+        Some(self.0)
+    }
+}
+
+impl<B: Backing, R: Reclaim> Occupied for Maps<'_, B, R> {
+    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
+        Maps::area_at_or_after(self, addr).map(|(start, end, area)| (start, end, area.flags))
+    }
+
+    fn find_gap(&self, query: &GapQuery) -> Option<Span> {
+        Maps::find_gap(self, query)
+    }
+}
+
+/// Whether areas with these flags keep a range below them free.
+pub(crate) fn keeps_guard(flags: Flags) -> bool {
+    flags.intersects(Flags::GROWSDOWN | Flags::SHADOW_STACK)
+}
+
+impl Config {
+    /// Whether this area keeps addresses below `end` free, and starts at `end` or above it.
+    fn is_guarded_from(&self, end: u64, start: u64, flags: Flags) -> bool {
+        start >= end && self.guarded(start, flags) < end
+    }
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// `mmap` of `request`, which is not fixed and reaches as far as `reach` says from a place.
+    pub(crate) fn update_at_place(
+        &self,
+        request: &MapRequest<B>,
+        reach: impl Fn(u64) -> Reach,
+        placement: &mut impl Placement<B>,
+        deadline: Option<Duration>,
+        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+    ) -> Result<(u64, Plan), Error> {
+        let want = self.config.want(request, Backing::huge_places)?;
+        let mut look = self.look(placement, &want);
+        for _ in 0..PLACES {
+            let Some(at) = look.place else { break };
+            let reach = reach(at);
+            if reach.whole {
+                break;
+            }
+            let (low, high) = self.window_of(&reach);
+            let span = self.span_around((low, high), &reach, &want);
+            let Some(held) = self.hold(span, Some(&reach), deadline)? else { break };
+            let Some(now) = self.look_again(look, placement, &want) else { break };
+            let as_seen = now.instant == look.instant;
+            look = now;
+            if look.place != Some(at) {
+                continue;
+            }
+            let seen = if as_seen { (low, high) } else { self.window_of(&reach) };
+            if seen.0 < low || high < seen.1 {
+                continue;
+            }
+            let mut call = |space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at)));
+            match self.attempt(held, seen, &reach, deadline, apply, &mut call) {
+                Attempt::Done(done) => return done,
+                Attempt::NeedsWhole => break,
+            }
+        }
+        self.update_whole(deadline, apply, |space| space.mmap(request, placement))
+    }
+
+    /// The range lock of a map in this window (SEARCH-2).
+    fn span_around(&self, (low, high): (u64, u64), reach: &Reach, want: &Want) -> Span {
+        let page = self.config.page_size.bytes();
+        let wide = if want.huge.is_some() { self.config.bases.huge } else { 0 };
+        let first = low.saturating_sub(page).min(reach.start.saturating_sub(wide));
+        // What would touch the window's ends, if it was there, is part of the window.
+        let end = high.saturating_add(page).max(reach.end.saturating_add(wide));
+        Span::new(first, end - 1)
+    }
+
+    /// Searches while others change the space.
+    fn look(&self, placement: &mut impl Placement<B>, want: &Want) -> Look {
+        let instant = self.instants.now();
+        Look { instant, place: placement.place_among(&self.maps(), &self.config, want) }
+    }
+
+    /// A search of one instant from now on, under the range lock around its answer: `last`, if
+    /// nothing was published since. `None`: there is none, or what it found breaks SEARCH-4.
+    fn look_again(&self, last: Look, placement: &mut impl Placement<B>, want: &Want) -> Option<Look> {
+        let mut look = last;
+        for round in 0..LOOKS {
+            if let Some(instant) = look.instant {
+                let near = look.place.is_some_and(|at| self.has_stack_above(at.saturating_add(want.len)));
+                if self.instants.is_still(instant) {
+                    return (!near).then_some(look);
+                }
+            }
+            if round > 0 {
+                W::pause(round);
+            }
+            look = self.look(placement, want);
+        }
+        None
+    }
+
+    /// Whether an area at `end` or above it keeps addresses below `end` free.
+    fn has_stack_above(&self, end: u64) -> bool {
+        let page = self.config.page_size.bytes();
+        let reach = self.config.stack_guard_pages.max(1).saturating_mul(page);
+        let maps = self.maps();
+        maps.areas_in(end, end.saturating_add(reach))
+            .any(|(start, _, area)| self.config.is_guarded_from(end, start, area.flags))
+    }
+}

@@ -1,0 +1,114 @@
+//! What a search for a place looks at, and the two searches that all placements are made of.
+//!
+//! Knows which addresses are taken and which areas grow down; knows nothing else of an area, nor
+//! which place is preferred (`place`).
+//!
+//! - **OCCUPIED-1** Areas that are added apart from a place, do not grow down, and have no area that
+//!   grows down close above them, leave it what [`free_place`] and [`hinted`] answer, for an `align`
+//!   of one page: they make no place free, and no place that was kept free below a stack. So the
+//!   highest of the free places stays the highest, and the lowest the lowest.
+
+use crate::area::Backing;
+use crate::area::flags::Flags;
+use crate::area::page_size::PageSize;
+use crate::space::place::Want;
+use crate::space::{AddressSpace, Config};
+use samara::{End, GapQuery, Span};
+
+/// Which addresses are taken: what [`Placement::place_among`](crate::Placement::place_among)
+/// searches.
+pub trait Occupied {
+    /// The area that holds `addr`, or the first one after it: its first address, the first one
+    /// after it, and its flags. O(log n).
+    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)>;
+
+    /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. O(log n).
+    fn find_gap(&self, query: &GapQuery) -> Option<Span>;
+}
+
+impl<B: Backing> Occupied for AddressSpace<B> {
+    #[inline]
+    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
+        self.areas.at_or_after(addr).map(|(span, area)| (span.first, span.last.saturating_add(1), area.flags))
+    }
+
+    #[inline]
+    fn find_gap(&self, query: &GapQuery) -> Option<Span> {
+        self.areas.find_gap(query)
+    }
+}
+
+/// [`AddressSpace::hinted`].
+#[inline]
+pub(crate) fn hinted<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, window: (u64, u64)) -> Option<u64> {
+    let (at, end) = (want.hint, want.hint.checked_add(want.len)?);
+    if at == 0 || at < window.0 || end > window.1 {
+        return None;
+    }
+    let next = areas.area_at_or_after(at);
+    next.is_none_or(|(start, _, flags)| start > at && end <= config.guarded(start, flags)).then_some(at)
+}
+
+/// [`AddressSpace::free_place`].
+#[inline]
+pub(crate) fn free_place<A: Occupied + ?Sized>(
+    areas: &A,
+    config: &Config,
+    (len, align): (u64, PageSize),
+    (low, high): (u64, u64),
+    end: End,
+) -> Option<u64> {
+    let page = config.page_size.bytes();
+    let (mut low, mut high) = (low.checked_next_multiple_of(page)?, high & !(page - 1));
+    // Wide enough for the worst alignment.
+    let wide = len.checked_add(align.bytes().saturating_sub(page))?;
+    let rest = len.checked_sub(1)?;
+    loop {
+        let window = (low < high).then(|| Span::new(low, high - 1))?;
+        let gap = areas.find_gap(&GapQuery::new(wide).within(window).from(end))?;
+        let at = match end {
+            End::Lowest => align.up(gap.first),
+            End::Highest => align.down(gap.last.saturating_sub(rest)),
+        };
+        let next = areas.area_at_or_after(gap.first);
+        let room = next.map_or(u64::MAX, |(start, _, flags)| config.guarded(start, flags));
+        if at.saturating_add(rest) < room {
+            return Some(at);
+        }
+        match end {
+            // The lowest place in this gap already reaches into what is kept free.
+            End::Lowest => low = next?.1,
+            End::Highest => high = room,
+        }
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// The hint of `want`, if it has one that is free and within `window`. The range kept free
+    /// below an area that grows down counts as taken.
+    pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {
+        hinted(self, &self.config, want, window)
+    }
+
+    /// The lowest or highest place in `[low, high)` for `len` bytes at a multiple of `align`. The
+    /// range kept free below an area that grows down counts as taken. As in Linux, a gap is skipped
+    /// if it would fit only because it happens to be aligned.
+    ///
+    /// O(log n), and as much again for each area that grows down and is in the way.
+    pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {
+        free_place(self, &self.config, (len, align), (low, high), end)
+    }
+}
+
+impl Config {
+    /// Start of the range kept free below an area.
+    #[inline]
+    pub(crate) fn guarded(&self, start: u64, flags: Flags) -> u64 {
+        let pages = match flags {
+            flags if flags.contains(Flags::GROWSDOWN) => self.stack_guard_pages,
+            // One page below a shadow stack.
+            flags => flags.contains(Flags::SHADOW_STACK).into(),
+        };
+        start.saturating_sub(pages.saturating_mul(self.page_size.bytes()))
+    }
+}
