@@ -26,15 +26,20 @@
 //! refused access is refused as it should be; a child has the memory of one moment, and keeps it;
 //! in the end the frames in use are those of the pages that were written and are still mapped.
 
+#[path = "parallel_kernel/guests.rs"]
+mod guests;
+#[path = "parallel_kernel/host.rs"]
+mod host;
+
+use guests::{COMMON, LEDGER, LEDGER_PAGES, ROUNDS, Stores, THREADS, churn, keep_ledger, one_child};
 use samara_mm::{
-    Access, Advice, Bases, Caller, Config, Errno, Error, FaultError, Faulter, FileId, Linux, MapRequest, Membarrier,
-    Plan, Prot, Refused, SharedAddressSpace, Sleep, StepKind,
+    Access, Bases, Caller, Config, Errno, Error, FaultError, Faulter, FileId, MapRequest, Membarrier, Plan, Prot,
+    Refused, SharedAddressSpace, Sleep, StepKind,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 

@@ -6,15 +6,15 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-const LEDGER_PAGES: u64 = 8;
+pub(crate) const LEDGER_PAGES: u64 = 8;
 const OWN_PAGES: u64 = 32;
-const THREADS: u64 = 4;
-const ROUNDS: u64 = 2000;
+pub(crate) const THREADS: u64 = 4;
+pub(crate) const ROUNDS: u64 = 1000;
 
 /// The pages that one thread writes in turn.
-const LEDGER: Range<u64> = pages_from(USER.start, LEDGER_PAGES);
+pub(crate) const LEDGER: Range<u64> = pages_from(USER.start, LEDGER_PAGES);
 /// The pages that all threads change.
-const COMMON: Range<u64> = pages_from(LEDGER.end, 32);
+pub(crate) const COMMON: Range<u64> = pages_from(LEDGER.end, 32);
 
 const fn pages_from(start: u64, count: u64) -> Range<u64> {
     start..start + count * PAGE
@@ -52,7 +52,7 @@ impl Expected {
 
 /// Random calls and accesses of one thread in memory of its own, next to that of others. Returns
 /// how many frames it has in the end.
-fn churn(process: &Process, thread: u64, rounds: u64) -> u64 {
+pub(crate) fn churn(process: &Process, thread: u64, rounds: u64) -> u64 {
     let (mut random, mut guest, own) = (Random(thread), Guest::new(process), own(thread));
     let mut expected = [None::<Expected>; OWN_PAGES as usize];
     let fresh = Some(Expected { prot: Prot::RW, byte: 0, has_frame: false });
@@ -165,13 +165,13 @@ fn in_ledger(i: u64, n: u64) -> u8 {
 
 /// How many stores to the ledger have begun, and how many are done.
 #[derive(Default)]
-struct Stores {
+pub(crate) struct Stores {
     begun: AtomicU64,
     done: AtomicU64,
 }
 
 /// Stores to the pages of the ledger in turn. What a child stores is not seen here.
-fn keep_ledger(process: &Process, stores: &Stores) {
+pub(crate) fn keep_ledger(process: &Process, stores: &Stores) {
     let mut guest = Guest::new(process);
     for n in 0..20 * ROUNDS {
         let i = n % LEDGER_PAGES;
@@ -185,7 +185,7 @@ fn keep_ledger(process: &Process, stores: &Stores) {
 
 /// Forks beside everything else. The child has the ledger of one moment, and keeps it, whatever the
 /// parent and the child do.
-fn one_child(parent: &Process, stores: &Stores) {
+pub(crate) fn one_child(parent: &Process, stores: &Stores) {
     let least = stores.done.load(Ordering::Acquire); // with the Release in `keep_ledger`
     let child = parent.fork().expect("there is memory");
     let most = stores.begun.load(Ordering::Acquire); // with the Release in `keep_ledger`

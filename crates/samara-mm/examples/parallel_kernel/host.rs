@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::ptr;
 
-const PAGE: usize = super::PAGE as usize;
+const PAGE: usize = crate::PAGE as usize;
 
 /// A file that is memory, of `len` zeros.
-pub(super) fn memory(len: u64) -> File {
+pub(crate) fn memory(len: u64) -> File {
     // SAFETY: the name is a C string.
     let fd = unsafe { libc::memfd_create(c"ram".as_ptr(), libc::MFD_CLOEXEC) };
     assert!(fd >= 0, "memfd_create: {}", std::io::Error::last_os_error());
@@ -20,7 +20,7 @@ pub(super) fn memory(len: u64) -> File {
 }
 
 /// Gives a part of the file back to the host. It is zero then.
-pub(super) fn zero(file: &File, at: u64, len: u64) {
+pub(crate) fn zero(file: &File, at: u64, len: u64) {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     // SAFETY: it changes a file.
     let done = unsafe { libc::fallocate(file.as_raw_fd(), mode, at as i64, len as i64) };
@@ -29,14 +29,14 @@ pub(super) fn zero(file: &File, at: u64, len: u64) {
 
 /// Addresses of this program that stand for the guest's. No reference points into them: they
 /// are used by the host's calls only.
-pub(super) struct Window {
+pub(crate) struct Window {
     user: Range<u64>,
     base: usize,
 }
 
 impl Window {
     /// An empty one: it allows no access.
-    pub(super) fn new(user: Range<u64>) -> Window {
+    pub(crate) fn new(user: Range<u64>) -> Window {
         let len = (user.end - user.start) as usize;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: new memory at a free place.
@@ -59,19 +59,19 @@ impl Window {
     }
 
     /// From now on, every access to this range is a fault.
-    pub(super) fn clear(&self, range: Range<u64>) {
+    pub(crate) fn clear(&self, range: Range<u64>) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         self.map(range.start, (range.end - range.start) as usize, libc::PROT_NONE, flags, -1, 0);
     }
 
     /// Shows the page of the file at `offset`.
-    pub(super) fn show(&self, page: u64, file: &File, offset: u64, writable: bool) {
+    pub(crate) fn show(&self, page: u64, file: &File, offset: u64, writable: bool) {
         let prot = if writable { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_READ };
         self.map(page, PAGE, prot, libc::MAP_SHARED, file.as_raw_fd(), offset);
     }
 
     /// Shows a page of zeros, read-only.
-    pub(super) fn show_zeros(&self, page: u64) {
+    pub(crate) fn show_zeros(&self, page: u64) {
         self.map(page, PAGE, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
     }
 }
@@ -86,19 +86,19 @@ impl Drop for Window {
 /// Loads and stores through a window. The host's kernel does them, from and to a pipe: where a
 /// processor would trap, it answers EFAULT. (A real user-mode kernel takes the signal, or the
 /// exit of the virtual machine.)
-pub(super) struct Processor {
+pub(crate) struct Processor {
     out: PipeReader,
     into: PipeWriter,
 }
 
 impl Processor {
-    pub(super) fn new() -> Processor {
+    pub(crate) fn new() -> Processor {
         let (out, into) = pipe().expect("a pipe");
         Processor { out, into }
     }
 
     /// Whether the window allowed it.
-    pub(super) fn store(&mut self, window: &Window, addr: u64, byte: u8) -> bool {
+    pub(crate) fn store(&mut self, window: &Window, addr: u64, byte: u8) -> bool {
         self.into.write_all(&[byte]).expect("there is room in the pipe");
         // SAFETY: it writes to the window, which no reference points into.
         let done = unsafe { libc::read(self.out.as_raw_fd(), window.place(addr, 1), 1) } == 1;
@@ -109,7 +109,7 @@ impl Processor {
     }
 
     /// The byte, if the window allows it.
-    pub(super) fn load(&mut self, window: &Window, addr: u64) -> Option<u8> {
+    pub(crate) fn load(&mut self, window: &Window, addr: u64) -> Option<u8> {
         // SAFETY: it reads from the window.
         let done = unsafe { libc::write(self.into.as_raw_fd(), window.place(addr, 1), 1) } == 1;
         let mut byte = [0];
