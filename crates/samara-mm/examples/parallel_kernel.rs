@@ -31,7 +31,7 @@ mod guests;
 #[path = "parallel_kernel/host.rs"]
 mod host;
 
-use guests::{COMMON, LEDGER, LEDGER_PAGES, ROUNDS, Stores, THREADS, churn, keep_ledger, one_child};
+use guests::{COMMON, PLACE, ROUNDS, Steps, THREADS, churn, keep_ledger, one_child};
 use samara_mm::{
     Access, Bases, Caller, Config, Errno, Error, FaultError, Faulter, FileId, MapRequest, Membarrier, Plan, Prot,
     Refused, SharedAddressSpace, Sleep, StepKind,
@@ -149,6 +149,7 @@ impl Process {
 
     /// Brings a page into the window. The caller has the fault's guard.
     fn bring_in(&self, page: u64, access: Access) -> Result<(), Errno> {
+        thread::yield_now(); // as if it took long: the guard is what others wait for
         let mut pages = self.pages.lock().unwrap();
         let file = &self.ram.file;
         match (pages.get_mut(&page), access) {
@@ -193,11 +194,15 @@ impl Process {
         Ok(child)
     }
 
-    /// The space is sound, and no page has outlived its area.
+    /// The space is sound, and no page has outlived its area. At any time: no call is under way
+    /// within `exclusive`, and a fault brings in a page of an area that is there.
     fn check(&self) {
         self.space.check().unwrap();
-        let (pages, maps) = (self.pages.lock().unwrap(), self.space.maps());
-        assert!(pages.keys().all(|page| maps.area_at(*page).is_some()));
+        let is_sound = self.space.exclusive(|space| {
+            let pages = self.pages.lock().unwrap();
+            Ok((pages.keys().all(|page| space.area_at(*page).is_some()), Plan::default()))
+        });
+        assert!(is_sound.unwrap(), "a page without an area");
     }
 
     /// How many pages of this range have a frame.
@@ -248,15 +253,13 @@ impl<'p> Guest<'p> {
 fn main() {
     let ram = Ram::new();
     let process = &Process::new(&ram).expect("there is memory");
-    let stores = &Stores::default();
-    let ledger = MapRequest::anonymous(LEDGER.start, LEDGER.end - LEDGER.start, Prot::RW);
-    process.caller().map(&ledger).expect("no limit is near");
+    let steps = &Steps::default();
     let (frames, forks) = thread::scope(|scope| {
-        let keeper = scope.spawn(|| keep_ledger(process, stores));
+        let keeper = scope.spawn(|| keep_ledger(process, steps));
         let workers: Vec<_> = (0..THREADS).map(|i| scope.spawn(move || churn(process, i, ROUNDS))).collect();
         let mut forks = 0;
         while forks == 0 || !keeper.is_finished() || workers.iter().any(|worker| !worker.is_finished()) {
-            one_child(process, stores);
+            one_child(process, steps);
             forks += 1;
         }
         (workers.into_iter().map(|worker| worker.join().unwrap()).sum::<u64>(), forks)
@@ -265,7 +268,7 @@ fn main() {
     process.check();
     // No frame is lost: these are the pages that somebody wrote.
     let in_use = ram.in_use();
-    assert_eq!(in_use, LEDGER_PAGES + frames);
+    assert_eq!(in_use, PLACE + frames);
     process.caller().unmap(USER.start, USER.end - USER.start).expect("no limit is near");
     assert_eq!((ram.in_use(), process.space.len()), (0, 0));
 

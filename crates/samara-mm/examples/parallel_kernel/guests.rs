@@ -6,15 +6,16 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-pub(crate) const LEDGER_PAGES: u64 = 8;
+/// Pages of a place of the ledger.
+pub(crate) const PLACE: u64 = 8;
 const OWN_PAGES: u64 = 32;
 pub(crate) const THREADS: u64 = 4;
 pub(crate) const ROUNDS: u64 = 1000;
 
-/// The pages that one thread writes in turn.
-pub(crate) const LEDGER: Range<u64> = pages_from(USER.start, LEDGER_PAGES);
+/// The pages of one thread that knows what they held at each moment.
+const LEDGER: Range<u64> = pages_from(USER.start, 2 * PLACE);
 /// The pages that all threads change.
-pub(crate) const COMMON: Range<u64> = pages_from(LEDGER.end, 32);
+pub(crate) const COMMON: Range<u64> = pages_from(LEDGER.end, 8);
 
 const fn pages_from(start: u64, count: u64) -> Range<u64> {
     start..start + count * PAGE
@@ -59,7 +60,7 @@ pub(crate) fn churn(process: &Process, thread: u64, rounds: u64) -> u64 {
     // In a child: what the parent had there.
     process.caller().unmap(own.start, own.end - own.start).expect("it may be empty");
 
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let first = random.below(OWN_PAGES);
         let count = (1 + random.below(8)).min(OWN_PAGES - first);
         let (at, len) = (own.start + first * PAGE, count * PAGE);
@@ -111,6 +112,9 @@ pub(crate) fn churn(process: &Process, thread: u64, rounds: u64) -> u64 {
             assert_eq!(guest.load(own.start + i * PAGE), Expected::load(expected[i as usize]));
         }
         quarrel(&mut guest, &mut random);
+        if round % 16 == 0 {
+            process.check();
+        }
     }
     for (addr, page) in own.clone().step_by(PAGE as usize).zip(expected) {
         // The window alone shows nothing that a fault would not.
@@ -138,7 +142,7 @@ fn borrow(guest: &mut Guest, count: u64) {
 /// A call and an access in memory that all threads change. Nobody knows the answers, but a page
 /// holds zero or what is stored in that page.
 fn quarrel(guest: &mut Guest, random: &mut Random) {
-    let range = pages_from(COMMON.start + random.below(28) * PAGE, 1 + random.below(4));
+    let range = pages_from(COMMON.start + random.below(5) * PAGE, 1 + random.below(4));
     let (at, len) = (range.start, range.end - range.start);
     let _may_be_refused = match random.below(4) {
         0 => guest.process.caller().map(&MapRequest::anonymous(at, len, Prot::RW)),
@@ -155,55 +159,90 @@ fn quarrel(guest: &mut Guest, random: &mut Random) {
     }
 }
 
-/// What page `i` of the ledger holds after `n` stores.
-fn in_ledger(i: u64, n: u64) -> u8 {
-    match (n + LEDGER_PAGES - 1 - i) / LEDGER_PAGES {
-        0 => 0,
-        stores => 1 + ((stores - 1) % 255) as u8,
-    }
-}
-
-/// How many stores to the ledger have begun, and how many are done.
+/// How many steps of the ledger have begun, and how many are done.
 #[derive(Default)]
-pub(crate) struct Stores {
+pub(crate) struct Steps {
     begun: AtomicU64,
     done: AtomicU64,
 }
 
-/// Stores to the pages of the ledger in turn. What a child stores is not seen here.
-pub(crate) fn keep_ledger(process: &Process, stores: &Stores) {
+/// The ledger has two places, in turn: an era of each begins with the `mmap` of the place and the
+/// `munmap` of the other one, and goes on with stores.
+const ERA: u64 = 2 + 30;
+
+/// What a load of page `i` of a place finds after the first `steps` steps. Every state is another
+/// one, as far as bytes can tell.
+fn in_ledger(place: u64, i: u64, steps: u64) -> Result<u8, Refused> {
+    let last = steps.checked_sub(1).ok_or(Refused::NotMapped)?;
+    let (era, stores) = match (last / ERA, last % ERA) {
+        (era, at) if era % 2 == place => (era, at.saturating_sub(1)),
+        (era @ 1.., 0) => (era - 1, ERA - 2),
+        _ => return Err(Refused::NotMapped),
+    };
+    // The last store to that page.
+    let store = stores.checked_sub(i + 1).map(|more| more / PLACE * PLACE + i);
+    Ok(store.map_or(0, |store| in_store(era, store)))
+}
+
+fn in_store(era: u64, store: u64) -> u8 {
+    1 + ((era * (ERA - 2) + store) % 255) as u8
+}
+
+fn page_of(place: u64, i: u64) -> u64 {
+    LEDGER.start + (place * PLACE + i) * PAGE
+}
+
+/// All pages of the ledger: place, number, address.
+fn ledger() -> impl Iterator<Item = (u64, u64, u64)> {
+    (0..2 * PLACE).map(|n| (n / PLACE, n % PLACE, page_of(n / PLACE, n % PLACE)))
+}
+
+/// Goes through the eras of the ledger. What a child does is not seen here.
+pub(crate) fn keep_ledger(process: &Process, steps: &Steps) {
     let mut guest = Guest::new(process);
-    for n in 0..20 * ROUNDS {
-        let i = n % LEDGER_PAGES;
-        let addr = LEDGER.start + i * PAGE;
-        assert_eq!(guest.load(addr), Ok(in_ledger(i, n)));
-        stores.begun.store(n + 1, Ordering::Release); // with the Acquire in `one_child`
-        guest.store(addr, in_ledger(i, n + 1)).expect("it may be written");
-        stores.done.store(n + 1, Ordering::Release); // with the Acquire in `one_child`
+    for step in 0..20 * ROUNDS / ERA * ERA {
+        let (era, at) = (step / ERA, step % ERA);
+        let (place, other) = (era % 2, 1 - era % 2);
+        for (place, i) in [(place, at % PLACE), (other, at % PLACE)] {
+            assert_eq!(guest.load(page_of(place, i)), in_ledger(place, i, step));
+        }
+        steps.begun.store(step + 1, Ordering::Release); // with the Acquire in `one_child`
+        match at {
+            0 => {
+                let request = MapRequest::anonymous(page_of(place, 0), PLACE * PAGE, Prot::RW);
+                process.caller().map(&request).map(drop).expect("no limit is near");
+            }
+            1 => process.caller().unmap(page_of(other, 0), PLACE * PAGE).map(drop).expect("no limit is near"),
+            _ => guest.store(page_of(place, (at - 2) % PLACE), in_store(era, at - 2)).expect("it may be written"),
+        }
+        steps.done.store(step + 1, Ordering::Release); // with the Acquire in `one_child`
     }
 }
 
-/// Forks beside everything else. The child has the ledger of one moment, and keeps it, whatever the
-/// parent and the child do.
-pub(crate) fn one_child(parent: &Process, stores: &Stores) {
-    let least = stores.done.load(Ordering::Acquire); // with the Release in `keep_ledger`
+/// Forks beside everything else. The child has the ledger of one moment, its areas and its bytes,
+/// and keeps it, whatever the parent and the child do.
+pub(crate) fn one_child(parent: &Process, steps: &Steps) {
+    let least = steps.done.load(Ordering::Acquire); // with the Release in `keep_ledger`
     let child = parent.fork().expect("there is memory");
-    let most = stores.begun.load(Ordering::Acquire); // with the Release in `keep_ledger`
+    let most = steps.begun.load(Ordering::Acquire); // with the Release in `keep_ledger`
+    child.check();
 
     let mut guest = Guest::new(&child);
-    let mut ledger: Vec<u8> = LEDGER.step_by(PAGE as usize).map(|page| guest.load(page).unwrap()).collect();
-    let is_of = |n| (0..).zip(&ledger).all(|(i, byte)| *byte == in_ledger(i, n));
-    // The ledger is the same again after 255 rounds.
-    assert!((least..=most).take(255 * LEDGER_PAGES as usize).any(is_of), "{least}..={most}: {ledger:?}");
+    let mut found: Vec<_> = ledger().map(|(.., page)| guest.load(page)).collect();
+    let is_of = |steps| ledger().zip(&found).all(|((place, i, _), found)| *found == in_ledger(place, i, steps));
+    // After 510 eras, bytes and places repeat.
+    assert!((least..=most).take(510 * ERA as usize).any(is_of), "{least}..={most}: {found:?}");
 
-    for (page, byte) in LEDGER.step_by(2 * PAGE as usize).zip(ledger.iter_mut().step_by(2)) {
-        *byte = !*byte;
-        guest.store(page, *byte).expect("it may be written");
+    for ((.., page), found) in ledger().zip(&mut found).step_by(2) {
+        if let Ok(byte) = found {
+            *byte = !*byte;
+            guest.store(page, *byte).expect("it may be written");
+        }
     }
     thread::scope(|scope| {
         let child = &child;
         (0..2).for_each(|thread| drop(scope.spawn(move || churn(child, thread, ROUNDS / 40))));
     });
-    assert!(LEDGER.step_by(PAGE as usize).zip(ledger).all(|(page, byte)| guest.load(page) == Ok(byte)));
+    assert!(ledger().zip(found).all(|((.., page), found)| guest.load(page) == found));
     child.check();
 }
