@@ -1,5 +1,6 @@
 //! The memory of a user-mode kernel whose processes have threads: real pages behind
-//! [`SharedAddressSpace`]. (`user_mode_kernel` shows one thread, and more calls.)
+//! [`SharedAddressSpace`]. (`user_mode_kernel` shows one thread, and more calls.) Here is the
+//! kernel; `guests` has the programs that use it, `host` what it asks of the host.
 //!
 //! The guest's RAM is a memfd. A process has three things: its *space*, which knows the areas; its
 //! *page table*, which knows the frame of each page that was written; and its *window*, a range of
@@ -8,7 +9,8 @@
 //!
 //! - **A fault** asks the space for a guard, then finds or makes the frame and maps it in the
 //!   window. While the guard lives, the area stays as it is. So the frame cannot arrive after an
-//!   `munmap` that took its area away. Faults take no lock of the space.
+//!   `munmap` that took its area away. A fault takes no lock of the space, but for the first write
+//!   to an area.
 //! - **A call** (`mmap`, `munmap`, `mprotect`, `madvise`) carries out its plan in `apply`. The
 //!   range is locked then, and no fault is in the areas that change: pages leave the window before
 //!   anybody sees the new areas. Calls of other ranges go on.
@@ -18,6 +20,8 @@
 //!   call is under way. Faults go on beside it; each gives its page to the table before the copy,
 //!   or after. The copy empties the window, so the parent's next store faults too, finds a frame
 //!   that two tables hold, and copies it. What was stored before is the child's, all else is not.
+//!   (`SharedAddressSpace::fork` is for spaces without pages: when it returns, the moment that the
+//!   child's areas are of is over.)
 //!
 //! Locks are taken in this order: range of the space (or guard of a fault), page table, list of
 //! free frames. Nobody waits for a range or for a guard with the page table locked.
@@ -117,11 +121,12 @@ impl Process {
         self.space.caller_with(|plan| self.follow(plan, false))
     }
 
-    /// mmap(MAP_FIXED | MAP_POPULATE): the memory has its frames at once, or nothing has happened.
+    /// mmap with MAP_FIXED and MAP_POPULATE: the memory has its frames at once, or nothing has
+    /// happened.
     fn populate(&self, at: u64, len: u64) -> Result<(), Error> {
         let request = MapRequest::anonymous(at, len, Prot::RW);
         self.space.caller_with(|plan| self.follow(plan, true)).map(&request)?;
-        // As Linux does, all of it is written: so the area has an identity.
+        // Memory with frames counts as written: the area gets its identity.
         self.space.touch(at, at + len)
     }
 
@@ -251,6 +256,9 @@ impl<'p> Guest<'p> {
 }
 
 fn main() {
+    if host::page_size() != PAGE {
+        return eprintln!("skipped: the host's pages are not of 4 KiB");
+    }
     let ram = Ram::new();
     let process = &Process::new(&ram).expect("there is memory");
     let steps = &Steps::default();

@@ -1,4 +1,6 @@
-//! What the guests of the example do: calls and accesses whose answers they know.
+//! What the guests of the example do: calls and accesses whose answers they know. A process has
+//! threads with memory of their own (`churn`), memory that all of them change (`quarrel`), and a
+//! ledger, whose state at each moment is known, so that a child shows of which moment it is.
 
 use crate::{FRAMES, Guest, PAGE, Process, USER};
 use samara_mm::{Advice, Errno, Linux, MapRequest, Prot, Refused};

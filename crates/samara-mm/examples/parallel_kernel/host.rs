@@ -19,6 +19,11 @@ pub(crate) fn memory(len: u64) -> File {
     file
 }
 
+pub(crate) fn page_size() -> u64 {
+    // SAFETY: it takes a number and returns one.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+}
+
 /// Gives a part of the file back to the host. It is zero then.
 pub(crate) fn zero(file: &File, at: u64, len: u64) {
     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
