@@ -16,12 +16,10 @@
 //!   anybody sees the new areas. Calls of other ranges go on.
 //! - **A refusal**: `mmap` with MAP_POPULATE takes its frames in `apply`, before it changes
 //!   anything. If there are too few, it returns an error. Then the call has not happened.
-//! - **fork** takes the areas and the page table at the same moment: within `exclusive`, where no
-//!   call is under way. Faults go on beside it; each gives its page to the table before the copy,
-//!   or after. The copy empties the window, so the parent's next store faults too, finds a frame
-//!   that two tables hold, and copies it. What was stored before is the child's, all else is not.
-//!   (`SharedAddressSpace::fork` is for spaces without pages: when it returns, the moment that the
-//!   child's areas are of is over.)
+//! - **fork** takes the areas and the page table at the same moment: in `fork_with`, while no call
+//!   is under way. Faults go on beside it; each gives its page to the table before the copy, or
+//!   after. The copy empties the window, so the parent's next store faults too, finds a frame that
+//!   two tables hold, and copies it. What was stored before is the child's, all else is not.
 //!
 //! Locks are taken in this order: range of the space (or guard of a fault), page table, list of
 //! free frames. Nobody waits for a range or for a guard with the page table locked.
@@ -37,8 +35,8 @@ mod host;
 
 use guests::{COMMON, PLACE, ROUNDS, Steps, THREADS, churn, keep_ledger, one_child};
 use samara_mm::{
-    Access, Bases, Caller, Config, Errno, Error, FaultError, Faulter, FileId, MapRequest, Membarrier, Plan, Prot,
-    Refused, SharedAddressSpace, Sleep, StepKind,
+    Access, Bases, Caller, Config, Errno, Error, FaultError, Faulter, FileId, Flags, MapRequest, Membarrier, Plan,
+    Prot, Refused, SharedAddressSpace, Sleep, StepKind,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -184,19 +182,17 @@ impl Process {
 
     fn fork(&self) -> Result<Process, Error> {
         // O(1) for the areas; no call is under way, so that the page table belongs to them.
-        let (areas, pages) = self.space.exclusive(|space| {
-            let areas = space.snapshot(space.config().clone())?;
+        let (space, mut pages) = self.space.fork_with(|| {
             let pages = self.pages.lock().unwrap();
-            let copy = pages.clone();
             self.window.clear(USER);
-            Ok(((areas, copy), Plan::default()))
+            Ok(pages.clone())
         })?;
-        // The rest is the child's alone.
-        let space = SharedAddressSpace::from_space(areas.fork()?, Membarrier::default())?;
-        let window = host::Window::new(USER);
-        let child = Process { space, ram: Arc::clone(&self.ram), pages: Mutex::new(pages), window };
-        child.follow(&areas.fork_plan()?, false)?; // without the areas of MADV_DONTFORK
-        Ok(child)
+        // The rest is the child's alone: it may have fewer areas (MADV_DONTFORK), some of them empty.
+        let maps = space.maps();
+        let kept = |page| maps.area_at(page).is_some_and(|(_, _, area)| !area.flags.contains(Flags::WIPEONFORK));
+        pages.retain(|page, _| kept(*page));
+        drop(maps);
+        Ok(Process { space, ram: Arc::clone(&self.ram), pages: Mutex::new(pages), window: host::Window::new(USER) })
     }
 
     /// The space is sound, and no page has outlived its area. At any time: no call is under way

@@ -71,6 +71,11 @@ impl Changing {
         self.start < end && start < self.end
     }
 
+    /// The smallest range that holds both.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Changing { start: self.start.min(other.start), end: self.end.max(other.end) }
+    }
+
     /// The hashes of its blocks, some perhaps twice; `None` if there are many blocks.
     fn hashes(self) -> Option<impl Iterator<Item = usize>> {
         let (first, last) = (self.start >> BLOCK, (self.end - 1) >> BLOCK);

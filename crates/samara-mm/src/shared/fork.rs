@@ -48,6 +48,17 @@ where
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn fork(&self) -> Result<Self, Errno> {
+        self.fork_with(|| Ok(())).map(|(child, ())| child)
+    }
+
+    /// [`fork`](Self::fork) that calls `also` at the moment of the fork, while no other call is
+    /// under way: to copy a page table, say. Faults go on meanwhile.
+    ///
+    /// `also` must not make calls on the same space: it would wait for itself.
+    ///
+    /// # Errors
+    /// As [`fork`](Self::fork), and those of `also`.
+    pub fn fork_with<T>(&self, also: impl FnOnce() -> Result<T, Errno>) -> Result<(Self, T), Errno> {
         let Some(held) = self.hold(Span::FULL, None, None)? else { return Err(Errno::ENOMEM) };
         let parent = self.copy_of_base()?;
         let generation = self.inherited.generation.checked_add(1);
@@ -56,10 +67,11 @@ where
             self.settle()?;
         }
         let areas = self.map.try_snapshot()?;
+        let also = also()?;
         drop(held);
         let Some(generation) = generation else {
             let whole = AddressSpace { areas, outside: 0, ..parent };
-            return Self::from_space(whole.fork()?, R::default());
+            return Ok((Self::from_space(whole.fork()?, R::default())?, also));
         };
 
         let mut child = parent.child_without_areas()?;
@@ -87,7 +99,7 @@ where
         let page_shift = self.config.page_size.bytes().trailing_zeros();
         child.next_id = first_id.wrapping_add((self.config.task_size >> page_shift).saturating_add(1));
         let inherited = Inherited { generation, at_fork: areas, extras: parent.extras, first_id, page_shift };
-        Ok(Self::of_parts(child, SharedRangeMap::from_map(own, R::default())?, inherited, true))
+        Ok((Self::of_parts(child, SharedRangeMap::from_map(own, R::default())?, inherited, true), also))
     }
 
     /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and its tree shares nothing

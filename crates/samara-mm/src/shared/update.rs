@@ -7,7 +7,7 @@
 //!    published meanwhile (SHARED-4), look again, and start over if the window has grown.
 //! 2. Copy the window's areas and the space's settings to a worker, and run the call there.
 //! 3. Compare. If the change is one store, set memory aside for it.
-//! 4. Mark what changes, and wait for the faults there (`fault_gate`).
+//! 4. Mark what changes, in the space or by the plan, and wait for the faults there (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
 //! 6. Publish: the store, then the sums.
 //! 7. Lower the marks, and leave the range lock.
@@ -28,7 +28,7 @@ use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
 use crate::shared::{SharedAddressSpace, sorted};
 use crate::space::error::Error;
-use crate::space::plan::Plan;
+use crate::space::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Config};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -113,6 +113,13 @@ impl<T> Planned for (T, Plan) {
     fn plan(&self) -> &Plan {
         &self.1
     }
+}
+
+/// What the embedder changes by a plan: also where the areas end up as they were, because pages are
+/// discarded, or an equal area is mapped anew.
+fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
+    let ranges = plan.iter().filter(|step| !matches!(step.kind, StepKind::Split | StepKind::Merged));
+    ranges.filter(|step| step.start < step.end).map(|step| Changing { start: step.start, end: step.end })
 }
 
 /// How an attempt ended.
@@ -351,8 +358,9 @@ where
             Ok(reserved) => reserved,
             Err(short) => return fail(short.into()),
         };
-        if let Some(changing) = changing.filter(|_| !reach.keeps_faults)
-            && let Err(late) = held.mark(changing, deadline)
+        let touched = touched(plan).chain(changing).reduce(Changing::and);
+        if let Some(touched) = touched.filter(|_| !reach.keeps_faults)
+            && let Err(late) = held.mark(touched, deadline)
         {
             return fail(late);
         }
@@ -433,15 +441,13 @@ where
             samara::Change::Removed(span, _) | samara::Change::Added(span, _) => *span,
         };
         let changed = space.areas.changes_since(&before).map(|change| span(&change));
-        let ends = changed.fold(None, |ends: Option<(u64, u64)>, span| {
-            let (first, last) = ends.unwrap_or((span.first, span.last));
-            Some((first.min(span.first), last.max(span.last)))
-        });
+        let changed = changed.map(|span| Changing { start: span.first, end: span.last.saturating_add(1) });
+        let touched = changed.chain(touched(plan)).reduce(Changing::and);
         self.stamp(&mut space.areas, &before)?;
         // So that publishing finds the memory that it needs.
         self.map.write().reserve(1).map_err(Errno::from)?;
-        if let Some((first, last)) = ends {
-            held.mark(Changing { start: first, end: last.saturating_add(1) }, deadline)?;
+        if let Some(touched) = touched {
+            held.mark(touched, deadline)?;
         }
         if !plan.is_empty() {
             apply(plan)?;

@@ -107,7 +107,6 @@ fn a_call_waits_for_the_guards_in_what_it_changes() {
 /// A plan that takes memory away, but leaves the areas as they are, waits for the guards in it:
 /// `apply` drops pages that a fault may be using.
 #[test]
-#[ignore = "fails: only the faults in areas that change are waited for"]
 fn a_discard_waits_for_the_guards_in_it() {
     let space = shared();
     space.map(&rw(BASE, 4)).unwrap();
@@ -127,7 +126,6 @@ fn a_discard_waits_for_the_guards_in_it() {
 
 /// The same, where a map replaces an area by an equal one.
 #[test]
-#[ignore = "fails: only the faults in areas that change are waited for"]
 fn a_map_over_an_equal_area_waits_for_the_guards_in_it() {
     let space = shared();
     space.map(&rw(BASE, 4)).unwrap();

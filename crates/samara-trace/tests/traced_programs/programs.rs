@@ -208,6 +208,7 @@ fn sigtrap() {
 
 fn stops() {
     for signal in [libc::SIGSTOP, libc::SIGTSTP] {
+        let (mut hears, told) = std::io::pipe().unwrap();
         let child = fork();
         if child == 0 {
             if signal == libc::SIGTSTP {
@@ -216,12 +217,16 @@ fn stops() {
             anon(PAGE);
             kill(pid(), libc::SIGSTOP);
             anon(PAGE);
+            // Until the parent has seen that it goes on: a program that has ended shows only that.
+            drop(told);
+            let _ = std::io::Read::read(&mut hears, &mut [0]);
             exit(9);
         }
         let status = wait(child, libc::WUNTRACED);
         assert!(libc::WIFSTOPPED(status) && libc::WSTOPSIG(status) == libc::SIGSTOP, "{status:x}");
         kill(child, libc::SIGCONT);
         assert!(libc::WIFCONTINUED(wait(child, libc::WCONTINUED)));
+        drop(told);
         assert_eq!(wait(child, 0), 9 << 8);
     }
     // A group of threads stops as one, and can be killed while it is stopped.
