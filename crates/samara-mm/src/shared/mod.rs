@@ -28,6 +28,7 @@ pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
 pub(crate) mod limits;
+pub(crate) mod links;
 pub(crate) mod range_queue;
 pub(crate) mod sync;
 pub(crate) mod update;
@@ -35,10 +36,11 @@ pub(crate) mod views;
 pub(crate) mod wait;
 pub(crate) mod window;
 
-use crate::area::{Area, Backing};
+use crate::area::Backing;
 use crate::errno::Errno;
 use crate::shared::calls::Caller;
 use crate::shared::fault_gate::{FaultRecord, Marks};
+use crate::shared::links::LinkedAreas;
 use crate::shared::range_queue::RangeQueue;
 use crate::shared::sync::AtomicU64;
 use crate::shared::update::{Note, Worker};
@@ -86,7 +88,7 @@ macro_rules! shared_address_space {
     ($(#[$doc:meta])* <$($default:tt)*) => {
         $(#[$doc])*
         pub struct SharedAddressSpace<B, $($default)* {
-            pub(crate) map: SharedRangeMap<u64, Area<B>, R>,
+            pub(crate) map: LinkedAreas<B, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
             /// Number of updates that have published something and left. Changes under the lock.
@@ -188,8 +190,9 @@ where
         }
         let areas = mem::take(&mut space.areas);
         space.outside = areas.len();
+        let map = SharedRangeMap::from_map(areas, reclaim)?;
         Ok(SharedAddressSpace {
-            map: SharedRangeMap::from_map(areas, reclaim)?,
+            map: LinkedAreas::link(map, space.config.page_size.bytes())?,
             config: space.config.clone(),
             marks: Marks::new(),
             version: AtomicU64::new(0),

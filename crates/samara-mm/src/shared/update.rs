@@ -6,10 +6,11 @@
 //! 1. Find the window (`window::bounds`) and wait for the range lock on it. If anything was
 //!    published meanwhile (SHARED-4), look again, and start over if the window has grown.
 //! 2. Copy the window's areas and the space's settings to a worker, and run the call there.
-//! 3. Compare. If the change is one store, set memory aside for it.
+//! 3. Compare. If the change is one store, set memory aside for it, and for what changes in the
+//!    reverse maps of files (`links`).
 //! 4. Mark what changes, and wait for the faults there (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
-//! 6. Publish: the store, then the sums.
+//! 6. Publish: the links, the store, then the sums.
 //! 7. Lower the marks, and leave the range lock.
 //!
 //! An update of the whole space does the same with a snapshot of all areas, and publishes the root.
@@ -24,6 +25,7 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::fault_gate::Changing;
 use crate::shared::limits::{Growth, are_far};
+use crate::shared::links::{LinkPlan, WholePlan};
 use crate::shared::sync::Ordering;
 use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
@@ -56,14 +58,17 @@ pub(crate) struct Note {
 
 /// The memory of one update, reused.
 pub(crate) struct Worker<B, W: Wait> {
-    space: AddressSpace<B>,
-    old: Vec<Entry<B>>,
+    pub(crate) space: AddressSpace<B>,
+    pub(crate) old: Vec<Entry<B>>,
     event: Arc<W::Event>,
+    /// What changes in the reverse maps of files.
+    pub(crate) links: LinkPlan,
 }
 
 impl<B: Backing, W: Wait> Worker<B, W> {
     fn new(config: &Config) -> Self {
-        Worker { space: AddressSpace::new(config.clone()), old: Vec::new(), event: Arc::default() }
+        let (space, links) = (AddressSpace::new(config.clone()), LinkPlan::default());
+        Worker { space, old: Vec::new(), event: Arc::default(), links }
     }
 }
 
@@ -164,7 +169,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> 
     }
 
     fn end(&mut self, change: Option<impl FnOnce(&mut AddressSpace<B>)>) {
-        let Some(worker) = self.worker.take() else { return };
+        let Some(mut worker) = self.worker.take() else { return };
+        worker.cancel_links(self.shared.map.number);
         let mut state = self.shared.state.lock();
         if let Some(change) = change {
             change(&mut state.base);
@@ -326,6 +332,11 @@ where
                 (None, Some(Changing { start, end }), 1 + areas)
             }
         };
+        if let Some(changing) = changing
+            && let Err(short) = worker.plan_links(self.map.number, (changing.start, changing.end))
+        {
+            return fail(short);
+        }
         let entries = worker.old.len() + stores;
         let mut writer = match changing.map(|_| self.map.writer()).transpose() {
             Ok(writer) => writer,
@@ -344,6 +355,9 @@ where
             && let Err(refused) = apply(plan)
         {
             return fail(refused);
+        }
+        if let Some(worker) = held.worker.as_deref_mut() {
+            worker.make_links(self.map.number);
         }
         if let (Some(reserved), Some(changing)) = (&mut reserved, changing) {
             let stored = match op {
@@ -411,14 +425,17 @@ where
             Ok(done) => done.plan(),
             Err(error) => &error.done,
         };
-        let span = |change: &samara::Change<'_, u64, Area<B>>| match change {
-            samara::Change::Removed(span, _) | samara::Change::Added(span, _) => *span,
-        };
-        let changed = space.areas.changes_since(&before).map(|change| span(&change));
-        let ends = changed.fold(None, |ends: Option<(u64, u64)>, span| {
+        let (mut links, mut ends) = (LinkPlan::default(), None);
+        for change in space.areas.changes_since(&before) {
+            let (span, area, comes) = match change {
+                samara::Change::Removed(span, area) => (span, area, false),
+                samara::Change::Added(span, area) => (span, area, true),
+            };
             let (first, last) = ends.unwrap_or((span.first, span.last));
-            Some((first.min(span.first), last.max(span.last)))
-        });
+            ends = Some((first.min(span.first), last.max(span.last)));
+            links.add(comes, span, area, self.config.page_size.bytes())?;
+        }
+        let links = WholePlan::reserve(links, self.map.number, &before, &space.areas)?;
         // So that publishing finds the memory that it needs.
         self.map.write().reserve(1).map_err(Errno::from)?;
         if let Some((first, last)) = ends {
@@ -427,6 +444,7 @@ where
         if !plan.is_empty() {
             apply(plan)?;
         }
+        links.make();
         drop(before);
         let areas = mem::take(&mut space.areas);
         space.outside = areas.len();
@@ -440,16 +458,21 @@ where
         self.state.lock().base.snapshot(self.config.clone())
     }
 
-    /// The whole space at a moment when no call is under way, and the number of areas that was kept
-    /// for it.
-    pub(crate) fn copy_whole(&self, timeout: Option<Duration>) -> Result<(AddressSpace<B>, usize), Errno> {
+    /// Looks at the whole space, and at the number of areas that was kept for it, while no call is
+    /// under way.
+    pub(crate) fn with_whole<T>(
+        &self,
+        timeout: Option<Duration>,
+        look: impl FnOnce(AddressSpace<B>, usize) -> T,
+    ) -> Result<T, Errno> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         let Some(held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM) };
         let areas = self.map.try_snapshot()?;
         let mut space = self.copy_of_base()?;
-        drop(held);
         let kept = space.outside;
         (space.areas, space.outside) = (areas, 0);
-        Ok((space, kept))
+        let seen = look(space, kept);
+        drop(held);
+        Ok(seen)
     }
 }
