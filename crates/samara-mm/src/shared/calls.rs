@@ -76,7 +76,7 @@ where
         Caller { timeout: Some(timeout), ..self }
     }
 
-    fn ranged<T: Planned>(
+    pub(crate) fn ranged<T: Planned>(
         &mut self,
         reach: impl Fn(&SharedAddressSpace<B, R, W>) -> Reach,
         call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
@@ -84,7 +84,7 @@ where
         self.space.update(reach, self.timeout, &mut self.apply, call)
     }
 
-    fn whole<T: Planned>(&mut self, call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn whole<T: Planned>(&mut self, call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>) -> Result<T, Error> {
         let deadline = self.timeout.map(|timeout| W::now().saturating_add(timeout));
         self.space.update_whole(deadline, &mut self.apply, call)
     }
@@ -115,9 +115,9 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
     }
 
     /// A call about this range that adds at most its length to any sum.
-    fn growing(&self, start: u64, len: u64, locks: bool) -> Reach {
+    pub(crate) fn growing(&self, start: u64, len: u64, locks: bool) -> Reach {
         let reach = self.reach(start, len);
-        Reach { growth: Growth { bytes: reach.end - reach.start, locks }, ..reach }
+        Reach { growth: Growth { bytes: reach.end - reach.start, areas: 0, locks }, ..reach }
     }
 
     fn reach_of_map(&self, request: &MapRequest<B>) -> Reach {

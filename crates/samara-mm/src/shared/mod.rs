@@ -24,9 +24,11 @@
 
 pub(crate) mod calls;
 pub(crate) mod check;
+pub(crate) mod exit;
 pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
+pub(crate) mod image;
 pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod range_queue;

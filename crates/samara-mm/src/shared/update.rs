@@ -43,7 +43,7 @@ use samara::{PinHere, Reclaim, Span, WriterUpdate};
 const IDENTITIES: u64 = 4 * window::MOST as u64;
 /// The most areas that a change of several stores puts in place. One with more takes the whole
 /// space.
-const SEVERAL: usize = 8;
+const SEVERAL: usize = 16;
 /// Number of times that a window may grow while its update waits. Then it takes the whole space.
 const RETRIES: u32 = 3;
 
@@ -52,8 +52,8 @@ const RETRIES: u32 = 3;
 pub(crate) struct Note {
     /// What it is changing, with raised marks.
     pub(crate) changing: Option<Changing>,
-    /// The most that it adds to any sum.
-    growth: u64,
+    /// The most that it adds to any sum, and to the number of areas.
+    growth: Growth,
 }
 
 /// The memory of one update, reused.
@@ -94,7 +94,7 @@ impl Reach {
     pub(crate) const WHOLE: Reach = Reach {
         start: 0,
         end: u64::MAX,
-        growth: Growth { bytes: 0, locks: false },
+        growth: Growth { bytes: 0, areas: 0, locks: false },
         whole: true,
         keeps_faults: false,
         brk: None,
@@ -257,7 +257,7 @@ where
         state.queue.reserve().ok_or(Errno::ENOMEM)?;
         let worker = state.workers.pop().unwrap_or_else(|| Box::new(Worker::new(&self.config)));
         worker.event.clear();
-        let growth = reach.map_or(0, |reach| reach.growth.bytes);
+        let growth = reach.map_or(Growth::default(), |reach| reach.growth);
         let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
         let at_once = granted.then(|| self.version.load(Ordering::Relaxed)); // changes under the lock
@@ -277,9 +277,9 @@ where
             drop(state);
             return Ok(Some(held));
         };
-        let pending = state.queue.notes().fold(0_u64, |sum, note| sum.saturating_add(note.growth));
+        let mut pending = state.queue.notes().fold(Growth::default(), |sum, note| sum.with(note.growth));
         let others = state.queue.len().saturating_sub(1);
-        let pending = pending.saturating_sub(growth);
+        pending = pending.without(growth);
         let far = are_far(&state.base, reach.growth, others, pending);
         if !far || reach.brk.is_some_and(|brk| brk != state.base.layout.brk) {
             drop(state);

@@ -2,6 +2,7 @@
 
 mod guards;
 mod histories;
+mod images;
 mod one_thread;
 #[path = "../support/rng.rs"]
 mod rng;
