@@ -132,6 +132,7 @@ pub use area::page_size::PageSize;
 pub use area::reasons::{Reason, Reasons};
 pub use area::{Anon, AnonId, Area, Backing, FileId, Label, Object, Policy, Uffd};
 pub use calls::fault::{Access, Fault, Refused};
+pub use calls::image::{Image, ImageSegment};
 pub use calls::mincore::Incore;
 pub use calls::mlock::LockKind;
 pub use calls::mmap::{FileMode, MapRequest};

@@ -21,6 +21,8 @@ pub(crate) mod special;
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::huge_places::HugePlaces;
 use crate::area::page_size::PageSize;
+#[cfg(feature = "shared")]
+use crate::files::Links;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt::Debug;
@@ -64,6 +66,14 @@ pub trait Backing: Clone + Eq + Debug {
     fn huge_page(&self) -> Option<PageSize> {
         None
     }
+    /// The reverse map of the file, which shared spaces keep up to date: see
+    /// [`SharedAddressSpace`](crate::SharedAddressSpace). Backings that are one file (one inode)
+    /// have the same one; a backing always has the same one, or never one. `None`: nobody asks who
+    /// maps the file.
+    #[cfg(feature = "shared")]
+    fn links(&self) -> Option<&dyn Links> {
+        None
+    }
 }
 
 /// A reference-counted backing of one word. The tree moves areas, so calls take less time with
@@ -105,6 +115,10 @@ impl<B: Backing> Backing for Arc<B> {
     }
     fn huge_page(&self) -> Option<PageSize> {
         (**self).huge_page()
+    }
+    #[cfg(feature = "shared")]
+    fn links(&self) -> Option<&dyn Links> {
+        (**self).links()
     }
 }
 

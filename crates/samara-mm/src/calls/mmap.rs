@@ -185,7 +185,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Checks everything that is refused before the call changes anything. Returns the end, the
     /// flags and the offset.
     #[inline(always)]
-    fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
+    pub(crate) fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
         let kind = r.flags.bits() & MapFlags::TYPE;
         if r.len == 0 || !self.aligned(r.offset) {
             return Err(Errno::EINVAL);

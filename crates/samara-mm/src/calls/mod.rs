@@ -3,6 +3,7 @@
 pub(crate) mod brk;
 pub(crate) mod fault;
 pub(crate) mod fork;
+pub(crate) mod image;
 pub(crate) mod madvise;
 pub(crate) mod mbind;
 pub(crate) mod mincore;

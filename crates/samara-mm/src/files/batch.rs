@@ -61,7 +61,21 @@ pub struct Reservation<'m, W: Wait, S: Stats = NoStats> {
     left: usize,
 }
 
+impl<W: Wait, S: Stats> ReverseMap<W, S> {
+    /// The reservation that was [kept](Reservation::keep) for `links` links of this space. `None`:
+    /// there was none.
+    pub(super) fn resume(&self, space: u64, links: usize) -> Option<Reservation<'_, W, S>> {
+        let shard = self.made_shard_of(space)?;
+        Some(Reservation { map: self, shard, space, left: links })
+    }
+}
+
 impl<'m, W: Wait, S: Stats> Reservation<'m, W, S> {
+    /// Keeps the memory set aside when the reservation is gone, until [`ReverseMap::resume`].
+    pub(super) fn keep(mut self) {
+        self.left = 0;
+    }
+
     /// The links that memory is set aside for.
     #[must_use]
     pub fn remaining(&self) -> usize {

@@ -13,6 +13,7 @@ mod area;
 mod batch;
 mod check;
 mod error;
+mod links;
 mod nodes;
 mod query;
 mod shard;
@@ -26,6 +27,8 @@ pub use area::{FileArea, Mapped, Mapping};
 pub use batch::{Batch, Reservation};
 pub use check::Violation;
 pub use error::LinkError;
+pub use links::Links;
+pub(crate) use links::{LinkChange, needed};
 pub use stats::{Counted, LockStats, NoStats, Stats};
 
 #[cfg(feature = "std")]
@@ -161,6 +164,11 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
             None => slot.get_or_try_init(Shard::boxed)?,
         };
         Ok(shard)
+    }
+
+    /// The shard of a space, if it was made.
+    fn made_shard_of(&self, space: u64) -> Option<&Shard<W, S>> {
+        self.slots[self.number_of(space)].get().map(|[shard]| shard)
     }
 
     /// The shards in use.

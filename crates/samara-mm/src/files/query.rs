@@ -1,7 +1,7 @@
 //! Questions to a reverse map: who maps a range of the file, and where. Changes nothing.
 
 use super::ReverseMap;
-use super::area::{Mapped, Mapping, PAGE};
+use super::area::{FileArea, Mapped, Mapping, PAGE};
 use super::shard::Shard;
 use super::stats::{LockStats, Purpose, Stats};
 use super::tree::Tree;
@@ -175,6 +175,19 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     pub fn bytes(&self) -> usize {
         let shards = self.shards().map(|shard| size_of_val(shard) + shard.lock().tree.bytes()).sum::<usize>();
         size_of::<Self>() + size_of_val(&*self.slots) + shards
+    }
+
+    /// The areas of one space that map a page of `pages`, in order. Looks at all areas of
+    /// its shard, and does not count as a query.
+    pub(super) fn areas_in_shard(&self, space: u64, pages: Span<u64>) -> Result<Vec<FileArea>, AllocError> {
+        let mut found = Vec::new();
+        let Some(shard) = self.made_shard_of(space) else { return Ok(found) };
+        let kept = shard.lock();
+        for mapping in kept.tree.overlaps(pages, None).filter(|mapping| mapping.space == space) {
+            found.try_reserve(1).map_err(|_| AllocError)?;
+            found.push(mapping.area);
+        }
+        Ok(found)
     }
 
     /// Calls `take` for each area that maps a page of `pages`, in order within a shard, and under

@@ -77,7 +77,7 @@ where
         Caller { timeout: Some(timeout), ..self }
     }
 
-    fn ranged<T: Planned>(
+    pub(crate) fn ranged<T: Planned>(
         &mut self,
         reach: impl Fn(&SharedAddressSpace<B, R, W>) -> Reach,
         call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
@@ -85,7 +85,10 @@ where
         self.space.update(reach, self.timeout, &mut self.apply, call)
     }
 
-    fn whole<T: Planned>(&mut self, call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn whole<T: Planned>(
+        &mut self,
+        call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         self.space.update_whole(self.deadline(), &mut self.apply, call)
     }
 
@@ -131,9 +134,9 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
     }
 
     /// A call about this range that adds at most its length to any sum.
-    fn growing(&self, start: u64, len: u64, locks: bool) -> Reach {
+    pub(crate) fn growing(&self, start: u64, len: u64, locks: bool) -> Reach {
         let reach = self.reach(start, len);
-        Reach { growth: Growth { bytes: reach.end - reach.start, locks }, ..reach }
+        Reach { growth: Growth { bytes: reach.end - reach.start, areas: 0, locks }, ..reach }
     }
 
     fn reach_of_map(&self, request: &MapRequest<B>) -> Reach {
@@ -160,7 +163,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         let locks = self.map.pin().get(old).is_some_and(|(_, area)| area.flags.intersects(Flags::LOCK));
         let reach = self.reach(old, old_len.max(new_len));
         let bytes = (reach.end - reach.start).min(new_len.saturating_sub(old_len).saturating_add(self.page()));
-        Reach { growth: Growth { bytes, locks }, looked: true, ..reach }
+        Reach { growth: Growth { bytes, areas: 0, locks }, looked: true, ..reach }
     }
 
     fn page(&self) -> u64 {

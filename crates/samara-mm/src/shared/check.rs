@@ -4,6 +4,7 @@ use crate::area::Backing;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::wait::Wait;
+use crate::space::AddressSpace;
 use crate::space::check::Violation;
 use samara::{PinHere, Reclaim};
 
@@ -17,6 +18,8 @@ pub enum SharedViolation {
     Count(usize, usize),
     /// The queue of range locks does not say who waits for whom.
     Queue,
+    /// What is linked in the reverse map of a file, and the areas, differ at this address.
+    Links(u64),
     /// No memory for the check.
     Memory,
 }
@@ -27,6 +30,7 @@ impl core::fmt::Display for SharedViolation {
             SharedViolation::Space(violation) => violation.fmt(f),
             SharedViolation::Count(kept, real) => write!(f, "{kept} areas are counted, there are {real}"),
             SharedViolation::Queue => f.write_str("the queue of range locks is wrong"),
+            SharedViolation::Links(at) => write!(f, "the links of files differ from the areas at {at:x}"),
             SharedViolation::Memory => f.write_str("no memory for the check"),
         }
     }
@@ -40,8 +44,10 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Checks everything, at a moment when no call is under way: the areas, their sums, their
-    /// number, and the range locks. O(n).
+    /// Checks everything, while no call is under way: the areas, their sums, their number, the range
+    /// locks, and that exactly these areas are linked in the reverse maps of their files. (Areas that
+    /// are linked in the map of a file that the space does not map are not found.) O(n), and of all
+    /// areas in the same shards of the reverse maps.
     ///
     /// # Errors
     /// The first violation found.
@@ -51,10 +57,17 @@ where
             return Err(SharedViolation::Queue);
         }
         drop(state);
-        let (space, kept) = self.copy_whole(None).map_err(|_: Errno| SharedViolation::Memory)?;
-        if kept != space.len() {
-            return Err(SharedViolation::Count(kept, space.len()));
-        }
-        space.check().map_err(SharedViolation::Space)
+        let look = |space: AddressSpace<B>, kept: usize| {
+            if kept != space.len() {
+                return Err(SharedViolation::Count(kept, space.len()));
+            }
+            space.check().map_err(SharedViolation::Space)?;
+            match self.map.check_links(&space.areas) {
+                Ok(None) => Ok(()),
+                Ok(Some(at)) => Err(SharedViolation::Links(at)),
+                Err(_) => Err(SharedViolation::Memory),
+            }
+        };
+        self.with_whole(None, look).map_err(|_: Errno| SharedViolation::Memory)?
     }
 }

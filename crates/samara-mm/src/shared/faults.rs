@@ -185,7 +185,7 @@ where
                     let guard = space.config.stack_guard_pages.saturating_add(1);
                     let from = page.saturating_sub(guard.saturating_mul(space.config.page_size.bytes()));
                     let reach = space.reach(from, next - from);
-                    Reach { growth: Growth { bytes: next - page, locks: true }, looked: true, ..reach }
+                    Reach { growth: Growth { bytes: next - page, areas: 0, locks: true }, looked: true, ..reach }
                 }
                 _ => Reach { keeps_faults: true, looked: true, ..space.reach(page, 1) },
             }

@@ -6,6 +6,7 @@ use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::inherited::Inherited;
+use crate::shared::links::LinkedAreas;
 use crate::shared::sync::Ordering;
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
@@ -26,7 +27,8 @@ where
     /// fault waits. The two spaces share the tree, and each copies what it changes. What the child
     /// inherits is changed when it is looked at: identities, locks, content to be wiped.
     ///
-    /// O(1) and the [`Extras`](crate::Extras) of areas that have some. O(n) more where it must look
+    /// O(1), the [`Extras`](crate::Extras) of areas that have some, and O(n log n) where areas are
+    /// linked in reverse maps ([`Backing::links`]): one acquisition for each file. O(n) more where it must look
     /// at every area: if areas may be left out (MADV_DONTFORK), if all areas together are more than
     /// the overcommit mode would promise for one, if a space that inherits areas also has extras,
     /// and at each 255th fork in a row of children of children. A child keeps the tree of this
@@ -99,7 +101,9 @@ where
         let page_shift = self.config.page_size.bytes().trailing_zeros();
         child.next_id = first_id.wrapping_add((self.config.task_size >> page_shift).saturating_add(1));
         let inherited = Inherited { generation, at_fork: areas, extras: parent.extras, first_id, page_shift };
-        Ok((Self::of_parts(child, SharedRangeMap::from_map(own, R::default())?, inherited, true), also))
+        let own = SharedRangeMap::from_map(own, R::default())?;
+        let own = LinkedAreas::link(own, self.config.page_size.bytes(), self.map.may_have_links())?;
+        Ok((Self::of_parts(child, own, inherited, true), also))
     }
 
     /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and its tree shares nothing

@@ -16,14 +16,31 @@ const AREAS: usize = 8;
 pub(crate) struct Growth {
     /// Bytes, of each sum.
     pub(crate) bytes: u64,
+    /// Areas, besides those that any update in a window may add.
+    pub(crate) areas: usize,
     /// Whether its answer may depend on how much is locked.
     pub(crate) locks: bool,
 }
 
+impl Growth {
+    /// Both together.
+    pub(crate) fn with(self, more: Growth) -> Growth {
+        let (bytes, areas) = (self.bytes.saturating_add(more.bytes), self.areas.saturating_add(more.areas));
+        Growth { bytes, areas, locks: self.locks }
+    }
+
+    /// What is left of a sum without one of its parts.
+    pub(crate) fn without(self, part: Growth) -> Growth {
+        let (bytes, areas) = (self.bytes.saturating_sub(part.bytes), self.areas.saturating_sub(part.areas));
+        Growth { bytes, areas, locks: self.locks }
+    }
+}
+
 /// Whether all limits of `base` allow `growth`, beside `others` updates under way that together add
-/// at most `pending` bytes to each sum.
-pub(crate) fn are_far<B: Backing>(base: &AddressSpace<B>, growth: Growth, others: usize, pending: u64) -> bool {
-    let most = |used: u64| used.saturating_add(pending).saturating_add(growth.bytes);
+/// at most `pending`.
+pub(crate) fn are_far<B: Backing>(base: &AddressSpace<B>, growth: Growth, others: usize, pending: Growth) -> bool {
+    let most = |used: u64| used.saturating_add(pending.bytes).saturating_add(growth.bytes);
+    let areas = AREAS.saturating_mul(others + 1).saturating_add(growth.areas).saturating_add(pending.areas);
     let limits = base.limits();
     let whole = |limit: u64| if limit == u64::MAX { limit } else { base.page_down(limit) };
     let sums = &base.counters;
@@ -40,5 +57,5 @@ pub(crate) fn are_far<B: Backing>(base: &AddressSpace<B>, growth: Growth, others
         && most(sums.total) <= whole(limits.address_space.soft)
         && most(sums.data) <= whole(limits.data.soft)
         && (!locks || base.caps.contains(Caps::IPC_LOCK) || most(base.locked()) <= whole(limits.locked.soft))
-        && base.count().saturating_add(AREAS.saturating_mul(others + 1)) <= base.config.max_map_count
+        && base.count().saturating_add(areas) <= base.config.max_map_count
 }

@@ -26,12 +26,15 @@
 
 pub(crate) mod calls;
 pub(crate) mod check;
+pub(crate) mod exit;
 pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
+pub(crate) mod image;
 pub(crate) mod inherited;
 pub(crate) mod instant;
 pub(crate) mod limits;
+pub(crate) mod links;
 pub(crate) mod range_queue;
 pub(crate) mod search;
 pub(crate) mod sync;
@@ -47,6 +50,7 @@ use crate::shared::calls::Caller;
 use crate::shared::fault_gate::{FaultRecord, Marks};
 use crate::shared::inherited::Inherited;
 use crate::shared::instant::Instants;
+use crate::shared::links::LinkedAreas;
 use crate::shared::range_queue::RangeQueue;
 use crate::shared::sync::{AtomicBool, Ordering};
 use crate::shared::update::{Note, Worker};
@@ -94,7 +98,7 @@ macro_rules! shared_address_space {
     ($(#[$doc:meta])* <$($default:tt)*) => {
         $(#[$doc])*
         pub struct SharedAddressSpace<B, $($default)* {
-            pub(crate) map: SharedRangeMap<u64, Area<B>, R>,
+            pub(crate) map: LinkedAreas<B, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
             /// What it has from the fork that made it.
@@ -216,7 +220,8 @@ where
                 (span, area)
             }))?;
         }
-        let map = SharedRangeMap::from_map(areas, reclaim)?;
+        let page_size = space.config.page_size.bytes();
+        let map = LinkedAreas::link(SharedRangeMap::from_map(areas, reclaim)?, page_size, true)?;
         let space = Self::of_parts(space, map, Inherited::nothing(), false);
         space.leaves_out.store(leaves_out, Ordering::Relaxed);
         Ok(space)
@@ -226,7 +231,7 @@ where
     /// inherited areas if it is `unsettled`.
     pub(crate) fn of_parts(
         base: AddressSpace<B>,
-        map: SharedRangeMap<u64, Area<B>, R>,
+        map: LinkedAreas<B, R>,
         inherited: Inherited<B>,
         unsettled: bool,
     ) -> Self {

@@ -6,10 +6,11 @@
 //! 1. Find the window (`window::bounds`) and wait for the range lock on it. If anything was
 //!    published meanwhile (SHARED-4), look again, and start over if the window has grown.
 //! 2. Copy the window's areas and the space's settings to a worker, and run the call there.
-//! 3. Compare. If the change is one store, set memory aside for it.
+//! 3. Compare. If the change is one store, set memory aside for it, and for what changes in the
+//!    reverse maps of files (`links`).
 //! 4. Mark what changes, in the space or by the plan, and wait for the faults there (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
-//! 6. Publish: the store, then the sums.
+//! 6. Publish: the links, the store, then the sums.
 //! 7. Lower the marks, and leave the range lock.
 //!
 //! An update of the whole space does the same with a snapshot of all areas, and publishes the root.
@@ -23,6 +24,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::fault_gate::Changing;
 use crate::shared::limits::{Growth, are_far};
+use crate::shared::links::{LinkPlan, WholePlan};
 use crate::shared::sync::Ordering;
 use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
@@ -41,7 +43,7 @@ use samara::{PinHere, RangeMap, Reclaim, Span, WriterUpdate};
 const IDENTITIES: u64 = 4 * window::MOST as u64;
 /// The most areas that a change of several stores puts in place. One with more takes the whole
 /// space.
-const SEVERAL: usize = 8;
+const SEVERAL: usize = 16;
 /// Number of times that a window may grow while its update waits. Then it takes the whole space.
 const RETRIES: u32 = 3;
 
@@ -50,20 +52,23 @@ const RETRIES: u32 = 3;
 pub(crate) struct Note {
     /// What it is changing, with raised marks.
     pub(crate) changing: Option<Changing>,
-    /// The most that it adds to any sum.
-    growth: u64,
+    /// The most that it adds to any sum, and to the number of areas.
+    growth: Growth,
 }
 
 /// The memory of one update, reused.
 pub(crate) struct Worker<B, W: Wait> {
-    space: AddressSpace<B>,
-    old: Vec<Entry<B>>,
+    pub(crate) space: AddressSpace<B>,
+    pub(crate) old: Vec<Entry<B>>,
     event: Arc<W::Event>,
+    /// What changes in the reverse maps of files.
+    pub(crate) links: LinkPlan,
 }
 
 impl<B: Backing, W: Wait> Worker<B, W> {
     fn new(config: &Config) -> Self {
-        Worker { space: AddressSpace::new(config.clone()), old: Vec::new(), event: Arc::default() }
+        let (space, links) = (AddressSpace::new(config.clone()), LinkPlan::default());
+        Worker { space, old: Vec::new(), event: Arc::default(), links }
     }
 }
 
@@ -89,7 +94,7 @@ impl Reach {
     pub(crate) const WHOLE: Reach = Reach {
         start: 0,
         end: u64::MAX,
-        growth: Growth { bytes: 0, locks: false },
+        growth: Growth { bytes: 0, areas: 0, locks: false },
         whole: true,
         keeps_faults: false,
         brk: None,
@@ -171,7 +176,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> 
     }
 
     fn end(&mut self, change: Option<impl FnOnce(&mut AddressSpace<B>)>) {
-        let Some(worker) = self.worker.take() else { return };
+        let Some(mut worker) = self.worker.take() else { return };
+        worker.cancel_links(self.shared.map.number);
         let mut state = self.shared.state.lock();
         if let Some(change) = change {
             change(&mut state.base);
@@ -274,7 +280,7 @@ where
         state.queue.reserve().ok_or(Errno::ENOMEM)?;
         let worker = state.workers.pop().unwrap_or_else(|| Box::new(Worker::new(&self.config)));
         worker.event.clear();
-        let growth = reach.map_or(0, |reach| reach.growth.bytes);
+        let growth = reach.map_or(Growth::default(), |reach| reach.growth);
         let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
         let at_once = granted.then(|| self.instants.done());
@@ -294,9 +300,9 @@ where
             drop(state);
             return Ok(Some(held));
         };
-        let pending = state.queue.notes().fold(0_u64, |sum, note| sum.saturating_add(note.growth));
+        let mut pending = state.queue.notes().fold(Growth::default(), |sum, note| sum.with(note.growth));
         let others = state.queue.len().saturating_sub(1);
-        let pending = pending.saturating_sub(growth);
+        pending = pending.without(growth);
         let far = are_far(&state.base, reach.growth, others, pending);
         if !far || reach.brk.is_some_and(|brk| brk != state.base.layout.brk) {
             drop(state);
@@ -349,6 +355,11 @@ where
                 (None, Some(Changing { start, end }), 1 + areas)
             }
         };
+        if let Some(changing) = changing
+            && let Err(short) = worker.plan_links(self.map.number, (changing.start, changing.end))
+        {
+            return fail(short);
+        }
         let entries = worker.old.len() + stores;
         let mut writer = match changing.map(|_| self.map.writer()).transpose() {
             Ok(writer) => writer,
@@ -368,6 +379,9 @@ where
             && let Err(refused) = apply(plan)
         {
             return fail(refused);
+        }
+        if let Some(worker) = held.worker.as_deref_mut() {
+            worker.make_links(&self.map);
         }
         if let (Some(reserved), Some(changing)) = (&mut reserved, changing) {
             let _publication = self.instants.publish(); // INSTANT-1
@@ -437,21 +451,31 @@ where
             Ok(done) => done.plan(),
             Err(error) => &error.done,
         };
-        let span = |change: &samara::Change<'_, u64, Area<B>>| match change {
-            samara::Change::Removed(span, _) | samara::Change::Added(span, _) => *span,
-        };
-        let changed = space.areas.changes_since(&before).map(|change| span(&change));
-        let changed = changed.map(|span| Changing { start: span.first, end: span.last.saturating_add(1) });
-        let touched = changed.chain(touched(plan)).reduce(Changing::and);
+        let mut links = LinkPlan::default();
+        let mut all = touched(plan).reduce(Changing::and);
+        for change in space.areas.changes_since(&before) {
+            let (span, area, comes) = match change {
+                samara::Change::Removed(span, area) => (span, area, false),
+                samara::Change::Added(span, area) => (span, area, true),
+            };
+            let here = Changing { start: span.first, end: span.last.saturating_add(1) };
+            all = Some(all.map_or(here, |all| all.and(here)));
+            links.add(comes, span, area, self.config.page_size.bytes())?;
+        }
         self.stamp(&mut space.areas, &before)?;
+        let links = WholePlan::reserve(links, self.map.number, &before, &space.areas)?;
         // So that publishing finds the memory that it needs.
         self.map.write().reserve(1).map_err(Errno::from)?;
-        if let Some(touched) = touched {
-            held.mark(touched, deadline)?;
+        if let Some(all) = all {
+            held.mark(all, deadline)?;
         }
         if !plan.is_empty() {
             apply(plan)?;
         }
+        if !links.is_empty() {
+            self.map.note();
+        }
+        links.make();
         drop(before);
         let areas = mem::take(&mut space.areas);
         space.outside = areas.len();
@@ -510,17 +534,22 @@ where
         self.state.lock().base.snapshot(self.config.clone())
     }
 
-    /// The whole space at a moment when no call is under way, and the number of areas that was kept
-    /// for it.
-    pub(crate) fn copy_whole(&self, timeout: Option<Duration>) -> Result<(AddressSpace<B>, usize), Errno> {
+    /// Looks at the whole space, and at the number of areas that was kept for it, while no call is
+    /// under way.
+    pub(crate) fn with_whole<T>(
+        &self,
+        timeout: Option<Duration>,
+        look: impl FnOnce(AddressSpace<B>, usize) -> T,
+    ) -> Result<T, Errno> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         let Some(held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM) };
         self.settle()?;
         let areas = self.map.try_snapshot()?;
         let mut space = self.copy_of_base()?;
-        drop(held);
         let kept = space.outside;
         (space.areas, space.outside) = (areas, 0);
-        Ok((space, kept))
+        let seen = look(space, kept);
+        drop(held);
+        Ok(seen)
     }
 }

@@ -85,6 +85,6 @@ where
     /// # Errors
     /// ENOMEM: out of memory.
     pub fn snapshot(&self) -> Result<AddressSpace<B>, Errno> {
-        self.copy_whole(None).map(|(space, _)| space)
+        self.with_whole(None, |space, _| space)
     }
 }

@@ -1,10 +1,12 @@
-//! Reverse maps of files, against a plain list of areas; by several threads; and where memory runs
-//! out.
+//! Reverse maps of files, against a plain list of areas; by several threads; where memory runs out;
+//! and as shared spaces keep them.
 #![cfg(feature = "std")]
 
 mod batches;
 mod memory;
+mod of_spaces;
 mod random;
+mod spaces;
 mod threads;
 
 #[path = "../support/failing_alloc.rs"]

@@ -3,6 +3,7 @@
 mod forks;
 mod guards;
 mod histories;
+mod images;
 mod one_thread;
 #[path = "../support/rng.rs"]
 mod rng;

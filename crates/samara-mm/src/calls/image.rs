@@ -1,0 +1,215 @@
+//! map_image: maps all segments of a program or a library as one call.
+//!
+//! Knows the calls that a loader makes, one after the other; their rules are those of `map`.
+//!
+//! - **IMAGE-1** What an image leaves is what the calls of [`AddressSpace::map_image`]'s
+//!   documentation leave, one after the other. If one of them is refused, the space is as it was.
+//! - **IMAGE-2** The calls run on a space of their own, with the areas that touch the range, and
+//!   those that touch these. They look at nothing else, and change nothing but what meets the range
+//!   in the end: the range was free, and what it joins is an area that touches it.
+
+use crate::area::Backing;
+use crate::area::flags::{MapFlags, Prot};
+use crate::calls::mmap::{FileMode, MapRequest};
+use crate::errno::Errno;
+use crate::space::AddressSpace;
+use crate::space::error::Error;
+use crate::space::place::Placement;
+use crate::space::plan::{Plan, StepKind};
+use alloc::vec::Vec;
+use core::mem;
+use samara::Span;
+
+/// A part of an image that is loaded: ELF's PT_LOAD. In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ImageSegment {
+    /// Where it begins, from the image's start on. Not always at a page: `addr` and `offset` are
+    /// congruent modulo the page size, and the rest of the first page shows what the file has there.
+    pub addr: u64,
+    /// Its length in memory. What lies behind `file_len` is zeros (bss).
+    pub len: u64,
+    /// Its offset in the file.
+    pub offset: u64,
+    /// Its length in the file; at most `len`.
+    pub file_len: u64,
+    /// Its protection.
+    pub prot: Prot,
+}
+
+/// A program or a library, to be mapped by [`AddressSpace::map_image`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image<B> {
+    /// Where it begins, if `fixed`; else a hint, or 0.
+    pub start: u64,
+    /// Whether it goes to `start` and nowhere else. Nothing may be mapped in its range.
+    pub fixed: bool,
+    /// The file.
+    pub backing: B,
+    /// How the file was opened.
+    pub mode: FileMode,
+    /// What is loaded. The order counts where pages overlap: the later one wins.
+    pub segments: Vec<ImageSegment>,
+}
+
+/// A segment in whole pages.
+struct Pages {
+    /// Where the file's part begins, from the image's start on.
+    start: u64,
+    /// Where zeros begin.
+    zeros: u64,
+    end: u64,
+    offset: u64,
+}
+
+impl ImageSegment {
+    /// `None`: the segment is malformed.
+    fn pages(&self, page: u64) -> Option<Pages> {
+        let (start, offset) = (self.addr & !(page - 1), self.offset & !(page - 1));
+        let up = |at: u64| at.checked_next_multiple_of(page);
+        let zeros = if self.file_len == 0 { start } else { up(self.addr.checked_add(self.file_len)?)? };
+        let end = up(self.addr.checked_add(self.len)?)?;
+        let is_congruent = self.addr - start == self.offset - offset;
+        (is_congruent && self.file_len <= self.len && self.len > 0).then_some(Pages { start, zeros, end, offset })
+    }
+}
+
+impl<B: Backing> Image<B> {
+    /// The bytes from the image's start to its end, in whole pages of this size. `None`: there is no
+    /// segment, or one is malformed, or the file is in huge pages.
+    pub(crate) fn len(&self, page: u64) -> Option<u64> {
+        if self.backing.huge_page().is_some() {
+            return None;
+        }
+        self.segments.iter().try_fold(0, |end, segment| Some(segment.pages(page)?.end.max(end))).filter(|end| *end > 0)
+    }
+
+    /// The most areas that its calls add.
+    #[cfg(feature = "shared")]
+    pub(crate) fn most_areas(&self) -> usize {
+        self.segments.len().saturating_mul(4)
+    }
+
+    /// The map that reserves the whole range.
+    fn reserve(&self, start: u64, len: u64) -> MapRequest<B> {
+        let mut request = MapRequest::anonymous(start, len, Prot::NONE);
+        request.flags.set(MapFlags::FIXED_NOREPLACE, self.fixed);
+        request
+    }
+
+    /// The maps of a segment over the reserved range.
+    fn maps(&self, start: u64, segment: &ImageSegment, page: u64) -> [Option<MapRequest<B>>; 2] {
+        let Some(at) = segment.pages(page) else { return [None, None] };
+        let file = MapRequest {
+            flags: MapFlags::PRIVATE | MapFlags::FIXED,
+            backing: Some(self.backing.clone()),
+            offset: at.offset,
+            mode: self.mode,
+            ..MapRequest::anonymous(start + at.start, at.zeros - at.start, segment.prot)
+        };
+        let mut zeros = MapRequest::anonymous(start + at.zeros, at.end - at.zeros, segment.prot);
+        zeros.flags |= MapFlags::FIXED;
+        [(file.len > 0).then_some(file), (zeros.len > 0).then_some(zeros)]
+    }
+}
+
+impl<B: Backing> AddressSpace<B> {
+    /// Maps a program or a library: all its segments, or nothing. Returns the address of its start.
+    /// What it leaves is what these calls leave, one after the other:
+    ///
+    /// - `mmap(start, length of all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS)` at an address that
+    ///   `placement` chooses, or with MAP_FIXED_NOREPLACE if the image is `fixed`. What lies between
+    ///   segments stays so.
+    /// - For each segment, `mmap` of its pages of the file with MAP_PRIVATE | MAP_FIXED; then, if it
+    ///   has more pages in memory than in the file, `mmap` of those with MAP_PRIVATE |
+    ///   MAP_ANONYMOUS | MAP_FIXED.
+    ///
+    /// The plan has what is there at the end: a [`StepKind::Mapped`] for each piece, and a
+    /// [`StepKind::Merged`] at an end that was joined with its neighbour. Zeros in the last page of
+    /// the file's part are the loader's to write. Where writes are not seen
+    /// ([`Touches::Unseen`](crate::Touches)), the last of the calls alone can be learnt about.
+    ///
+    /// # Errors
+    /// EINVAL: the file is in huge pages; there is no segment; or one is longer in the file than in
+    /// memory, empty, beyond 2^64, or at an address and an offset that are not congruent modulo the
+    /// page size. Else that of the first call that is refused. The space stays as it was.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, FileMode, Image, ImageSegment, Linux, Prot};
+    /// let libc = FileId { dev: (8, 1), inode: 42, open: 1, name: "/lib/libc.so.6".into() };
+    /// let text = ImageSegment { addr: 0, len: 0x2345, offset: 0, file_len: 0x2345, prot: Prot::READ | Prot::EXEC };
+    /// let data = ImageSegment { addr: 0x4e10, len: 0x3000, offset: 0x3e10, file_len: 0x200, prot: Prot::RW };
+    /// let image = Image { start: 0, fixed: false, backing: libc, mode: FileMode::READ, segments: vec![text, data] };
+    /// let mut space = AddressSpace::new(Config::default());
+    /// let (start, plan) = space.map_image(&image, &mut Linux)?;
+    /// assert_eq!(start, 0x7fff_f7ff_7000);
+    /// assert_eq!(plan.len(), 4); // text, what lies between, data, bss
+    /// assert!(space.to_string().contains("7ffff7ffb000-7ffff7ffd000 rw-p 00003000 08:01 42 "));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn map_image(&mut self, image: &Image<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+        Plan::of(|plan| self.map_image_at(image, placement, plan))
+    }
+
+    fn map_image_at(
+        &mut self,
+        image: &Image<B>,
+        placement: &mut impl Placement<B>,
+        plan: &mut Plan,
+    ) -> Result<u64, Errno> {
+        let len = image.len(self.page()).ok_or(Errno::EINVAL)?;
+        let reserve = image.reserve(image.start, len);
+        let start = if image.fixed { image.start } else { self.choose(&reserve, placement)? };
+        let (end, ..) = self.check_map(start, &reserve)?;
+        let mut trial = self.around_image(start, end)?;
+        trial.map_alone(start, &reserve)?;
+        for map in image.segments.iter().flat_map(|segment| image.maps(start, segment, self.page())).flatten() {
+            trial.map_alone(map.start, &map)?;
+        }
+        self.take_image((start, end), &mut trial, plan)?;
+        Ok(start)
+    }
+
+    /// One of the calls.
+    fn map_alone(&mut self, start: u64, request: &MapRequest<B>) -> Result<(), Errno> {
+        self.map_at(start, request, &mut Plan::new())
+    }
+
+    /// A space with the settings of this one, the areas that touch `[start, end)`, which is free,
+    /// and those that touch these.
+    fn around_image(&self, start: u64, end: u64) -> Result<Self, Errno> {
+        let before = |at: u64| self.area_at(at.checked_sub(1)?);
+        let left = before(start).map(|near| before(near.start).map_or(near.start, |far| far.start));
+        let right = self.area_at(end).map(|near| self.area_at(near.end).map_or(near.end, |far| far.end));
+        let mut near = AddressSpace::new(self.config.clone());
+        near.take_settings(self);
+        for at in self.areas_in(left.unwrap_or(start), right.unwrap_or(end)) {
+            near.areas.insert(Span::new(at.start, at.end - 1), at.area.clone())?;
+            if at.area.extra != 0 && near.extras.is_empty() {
+                near.extras = self.extras.copy()?;
+            }
+        }
+        near.outside = self.count() - near.len();
+        Ok(near)
+    }
+
+    /// Takes over what meets `[start, end)` in `from`, and its sums. Appends the steps to `plan`,
+    /// which is empty.
+    fn take_image(&mut self, (start, end): (u64, u64), from: &mut Self, plan: &mut Plan) -> Result<(), Errno> {
+        let pieces = from.areas_in(start, end).count();
+        plan.reserve(pieces.saturating_add(2))?;
+        self.set_aside(start, end, pieces)?;
+        for at in from.areas_in(start, end) {
+            plan.push(StepKind::Mapped, at.start.max(start), at.end.min(end));
+            let stored = self.areas.insert(Span::new(at.start, at.end - 1), at.area.clone());
+            debug_assert!(stored.is_ok(), "IMAGE-1: the memory was set aside");
+            stored?;
+        }
+        let ends = [start, end].into_iter().filter(|end| self.area_at(*end).is_some_and(|at| at.start < *end));
+        ends.for_each(|end| plan.push(StepKind::Merged, end, end));
+        (self.counters, self.next_id) = (from.counters, from.next_id);
+        self.forget_last_call();
+        self.seams = mem::take(&mut from.seams);
+        self.end_store(plan);
+        Ok(())
+    }
+}

@@ -1,0 +1,86 @@
+//! The end of what a shared space maps: exit, and exec, after which it maps something else.
+//!
+//! Knows no rule of calls: what was there goes, whatever it is.
+
+use crate::area::Backing;
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::calls::Caller;
+use crate::shared::wait::Wait;
+use crate::space::AddressSpace;
+use crate::space::error::Error;
+use crate::space::plan::{Plan, StepKind};
+use samara::{PinHere, Reclaim};
+
+impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
+    /// The number under which its areas are linked in the reverse maps of their files
+    /// ([`Mapping::space`](crate::files::Mapping)). No other shared space of the process has it, ever.
+    pub fn number(&self) -> u64 {
+        self.map.number
+    }
+
+    /// Ends the space: unlinks its areas from the reverse maps of their files, with one acquisition
+    /// for each file, and frees everything. Dropping a space does the same.
+    ///
+    /// O(n log n) for n areas of files; one walk over the tree. Needs memory for a list of them.
+    /// Without that, each area is unlinked by itself.
+    pub fn exit(self) {
+        drop(self);
+    }
+}
+
+impl<B, R, W, F> Caller<'_, B, R, W, F>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+    F: FnMut(&Plan) -> Result<(), Errno>,
+{
+    /// Puts the content and the settings of `space` in the place of what is there, as exec does: for
+    /// everybody at one instant, and with one acquisition for each file of the old or the new
+    /// content. `apply` gets a plan that unmaps each old area and maps each new one.
+    ///
+    /// # Errors
+    /// EINVAL: its [`Config`](crate::Config) is another one. (Make a new space where exec draws
+    /// other bases.) ENOMEM, ETIMEDOUT, and those of `apply`. The shared space stays as it was.
+    pub fn replace(&mut self, space: AddressSpace<B>) -> Result<(), Error> {
+        let mut next = Some(space);
+        self.exclusive(|space| {
+            let Some(next) = next.take().filter(|next| next.config == space.config) else {
+                return Err(Errno::EINVAL.into());
+            };
+            let mut plan = Plan::new();
+            plan.reserve(space.len().saturating_add(next.len()))?;
+            space.areas().for_each(|area| plan.push(StepKind::Unmapped, area.start, area.end));
+            next.areas().for_each(|area| plan.push(StepKind::Mapped, area.start, area.end));
+            *space = next;
+            Ok(((), plan))
+        })
+    }
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// [`Caller::replace`] by a [`caller`](Self::caller) that does nothing with the plan.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, SharedAddressSpace};
+    /// let space = SharedAddressSpace::<FileId>::new(Config::default())?;
+    /// space.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
+    /// let mut program = AddressSpace::new(Config::default());
+    /// program.map(&MapRequest::anonymous(0x40_0000, 0x1000, Prot::READ))?;
+    /// space.replace(program)?;
+    /// assert_eq!(space.snapshot()?.to_string(), "00400000-00401000 r--p 00000000 00:00 0 \n");
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replace(&self, space: AddressSpace<B>) -> Result<(), Error> {
+        self.caller().replace(space)
+    }
+}

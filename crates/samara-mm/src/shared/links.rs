@@ -1,0 +1,421 @@
+//! What spaces do with the reverse maps of their files: link the areas that come, unlink those that
+//! go, with one acquisition of a lock for each file that a call changes.
+//!
+//! Knows areas and reverse maps; knows no call, no lock of a space and no plan.
+//!
+//! - **LINKS-1** Between updates, the areas of a space that are linked are those that
+//!   [`linked_area`] names, each in the map of its file. An update changes the links after the
+//!   embedder has applied its plan, and before anybody sees its areas.
+//! - **LINKS-2** The memory for an update's links is set aside before anything else of it can be
+//!   seen. It is used by `make`, or given back by `cancel`.
+
+use crate::area::{Area, Backing, Object};
+use crate::errno::Errno;
+use crate::files::{FileArea, LinkChange, Links, needed};
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::shared::update::Worker;
+use crate::shared::wait::Wait;
+use crate::shared::window::Entry;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Deref;
+use samara::{PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
+
+/// Bytes of a page, as reverse maps count them.
+const PAGE: u64 = 4096;
+/// The most changes for which an update keeps its memory.
+const KEPT: usize = 256;
+
+/// The areas of a shared space by address.
+pub(crate) type Areas<B, R> = SharedRangeMap<u64, Area<B>, R>;
+
+/// A number that no other space of the process has.
+fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: numbers are only compared.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The reverse map that an area belongs in, if its file has one. Private memory of `/dev/zero`
+/// shows no page of the file.
+fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
+    let Object::File(file) = &area.object else { return None };
+    let map = file.links()?;
+    (!area.is_anonymous()).then_some(map)
+}
+
+/// What tells reverse maps apart.
+fn address(map: &dyn Links) -> usize {
+    core::ptr::from_ref(map).cast::<()>() as usize
+}
+
+/// What is linked for an area, in the map of its file. `None`: nothing, because the file has no
+/// map, or the map takes no such area ([`FileArea::pages`]).
+fn linked_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<(&dyn Links, FileArea)> {
+    let map = map_of(area)?;
+    let offset = area.bias.wrapping_add(span.first / page_size).checked_mul(page_size)?;
+    let shared_writable = area.flags.contains(crate::Flags::SHARED | crate::Flags::MAYWRITE);
+    let area = FileArea { start: span.first, end: span.last.checked_add(1)?, page: offset / PAGE, shared_writable };
+    area.pages().map(|_| (map, area))
+}
+
+/// The changes of reverse maps that an update makes.
+#[derive(Debug, Default)]
+pub(crate) struct LinkPlan {
+    /// By map, then address; what goes before what comes.
+    changes: Vec<LinkChange>,
+    /// How many of them memory was set aside for: those of the first maps.
+    aside: usize,
+}
+
+impl LinkPlan {
+    /// Adds an area that comes or goes.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn add<B: Backing>(
+        &mut self,
+        comes: bool,
+        span: Span,
+        area: &Area<B>,
+        page_size: u64,
+    ) -> Result<(), Errno> {
+        if let Some((map, area)) = linked_area(span, area, page_size) {
+            self.changes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            self.changes.push(LinkChange { map: address(map), comes, area });
+        }
+        Ok(())
+    }
+
+    /// Orders the changes, and drops those that change nothing.
+    fn sort(&mut self) {
+        let key = |change: &LinkChange| (change.map, change.area.start, change.comes);
+        if !self.changes.is_sorted_by_key(key) {
+            self.changes.sort_unstable_by_key(key);
+        }
+        // An area that goes and comes back is next to itself.
+        let same = |a: &LinkChange, b: &LinkChange| !a.comes && b.comes && (a.map, a.area) == (b.map, b.area);
+        let is_idle = |n: usize| self.changes.get(n).zip(self.changes.get(n + 1)).is_some_and(|(a, b)| same(a, b));
+        if (0..self.changes.len()).any(is_idle) {
+            let mut kept = 0;
+            let mut n = 0;
+            while let Some(change) = self.changes.get(n).copied() {
+                if self.changes.get(n + 1).is_some_and(|next| same(&change, next)) {
+                    n += 2;
+                    continue;
+                }
+                if let Some(place) = self.changes.get_mut(kept) {
+                    *place = change;
+                }
+                (kept, n) = (kept + 1, n + 1);
+            }
+            self.changes.truncate(kept);
+        }
+    }
+
+    /// The changes of each map, with the map. `find` gives the map of an area that is changed.
+    fn by_map<'a, 's>(
+        changes: &'s [LinkChange],
+        find: impl Fn(&LinkChange) -> Option<&'a dyn Links>,
+    ) -> impl Iterator<Item = (&'a dyn Links, &'s [LinkChange])> {
+        changes.chunk_by(|a, b| a.map == b.map).filter_map(move |changes| {
+            let first = changes.first()?;
+            Some((find(first).filter(|map| address(*map) == first.map)?, changes))
+        })
+    }
+
+    /// Sets memory aside for the changes of the space of this number.
+    ///
+    /// # Errors
+    /// ENOMEM. What was set aside is given back.
+    pub(crate) fn reserve<'a>(
+        &mut self,
+        space: u64,
+        find: impl Fn(&LinkChange) -> Option<&'a dyn Links>,
+    ) -> Result<(), Errno> {
+        self.sort();
+        let mut aside = 0;
+        let went = Self::by_map(&self.changes, &find).try_for_each(|(map, changes)| {
+            map.set_aside(space, needed(changes))?;
+            aside += changes.len();
+            Ok(())
+        });
+        self.aside = aside;
+        went.inspect_err(|_| self.cancel(space, find))
+    }
+
+    /// Gives back what was set aside, and forgets the changes.
+    pub(crate) fn cancel<'a>(&mut self, space: u64, find: impl Fn(&LinkChange) -> Option<&'a dyn Links>) {
+        let mut aside = core::mem::take(&mut self.aside);
+        for (map, changes) in Self::by_map(&self.changes, find) {
+            if aside == 0 {
+                break;
+            }
+            map.give_back(space, needed(changes));
+            aside = aside.saturating_sub(changes.len());
+        }
+        self.clear();
+    }
+
+    /// Makes the changes: for each map under one acquisition.
+    pub(crate) fn make<'a>(&mut self, space: u64, find: impl Fn(&LinkChange) -> Option<&'a dyn Links>) {
+        self.aside = 0;
+        Self::by_map(&self.changes, find).for_each(|(map, changes)| map.change(space, needed(changes), changes));
+        self.clear();
+    }
+
+    /// Whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        if self.changes.capacity() > KEPT {
+            self.changes = Vec::new();
+        }
+    }
+}
+
+/// The map of an area that is changed, from the areas as they were and as they will be.
+pub(crate) fn find_in<'a, B: Backing>(
+    old: &'a RangeMap<u64, Area<B>>,
+    new: &'a RangeMap<u64, Area<B>>,
+) -> impl Fn(&LinkChange) -> Option<&'a dyn Links> {
+    move |change| {
+        let areas = if change.comes { new } else { old };
+        areas.get(change.area.start).and_then(|(_, area)| map_of(area))
+    }
+}
+
+impl<B: Backing, W: Wait> Worker<B, W> {
+    /// What the call changed in `[start, end)`, for the reverse maps; sets memory aside for it.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn plan_links(&mut self, space: u64, (start, end): (u64, u64)) -> Result<(), Errno> {
+        let page_size = self.space.config().page_size.bytes();
+        let gone = self.old.iter().filter(|entry| entry.0 < end && entry.1 > start);
+        for (first, behind, area) in gone {
+            self.links.add(false, Span::new(*first, behind - 1), area, page_size)?;
+        }
+        for (span, area) in self.space.areas.range(Span::new(start, end - 1)) {
+            self.links.add(true, span, area, page_size)?;
+        }
+        let find = find_in_window(&self.old, &self.space.areas);
+        self.links.reserve(space, find)
+    }
+
+    /// Gives back what `plan_links` has set aside.
+    pub(crate) fn cancel_links(&mut self, space: u64) {
+        self.links.cancel(space, find_in_window(&self.old, &self.space.areas));
+    }
+
+    /// Makes the changes of `plan_links`, of the areas of `of`.
+    pub(crate) fn make_links<R: Reclaim + PinHere>(&mut self, of: &LinkedAreas<B, R>)
+    where
+        B: Send + Sync,
+    {
+        if self.links.is_empty() {
+            return;
+        }
+        of.note();
+        self.links.make(of.number, find_in_window(&self.old, &self.space.areas));
+    }
+}
+
+/// The map of an area that is changed, from the areas of a window.
+fn find_in_window<'a, B: Backing>(
+    old: &'a [Entry<B>],
+    new: &'a RangeMap<u64, Area<B>>,
+) -> impl Fn(&LinkChange) -> Option<&'a dyn Links> {
+    move |change| {
+        let start = change.area.start;
+        if change.comes {
+            return new.get(start).and_then(|(_, area)| map_of(area));
+        }
+        let at = old.binary_search_by_key(&start, |entry| entry.0).ok()?;
+        old.get(at).and_then(|entry| map_of(&entry.2))
+    }
+}
+
+/// A plan whose memory is set aside, for a change of the whole space.
+pub(crate) struct WholePlan<'a, B: Backing> {
+    plan: LinkPlan,
+    space: u64,
+    old: &'a RangeMap<u64, Area<B>>,
+    new: &'a RangeMap<u64, Area<B>>,
+}
+
+impl<'a, B: Backing> WholePlan<'a, B> {
+    /// Sets memory aside for `plan`, which turns the links of `old` into those of `new`.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn reserve(
+        mut plan: LinkPlan,
+        space: u64,
+        old: &'a RangeMap<u64, Area<B>>,
+        new: &'a RangeMap<u64, Area<B>>,
+    ) -> Result<Self, Errno> {
+        plan.reserve(space, find_in(old, new))?;
+        Ok(WholePlan { plan, space, old, new })
+    }
+
+    /// Whether nothing changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.plan.is_empty()
+    }
+
+    /// Makes the changes.
+    pub(crate) fn make(mut self) {
+        self.plan.make(self.space, find_in(self.old, self.new));
+    }
+}
+
+impl<B: Backing> Drop for WholePlan<'_, B> {
+    fn drop(&mut self) {
+        self.plan.cancel(self.space, find_in(self.old, self.new));
+    }
+}
+
+/// The areas of a shared space. What is linked of them is unlinked when they go.
+pub(crate) struct LinkedAreas<B, R: Reclaim> {
+    /// `None` when they were taken out.
+    areas: Option<Areas<B, R>>,
+    /// The number of the space.
+    pub(crate) number: u64,
+    page_size: u64,
+    /// Whether an area may be linked. Set under the range lock of that area.
+    any: AtomicBool,
+    /// Unlinks all areas; `None` as long as nothing is linked. A pointer, because a destructor knows
+    /// nothing of `B`.
+    unlink: Option<fn(&Self)>,
+}
+
+impl<B, R: Reclaim> LinkedAreas<B, R>
+where
+    B: Backing + Send + Sync,
+    R: PinHere,
+{
+    /// Links all of these areas, one acquisition a file. O(n log n); O(1) if the caller knows that
+    /// there are none to link (`any`).
+    ///
+    /// # Errors
+    /// ENOMEM. Nothing is linked.
+    pub(crate) fn link(areas: Areas<B, R>, page_size: u64, any: bool) -> Result<Self, Errno> {
+        let (areas, number) = (Some(areas), next_number());
+        let mut linked = LinkedAreas { areas, number, page_size, any: AtomicBool::new(false), unlink: None };
+        let plan = if any { linked.plan(true)? } else { None };
+        if let Some(mut plan) = plan {
+            linked.note();
+            let guard = linked.pin();
+            let find = |change: &LinkChange| guard.get(change.area.start).and_then(|(_, area)| map_of(area));
+            plan.reserve(linked.number, find)?;
+            plan.make(linked.number, find);
+        }
+        linked.unlink = Some(Self::unlink_all);
+        Ok(linked)
+    }
+
+    /// Takes down that an area is about to be linked.
+    pub(crate) fn note(&self) {
+        // Relaxed: whoever needs to know has the whole space to itself.
+        self.any.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an area may be linked.
+    pub(crate) fn may_have_links(&self) -> bool {
+        self.any.load(Ordering::Relaxed)
+    }
+
+    /// All areas that are linked, as changes. `None`: there are none.
+    fn plan(&self, comes: bool) -> Result<Option<LinkPlan>, Errno> {
+        let mut plan = LinkPlan::default();
+        for (span, area) in self.pin().iter() {
+            plan.add(comes, span, area, self.page_size)?;
+        }
+        Ok(if plan.changes.is_empty() { None } else { Some(plan) })
+    }
+
+    fn unlink_all(&self) {
+        if !self.may_have_links() {
+            return;
+        }
+        let guard = self.pin();
+        match self.plan(false) {
+            Ok(None) => {}
+            Ok(Some(mut plan)) => {
+                plan.sort();
+                plan.make(self.number, |change| guard.get(change.area.start).and_then(|(_, area)| map_of(area)));
+            }
+            // Without memory for a list: area by area.
+            Err(_) => {
+                for (map, area) in guard.iter().filter_map(|(span, area)| linked_area(span, area, self.page_size)) {
+                    map.change(self.number, 0, &[LinkChange { map: address(map), comes: false, area }]);
+                }
+            }
+        }
+    }
+
+    /// Whether what is linked under the number of the space, in the maps of its files, are the
+    /// `areas`, which are all that it has. The first address where it is not.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn check_links(&self, areas: &RangeMap<u64, Area<B>>) -> Result<Option<u64>, Errno> {
+        let mut plan = LinkPlan::default();
+        for (span, area) in areas.iter() {
+            plan.add(true, span, area, self.page_size)?;
+        }
+        plan.sort();
+        for (map, changes) in LinkPlan::by_map(&plan.changes, find_in(areas, areas)) {
+            let mut found = map.areas_of(self.number).map_err(Errno::from)?;
+            found.sort_unstable_by_key(|area| area.start);
+            let want = changes.iter().map(|change| change.area);
+            let differ = |(found, want): (&FileArea, FileArea)| (*found != want).then_some(found.start.min(want.start));
+            if let Some(at) = found.iter().zip(want.clone()).find_map(differ) {
+                return Ok(Some(at));
+            }
+            let behind = found.get(changes.len()).copied().or_else(|| want.clone().nth(found.len()));
+            if let Some(area) = behind {
+                return Ok(Some(area.start));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Unlinks all areas and takes them out.
+    pub(crate) fn into_map(mut self) -> RangeMap<u64, Area<B>> {
+        if let Some(unlink) = self.unlink.take() {
+            unlink(&self);
+        }
+        self.areas.take().map_or_else(RangeMap::new, Areas::into_map)
+    }
+}
+
+impl<B, R: Reclaim> Deref for LinkedAreas<B, R> {
+    type Target = Areas<B, R>;
+
+    #[inline]
+    fn deref(&self) -> &Areas<B, R> {
+        match &self.areas {
+            Some(areas) => areas,
+            None => unreachable!("`into_map` takes the areas, and consumes this"),
+        }
+    }
+}
+
+impl<B, R: Reclaim> Drop for LinkedAreas<B, R> {
+    fn drop(&mut self) {
+        if let Some(unlink) = self.unlink.take() {
+            unlink(self);
+        }
+    }
+}
+
+impl<B, R: Reclaim> fmt::Debug for LinkedAreas<B, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkedAreas").field("number", &self.number).finish_non_exhaustive()
+    }
+}
