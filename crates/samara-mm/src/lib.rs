@@ -152,6 +152,7 @@ pub use shared::{
     calls::Caller,
     check::SharedViolation,
     faults::{FaultError, FaultGuard, Faulter},
+    range_faults::{RangeFaultError, RangeGuard},
     views::Maps,
     wait::{Event, Wait},
 };

@@ -55,8 +55,8 @@ impl From<Refused> for FaultError {
 /// A thread that faults in a shared space: see [`SharedAddressSpace::faulter`]. It has at most one
 /// guard at a time.
 pub struct Faulter<'s, B, R: Reclaim, W: Wait> {
-    space: &'s SharedAddressSpace<B, R, W>,
-    reader: SharedReader<'s, u64, Area<B>, R>,
+    pub(crate) space: &'s SharedAddressSpace<B, R, W>,
+    pub(crate) reader: SharedReader<'s, u64, Area<B>, R>,
     record: Arc<FaultRecord>,
 }
 
@@ -138,7 +138,7 @@ impl<B, R: Reclaim> fmt::Debug for FaultGuard<'_, B, R> {
 }
 
 /// How an attempt at a fault ended, if not with a guard.
-enum Miss {
+pub(crate) enum Miss {
     Changing,
     Refused(Refused),
     /// The area must change first: it grows, or gets its identity.
@@ -168,7 +168,7 @@ where
     }
 
     /// The fault as a call: the area grows for it, or gets its identity.
-    fn fault_by_update(&self, addr: u64, access: Access) -> Result<(), FaultError> {
+    pub(crate) fn fault_by_update(&self, addr: u64, access: Access) -> Result<(), FaultError> {
         /// What the fault answered.
         struct Answer(Result<(), Refused>, Plan);
         impl Planned for Answer {
@@ -283,7 +283,7 @@ where
 
 /// Nothing holds `addr`: whether a stack above may grow to it.
 #[cold]
-fn miss<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, addr: u64) -> Miss {
+pub(crate) fn miss<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, addr: u64) -> Miss {
     let above = guard.at_or_after(addr);
     let may_grow = above.is_some_and(|(_, area)| area.flags.contains(Flags::GROWSDOWN));
     if may_grow { Miss::Update } else { Miss::Refused(Refused::NotMapped) }

@@ -4,7 +4,8 @@
 //! `AddressSpace` that holds the areas around its range (`window`), under a range lock, and what it
 //! changed becomes one store of the shared tree (`update`). `faults` has the faults, which take no
 //! lock; `fault_gate` keeps them and changes of the same pages apart; `range_queue` is the range
-//! lock. `calls` says how far each call reaches. `fork` makes a child that shares the tree, and
+//! lock; `range_faults` keeps the areas of a buffer as they are by a range lock that others share.
+//! `calls` says how far each call reaches. `fork` makes a child that shares the tree, and
 //! `inherited` says what the areas that it has from its parent are in the child.
 //!
 //! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
@@ -35,6 +36,7 @@ pub(crate) mod inherited;
 pub(crate) mod instant;
 pub(crate) mod limits;
 pub(crate) mod links;
+pub(crate) mod range_faults;
 pub(crate) mod range_queue;
 pub(crate) mod search;
 pub(crate) mod sync;

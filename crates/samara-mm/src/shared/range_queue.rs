@@ -3,10 +3,11 @@
 //! A plain data structure: the lock around it, and waiting, are the caller's (`update`). Does not
 //! know what is done under a range lock.
 //!
-//! - **RANGE-1** A request waits for exactly those earlier requests whose ranges meet its own and
-//!   that have not left. `blockers` counts them. It is granted when the count is 0. So two granted
-//!   requests never meet, requests that meet are granted in the order of their arrival, and one
-//!   that meets no other is granted at once.
+//! - **RANGE-1** Two requests *meet* if their ranges do and at least one of them is to change its
+//!   range ([`Mode`]). A request waits for exactly those earlier requests that meet it and have not
+//!   left. `blockers` counts them. It is granted when the count is 0. So two granted requests never
+//!   meet, requests that meet are granted in the order of their arrival, and one that meets no
+//!   other is granted at once.
 //! - **RANGE-2** A request waits only for earlier ones, so no cycle of waiting requests exists. A
 //!   thread has at most one request in the queue.
 
@@ -14,12 +15,22 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use samara::Span;
 
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The range may change.
+    Change,
+    /// The range stays as it is. Others may keep it so too.
+    Read,
+}
+
 /// A request in the queue, and what its owner says of it.
 #[derive(Debug)]
 pub(crate) struct Request<E, T> {
     id: u64,
     /// The addresses, both ends inclusive.
     span: Span,
+    mode: Mode,
     /// RANGE-1.
     blockers: usize,
     /// Set when the request is granted after it had to wait.
@@ -48,11 +59,11 @@ impl<E, T> RangeQueue<E, T> {
     /// Adds a request for `span`; room was reserved. Returns its number, and whether it is granted
     /// at once. If not, `event` will be passed to the `grant` of a later [`RangeQueue::leave`].
     /// O(requests).
-    pub(crate) fn enter(&mut self, span: Span, event: &Arc<E>, note: T) -> (u64, bool) {
-        let blockers = self.requests.iter().filter(|r| meet(r.span, span)).count();
+    pub(crate) fn enter(&mut self, span: Span, mode: Mode, event: &Arc<E>, note: T) -> (u64, bool) {
+        let blockers = self.requests.iter().filter(|r| r.meets(span, mode)).count();
         let id = self.next;
         self.next = id.wrapping_add(1);
-        self.requests.push(Request { id, span, blockers, event: Arc::clone(event), note });
+        self.requests.push(Request { id, span, mode, blockers, event: Arc::clone(event), note });
         (id, blockers == 0)
     }
 
@@ -61,7 +72,7 @@ impl<E, T> RangeQueue<E, T> {
     pub(crate) fn leave(&mut self, id: u64, mut grant: impl FnMut(&E)) -> Option<T> {
         let at = self.position(id)?;
         let gone = self.requests.remove(at);
-        for later in self.requests.iter_mut().skip(at).filter(|r| meet(r.span, gone.span)) {
+        for later in self.requests.iter_mut().skip(at).filter(|r| r.meets(gone.span, gone.mode)) {
             later.blockers -= 1;
             if later.blockers == 0 {
                 grant(&later.event);
@@ -99,11 +110,15 @@ impl<E, T> RangeQueue<E, T> {
     /// Checks RANGE-1.
     pub(crate) fn check(&self) -> bool {
         self.requests.iter().enumerate().all(|(at, r)| {
-            r.blockers == self.requests.iter().take(at).filter(|earlier| meet(earlier.span, r.span)).count()
+            r.blockers == self.requests.iter().take(at).filter(|earlier| earlier.meets(r.span, r.mode)).count()
         })
     }
 }
 
-fn meet(a: Span, b: Span) -> bool {
-    a.first <= b.last && b.first <= a.last
+impl<E, T> Request<E, T> {
+    /// RANGE-1.
+    fn meets(&self, span: Span, mode: Mode) -> bool {
+        let ranges = self.span.first <= span.last && span.first <= self.span.last;
+        ranges && (self.mode == Mode::Change || mode == Mode::Change)
+    }
 }

@@ -25,10 +25,11 @@ use crate::errno::Errno;
 use crate::shared::fault_gate::Changing;
 use crate::shared::limits::{Growth, are_far};
 use crate::shared::links::{LinkPlan, WholePlan};
+use crate::shared::range_queue::Mode;
 use crate::shared::sync::Ordering;
 use crate::shared::wait::{Event, Wait};
 use crate::shared::window::{self, Change, Entry, Op};
-use crate::shared::{SharedAddressSpace, sorted};
+use crate::shared::{SharedAddressSpace, State, sorted};
 use crate::space::error::Error;
 use crate::space::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Config};
@@ -37,6 +38,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
+use lock_api::MutexGuard;
 use samara::{PinHere, RangeMap, Reclaim, Span, WriterUpdate};
 
 /// Number of identities that are set aside for one update: more than it can give.
@@ -119,6 +121,9 @@ impl<T> Planned for (T, Plan) {
         &self.1
     }
 }
+
+/// A range lock that was granted, and the state at that moment.
+type Entered<'s, B, R, W> = (Held<'s, B, R, W>, MutexGuard<'s, <W as Wait>::Lock, State<B, W>>);
 
 /// What the embedder changes by a plan: also where the areas end up as they were, because pages are
 /// discarded, or an equal area is mapped anew.
@@ -276,28 +281,11 @@ where
         reach: Option<&Reach>,
         deadline: Option<Duration>,
     ) -> Result<Option<Held<'_, B, R, W>>, Errno> {
-        let mut state = self.state.lock();
-        state.queue.reserve().ok_or(Errno::ENOMEM)?;
-        let worker = state.workers.pop().unwrap_or_else(|| Box::new(Worker::new(&self.config)));
-        worker.event.clear();
         let growth = reach.map_or(Growth::default(), |reach| reach.growth);
-        let (id, granted) = state.queue.enter(span, &worker.event, Note { changing: None, growth });
-        let event = Arc::clone(&worker.event);
-        let at_once = granted.then(|| self.instants.done());
-        let mut held = Held { shared: self, id, whole: reach.is_none(), at_once, marked: None, worker: Some(worker) };
-        if !granted {
-            state.statistics.waited += 1;
-            drop(state);
-            let left = deadline.map(|deadline| deadline.saturating_sub(W::now()));
-            let in_time = event.wait(left);
-            state = self.state.lock();
-            if !in_time && !state.queue.is_granted(id) {
-                drop(state);
-                return Err(Errno::ETIMEDOUT);
-            }
-        }
+        let (mut held, mut state) = self.enter(span, Mode::Change, growth, deadline)?;
         let Some(reach) = reach else {
             drop(state);
+            held.whole = true;
             return Ok(Some(held));
         };
         let mut pending = state.queue.notes().fold(Growth::default(), |sum, note| sum.with(note.growth));
@@ -315,6 +303,41 @@ where
         state.base.next_id = state.base.next_id.wrapping_add(IDENTITIES);
         drop(state);
         Ok(Some(held))
+    }
+
+    /// Waits until `span` keeps as it is.
+    pub(crate) fn hold_to_read(&self, span: Span) -> Result<Held<'_, B, R, W>, Errno> {
+        self.enter(span, Mode::Read, Growth::default(), None).map(|(held, _)| held)
+    }
+
+    /// Waits for a range lock.
+    fn enter(
+        &self,
+        span: Span,
+        mode: Mode,
+        growth: Growth,
+        deadline: Option<Duration>,
+    ) -> Result<Entered<'_, B, R, W>, Errno> {
+        let mut state = self.state.lock();
+        state.queue.reserve().ok_or(Errno::ENOMEM)?;
+        let worker = state.workers.pop().unwrap_or_else(|| Box::new(Worker::new(&self.config)));
+        worker.event.clear();
+        let (id, granted) = state.queue.enter(span, mode, &worker.event, Note { changing: None, growth });
+        let event = Arc::clone(&worker.event);
+        let at_once = granted.then(|| self.instants.done());
+        let held = Held { shared: self, id, whole: false, at_once, marked: None, worker: Some(worker) };
+        if !granted {
+            state.statistics.waited += 1;
+            drop(state);
+            let left = deadline.map(|deadline| deadline.saturating_sub(W::now()));
+            let in_time = event.wait(left);
+            state = self.state.lock();
+            if !in_time && !state.queue.is_granted(id) {
+                drop(state);
+                return Err(Errno::ETIMEDOUT);
+            }
+        }
+        Ok((held, state))
     }
 
     /// Runs the call in the window `[low, high)`, which is locked, and makes its change.

@@ -5,6 +5,7 @@ mod guards;
 mod histories;
 mod images;
 mod one_thread;
+mod range_faults;
 #[path = "../support/rng.rs"]
 mod rng;
 mod world;

@@ -1,0 +1,163 @@
+//! Faults over a range in a shared space: the areas that serve an access to many bytes, kept as
+//! they are until the guard is dropped.
+//!
+//! Knows the range lock and the tree; what a fault changes (an identity, the growth of a stack) is
+//! `faults`'. A range is too long to be announced page by page, so its guard is a range lock that
+//! others of its kind share (RANGE-1). Single faults go on beside it.
+
+use crate::area::{Anon, Area, Backing};
+use crate::calls::fault::Access;
+use crate::errno::Errno;
+use crate::shared::faults::{FaultError, Faulter, Miss, miss};
+use crate::shared::inherited::Inherited;
+use crate::shared::update::Held;
+use crate::shared::wait::Wait;
+use alloc::borrow::Cow;
+use core::fmt;
+use samara::{PinHere, Reclaim, SharedGuard, Span};
+
+/// Why there is no guard for a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeFaultError {
+    /// The first byte of the range that is not served. What is before it is.
+    pub addr: u64,
+    /// Why.
+    pub error: FaultError,
+}
+
+impl fmt::Display for RangeFaultError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {:#x}: {}", self.addr, self.error)
+    }
+}
+
+impl core::error::Error for RangeFaultError {}
+
+/// Keeps the areas of a range as they are: no call changes their bounds or attributes, or removes
+/// them, until the guard is dropped. A call that is about to waits.
+pub struct RangeGuard<'f, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+    guard: SharedGuard<'f, u64, Area<B>, R>,
+    inherited: &'f Inherited<B>,
+    /// The whole pages of the range; `None` if it is empty.
+    span: Option<Span>,
+    /// Dropped last: whoever waits for it may free what the guard protects.
+    _held: Option<Held<'f, B, R, W>>,
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> RangeGuard<'_, B, R, W> {
+    /// The areas that hold bytes of the range, ascending, each with its first address and the first
+    /// one after it. None is missing between them.
+    pub fn areas(&self) -> impl DoubleEndedIterator<Item = (u64, u64, Cow<'_, Area<B>>)> {
+        let entries = self.span.into_iter().flat_map(|span| self.guard.range(span));
+        entries.map(|(span, area)| (span.first, span.last.saturating_add(1), self.inherited.of(span.first, area)))
+    }
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> fmt::Debug for RangeGuard<'_, B, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RangeGuard").field("span", &self.span).finish_non_exhaustive()
+    }
+}
+
+/// The first place where an access to a range cannot go on.
+struct Stop {
+    addr: u64,
+    miss: Miss,
+}
+
+impl<B, R, W> Faulter<'_, B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// The program does `access` to each of the `len` bytes from `start`, as a system call does
+    /// with a buffer. The guard keeps all areas of the range as they are until it is dropped.
+    ///
+    /// Locks the range against calls that change it, and waits for those that are under way there.
+    /// Other guards, of single faults and of ranges, may be held in the same range. What a first
+    /// write or the growth of a stack changes stays, also where a later byte is refused.
+    ///
+    /// O(k + log n) for k areas in the range.
+    ///
+    /// A thread that has a guard of a range makes no call that changes the space, and no other
+    /// fault: it might wait for itself.
+    ///
+    /// # Errors
+    /// [`RangeFaultError`], with the first address that is refused.
+    ///
+    /// ```
+    /// use samara_mm::{Access, Config, FileId, MapRequest, Prot, SharedAddressSpace};
+    /// let space = SharedAddressSpace::<FileId>::new(Config::default())?;
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::READ))?;
+    /// space.map(&MapRequest::anonymous(0x12000, 0x2000, Prot::RW))?;
+    /// let mut faulter = space.faulter();
+    /// let buffer = faulter.fault_range(0x11ff0, 0x20, Access::Read).expect("mapped and readable");
+    /// assert_eq!(buffer.areas().count(), 2);
+    /// drop(buffer);
+    /// let refused = faulter.fault_range(0x13ff0, 0x20, Access::Write).unwrap_err();
+    /// assert_eq!(refused.addr, 0x14000);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn fault_range(
+        &mut self,
+        start: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<RangeGuard<'_, B, R, W>, RangeFaultError> {
+        let failed = |addr, error| Err(RangeFaultError { addr, error });
+        let inherited = &self.space.inherited;
+        let Some(more) = len.checked_sub(1) else {
+            return Ok(RangeGuard { guard: self.reader.pin(), inherited, span: None, _held: None });
+        };
+        let page = self.space.config.page_size.bytes();
+        // The last byte of user space is below the last one of all.
+        let span = Span::new(start & !(page - 1), start.saturating_add(more) | (page - 1));
+        loop {
+            let held = match self.space.hold_to_read(span) {
+                Ok(held) => held,
+                Err(Errno::ENOMEM) => return failed(start, FaultError::Memory),
+                Err(_) => return failed(start, FaultError::Changing),
+            };
+            let guard = self.reader.pin();
+            let Some(Stop { addr, miss }) = self.first_stop(&guard, span, access) else {
+                return Ok(RangeGuard { guard, inherited, span: Some(span), _held: Some(held) });
+            };
+            drop(guard);
+            drop(held);
+            let addr = addr.max(start);
+            match miss {
+                Miss::Refused(refused) => return failed(addr, refused.into()),
+                // Afterwards this place is served, unless somebody changes it meanwhile.
+                Miss::Update => {
+                    if let Err(error) = self.space.fault_by_update(addr, access) {
+                        return failed(addr, error);
+                    }
+                }
+                Miss::Changing => {}
+            }
+        }
+    }
+
+    /// Where the access to `span` must stop, of areas that do not change.
+    fn first_stop(&self, guard: &SharedGuard<'_, u64, Area<B>, R>, span: Span, access: Access) -> Option<Stop> {
+        let (config, inherited) = (&self.space.config, &self.space.inherited);
+        let mut at = span.first;
+        for (place, area) in guard.range(span) {
+            if place.first > at {
+                break;
+            }
+            let refused = area.refuses(access, config).map(Miss::Refused);
+            let kind = || if inherited.is_inherited(area) { inherited.kind(area) } else { area.anon() };
+            let first_write = access == Access::Write && area.has_own_pages() && kind() == Anon::Untouched;
+            if let Some(miss) = refused.or(first_write.then_some(Miss::Update)) {
+                return Some(Stop { addr: at, miss });
+            }
+            match place.last.checked_add(1).filter(|next| *next <= span.last) {
+                Some(next) => at = next,
+                None => return None,
+            }
+        }
+        Some(Stop { addr: at, miss: miss(guard, at) })
+    }
+}
