@@ -5,6 +5,7 @@ mod histories;
 mod one_thread;
 #[path = "../support/rng.rs"]
 mod rng;
+mod search;
 mod world;
 
 /// The seed of the random tests: SAMARA_SEED, else 1.
