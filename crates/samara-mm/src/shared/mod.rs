@@ -29,6 +29,8 @@ pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
 pub(crate) mod instant;
+#[cfg(test)]
+mod instant_tests;
 pub(crate) mod limits;
 pub(crate) mod range_queue;
 pub(crate) mod search;
