@@ -9,8 +9,8 @@
 //!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
-//!   and `gate` use them without a map, which allows more preemptions. So is samara-mm's
-//!   `fault_gate`, which `faults` uses.
+//!   and `gate` use them without a map, which allows more preemptions. So are samara-mm's
+//!   `fault_gate`, which `faults` uses, and its `instant`, which `instants` uses.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -48,6 +48,12 @@ mod fault_gate;
 mod faults;
 #[cfg(all(loom, test))]
 mod gate;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara-mm/src/shared/instant.rs"]
+mod instant;
+#[cfg(all(loom, test))]
+mod instants;
 #[cfg(all(loom, test))]
 mod node_body;
 #[cfg(all(loom, test))]

@@ -34,6 +34,8 @@ pub(crate) mod fork;
 pub(crate) mod image;
 pub(crate) mod inherited;
 pub(crate) mod instant;
+#[cfg(test)]
+mod instant_tests;
 pub(crate) mod limits;
 pub(crate) mod links;
 pub(crate) mod range_faults;

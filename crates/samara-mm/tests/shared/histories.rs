@@ -2,9 +2,9 @@
 //! other, gives the same answers and the same areas on a space with one owner.
 
 use crate::rng::Rng;
-use crate::world::{Answer, Call, shown, space};
+use crate::world::{Answer, Call, narrow, shown, space, space_with};
 use crate::{seed, times};
-use samara_mm::{AddressSpace, Errno, Error, FileId, Membarrier, Plan, SharedAddressSpace};
+use samara_mm::{AddressSpace, Errno, Error, FileId, Membarrier, Plan, SharedAddressSpace, Statistics};
 use std::collections::HashSet;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,24 +85,36 @@ impl Search<'_> {
     }
 }
 
-#[test]
-fn every_history_has_an_order() {
+/// How calls met.
+#[derive(Debug, Default)]
+struct Met {
+    overlapped: usize,
+    undone: usize,
+    statistics: Statistics,
+}
+
+/// Records histories, and finds an order for each. `world` makes a space, and says how many pages
+/// the calls are about; `draw` draws a call about so many.
+fn histories(
+    rounds: u64,
+    mut world: impl FnMut(&mut Rng) -> (AddressSpace<FileId>, u64),
+    draw: fn(&mut Rng, u64) -> Call,
+) -> Met {
     let seed = seed();
-    let (mut overlapped, mut undone, mut waited) = (0, 0, 0);
-    for round in 0..times(1500) {
+    let mut met = Met::default();
+    for round in 0..rounds {
         let mut r = Rng(seed.wrapping_mul(1_000_003).wrapping_add(round));
-        let one = space(&mut r);
+        let (one, pages) = world(&mut r);
         let mut begin = one.snapshot(one.config().clone()).unwrap();
-        let pages = 3 + r.below(8);
         for _ in 0..r.below(6) {
-            Call::random(&mut r, pages).on_space(&mut begin);
+            draw(&mut r, pages).on_space(&mut begin);
         }
         let copy = begin.snapshot(begin.config().clone()).unwrap();
         let shared = SharedAddressSpace::from_space(copy, Membarrier::new()).unwrap();
         let (clock, go) = (AtomicU64::new(0), Barrier::new(3));
         let mut scripts = Vec::new();
         for _ in 0..3 {
-            scripts.push((Rng(r.next()), (0..4).map(|_| Call::random(&mut r, pages)).collect::<Vec<_>>()));
+            scripts.push((Rng(r.next()), (0..4).map(|_| draw(&mut r, pages)).collect::<Vec<_>>()));
         }
         let threads: Vec<Vec<Recorded>> = std::thread::scope(|scope| {
             let run = |(mut r, calls): (Rng, Vec<Call>)| {
@@ -126,10 +138,13 @@ fn every_history_has_an_order() {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         shared.check().unwrap();
-        waited += shared.statistics().waited;
+        let Statistics { ranged, whole, waited } = shared.statistics();
+        met.statistics.ranged += ranged;
+        met.statistics.whole += whole;
+        met.statistics.waited += waited;
         let all = || threads.iter().flatten();
-        overlapped += all().filter(|a| all().any(|b| a.began < b.began && b.began < a.ended)).count();
-        undone += all().filter(|a| matches!(&a.answer, Answer::Done(Err(error)) if error.errno == REFUSAL)).count();
+        met.overlapped += all().filter(|a| all().any(|b| a.began < b.began && b.began < a.ended)).count();
+        met.undone += all().filter(|a| matches!(&a.answer, Answer::Done(Err(error)) if error.errno == REFUSAL)).count();
         let end = shown(&shared.into_space().unwrap());
         let done = vec![(0, false); threads.len()];
         let mut search = Search { threads: &threads, end: &end, done, seen: HashSet::new() };
@@ -142,6 +157,26 @@ fn every_history_has_an_order() {
             panic!("no order explains seed {seed} round {round}\nfrom\n{begin}\nto\n{}", end.join("\n"));
         }
     }
-    println!("{overlapped} overlapped, {undone} refused by apply, {waited} waited, seed {seed}");
-    assert!(cfg!(miri) || (overlapped > 100 && undone > 10 && waited > 10), "calls met");
+    println!("{met:?}, seed {seed}");
+    met
+}
+
+#[test]
+fn every_history_has_an_order() {
+    let world = |r: &mut Rng| (space(r), 3 + r.below(8));
+    let met = histories(times(1500), world, Call::random);
+    assert!(cfg!(miri) || (met.overlapped > 100 && met.undone > 10 && met.statistics.waited > 10), "calls met");
+}
+
+/// Maps that search for a place in a few pages, where others map and unmap.
+#[test]
+fn every_history_of_searches_has_an_order() {
+    let world = |r: &mut Rng| {
+        let pages = 6 + r.below(12);
+        let bases = narrow(r, pages);
+        (space_with(r, bases), pages)
+    };
+    let met = histories(times(2500), world, Call::searching);
+    let Statistics { ranged, whole, waited } = met.statistics;
+    assert!(cfg!(miri) || (met.overlapped > 100 && waited > 100 && ranged > whole), "calls met");
 }

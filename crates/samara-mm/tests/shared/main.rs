@@ -8,6 +8,7 @@ mod one_thread;
 mod range_faults;
 #[path = "../support/rng.rs"]
 mod rng;
+mod search;
 mod world;
 
 /// The seed of the random tests: SAMARA_SEED, else 1.

@@ -15,7 +15,7 @@ fn answers_are_those_of_a_space_with_one_owner() {
         let shared = SharedAddressSpace::from_space(space_like(&one), Membarrier::new()).unwrap();
         let mut faulter = shared.faulter();
         for step in 0..60 {
-            let call = Call::random(&mut r, 24);
+            let call = if r.one_in(3) { Call::searching(&mut r, 24) } else { Call::random(&mut r, 24) };
             let (a, b) = (call.on_space(&mut one), call.on_shared(&mut shared.caller(), &mut faulter));
             assert_eq!(b, a, "seed {} step {step} {call:x?}\n{one}", seed.wrapping_add(round));
             let snapshot = shared.snapshot().unwrap();

@@ -8,6 +8,8 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const ARENA: u64 = 0x1000_0000;
 /// Where the heap starts.
 pub(crate) const HEAP: u64 = 0x5000_0000;
+/// The size of a huge page where searches are narrow.
+const HUGE: u64 = 4 * PAGE;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
@@ -23,6 +25,7 @@ pub(crate) enum Call {
     Seal(u64, u64),
     Brk(u64),
     Remap(RemapRequest),
+    Mremap((u64, u64), u64, RemapFlags, u64),
     Name(u64, u64, Option<&'static str>),
     Touch(u64, u64),
     Fault(u64, Access),
@@ -48,10 +51,7 @@ impl Call {
         let kind = if r.below(3) == 0 { LockKind::OnFault } else { LockKind::Now };
         match r.below(40) {
             0..=7 => Call::Map(Call::request(r, at, len, prot)),
-            8 => Call::Mmap(MapRequest {
-                flags: MapFlags::PRIVATE | MapFlags::ANONYMOUS,
-                ..Call::request(r, 0, len, prot)
-            }),
+            8 => Call::mmap(r, at, len, prot),
             9..=14 => Call::Unmap(at, len),
             15..=19 => Call::Protect(at, len, prot),
             20..=21 => {
@@ -74,6 +74,7 @@ impl Call {
                 let new_len = (1 + r.below(6)) * PAGE;
                 Call::Remap(RemapRequest { old: at, old_len: len, new_len, mode, dontunmap: r.below(6) == 0 })
             }
+            33 => Call::mremap(r, at, len),
             30 if r.below(4) == 0 => Call::Name(at, len, [None, Some("a"), Some("b")][r.below(3) as usize]),
             31 => Call::Touch(at, at + len),
             _ => {
@@ -81,6 +82,34 @@ impl Call {
                 Call::Fault(at + r.below(PAGE), access)
             }
         }
+    }
+
+    /// A call in the first `pages` pages of the arena: mostly maps that search for a place there,
+    /// and what frees places.
+    pub(crate) fn searching(r: &mut Rng, pages: u64) -> Call {
+        let at = ARENA + r.below(pages) * PAGE;
+        let len = (1 + r.below(3)) * PAGE;
+        match r.below(16) {
+            0..=5 => Call::mmap(r, at, len, Prot::RW),
+            6..=8 => Call::Unmap(at, len),
+            9..=10 => Call::mremap(r, at, len),
+            11 => Call::Fault(at, Access::Write),
+            12 => Call::Protect(at, len, Prot::READ),
+            _ => Call::random(r, pages),
+        }
+    }
+
+    /// A map that is not fixed, sometimes with a hint, sometimes of whole huge pages.
+    fn mmap(r: &mut Rng, at: u64, len: u64, prot: Prot) -> Call {
+        let len = if r.one_in(4) { len.next_multiple_of(HUGE) } else { len };
+        let hint = if r.one_in(3) { at } else { 0 };
+        let request = Call::request(r, hint, len, prot);
+        Call::Mmap(MapRequest { flags: request.flags - MapFlags::FIXED_NOREPLACE, ..request })
+    }
+
+    fn mremap(r: &mut Rng, at: u64, len: u64) -> Call {
+        let flags = [RemapFlags::empty(), RemapFlags::MAYMOVE, RemapFlags::MAYMOVE, RemapFlags::DONTUNMAP];
+        Call::Mremap((at, len), (1 + r.below(6)) * PAGE, r.pick(&flags), r.pick(&[0, 0, 0, at]))
     }
 
     fn request(r: &mut Rng, at: u64, len: u64, prot: Prot) -> MapRequest<FileId> {
@@ -115,6 +144,7 @@ impl Call {
             Call::Seal(at, len) => plain(space.seal(at, len)),
             Call::Brk(to) => plain(space.brk(to)),
             Call::Remap(request) => plain(space.remap(&request)),
+            Call::Mremap(old, len, flags, to) => Answer::Done(space.mremap(old, len, flags, to, &mut Linux)),
             Call::Name(at, len, name) => plain(space.set_anon_name(at, len, name.map(Into::into))),
             Call::Touch(at, end) => {
                 space.touch(at, end);
@@ -145,6 +175,7 @@ impl Call {
             Call::Seal(at, len) => plain(caller.seal(at, len)),
             Call::Brk(to) => plain(caller.brk(to)),
             Call::Remap(request) => plain(caller.remap(&request)),
+            Call::Mremap(old, len, flags, to) => Answer::Done(caller.mremap(old, len, flags, to, &mut Linux)),
             Call::Name(at, len, name) => plain(caller.set_anon_name(at, len, name.map(Into::into))),
             Call::Touch(at, end) => plain(caller.touch(at, end).map(|()| Plan::default())),
             Call::Fault(at, access) => Answer::Fault(match faulter.fault(at, access) {
@@ -183,13 +214,29 @@ pub(crate) fn shown(space: &AddressSpace<FileId>) -> Vec<String> {
 
 /// Settings that make limits near or far.
 pub(crate) fn space(r: &mut Rng) -> AddressSpace<FileId> {
+    let bases = if r.one_in(2) { Bases::default() } else { narrow(r, 24) };
+    space_with(r, bases)
+}
+
+/// Searches are about the first `pages` pages of the arena, and a few above.
+pub(crate) fn narrow(r: &mut Rng, pages: u64) -> Bases {
+    let end = ARENA + pages * PAGE;
+    let legacy = r.one_in(4);
+    let bottom_up = if legacy { ARENA } else { end };
+    let window = r.pick(&[end, end + 16 * PAGE]);
+    Bases { top_down: end, bottom_up, least: ARENA, legacy, huge: HUGE, window, ..Bases::default() }
+}
+
+/// Settings that make limits near or far, with these places.
+pub(crate) fn space_with(r: &mut Rng, bases: Bases) -> AddressSpace<FileId> {
     let max_map_count = if r.below(3) == 0 { 12 } else { 65530 };
     let overcommit = match r.below(3) {
         0 => Overcommit::Never { limit: 60 * PAGE, admin_reserve: PAGE, user_reserve: 2 * PAGE },
         1 => Overcommit::Always,
         _ => Overcommit::Guess { total: 5 * PAGE },
     };
-    let mut space = AddressSpace::new(Config { max_map_count, overcommit, stack_guard_pages: 3, ..Config::default() });
+    let mut space =
+        AddressSpace::new(Config { max_map_count, overcommit, stack_guard_pages: 3, bases, ..Config::default() });
     let limit = |r: &mut Rng, pages: u64| if r.below(2) == 0 { Limit::bytes(pages * PAGE) } else { Limit::NONE };
     space.set_limits(Limits {
         address_space: limit(r, 40),
