@@ -84,7 +84,10 @@ where
         self.space.update(reach, self.timeout, &mut self.apply, call)
     }
 
-    pub(crate) fn whole<T: Planned>(&mut self, call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>) -> Result<T, Error> {
+    pub(crate) fn whole<T: Planned>(
+        &mut self,
+        call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let deadline = self.timeout.map(|timeout| W::now().saturating_add(timeout));
         self.space.update_whole(deadline, &mut self.apply, call)
     }

@@ -18,7 +18,8 @@ where
     /// Waits for the calls that are under way, and keeps others out for the time of a
     /// [`snapshot`](Self::snapshot), which is O(1). The child is made of that, O(n), while calls go
     /// on. No fault waits. Afterwards this space copies each part of its tree that it changes,
-    /// until the child is made.
+    /// until the child is made. Then the child's areas are linked in the reverse maps of their
+    /// files, with one acquisition for each file.
     ///
     /// # Errors
     /// As there. Neither space is changed.

@@ -37,8 +37,7 @@ fn image(r: &mut Rng) -> Image<FileId> {
 /// The calls of a loader. Segments are rounded here as a loader does it.
 fn load(space: &mut AddressSpace<FileId>, image: &Image<FileId>) -> Result<u64, Errno> {
     let (down, up) = (|at: u64| at / PAGE * PAGE, |at: u64| at.div_ceil(PAGE) * PAGE);
-    let bad =
-        |s: &ImageSegment| s.file_len > s.len || s.len == 0 || s.addr % PAGE != s.offset % PAGE;
+    let bad = |s: &ImageSegment| s.file_len > s.len || s.len == 0 || s.addr % PAGE != s.offset % PAGE;
     if image.segments.is_empty() || image.segments.iter().any(bad) {
         return Err(Errno::EINVAL);
     }
