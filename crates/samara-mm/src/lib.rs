@@ -101,7 +101,7 @@
 //! # Threads
 //! [`SharedAddressSpace`] (feature `shared`, on with `std`) has the same calls with `&self`: faults
 //! take no lock, and calls of disjoint ranges run at the same time. [`files::ReverseMap`] says who
-//! maps a range of a file.
+//! maps a range of a file; [`Backing::links`] makes shared spaces keep it up to date.
 //!
 //! # Consistency An [`AddressSpace`] has one owner and no interior mutability: while a
 //! `&AddressSpace` lives, the space does not change.

@@ -33,10 +33,23 @@ pub enum Case {
     BrkThreads,
     /// Threads move the break of a space of their own.
     BrkProcesses,
+    /// Threads end spaces of their own, and unlink their areas in the reverse maps of files that
+    /// all of them map; for each library.
+    ExecUnlink,
+    /// Threads fork spaces of their own, and link the children's areas; for each library.
+    ForkLink,
+    /// Threads map libraries, each in a space of its own, and link their areas.
+    ImageMap,
+    /// Threads link and unlink areas of spaces of their own in the reverse map of one file.
+    RmapScaling,
 }
 
 /// The sizes of most cases.
 const SIZES: &[usize] = &[1_000, 100_000];
+/// The areas of files that spaces link.
+const LINK_SIZES: &[usize] = &[50, 500];
+/// The areas of one reverse map.
+const RMAP_SIZES: &[usize] = &[6_000];
 /// The sizes of forks: each doubles the number of areas above the first 21.
 const FORK_SIZES: &[usize] = &[21, 121, 221, 421, 821, 1_621, 3_221, 6_421, 12_821, 25_621, 51_221];
 
@@ -45,6 +58,8 @@ impl Case {
     pub fn sizes(self) -> &'static [usize] {
         match self {
             Case::FaultBesideFork => &[100_000],
+            Case::RmapScaling => RMAP_SIZES,
+            case if case.links() => LINK_SIZES,
             case if case.fork().is_some() => FORK_SIZES,
             _ => SIZES,
         }
@@ -60,16 +75,25 @@ impl Case {
         }
     }
 
+    /// Whether it is about reverse maps of files.
+    pub fn links(self) -> bool {
+        matches!(self, Case::ExecUnlink | Case::ForkLink | Case::ImageMap | Case::RmapScaling)
+    }
+
     /// Whether it is run with each number of threads that is asked for.
     pub fn scales(self) -> bool {
         use Case::*;
-        matches!(self, FaultOneArea | UpdatesDisjoint | UpdatesDisjoint1us | BrkThreads | BrkProcesses)
+        let of_areas = matches!(self, FaultOneArea | UpdatesDisjoint | UpdatesDisjoint1us | BrkThreads | BrkProcesses);
+        of_areas || self.links()
     }
 
     /// Operations of one round over `n` areas, by each thread.
     pub fn effort(self, n: usize, quick: bool) -> usize {
         let effort = match self {
             case if case.fork().is_some() => return (if quick { 25_000 } else { 200_000 } / n).clamp(1, 1_000),
+            Case::ExecUnlink | Case::ForkLink | Case::ImageMap => {
+                return (if quick { 5_000 } else { 100_000 } / n).max(1);
+            }
             Case::FaultOneArea => 400_000,
             Case::UpdatesDisjoint1us | Case::MapsReaders => 50_000,
             _ => 200_000,

@@ -1,12 +1,15 @@
 //! The spaces that `spaces` measures, by name.
 
 use crate::spaces::cases::Case;
+use crate::spaces::links::{How, Links};
 use crate::spaces::loaded::{Loaded, Subject};
 use crate::spaces::lookup_pinned::Yardstick;
 use crate::spaces::space::Space;
 use crate::spaces::{area_locks, rwlock, samara};
 use clap::ValueEnum;
 use samara_bench::data::Data;
+use samara_mm::Sleep;
+use samara_mm::files::ReverseMap;
 
 /// A space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -21,16 +24,24 @@ pub enum Kind {
     AreaLocks,
     /// `samara::SharedRangeMap` with the same ranges: the yardstick of `fault`.
     SamaraMap,
+    /// Samara's shared spaces with reverse maps, one acquisition for each file that a call changes.
+    Links,
+    /// The same with one acquisition for each area.
+    LinksEachArea,
+    /// One lock for each file's reverse map, and an acquisition for each area: the published design
+    /// of Linux's `i_mmap`.
+    LinksOneLock,
 }
 
-/// Runs `$space` with `$type` as the space's type, or `$yardstick` where it is none.
+/// Runs `$space` with `$type` as the space's type, or `$yardstick` where it is none. Kinds with
+/// reverse maps were left out before.
 macro_rules! with_space {
     ($kind:expr, $type:ident => $space:expr, $yardstick:expr) => {
         match $kind {
             Kind::Samara => with_space!(@ $type, samara::Samara, $space),
             Kind::Rwlock => with_space!(@ $type, rwlock::Locked, $space),
             Kind::AreaLocks => with_space!(@ $type, area_locks::AreaLocks, $space),
-            Kind::SamaraMap => $yardstick,
+            Kind::SamaraMap | Kind::Links | Kind::LinksEachArea | Kind::LinksOneLock => $yardstick,
         }
     };
     (@ $type:ident, $of:ty, $body:expr) => {{
@@ -40,14 +51,34 @@ macro_rules! with_space {
 }
 
 impl Kind {
+    /// How it links areas, if it does.
+    fn links(self) -> Option<How> {
+        let sharded = ReverseMap::<Sleep>::SHARDS;
+        let how = |shards, batched| Some(How { shards, batched });
+        match self {
+            Kind::Links => how(sharded, true),
+            Kind::LinksEachArea => how(sharded, false),
+            Kind::LinksOneLock => how(1, false),
+            _ => None,
+        }
+    }
+
     /// Whether the subject can do this.
     pub fn does(self, case: Case) -> bool {
+        if case.links() || self.links().is_some() {
+            // By itself, a map does not know whose areas it links.
+            let twice = case == Case::RmapScaling && self == Kind::LinksEachArea;
+            return case.links() && self.links().is_some() && !twice;
+        }
         let can_fork = |forks: &[_]| case.fork().is_none_or(|fork| forks.contains(&fork));
         with_space!(self, S => can_fork(<S as Space>::FORKS), case == Case::Fault)
     }
 
     /// Its space, filled.
     pub fn load(self, data: &Data) -> Box<dyn Subject> {
+        if let Some(how) = self.links() {
+            return Box::new(Links::new(data, how));
+        }
         with_space!(self, S => Box::new(Loaded(<S as Space>::filled(data))), Box::new(Yardstick::new(data)))
     }
 }

@@ -126,6 +126,9 @@ impl<S: Space> Loaded<S> {
                 ]
             }
             Case::BrkThreads => vec![("brk_threads", breaks::time(&[space], threads, effort, limit), threads)],
+            Case::ExecUnlink | Case::ForkLink | Case::ImageMap | Case::RmapScaling => {
+                unreachable!("a space without reverse maps (`Kind::does`)")
+            }
             Case::BrkProcesses => {
                 let others: Vec<S> = (1..threads).map(|_| S::filled(data)).collect();
                 let spaces: Vec<&S> = std::iter::once(space).chain(&others).collect();

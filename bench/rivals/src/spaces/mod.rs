@@ -4,7 +4,8 @@
 //! [`area_locks`] have it. [`cases`]
 //! names what is measured; [`faults`], [`updates`], [`forks`], [`maps_readers`] and [`breaks`]
 //! measure it, with other threads [`mod@beside`]. [`lookup_pinned`] is the yardstick. [`loaded`]
-//! chooses among them, [`suite`] runs all cases for all spaces. docs/benchmarks.md says how.
+//! chooses among them. [`links`] has the cases of reverse maps, with subjects of its own. [`suite`]
+//! runs all cases for all spaces. docs/benchmarks.md says how.
 
 pub mod area_arena;
 pub mod area_lock;
@@ -15,6 +16,7 @@ pub mod cases;
 pub mod faults;
 pub mod forks;
 pub mod kinds;
+pub mod links;
 pub mod loaded;
 pub mod lookup_pinned;
 pub mod maps_readers;

@@ -75,7 +75,8 @@ pub fn run(args: &Args) -> Result<(), String> {
         }
         // A table for each case, because each has sizes of its own.
         if !args.json {
-            suite.bar.suspend(|| print!("{}", table(&rows, &Kind::Rwlock.name(), &names)));
+            let to = if case.links() { Kind::LinksOneLock } else { Kind::Rwlock };
+            suite.bar.suspend(|| print!("{}", table(&rows, &to.name(), &names)));
         }
     }
     suite.bar.finish_and_clear();

@@ -31,7 +31,7 @@ fn every_subject_answers_every_case() {
                 let mut rows = Vec::new();
                 for round in 0..3 {
                     let at = format!("{} {} {n}", kind.name(), case.name());
-                    let effort = if case.fork().is_some() { 3 } else { 500 };
+                    let effort = if case.fork().is_some() || case.links() { 3 } else { 500 };
                     let figures = subject.time(case, &data, turn(round, 1 + round as usize, effort));
                     let named = figures[0].row == case.name() || *kind == Kind::SamaraMap;
                     assert!(named, "{at}: {figures:?}");
@@ -49,6 +49,7 @@ fn every_subject_answers_every_case() {
 fn every_case_has_the_subjects_that_it_should() {
     let does = |case| Kind::value_variants().iter().filter(|kind| kind.does(case)).count();
     assert_eq!([Case::Fault, Case::FaultOneArea, Case::ForkDup, Case::ForkSnapshot].map(does), [4, 3, 3, 1]);
+    assert_eq!([Case::ExecUnlink, Case::RmapScaling].map(does), [3, 2]);
     for case in Case::value_variants() {
         assert!(does(*case) > 0 && !case.sizes().is_empty(), "{} is measured nowhere", case.name());
     }
@@ -225,10 +226,15 @@ impl<const FAULT: u8> Thread for WrongThread<'_, FAULT> {
     }
 }
 
+/// The cases of spaces without reverse maps.
+fn spaces_alone() -> impl Iterator<Item = Case> {
+    Case::value_variants().iter().copied().filter(|case| !case.links())
+}
+
 /// The cases in which a space with this fault is found out.
 fn detected<const FAULT: u8>() -> Vec<Case> {
     let data = Data::new(100);
-    let cases = Case::value_variants().iter().copied();
+    let cases = spaces_alone();
     let is_detected = |case: &Case| {
         let run = || {
             let mut subject = Loaded(Wrong::<FAULT>::filled(&data));
@@ -244,7 +250,7 @@ fn detected<const FAULT: u8>() -> Vec<Case> {
 fn wrong_answers_are_detected() {
     std::panic::set_hook(Box::new(|_| ()));
     use Case::*;
-    let all = Case::value_variants();
+    let all: Vec<Case> = spaces_alone().collect();
     assert_eq!(detected::<0>(), [], "a right space is right");
     let faults = [Case::Fault, FaultOneArea, FaultBesideUpdates, FaultBesideFork];
     assert_eq!(detected::<{ self::Fault::Refuse as u8 }>(), faults);
@@ -276,7 +282,10 @@ fn the_program_prints_one_object_a_line() {
         assert_eq!([count(beside, threads), count(&format!("{beside}_alone"), 1)], [3, 3], "{beside}");
     }
     assert_eq!(["fork_insert_writes", "fork_dup", "fork_snapshot"].map(|case| count(case, 1)), [2, 3, 1]);
-    assert_eq!(lines.len(), 4 + 5 * 6 + 2 * 24 + 15 + 12);
+    for (case, subjects) in [("exec_unlink", 3), ("fork_link", 3), ("image_map", 3), ("rmap_scaling", 2)] {
+        assert_eq!([1, 2].map(|threads| count(case, threads)), [subjects, subjects], "{case}");
+    }
+    assert_eq!(lines.len(), 4 + 5 * 6 + 2 * 24 + 15 + 12 + 2 * 11);
     let whole = |line: &serde_json::Value| {
         line["suite"] == "spaces" && line["unit"] == "ns" && line["rounds"] == 1 && line["value"].is_number()
     };

@@ -24,7 +24,8 @@ use samara::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImageSegment {
     /// Where it begins, from the image's start on. Not always at a page: `addr` and `offset` are
-    /// congruent modulo the page size, and the rest of the first page shows what the file has there.
+    /// congruent modulo the page size, and the rest of the first page shows what the file has
+    /// there.
     pub addr: u64,
     /// Its length in memory. What lies behind `file_len` is zeros (bss).
     pub len: u64,
@@ -74,8 +75,8 @@ impl ImageSegment {
 }
 
 impl<B: Backing> Image<B> {
-    /// The bytes from the image's start to its end, in whole pages of this size. `None`: there is no
-    /// segment, or one is malformed, or the file is in huge pages.
+    /// The bytes from the image's start to its end, in whole pages of this size. `None`: there is
+    /// no segment, or one is malformed, or the file is in huge pages.
     pub(crate) fn len(&self, page: u64) -> Option<u64> {
         if self.backing.huge_page().is_some() {
             return None;
@@ -117,10 +118,10 @@ impl<B: Backing> AddressSpace<B> {
     /// What it leaves is what these calls leave, one after the other:
     ///
     /// - `mmap(start, length of all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS)` at an address that
-    ///   `placement` chooses, or with MAP_FIXED_NOREPLACE if the image is `fixed`. What lies between
-    ///   segments stays so.
-    /// - For each segment, `mmap` of its pages of the file with MAP_PRIVATE | MAP_FIXED; then, if it
-    ///   has more pages in memory than in the file, `mmap` of those with MAP_PRIVATE |
+    ///   `placement` chooses, or with MAP_FIXED_NOREPLACE if the image is `fixed`. What lies
+    ///   between segments stays so.
+    /// - For each segment, `mmap` of its pages of the file with MAP_PRIVATE | MAP_FIXED; then, if
+    ///   it has more pages in memory than in the file, `mmap` of those with MAP_PRIVATE |
     ///   MAP_ANONYMOUS | MAP_FIXED.
     ///
     /// The plan has what is there at the end: a [`StepKind::Mapped`] for each piece, and a

@@ -44,10 +44,10 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Checks everything, while no call is under way: the areas, their sums, their number, the range
-    /// locks, and that exactly these areas are linked in the reverse maps of their files. (Areas that
-    /// are linked in the map of a file that the space does not map are not found.) O(n), and of all
-    /// areas in the same shards of the reverse maps.
+    /// Checks everything, while no call is under way: the areas, their sums, their number, the
+    /// range locks, and that exactly these areas are linked in the reverse maps of their files.
+    /// (Areas that are linked in the map of a file that the space does not map are not found.)
+    /// O(n), and of all areas in the same shards of the reverse maps.
     ///
     /// # Errors
     /// The first violation found.

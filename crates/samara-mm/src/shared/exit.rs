@@ -14,7 +14,8 @@ use samara::{PinHere, Reclaim};
 
 impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// The number under which its areas are linked in the reverse maps of their files
-    /// ([`Mapping::space`](crate::files::Mapping)). No other shared space of the process has it, ever.
+    /// ([`Mapping::space`](crate::files::Mapping)). No other shared space of the process has it,
+    /// ever.
     pub fn number(&self) -> u64 {
         self.map.number
     }
@@ -36,8 +37,8 @@ where
     W: Wait,
     F: FnMut(&Plan) -> Result<(), Errno>,
 {
-    /// Puts the content and the settings of `space` in the place of what is there, as exec does: for
-    /// everybody at one instant, and with one acquisition for each file of the old or the new
+    /// Puts the content and the settings of `space` in the place of what is there, as exec does:
+    /// for everybody at one instant, and with one acquisition for each file of the old or the new
     /// content. `apply` gets a plan that unmaps each old area and maps each new one.
     ///
     /// # Errors

@@ -28,11 +28,11 @@ where
     /// inherits is changed when it is looked at: identities, locks, content to be wiped.
     ///
     /// O(1), the [`Extras`](crate::Extras) of areas that have some, and O(n log n) where areas are
-    /// linked in reverse maps ([`Backing::links`]): one acquisition for each file. O(n) more where it must look
-    /// at every area: if areas may be left out (MADV_DONTFORK), if all areas together are more than
-    /// the overcommit mode would promise for one, if a space that inherits areas also has extras,
-    /// and at each 255th fork in a row of children of children. A child keeps the tree of this
-    /// moment for as long as it lives.
+    /// linked in reverse maps ([`Backing::links`]): one acquisition for each file. O(n) more where
+    /// it must look at every area: if areas may be left out (MADV_DONTFORK), if all areas together
+    /// are more than the overcommit mode would promise for one, if a space that inherits areas also
+    /// has extras, and at each 255th fork in a row of children of children. A child keeps the tree
+    /// of this moment for as long as it lives.
     ///
     /// In the child, a call that takes the whole space (see [`SharedAddressSpace`]), a snapshot and
     /// [`check`](Self::check) store everything that is inherited: the first of them takes O(n).

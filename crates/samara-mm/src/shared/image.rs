@@ -22,8 +22,8 @@ where
 {
     /// [`AddressSpace::map_image`](crate::AddressSpace::map_image): all segments with one plan, one
     /// instant at which others see them, and one acquisition of the file's reverse map. An image
-    /// that is fixed locks its range; any other one takes the whole space, because its place depends
-    /// on all of it.
+    /// that is fixed locks its range; any other one takes the whole space, because its place
+    /// depends on all of it.
     ///
     /// # Errors
     /// As there.

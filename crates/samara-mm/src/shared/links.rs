@@ -18,11 +18,13 @@ use crate::shared::wait::Wait;
 use crate::shared::window::Entry;
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::Deref;
-use samara::{PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
+use core::ops::{Deref, Range};
+use samara::{PinHere, RangeMap, Reclaim, SharedGuard, SharedRangeMap, Span};
 
 /// Bytes of a page, as reverse maps count them.
 const PAGE: u64 = 4096;
+/// The first linked areas of a space for which a list has room.
+const FEW: usize = 32;
 /// The most changes for which an update keeps its memory.
 const KEPT: usize = 256;
 
@@ -53,7 +55,8 @@ fn address(map: &dyn Links) -> usize {
 /// map, or the map takes no such area ([`FileArea::pages`]).
 fn linked_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<(&dyn Links, FileArea)> {
     let map = map_of(area)?;
-    let offset = area.bias.wrapping_add(span.first / page_size).checked_mul(page_size)?;
+    let first = span.first >> page_size.trailing_zeros(); // a power of two
+    let offset = area.bias.wrapping_add(first).checked_mul(page_size)?;
     let shared_writable = area.flags.contains(crate::Flags::SHARED | crate::Flags::MAYWRITE);
     let area = FileArea { start: span.first, end: span.last.checked_add(1)?, page: offset / PAGE, shared_writable };
     area.pages().map(|_| (map, area))
@@ -279,6 +282,93 @@ impl<B: Backing> Drop for WholePlan<'_, B> {
     }
 }
 
+/// All linked areas of a space, as changes of each map. The areas of a file mostly follow one
+/// another, so runs of them are put in order, and not areas.
+struct Runs<'a> {
+    changes: Vec<LinkChange>,
+    /// Each with the range of its changes. In the end, one for each map.
+    runs: Vec<(&'a dyn Links, Range<usize>)>,
+}
+
+impl<'a> Runs<'a> {
+    /// # Errors
+    /// ENOMEM.
+    fn collect<B: Backing, R: Reclaim>(
+        areas: &'a SharedGuard<'_, u64, Area<B>, R>,
+        comes: bool,
+        page_size: u64,
+    ) -> Result<Self, Errno> {
+        let short = |_| Errno::ENOMEM;
+        let mut all = Runs { changes: Vec::new(), runs: Vec::new() };
+        for (span, area) in areas.iter() {
+            let Some((map, area)) = linked_area(span, area, page_size) else { continue };
+            if all.changes.len() == all.changes.capacity() {
+                all.changes.try_reserve(FEW).map_err(short)?;
+            }
+            let (at, change) = (all.changes.len(), LinkChange { map: address(map), comes, area });
+            match all.runs.last_mut().filter(|run| address(run.0) == change.map) {
+                Some(run) => run.1.end = at + 1,
+                None => {
+                    all.runs.try_reserve(1).map_err(short)?;
+                    all.runs.push((map, at..at + 1));
+                }
+            }
+            all.changes.push(change);
+        }
+        if all.runs.len() > 1 {
+            all.runs.sort_unstable_by_key(|run| (address(run.0), run.1.start));
+            let is_twice = |runs: &[(&dyn Links, Range<usize>)]| matches!(runs, [a, b] if address(a.0) == address(b.0));
+            if all.runs.windows(2).any(is_twice) {
+                all.gather()?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Makes one run of those of the same map.
+    fn gather(&mut self) -> Result<(), Errno> {
+        let mut changes = Vec::new();
+        changes.try_reserve_exact(self.changes.len()).map_err(|_| Errno::ENOMEM)?;
+        for (_, run) in &mut self.runs {
+            let from = changes.len();
+            changes.extend_from_slice(self.changes.get(run.clone()).unwrap_or_default());
+            *run = from..changes.len();
+        }
+        self.runs.dedup_by(|next, run| {
+            let is_same = address(next.0) == address(run.0);
+            if is_same {
+                run.1.end = next.1.end;
+            }
+            is_same
+        });
+        self.changes = changes;
+        Ok(())
+    }
+
+    /// Makes the changes. Links need memory that was set aside.
+    fn change(&self, space: u64) {
+        for (map, run) in &self.runs {
+            let changes = self.changes.get(run.clone()).unwrap_or_default();
+            map.change(space, needed(changes), changes);
+        }
+    }
+
+    /// Links the areas.
+    ///
+    /// # Errors
+    /// ENOMEM. Nothing is linked.
+    fn link(&self, space: u64) -> Result<(), Errno> {
+        for (n, (map, run)) in self.runs.iter().enumerate() {
+            if map.set_aside(space, run.len()).is_err() {
+                self.runs.iter().take(n).for_each(|(map, run)| map.give_back(space, run.len()));
+                return Err(Errno::ENOMEM);
+            }
+        }
+        self.change(space);
+        Ok(())
+    }
+}
+
 /// The areas of a shared space. What is linked of them is unlinked when they go.
 pub(crate) struct LinkedAreas<B, R: Reclaim> {
     /// `None` when they were taken out.
@@ -288,8 +378,8 @@ pub(crate) struct LinkedAreas<B, R: Reclaim> {
     page_size: u64,
     /// Whether an area may be linked. Set under the range lock of that area.
     any: AtomicBool,
-    /// Unlinks all areas; `None` as long as nothing is linked. A pointer, because a destructor knows
-    /// nothing of `B`.
+    /// Unlinks all areas; `None` as long as nothing is linked. A pointer, because a destructor
+    /// knows nothing of `B`.
     unlink: Option<fn(&Self)>,
 }
 
@@ -306,13 +396,13 @@ where
     pub(crate) fn link(areas: Areas<B, R>, page_size: u64, any: bool) -> Result<Self, Errno> {
         let (areas, number) = (Some(areas), next_number());
         let mut linked = LinkedAreas { areas, number, page_size, any: AtomicBool::new(false), unlink: None };
-        let plan = if any { linked.plan(true)? } else { None };
-        if let Some(mut plan) = plan {
-            linked.note();
+        if any {
             let guard = linked.pin();
-            let find = |change: &LinkChange| guard.get(change.area.start).and_then(|(_, area)| map_of(area));
-            plan.reserve(linked.number, find)?;
-            plan.make(linked.number, find);
+            let runs = Runs::collect(&guard, true, page_size)?;
+            if !runs.changes.is_empty() {
+                runs.link(linked.number)?;
+                linked.note();
+            }
         }
         linked.unlink = Some(Self::unlink_all);
         Ok(linked)
@@ -329,26 +419,13 @@ where
         self.any.load(Ordering::Relaxed)
     }
 
-    /// All areas that are linked, as changes. `None`: there are none.
-    fn plan(&self, comes: bool) -> Result<Option<LinkPlan>, Errno> {
-        let mut plan = LinkPlan::default();
-        for (span, area) in self.pin().iter() {
-            plan.add(comes, span, area, self.page_size)?;
-        }
-        Ok(if plan.changes.is_empty() { None } else { Some(plan) })
-    }
-
     fn unlink_all(&self) {
         if !self.may_have_links() {
             return;
         }
         let guard = self.pin();
-        match self.plan(false) {
-            Ok(None) => {}
-            Ok(Some(mut plan)) => {
-                plan.sort();
-                plan.make(self.number, |change| guard.get(change.area.start).and_then(|(_, area)| map_of(area)));
-            }
+        match Runs::collect(&guard, false, self.page_size) {
+            Ok(runs) => runs.change(self.number),
             // Without memory for a list: area by area.
             Err(_) => {
                 for (map, area) in guard.iter().filter_map(|(span, area)| linked_area(span, area, self.page_size)) {

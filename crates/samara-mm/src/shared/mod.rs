@@ -156,6 +156,16 @@ shared_address_space! {
     /// [`Linux`](crate::Linux) can). Where no place is free, where another thread takes the place
     /// that it finds several times in a row, and just below a stack, it takes the whole space.
     ///
+    /// # Files
+    /// Where [`Backing::links`] names a file's [`ReverseMap`](crate::files::ReverseMap), the space
+    /// keeps its areas of that file linked there, under its [`number`](Self::number): private and
+    /// shared ones, but not private ones of `/dev/zero`. A call changes each map under one
+    /// acquisition of its lock, after the plan was applied and before others see the areas. A query
+    /// of the map that runs meanwhile may give the areas before the change or after it. Whoever
+    /// acts on an area of an answer makes a call on its space, and asks again when that has its
+    /// range. [`fork`](Self::fork) links the child's areas; [`exit`](Self::exit),
+    /// [`into_space`](Self::into_space) and dropping the space unlink all.
+    ///
     /// # Fairness
     /// Range locks are granted in the order in which they were asked for, as far as they meet.
     ///
@@ -173,6 +183,47 @@ shared_address_space! {
     /// });
     /// assert_eq!(space.snapshot()?.len(), 2);
     /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    ///
+    /// A file that knows who maps it:
+    /// ```
+    /// use samara_mm::files::{Links, Mapped, ReverseMap};
+    /// use samara_mm::{Backing, Config, MapFlags, MapRequest, Prot, SharedAddressSpace};
+    /// use std::sync::Arc;
+    ///
+    /// #[derive(Clone, Debug)]
+    /// struct Inode(Arc<ReverseMap>);
+    /// impl PartialEq for Inode {
+    ///     fn eq(&self, other: &Inode) -> bool {
+    ///         Arc::ptr_eq(&self.0, &other.0)
+    ///     }
+    /// }
+    /// impl Eq for Inode {}
+    /// impl Backing for Inode {
+    ///     fn dev(&self) -> (u32, u32) {
+    ///         (8, 1)
+    ///     }
+    ///     fn inode(&self) -> u64 {
+    ///         42
+    ///     }
+    ///     fn name(&self) -> &str {
+    ///         "/lib/libc.so.6"
+    ///     }
+    ///     fn links(&self) -> Option<&dyn Links> {
+    ///         Some(&*self.0)
+    ///     }
+    /// }
+    ///
+    /// let libc = Inode(Arc::new(ReverseMap::try_new()?));
+    /// let parent = SharedAddressSpace::<Inode>::new(Config::default())?;
+    /// parent.map(&MapRequest::file(0x10000, 0x4000, Prot::READ, MapFlags::PRIVATE, libc.clone(), 0))?;
+    /// let child = parent.fork()?;
+    /// parent.unmap(0x11000, 0x1000)?;
+    /// let who = libc.0.mapped(1..=1)?;
+    /// assert_eq!(who, [Mapped { space: child.number(), start: 0x11000, end: 0x12000 }]);
+    /// child.exit();
+    /// assert!(!libc.0.is_mapped(1..=1) && libc.0.is_mapped(2..=2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     <R: Reclaim = Membarrier, W: Wait = Sleep>
 }
@@ -206,7 +257,8 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Shares an address space. O(nodes of its tree).
+    /// Shares an address space, and links its areas in the reverse maps of their files. O(nodes of
+    /// its tree), and of its areas where there are such files.
     ///
     /// # Errors
     /// EINVAL: as for [`SharedAddressSpace::new`]. ENOMEM: out of memory.
@@ -257,7 +309,8 @@ where
         }
     }
 
-    /// The space, no longer shared. O(nodes of its tree).
+    /// The space, no longer shared; its areas are unlinked. O(nodes of its tree), as for
+    /// [`exit`](Self::exit).
     ///
     /// # Errors
     /// The space itself, if there is no memory for what it inherited in a
