@@ -10,7 +10,8 @@
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
 //!   and `gate` use them without a map, which allows more preemptions. So are samara-mm's
-//!   `fault_gate`, which `faults` uses, and its `instant`, which `instants` uses.
+//!   `fault_gate`, which `faults` uses, its `instant`, which `instants` uses, and its `range_queue`,
+//!   which `range_locks` uses.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -56,6 +57,12 @@ mod instant;
 mod instants;
 #[cfg(all(loom, test))]
 mod node_body;
+#[cfg(all(loom, test))]
+mod range_locks;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara-mm/src/shared/range_queue.rs"]
+mod range_queue;
 #[cfg(all(loom, test))]
 mod reclaimers;
 #[cfg(all(loom, test))]
