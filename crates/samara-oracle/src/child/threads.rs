@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(crate) const THREADS: usize = 4;
 /// Words of the arena for an op: result, beginning, end.
 pub(super) const NOTED: usize = 3;
+/// Rounds of a loop in which a thread waits for the others before it lets them have its processor.
+const SOON: u32 = 300;
 const STACK: u64 = 16 * PAGE;
 
 /// An op of a thread.
@@ -35,6 +37,8 @@ pub(crate) struct Timed {
 pub(crate) enum Pause {
     /// Rounds of an empty loop.
     Spin(u32),
+    /// Until this moment, if it comes soon: then the others have come as far.
+    Until(u64),
     /// sched_yield(2).
     Yield,
 }
@@ -134,11 +138,13 @@ impl Job<'_> {
         let Shared { clock, ready, threads, .. } = self.shared;
         // Pairs with those of the other threads: none goes on before all are there.
         ready.fetch_add(1, Ordering::SeqCst);
+        let mut rounds = 0;
         while ready.load(Ordering::SeqCst) < *threads {
-            pause(Pause::Yield);
+            rounds += 1;
+            pause(if rounds < SOON { Pause::Spin(1) } else { Pause::Yield }, clock);
         }
         for (timed, notes) in self.ops.iter().zip(self.notes.chunks_exact(NOTED)) {
-            pause(timed.pause);
+            pause(timed.pause, clock);
             // Each pairs with those of the other threads: all moments are in one order.
             let began = clock.fetch_add(1, Ordering::SeqCst);
             let ret = self.make(timed.op);
@@ -164,8 +170,15 @@ impl Job<'_> {
     }
 }
 
-fn pause(pause: Pause) {
+fn pause(pause: Pause, clock: &AtomicU64) {
     match pause {
+        Pause::Until(moment) => {
+            let mut rounds = 0;
+            while rounds < SOON && clock.load(Ordering::Relaxed) < moment {
+                std::hint::spin_loop();
+                rounds += 1;
+            }
+        }
         Pause::Spin(rounds) => (0..rounds).for_each(|_| std::hint::spin_loop()),
         // SAFETY: it touches no memory.
         Pause::Yield => {

@@ -18,6 +18,16 @@ pub(crate) struct Together {
 }
 
 impl Together {
+    /// Whether locks bring pages in; if not, all locks are on fault.
+    pub(crate) fn locks_now(&self) -> bool {
+        let now = |op: &Op| match *op {
+            Op::Call(libc::SYS_mlock, _) => true,
+            Op::Call(libc::SYS_mlock2, [_, _, flags, ..]) => flags == 0,
+            _ => false,
+        };
+        self.first.iter().chain(self.threads.iter().flatten().map(|timed| &timed.op)).any(now)
+    }
+
     /// How many ops there are.
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.threads.iter().map(Vec::len).sum::<usize>()
@@ -26,21 +36,24 @@ impl Together {
 
 /// A round of at most `most` ops.
 pub(crate) fn together(r: &mut Rng, shape: Shape, most: usize) -> Together {
-    let shape = Shape { pages: 3 + r.below(shape.pages), ..shape };
+    // On fault in half of the rounds.
+    let shape = Shape { pages: 3 + r.below(shape.pages), lock: r.one_in(2), ..shape };
     let mut drawn = Together::default();
     drawn.first = (0..(1 + r.below(6)).min(most as u64)).map(|_| one(r, shape)).collect();
     for _ in 0..2 + r.below(THREADS as u64 - 1) {
         let len = (2 + r.below(4)).min((most - drawn.len()) as u64);
-        drawn.threads.push((0..len).map(|_| timed(r, |r| one(r, shape))).collect());
+        drawn.threads.push((0..len).map(|nth| timed(r, nth, |r| one(r, shape))).collect());
     }
     drawn
 }
 
-/// The op, after a pause.
-pub(crate) fn timed(r: &mut Rng, op: impl FnOnce(&mut Rng) -> Op) -> Timed {
-    let pause = match r.below(6) {
+/// The `nth` op of a thread, after a pause.
+pub(crate) fn timed(r: &mut Rng, nth: u64, op: impl FnOnce(&mut Rng) -> Op) -> Timed {
+    let pause = match r.below(8) {
         0 => Pause::Yield,
         1 => Pause::Spin(r.below(300) as u32),
+        // As if two or three threads had made as many.
+        2..=5 => Pause::Until(nth * (4 + r.below(3))),
         _ => Pause::Spin(0),
     };
     Timed { pause, op: op(r) }
@@ -54,13 +67,15 @@ fn one(r: &mut Rng, shape: Shape) -> Op {
         15..=20 => mprotect(at, len, r.pick(&[0, 1, 3, 3, 3, 5])),
         21 | 22 => madvise(at, len, r.pick(&MADV_FLAGS)),
         23 => madvise(at, len, r.pick(&[Advice::DontNeed, Advice::Free, Advice::Cold])),
-        24 => mremap(at, len, range(r, shape).1, None, false),
+        // Locked with all its pages, what an area grows by would be brought in.
+        24 if !shape.lock => mremap(at, len, range(r, shape).1, None, false),
         25 | 26 => mremap(at, len, len, Some(range(r, shape).0 & !(PAGE - 1)), shape.dontunmap && r.one_in(4)),
-        27 => Op::call(libc::SYS_mlock2, &[at, len, 1]),
-        28 => Op::call(libc::SYS_munlock, &[at, len]),
+        27 | 28 => Op::call(libc::SYS_mlock2, &[at, len, u64::from(!shape.lock)]),
+        24 => Op::call(libc::SYS_munlock, &[at, len]),
         29 => mbind(at, len, r.one_in(2)),
         30 if shape.seal && r.one_in(6) => Op::call(SYS_MSEAL, &[at, len]),
-        31..=33 => Op::Read(at),
+        31 => madvise(at, len, r.pick(&[Advice::PopulateRead, Advice::PopulateWrite])),
+        32..=34 => Op::Read(at),
         _ => Op::Write(at),
     }
 }
@@ -68,7 +83,7 @@ fn one(r: &mut Rng, shape: Shape) -> Op {
 fn map(r: &mut Rng, at: u64, len: u64) -> Op {
     let fixed = if r.one_in(6) { MapFlags::FIXED_NOREPLACE } else { MapFlags::FIXED };
     let prot = r.pick(&[0, 1, 3, 3, 3, 5]);
-    let more = if r.one_in(9) { MapFlags::NORESERVE } else { MapFlags::empty() };
+    let more = r.pick(&[MapFlags::empty(), MapFlags::empty(), MapFlags::POPULATE, MapFlags::NORESERVE]);
     if !r.one_in(3) {
         return mmap(at, len, prot, fixed | more | MapFlags::PRIVATE | MapFlags::ANONYMOUS, fd::NONE, 0);
     }

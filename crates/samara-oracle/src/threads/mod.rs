@@ -121,20 +121,17 @@ impl Sides {
         let seen: Vec<Seen> = seen.collect();
         let flags = vm_flags(&out.smaps()).into_iter().filter(|(start, _)| (BASE..END).contains(start)).collect();
         round.overlapped = overlapped(&events);
-        // What came first, one after the other.
+        let mut rules = Instants::new(End { seen, flags }, drawn.locks_now(), twist);
         let mut model = Model::new(&start, Touches::Told, first.first());
-        for (op, ret) in &alone {
-            match model.step(*op).map(|answer| twist.map_or(answer, |twist| twist(*op, answer))) {
-                Some(answer) if answer == *ret => {}
-                Some(answer) => {
-                    let end = format!("{op}: {}, not {}", returned(*ret), returned(answer));
-                    round.verdict = differs(Vec::new(), end);
-                    return Ok(round);
+        for call in &alone {
+            let Some(after) = rules.alone(call, &model) else {
+                if !rules.unknown {
+                    round.verdict = differs(Vec::new(), format!("{} = {}", call.0, returned(call.1)));
                 }
-                None => return Ok(round),
-            }
+                return Ok(round);
+            };
+            model = after;
         }
-        let mut rules = Instants::new(End { seen, flags }, twist);
         round.verdict = match find(&mut rules, &events, &model, PLACES) {
             Found::Order => Verdict::Agree,
             Found::GaveUp => Verdict::Unknowable,
@@ -169,7 +166,7 @@ pub fn agree_threads(first: &[Op], threads: &[&[Op]]) {
     } else {
         for time in 0..TIMES {
             let mut rng = Rng::new(0, Mix::Threads.name(), time);
-            let thread = |ops: &&[Op]| ops.iter().map(|op| timed(&mut rng, |_| *op)).collect::<Vec<Timed>>();
+            let thread = |ops: &&[Op]| (0..).zip(*ops).map(|(nth, op)| timed(&mut rng, nth, |_| *op)).collect::<Vec<Timed>>();
             let drawn = Together { first: first.to_vec(), threads: threads.iter().map(thread).collect() };
             if let Verdict::Differ(history) = sides.round(&drawn).expect("a process in which to make calls").verdict {
                 panic!("no order explains what threads did\n{}", divergence(*history, None));
