@@ -36,10 +36,10 @@ pub trait Rules {
     /// What can be told of a space: all that the answers of later calls depend on.
     fn shown(&self, space: &Self::Space) -> Self::Shown;
 
-    /// How the call may go on, on a copy of `space`, if it has had `instants` already: what there
-    /// is after the next one, and whether the call has ended with it. Nothing, if it cannot go on
-    /// so as to answer what it answered.
-    fn next(&mut self, call: &Self::Call, instants: u32, space: &Self::Space) -> Vec<(Self::Space, bool)>;
+    /// The next instant of the call, on a copy of `space`, if it has come so `far`; 0: it has only
+    /// begun. What there is after it, and how far the call has come then; `None`: it is over, and
+    /// has answered what it answered. Nothing, if it cannot answer that any more.
+    fn next(&mut self, call: &Self::Call, far: u32, space: &Self::Space) -> Option<(Self::Space, Option<u32>)>;
 
     /// Whether this is what was there in the end.
     fn is_end(&mut self, space: &Self::Space) -> bool;
@@ -82,7 +82,7 @@ type Place<S> = (Vec<(usize, u32)>, S);
 struct Search<'h, R: Rules> {
     rules: &'h mut R,
     threads: &'h [Vec<Event<R::Call>>],
-    /// How many calls of each thread are over, and how many instants of the next one.
+    /// How many calls of each thread are over, and how far the next one has come.
     done: Vec<(usize, u32)>,
     seen: HashSet<Place<R::Shown>>,
     /// How many places may still be tried.
@@ -107,8 +107,8 @@ impl<R: Rules> Search<'_, R> {
             let Some(call) = self.threads[thread].get(before.0).filter(|next| next.began <= first_end) else {
                 continue;
             };
-            for (after, over) in self.rules.next(&call.what, before.1, space) {
-                self.done[thread] = if over { (before.0 + 1, 0) } else { (before.0, before.1 + 1) };
+            if let Some((after, far)) = self.rules.next(&call.what, before.1, space) {
+                self.done[thread] = far.map_or((before.0 + 1, 0), |far| (before.0, far));
                 if self.explains(&after) {
                     return true;
                 }
@@ -118,3 +118,7 @@ impl<R: Rules> Search<'_, R> {
         false
     }
 }
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

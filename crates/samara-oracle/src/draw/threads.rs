@@ -6,7 +6,7 @@
 use super::{FILES, MADV_FLAGS, Shape, madvise, mbind, mmap, mprotect, mremap, munmap, range};
 use crate::child::{Pause, THREADS, Timed};
 use crate::model::SYS_MSEAL;
-use crate::op::{BASE, Op, PAGE, fd};
+use crate::op::{BASE, Op, PAGE, ROOM, fd};
 use crate::rng::Rng;
 use samara_mm::{Advice, MapFlags};
 
@@ -75,7 +75,8 @@ fn one(r: &mut Rng, shape: Shape) -> Op {
         29 => mbind(at, len, r.one_in(2)),
         30 if shape.seal && r.one_in(6) => Op::call(SYS_MSEAL, &[at, len]),
         31 => madvise(at, len, r.pick(&[Advice::PopulateRead, Advice::PopulateWrite])),
-        32..=34 => Op::Read(at),
+        32 => Op::call(libc::SYS_mincore, &[at, len, ROOM]),
+        33..=35 => Op::Read(at),
         _ => Op::Write(at),
     }
 }

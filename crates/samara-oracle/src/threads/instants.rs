@@ -1,18 +1,20 @@
 //! What a call does at which instant, on the model, and what there must be in the end. It does not
 //! know how an order is found.
 //!
-//! Nearly every call has one instant. Calls that bring pages in have more, between which other
-//! calls may change what is there:
+//! Nearly every call has one instant. Others have more, between which other calls may change what
+//! is there, as the running kernel shows (Linux 6.18):
 //!
-//! - **INSTANTS-1** mmap with MAP_POPULATE maps at one instant, and brings each page in at another
-//!   one, of whatever area is there by then. Nothing that it meets changes its answer.
-//! - **INSTANTS-2** mlock and mlock2 lock at one instant, and bring each page in at another one. An
-//!   area that is locked on fault by then is passed over, and so is a hole. One that allows no
-//!   access ends the call with ENOMEM; what it locked stays locked.
-//! - **INSTANTS-3** MADV_POPULATE_READ and MADV_POPULATE_WRITE bring in each page at an instant of
-//!   its own. A hole, or an area that refuses, ends the call with its error.
+//! - **INSTANTS-1** mmap with MAP_POPULATE maps at one instant, and brings pages in at a second one,
+//!   of whatever areas are there by then. Nothing that it meets changes its answer.
+//! - **INSTANTS-2** mlock and mlock2 lock at one instant, and bring pages in at a second one. What
+//!   is locked on fault by then is passed over, and so is a hole. An area that allows no access
+//!   ends the call with ENOMEM; what it locked stays locked.
+//! - **INSTANTS-3** mincore looks at each area at an instant of its own.
+//! - **INSTANTS-4** munmap, and mremap in place to less, take the areas away at one instant, and
+//!   their pages at a second one. In between an access may still find the page of an area that is
+//!   gone; calls and the search for an area do not.
 //!
-//! A page is brought in if it can be written: then memory of its area counts as written.
+//! Memory that is brought in counts as written if it can be written.
 //!
 //! The model cannot lock without bringing in at once. So memory is locked on fault in the model
 //! where it is locked with all its pages in the kernel; in one round all locks are of one kind.
@@ -20,7 +22,7 @@
 use crate::child::{Scope, Seen};
 use crate::compare::Twist;
 use crate::model::Model;
-use crate::op::{Op, PAGE};
+use crate::op::{BASE, END, Op, PAGE};
 use crate::order::Rules;
 use samara_mm::{Anon, Flags, Object};
 
@@ -40,6 +42,48 @@ pub(super) struct Instants {
     pub(super) unknown: bool,
 }
 
+/// A space in which calls are under way.
+pub(super) struct Place {
+    pub(super) model: Model,
+    /// Of each call that has taken areas away, and not yet their pages: its range, and the pages
+    /// with the access that they allow.
+    going: Vec<(u64, u64, Vec<(u64, Flags)>)>,
+}
+
+impl Place {
+    pub(super) fn new(model: Model) -> Place {
+        Place { model, going: Vec::new() }
+    }
+
+    fn snapshot(&self) -> Option<Place> {
+        Some(Place { model: self.model.snapshot()?, going: self.going.clone() })
+    }
+
+    /// The range's pages go later than its areas. What is mapped there allows this.
+    fn pages_of(&self, start: u64, len: u64) -> Vec<(u64, Flags)> {
+        let access = |page| Some((page, self.model.space.area_at(page)?.area.flags & Flags::ACCESS));
+        pages(start, len).filter_map(access).collect()
+    }
+
+    /// Whether a page of an area that is gone may still be found, and allows this.
+    fn lingers(&self, at: u64, access: Flags) -> bool {
+        let page = at & !(PAGE - 1);
+        self.going.iter().flat_map(|(.., pages)| pages).any(|of| of.0 == page && of.1.intersects(access))
+    }
+}
+
+/// What of its range a call takes away, if it is one of those whose pages go later.
+fn takes_away(op: Op) -> Option<(u64, u64)> {
+    match op {
+        Op::Call(libc::SYS_munmap, [at, len, ..]) => Some((at, len.next_multiple_of(PAGE))),
+        Op::Call(libc::SYS_mremap, [at, old, new, 0, ..]) if new <= old => {
+            let (old, new) = (old.next_multiple_of(PAGE), new.next_multiple_of(PAGE));
+            (new < old).then(|| (at + new, old - new))
+        }
+        _ => None,
+    }
+}
+
 impl Instants {
     pub(super) fn new(end: End, now: bool, twist: Option<Twist>) -> Instants {
         Instants { end, now, twist, unknown: false }
@@ -49,32 +93,85 @@ impl Instants {
 impl Instants {
     /// What there is after a call that nothing came between. `None`: that is not its answer, or it
     /// is unknown.
-    pub(super) fn alone(&mut self, call: &(Op, i64), model: &Model) -> Option<Model> {
-        let (mut after, mut over) = self.next(call, 0, model).pop()?;
-        let mut instants = 1;
-        while !over {
-            (after, over) = self.next(call, instants, &after).pop()?;
-            instants += 1;
+    pub(super) fn alone(&mut self, call: &(Op, i64), place: &Place) -> Option<Place> {
+        let (mut after, mut far) = self.next(call, 0, place)?;
+        while let Some(now) = far {
+            (after, far) = self.next(call, now, &after)?;
         }
         Some(after)
     }
 
-    /// The first instant of a call: what it answers if this is all, and whether it is. `None`: the
-    /// model cannot know.
-    fn first(&self, op: Op, model: &mut Model) -> Option<(i64, bool)> {
-        let Some((_, len, how)) = brings_in(op) else {
-            return self.one(op, model).map(|answer| (answer, true));
-        };
-        let alone = match (op, how) {
-            (Op::Call(nr, [at, len, prot, flags, fd, offset]), How::Map) => {
-                Op::call(nr, &[at, len, prot, flags & !POPULATE, fd, offset])
+    /// The next instant of a call that has come so `far`: what it answers if it is over then, else
+    /// how far it has come. `None`: the model cannot know.
+    fn instant(&self, (op, answer): (Op, i64), far: u32, place: &mut Place) -> Option<Result<i64, u32>> {
+        match op {
+            Op::Read(at) if answer == 0 && place.lingers(at, Flags::ACCESS) => return Some(Ok(0)),
+            Op::Write(at) if answer == 0 && place.lingers(at, Flags::WRITE) => return Some(Ok(0)),
+            _ => {}
+        }
+        let Op::Call(nr, args @ [at, len, ..]) = op else { return place.model.step(op).map(Ok) };
+        // Only ranges of the window have pages to tell apart.
+        if !(BASE..END).contains(&at) || len > END - at {
+            return place.model.step(op).map(Ok);
+        }
+        if let Some((start, len)) = takes_away(op) {
+            if far == 1 {
+                let mine = place.going.iter().position(|of| (of.0, of.1) == (start, len))?;
+                place.going.remove(mine);
+                return Some(Ok(answer));
             }
-            (_, How::Lock) => op,
-            // It changes no area before it comes to its first page.
-            _ => return Some((0, len == 0)),
-        };
-        let answer = self.one(alone, model)?;
-        Some((answer, answer < 0 && answer >= -4095 || len == 0))
+            let pages = place.pages_of(start, len);
+            let answers = place.model.step(op)?;
+            if is_error(answers) || pages.is_empty() || answers != answer {
+                return Some(Ok(answers));
+            }
+            place.going.push((start, len, pages));
+            return Some(Err(1));
+        }
+        let model = &mut place.model;
+        match (nr, far) {
+            (libc::SYS_mmap, 0) if args[3] & POPULATE != 0 => {
+                let mut alone = args;
+                alone[3] &= !POPULATE;
+                let answer = model.step(Op::Call(nr, alone))?;
+                Some(if is_error(answer) { Ok(answer) } else { Err(1) })
+            }
+            (libc::SYS_mmap, 1) => {
+                // Whatever refuses is passed over.
+                pages(at, len).for_each(|page| {
+                    self.bring_in(page, model);
+                });
+                Some(Ok(at as i64))
+            }
+            (libc::SYS_mlock | libc::SYS_mlock2, 0) => {
+                let answer = self.one(op, model)?;
+                Some(if is_error(answer) { Ok(answer) } else { Err(1) })
+            }
+            (libc::SYS_mlock | libc::SYS_mlock2, _) => {
+                let all = pages(at, len).all(|page| self.bring_in(page, model));
+                Some(Ok(if all { 0 } else { -i64::from(libc::ENOMEM) }))
+            }
+            (libc::SYS_mincore, far) => {
+                let here = at + u64::from(far) * PAGE;
+                let end = model.space.area_at(here).map_or(here + PAGE, |area| area.end).min(at.saturating_add(len));
+                let answer = model.step(Op::call(nr, &[here, end.saturating_sub(here), args[2]]))?;
+                let over = is_error(answer) || end >= at.saturating_add(len);
+                Some(if over { Ok(answer) } else { Err(((end - at) / PAGE) as u32) })
+            }
+            _ => self.one(op, model).map(Ok),
+        }
+    }
+
+    /// Brings a page in; false where its area allows no access.
+    fn bring_in(&self, page: u64, model: &mut Model) -> bool {
+        let Some(flags) = model.space.area_at(page).map(|a| a.area.flags) else { return true };
+        if flags.contains(Flags::LOCKONFAULT) && !self.now {
+            return true;
+        }
+        if flags.contains(Flags::WRITE) {
+            model.space.touch(page, page + 1);
+        }
+        flags.intersects(Flags::ACCESS)
     }
 
     /// Makes a call as one instant.
@@ -102,65 +199,25 @@ impl Instants {
             _ => model.step(op),
         }
     }
-
-    /// A later instant of a call that brings pages in: that of the `nth` page, as
-    /// [`first`](Instants::first).
-    fn bring_in(&self, op: Op, nth: u64, model: &mut Model) -> Option<(i64, bool)> {
-        let (start, len, how) = brings_in(op)?;
-        let (page, last) = (start + nth * PAGE, (nth + 1) * PAGE >= len);
-        if let How::Advise(advice) = how {
-            let answer = model.step(Op::call(libc::SYS_madvise, &[page, PAGE, advice]))?;
-            return Some((answer, last || answer < 0));
-        }
-        let area = model.space.area_at(page).map(|a| a.area.flags);
-        let on_fault = |flags: Flags| flags.contains(Flags::LOCKONFAULT) && !self.now;
-        match area.filter(|flags| !on_fault(*flags)) {
-            Some(flags) if !flags.intersects(Flags::ACCESS) && how == How::Lock => {
-                return Some((-i64::from(libc::ENOMEM), true));
-            }
-            Some(flags) if flags.contains(Flags::WRITE) => model.space.touch(page, page + 1),
-            _ => {}
-        }
-        Some((if how == How::Map { start as i64 } else { 0 }, last))
-    }
 }
 
-/// How a call brings pages in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum How {
-    /// mmap with MAP_POPULATE: whatever refuses is passed over.
-    Map,
-    /// mlock, also on fault: what allows no access ends it.
-    Lock,
-    /// MADV_POPULATE_READ, MADV_POPULATE_WRITE: what is refused ends it.
-    Advise(u64),
-}
-
-/// Which pages a call brings in, as start and length: what it does at instants of their own. Of
-/// calls that can be drawn.
-fn brings_in(op: Op) -> Option<(u64, u64, How)> {
-    let Op::Call(nr, [at, len, third, fourth, ..]) = op else { return None };
-    let how = match nr {
-        libc::SYS_mmap if fourth & POPULATE != 0 => How::Map,
-        libc::SYS_mlock | libc::SYS_mlock2 => How::Lock,
-        libc::SYS_madvise if third == 22 || third == 23 => How::Advise(third),
-        _ => return None,
-    };
-    Some((at & !(PAGE - 1), len.next_multiple_of(PAGE), how))
-}
-
+/// Those that meet the range, which begins with a page.
 fn pages(at: u64, len: u64) -> impl Iterator<Item = u64> {
     (0..len.div_ceil(PAGE)).map(move |page| at + page * PAGE)
+}
+
+fn is_error(answer: i64) -> bool {
+    (-4095..0).contains(&answer)
 }
 
 const POPULATE: u64 = 0x8000;
 
 impl Rules for Instants {
     type Call = (Op, i64);
-    type Space = Model;
+    type Space = Place;
     type Shown = Vec<u64>;
 
-    fn shown(&self, model: &Model) -> Vec<u64> {
+    fn shown(&self, Place { model, going }: &Place) -> Vec<u64> {
         let mut identities = Vec::new();
         let mut number = |id| {
             let known = identities.iter().position(|known| *known == id);
@@ -185,31 +242,26 @@ impl Rules for Instants {
             let policy = u64::from(a.extras().policy.is_some());
             words.extend([a.start, a.end, a.area.flags.bits(), object, a.area.bias, anon, policy]);
         }
+        for (start, len, pages) in going {
+            words.extend([*start, *len]);
+            words.extend(pages.iter().flat_map(|(page, access)| [*page, access.bits()]));
+        }
         words
     }
 
-    fn next(&mut self, (op, answer): &(Op, i64), instants: u32, model: &Model) -> Vec<(Model, bool)> {
-        let Some(mut after) = model.snapshot() else {
-            self.unknown = true;
-            return Vec::new();
-        };
-        let went = match instants {
-            0 => self.first(*op, &mut after),
-            _ => self.bring_in(*op, u64::from(instants) - 1, &mut after),
-        };
-        let went = went.map(|(answers, over)| (self.twist.map_or(answers, |twist| twist(*op, answers)), over));
-        match went {
-            // A call that goes on may still fail.
-            Some((answers, over)) if answers == *answer || !over => vec![(after, over)],
-            Some(_) => Vec::new(),
-            None => {
-                self.unknown = true;
-                Vec::new()
-            }
+    fn next(&mut self, call: &(Op, i64), far: u32, place: &Place) -> Option<(Place, Option<u32>)> {
+        let mut after = place.snapshot();
+        let went = after.as_mut().and_then(|after| self.instant(*call, far, after));
+        self.unknown |= went.is_none();
+        let (op, answer) = *call;
+        match went? {
+            Err(far) => after.map(|after| (after, Some(far))),
+            Ok(answers) if self.twist.map_or(answers, |twist| twist(op, answers)) == answer => Some((after?, None)),
+            Ok(_) => None,
         }
     }
 
-    fn is_end(&mut self, model: &Model) -> bool {
+    fn is_end(&mut self, Place { model, .. }: &Place) -> bool {
         let End { seen, flags } = &self.end;
         let on_fault = if self.now { Flags::LOCKONFAULT } else { Flags::empty() };
         let of = |start: u64| flags.iter().find(|k| k.0 == start).map(|k| k.1);

@@ -23,10 +23,10 @@ use crate::mix::Mix;
 use crate::model::Model;
 use crate::op::{BASE, END, Op};
 use crate::order::{Found, find, overlapped};
-use crate::print::{areas, place, returned};
+use crate::print::{self, areas, returned};
 use crate::proc::vm_flags;
 use crate::rng::Rng;
-use instants::{End, Instants};
+use instants::{End, Instants, Place};
 use samara_mm::Touches;
 use std::io;
 use std::time::{Duration, Instant};
@@ -37,11 +37,9 @@ const PLACES: usize = 200_000;
 /// What a round showed.
 #[derive(Debug)]
 pub(crate) struct Round {
-    /// Calls of threads.
-    calls: usize,
     /// How many of them met a call of another thread.
     overlapped: usize,
-    verdict: Verdict,
+    pub(crate) verdict: Verdict,
 }
 
 #[derive(Debug)]
@@ -104,11 +102,19 @@ fn divergence(history: History, drawn: Option<(u64, u64)>) -> Divergence {
 impl Sides {
     /// Makes a round, and looks for an order.
     pub(crate) fn round(&mut self, drawn: &Together) -> io::Result<Round> {
+        self.round_as(drawn, |op| op)
+    }
+
+    /// The same, with other ops on the kernel's side than on the model's: tests prove by it that a
+    /// difference is found.
+    pub(crate) fn round_as(&mut self, drawn: &Together, kernel: fn(Op) -> Op) -> io::Result<Round> {
         let start = self.start(Scope::Window)?;
         let Together { first, threads } = drawn;
         let twist = self.twist;
-        let out = self.kernel.run_together(first, threads, Scope::Window)?;
-        let mut round = Round { calls: drawn.len() - first.len(), overlapped: 0, verdict: Verdict::Unknowable };
+        let other = |timed: &Timed| Timed { op: kernel(timed.op), ..*timed };
+        let others: Vec<Vec<Timed>> = threads.iter().map(|thread| thread.iter().map(other).collect()).collect();
+        let out = self.kernel.run_together(first, &others, Scope::Window)?;
+        let mut round = Round { overlapped: 0, verdict: Verdict::Unknowable };
         let alone: Vec<(Op, i64)> = first.iter().copied().zip(out.frames().1.map(|(ret, _)| ret)).collect();
         let differs = |threads, end| Verdict::Differ(Box::new(History { first: alone.clone(), threads, end }));
         let (ended, done) = (out.ended, out.done);
@@ -122,23 +128,23 @@ impl Sides {
         let flags = vm_flags(&out.smaps()).into_iter().filter(|(start, _)| (BASE..END).contains(start)).collect();
         round.overlapped = overlapped(&events);
         let mut rules = Instants::new(End { seen, flags }, drawn.locks_now(), twist);
-        let mut model = Model::new(&start, Touches::Told, first.first());
+        let mut place = Place::new(Model::new(&start, Touches::Told, first.first()));
         for call in &alone {
-            let Some(after) = rules.alone(call, &model) else {
+            let Some(after) = rules.alone(call, &place) else {
                 if !rules.unknown {
                     round.verdict = differs(Vec::new(), format!("{} = {}", call.0, returned(call.1)));
                 }
                 return Ok(round);
             };
-            model = after;
+            place = after;
         }
-        round.verdict = match find(&mut rules, &events, &model, PLACES) {
+        round.verdict = match find(&mut rules, &events, &place, PLACES) {
             Found::Order => Verdict::Agree,
             Found::GaveUp => Verdict::Unknowable,
             Found::None if rules.unknown => Verdict::Unknowable,
             Found::None => {
                 let End { seen, flags } = &rules.end;
-                let flags: Vec<_> = flags.iter().map(|(at, flags)| format!("{}: {}", place(*at), flags.letters())).collect();
+                let flags: Vec<_> = flags.iter().map(|(at, flags)| format!("{}: {}", print::place(*at), flags.letters())).collect();
                 let end = format!("{}; {}", areas(seen, &[]), flags.join(", "));
                 differs(events.into_iter().map(|thread| thread.into_iter().map(Recorded::from).collect()).collect(), end)
             }
