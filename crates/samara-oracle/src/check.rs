@@ -195,14 +195,11 @@ impl Check {
                 Ok((shapes, left_out)) => {
                     skipped.extend(left_out.into_iter().map(|why| (*mix, why)));
                     let tell = |ops, divergences| progress(Progress { mix: *mix, ops: before + ops, divergences });
-                    let (seed, given) = (self.seed, &shapes[..]);
-                    if *mix == Mix::Threads {
-                        let given = (given, quota, seed);
-                        mixes.push(threads::run(&mut sides, given, &mut divergences, stop, tell)?);
-                        before += quota;
-                        continue;
-                    }
-                    mixes.push(self.mix(&mut sides, *mix, (&shapes, quota), &mut divergences, stop, tell)?);
+                    let (given, found) = ((&shapes[..], quota), &mut divergences);
+                    mixes.push(match mix {
+                        Mix::Threads => threads::run(&mut sides, given, self.seed, found, stop, tell)?,
+                        _ => self.mix(&mut sides, *mix, given, found, stop, tell)?,
+                    });
                     skipped.extend(sides.missed.drain(..).map(|refused| (*mix, refusal(refused))));
                 }
             }
@@ -224,7 +221,8 @@ impl Check {
         mut tell: impl FnMut(u64, u64),
     ) -> io::Result<MixReport> {
         let began = Instant::now();
-        let mut report = MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, overlapped: 0, time: Duration::ZERO };
+        let mut report =
+            MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, overlapped: 0, time: Duration::ZERO };
         while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
             let sequence = report.sequences;
             let shape = shapes[sequence as usize % shapes.len()];

@@ -47,8 +47,8 @@ mod unseen;
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
 pub use features::{features, presumed_features};
 pub use mix::{Mix, NoSuchMix};
-pub use threads::{History, Recorded, agree_threads};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
+pub use threads::{History, Recorded, agree_threads};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

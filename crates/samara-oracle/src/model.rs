@@ -304,7 +304,8 @@ fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
     };
     let hidden = |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if (HIDDEN..HUGE).contains(&f.open));
     // An access to huge pages that there are not is no fault of the area's.
-    let wanting = |a: &Placed<'_, FileId>| matches!(op, Op::Write(_) | Op::Read(_)) && a.area.flags.contains(Flags::HUGETLB);
+    let wanting =
+        |a: &Placed<'_, FileId>| matches!(op, Op::Write(_) | Op::Read(_)) && a.area.flags.contains(Flags::HUGETLB);
     space
         .areas_in(at & !(PAGE - 1), at.saturating_add(len))
         .any(|a| a.area.flags.contains(Flags::MAYBE_GUARD) || wanting(&a) || hidden(a))

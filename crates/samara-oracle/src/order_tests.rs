@@ -13,7 +13,12 @@ impl Rules for Text {
         space.clone()
     }
 
-    fn next(&mut self, (letter, finds): &(char, &'static str), far: u32, space: &String) -> Option<(String, Option<u32>)> {
+    fn next(
+        &mut self,
+        (letter, finds): &(char, &'static str),
+        far: u32,
+        space: &String,
+    ) -> Option<(String, Option<u32>)> {
         let more = (letter.is_uppercase() && far == 0).then_some(1);
         space.contains(finds).then(|| (format!("{space}{letter}"), more))
     }

@@ -82,12 +82,7 @@ impl Kernel {
 
     /// Runs the ops in a new process, and then, if there are threads, those of its threads at the
     /// same time.
-    pub(crate) fn run_together(
-        &mut self,
-        ops: &[Op],
-        threads: &[Vec<Timed>],
-        scope: Scope,
-    ) -> io::Result<Outcome<'_>> {
+    pub(crate) fn run_together(&mut self, ops: &[Op], threads: &[Vec<Timed>], scope: Scope) -> io::Result<Outcome<'_>> {
         let Kernel { arena, given, limit_s } = self;
         let limit_s = *limit_s;
         arena.words_mut()[..HEAD].fill(0);

@@ -1,7 +1,7 @@
 //! What a run leaves in the arena, as the parent reads it. Knows no calls.
 
-use super::{HEAD, TEXT_LEN};
 use super::threads::{NOTED, Timed};
+use super::{HEAD, TEXT_LEN};
 use crate::harness::Seen;
 use crate::op::{BASE, END, Op};
 use crate::order::Event;

@@ -50,7 +50,8 @@ fn a_wrong_answer_is_found_and_printed() {
     assert!(report.compared < report.ops && report.ops < 5_000);
     let d = report.divergences.iter().find(|d| d.history.as_ref().is_some_and(|h| !h.threads.is_empty()));
     let (text, d) = (d.unwrap().to_string(), d.unwrap());
-    let parts = ["/// threads, seed 1, sequence ", "/// thread 0, ", " = 0\n", "#[test]\nfn threads_1_", "agree_threads(\n"];
+    let parts =
+        ["/// threads, seed 1, sequence ", "/// thread 0, ", " = 0\n", "#[test]\nfn threads_1_", "agree_threads(\n"];
     for part in parts {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }

@@ -55,21 +55,15 @@ pub(crate) enum Verdict {
 /// Runs the mix: rounds until there are as many ops as that.
 pub(crate) fn run(
     sides: &mut Sides,
-    (shapes, quota, seed): (&[Shape], u64, u64),
+    (shapes, quota): (&[Shape], u64),
+    seed: u64,
     divergences: &mut Vec<Divergence>,
     stop: &dyn Fn() -> bool,
     mut tell: impl FnMut(u64, u64),
 ) -> io::Result<MixReport> {
     let (mix, began) = (Mix::Threads, Instant::now());
-    let mut report = MixReport {
-        mix,
-        ops: 0,
-        compared: 0,
-        sequences: 0,
-        divergences: 0,
-        overlapped: 0,
-        time: Duration::ZERO,
-    };
+    let mut report =
+        MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, overlapped: 0, time: Duration::ZERO };
     while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
         let sequence = report.sequences;
         let shape = shapes[sequence as usize % shapes.len()];
@@ -144,9 +138,13 @@ impl Sides {
             Found::None if rules.unknown => Verdict::Unknowable,
             Found::None => {
                 let End { seen, flags } = &rules.end;
-                let flags: Vec<_> = flags.iter().map(|(at, flags)| format!("{}: {}", print::place(*at), flags.letters())).collect();
+                let flags: Vec<_> =
+                    flags.iter().map(|(at, flags)| format!("{}: {}", print::place(*at), flags.letters())).collect();
                 let end = format!("{}; {}", areas(seen, &[]), flags.join(", "));
-                differs(events.into_iter().map(|thread| thread.into_iter().map(Recorded::from).collect()).collect(), end)
+                differs(
+                    events.into_iter().map(|thread| thread.into_iter().map(Recorded::from).collect()).collect(),
+                    end,
+                )
             }
         };
         Ok(round)
@@ -172,7 +170,8 @@ pub fn agree_threads(first: &[Op], threads: &[&[Op]]) {
     } else {
         for time in 0..TIMES {
             let mut rng = Rng::new(0, Mix::Threads.name(), time);
-            let thread = |ops: &&[Op]| (0..).zip(*ops).map(|(nth, op)| timed(&mut rng, nth, |_| *op)).collect::<Vec<Timed>>();
+            let thread =
+                |ops: &&[Op]| (0..).zip(*ops).map(|(nth, op)| timed(&mut rng, nth, |_| *op)).collect::<Vec<Timed>>();
             let drawn = Together { first: first.to_vec(), threads: threads.iter().map(thread).collect() };
             if let Verdict::Differ(history) = sides.round(&drawn).expect("a process in which to make calls").verdict {
                 panic!("no order explains what threads did\n{}", divergence(*history, None));
