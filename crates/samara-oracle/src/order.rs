@@ -4,8 +4,8 @@
 //! An order respects the times: a call that ended before another one began comes first. A call may
 //! have several instants; then other calls may come between them.
 //!
-//! Depth first; what was tried already is not tried again. It does not know what calls do: [`Rules`]
-//! tells. For the tests of this workspace too, and for nobody else.
+//! Depth first; what was tried already is not tried again. It does not know what calls do:
+//! [`Rules`] tells. For the tests of this workspace too, and for nobody else.
 //!
 //! - **ORDER-1** Two places with the same progress of every thread, and of which the same is shown,
 //!   lead to the same ends: so [`Rules::shown`] must show all that a later call depends on.

@@ -35,6 +35,9 @@ pub(crate) enum Ended {
     Status(i32),
 }
 
+/// What a thread did: each op, what it returned, and when it was under way.
+pub(crate) type Events = Vec<Event<(Op, i64)>>;
+
 /// What a run did.
 #[derive(Debug)]
 pub(crate) struct Outcome<'a> {
@@ -54,7 +57,7 @@ impl<'a> Outcome<'a> {
 
     /// What each op of the threads returned, when it began and when it ended; and what there was
     /// when all had ended.
-    pub(crate) fn together(&self, threads: &[Vec<Timed>]) -> (Vec<Vec<Event<(Op, i64)>>>, Areas<'a>) {
+    pub(crate) fn together(&self, threads: &[Vec<Timed>]) -> (Vec<Events>, Areas<'a>) {
         let (_, mut frames) = self.frames();
         frames.by_ref().for_each(drop);
         let mut noted = |timed: &Timed| {

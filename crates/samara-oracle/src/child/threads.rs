@@ -180,8 +180,8 @@ fn pause(pause: Pause, clock: &AtomicU64) {
             }
         }
         Pause::Spin(rounds) => (0..rounds).for_each(|_| std::hint::spin_loop()),
-        // SAFETY: it touches no memory.
         Pause::Yield => {
+            // SAFETY: it touches no memory.
             unsafe { system(libc::SYS_sched_yield, [0; 6]) };
         }
     }

@@ -11,7 +11,7 @@ use crate::rng::Rng;
 use samara_mm::{Advice, MapFlags};
 
 /// What is done first, one after the other, and what each thread does then.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Together {
     pub(crate) first: Vec<Op>,
     pub(crate) threads: Vec<Vec<Timed>>,
@@ -38,8 +38,8 @@ impl Together {
 pub(crate) fn together(r: &mut Rng, shape: Shape, most: usize) -> Together {
     // On fault in half of the rounds.
     let shape = Shape { pages: 3 + r.below(shape.pages), lock: r.one_in(2), ..shape };
-    let mut drawn = Together::default();
-    drawn.first = (0..(1 + r.below(6)).min(most as u64)).map(|_| one(r, shape)).collect();
+    let first = (0..(1 + r.below(6)).min(most as u64)).map(|_| one(r, shape)).collect();
+    let mut drawn = Together { first, threads: Vec::new() };
     for _ in 0..2 + r.below(THREADS as u64 - 1) {
         let len = (2 + r.below(4)).min((most - drawn.len()) as u64);
         drawn.threads.push((0..len).map(|nth| timed(r, nth, |r| one(r, shape))).collect());

@@ -4,8 +4,8 @@
 //! Nearly every call has one instant. Others have more, between which other calls may change what
 //! is there, as the running kernel shows (Linux 6.18):
 //!
-//! - **INSTANTS-1** mmap with MAP_POPULATE maps at one instant, and brings pages in at a second one,
-//!   of whatever areas are there by then. Nothing that it meets changes its answer.
+//! - **INSTANTS-1** mmap with MAP_POPULATE maps at one instant, and brings pages in at a second
+//!   one, of whatever areas are there by then. Nothing that it meets changes its answer.
 //! - **INSTANTS-2** mlock and mlock2 lock at one instant, and bring pages in at a second one. What
 //!   is locked on fault by then is passed over, and so is a hole. An area that allows no access
 //!   ends the call with ENOMEM; what it locked stays locked.
@@ -45,9 +45,16 @@ pub(super) struct Instants {
 /// A space in which calls are under way.
 pub(super) struct Place {
     pub(super) model: Model,
-    /// Of each call that has taken areas away, and not yet their pages: its range, and the pages
-    /// with the access that they allow.
-    going: Vec<(u64, u64, Vec<(u64, Flags)>)>,
+    going: Vec<Going>,
+}
+
+/// A call that has taken areas away, and not yet their pages.
+#[derive(Clone)]
+struct Going {
+    start: u64,
+    len: u64,
+    /// The pages, with the access that they allow.
+    pages: Vec<(u64, Flags)>,
 }
 
 impl Place {
@@ -68,7 +75,7 @@ impl Place {
     /// Whether a page of an area that is gone may still be found, and allows this.
     fn lingers(&self, at: u64, access: Flags) -> bool {
         let page = at & !(PAGE - 1);
-        self.going.iter().flat_map(|(.., pages)| pages).any(|of| of.0 == page && of.1.intersects(access))
+        self.going.iter().flat_map(|of| &of.pages).any(|of| of.0 == page && of.1.intersects(access))
     }
 }
 
@@ -116,7 +123,7 @@ impl Instants {
         }
         if let Some((start, len)) = takes_away(op) {
             if far == 1 {
-                let mine = place.going.iter().position(|of| (of.0, of.1) == (start, len))?;
+                let mine = place.going.iter().position(|of| (of.start, of.len) == (start, len))?;
                 place.going.remove(mine);
                 return Some(Ok(answer));
             }
@@ -125,7 +132,7 @@ impl Instants {
             if is_error(answers) || pages.is_empty() || answers != answer {
                 return Some(Ok(answers));
             }
-            place.going.push((start, len, pages));
+            place.going.push(Going { start, len, pages });
             return Some(Err(1));
         }
         let model = &mut place.model;
@@ -242,7 +249,7 @@ impl Rules for Instants {
             let policy = u64::from(a.extras().policy.is_some());
             words.extend([a.start, a.end, a.area.flags.bits(), object, a.area.bias, anon, policy]);
         }
-        for (start, len, pages) in going {
+        for Going { start, len, pages } in going {
             words.extend([*start, *len]);
             words.extend(pages.iter().flat_map(|(page, access)| [*page, access.bits()]));
         }
