@@ -217,11 +217,11 @@ pub(crate) struct Check {
     /// Number of calls, in all mixes together
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = ops, allow_negative_numbers = true)]
     pub(crate) ops: u64,
-    /// Seed: the same number gives the same calls again
+    /// Seed: the same number gives the same calls again (how those of threads meet is chance)
     #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
     pub(crate) seed: u64,
     /// Run only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap,
-    /// calls, huge, free, unseen or all. May be given several times [default: all]
+    /// calls, huge, free, unseen, threads or all. May be given several times [default: all]
     #[arg(long = "mix", value_name = "NAME", value_delimiter = ',', value_parser = mixes)]
     pub(crate) mixes: Vec<Mixes>,
     /// Print one JSON object

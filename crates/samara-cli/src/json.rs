@@ -101,6 +101,7 @@ pub(crate) fn check(report: &Report) -> Value {
             "compared": m.compared,
             "sequences": m.sequences,
             "divergences": m.divergences,
+            "overlapped": m.overlapped,
             "time_ns": u64::try_from(m.time.as_nanos()).unwrap_or(u64::MAX),
         })
     };

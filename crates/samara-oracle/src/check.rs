@@ -10,6 +10,7 @@ use crate::print::{Code, name, returned};
 use crate::proc::read;
 use crate::rng::Rng;
 use crate::shrink::shrink;
+use crate::threads::{self, History};
 use crate::unseen;
 use samara_mm::{Caps, Features, Limit, Limits, Overcommit};
 use std::fmt::{self, Display};
@@ -17,7 +18,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// A mix ends after so many divergences.
-const ENOUGH: usize = 5;
+pub(crate) const ENOUGH: usize = 5;
 
 /// What to check.
 ///
@@ -90,6 +91,8 @@ pub struct MixReport {
     pub sequences: u64,
     /// How many of them diverged.
     pub divergences: u64,
+    /// How many operations were under way at the same time as one of another thread.
+    pub overlapped: u64,
     /// How long it took.
     pub time: Duration,
 }
@@ -112,7 +115,10 @@ pub struct Divergence {
     /// What the model did.
     pub model: String,
     /// It did not happen again when the same sequence was tried once more: `ops` are all of it.
+    /// What threads did is not tried again.
     pub once: bool,
+    /// What threads did at the same time, if there were threads.
+    pub history: Option<History>,
 }
 
 impl Display for Divergence {
@@ -128,6 +134,15 @@ impl Display for Divergence {
         let name = format!("{}{number}_{:04x}", self.mix, hash >> 16);
         let place =
             if self.at < self.ops.len() { format!("op {}", self.at) } else { "the flags at the end".to_owned() };
+        if let Some(history) = &self.history {
+            writeln!(f, "/// {}{drawn}: {}", self.mix, self.model)?;
+            for line in history.to_string().lines() {
+                writeln!(f, "/// {line}")?;
+            }
+            writeln!(f, "#[test]\nfn {name}() {{")?;
+            history.code(f)?;
+            return writeln!(f, "}}");
+        }
         let once = if self.once { " (Once: not when it was tried again.)" } else { "" };
         writeln!(f, "/// {}{drawn}: {place}.{once}", self.mix)?;
         writeln!(f, "/// kernel: {}", self.kernel)?;
@@ -180,7 +195,11 @@ impl Check {
                 Ok((shapes, left_out)) => {
                     skipped.extend(left_out.into_iter().map(|why| (*mix, why)));
                     let tell = |ops, divergences| progress(Progress { mix: *mix, ops: before + ops, divergences });
-                    mixes.push(self.mix(&mut sides, *mix, (&shapes, quota), &mut divergences, stop, tell)?);
+                    let (given, found) = ((&shapes[..], quota), &mut divergences);
+                    mixes.push(match mix {
+                        Mix::Threads => threads::run(&mut sides, given, self.seed, found, stop, tell)?,
+                        _ => self.mix(&mut sides, *mix, given, found, stop, tell)?,
+                    });
                     skipped.extend(sides.missed.drain(..).map(|refused| (*mix, refusal(refused))));
                 }
             }
@@ -202,7 +221,8 @@ impl Check {
         mut tell: impl FnMut(u64, u64),
     ) -> io::Result<MixReport> {
         let began = Instant::now();
-        let mut report = MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, time: Duration::ZERO };
+        let mut report =
+            MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, overlapped: 0, time: Duration::ZERO };
         while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
             let sequence = report.sequences;
             let shape = shapes[sequence as usize % shapes.len()];
@@ -256,7 +276,7 @@ fn shortened(
     let again = shrink(ops, stop, |ops| differ(sides, mix, ops))?;
     let once = again.is_none();
     let (ops, Difference { at, kernel, model }) = again.unwrap_or_else(|| (ops.to_vec(), first));
-    Ok(Divergence { mix, drawn, ops, at, kernel, model, once })
+    Ok(Divergence { mix, drawn, ops, at, kernel, model, once, history: None })
 }
 
 /// Compares one sequence, as given.
@@ -266,7 +286,7 @@ fn shortened(
 pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
     Ok(match differ(&mut Sides::new()?, mix, ops)? {
         Verdict::Differ(Difference { at, kernel, model }) => {
-            Some(Divergence { mix, drawn: None, ops: ops.to_vec(), at, kernel, model, once: false })
+            Some(Divergence { mix, drawn: None, ops: ops.to_vec(), at, kernel, model, once: false, history: None })
         }
         _ => None,
     })

@@ -2,6 +2,7 @@
 
 mod huge;
 mod rare;
+pub(crate) mod threads;
 
 use crate::model::{Model, SYS_MSEAL};
 use crate::op::{BASE, Limited, Op, PAGE, PAGES, at, fd, segment};
@@ -57,6 +58,7 @@ pub(crate) enum Kind {
     Heap,
     Huge,
     Free,
+    Threads,
 }
 
 /// The next op of a sequence, the `i`th.
@@ -66,7 +68,7 @@ pub(crate) fn draw(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
     }
     match shape.kind {
         Kind::General if r.one_in(24) => several(r, shape, model),
-        Kind::General => general(r, shape),
+        Kind::General | Kind::Threads => general(r, shape),
         Kind::Remap if r.one_in(4) => several(r, shape, model),
         Kind::Remap if r.one_in(2) => remap(r, shape),
         Kind::Remap => general(r, shape),

@@ -33,18 +33,22 @@ pub mod harness;
 mod mix;
 mod model;
 mod op;
+#[doc(hidden)]
+pub mod order;
 mod print;
 mod proc;
 mod rng;
 mod shrink;
 #[cfg(test)]
 mod tests;
+mod threads;
 mod unseen;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
 pub use features::{features, presumed_features};
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
+pub use threads::{History, Recorded, agree_threads};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

@@ -41,11 +41,14 @@ pub enum Mix {
     /// Memory that is written to, moved, and inherited. The model sees no writes and learns from
     /// the kernel's areas.
     Unseen,
+    /// Threads that change one map at the same time, while others fault: some order of the calls
+    /// explains it.
+    Threads,
 }
 
 impl Mix {
     /// All of them.
-    pub const ALL: [Mix; 14] = [
+    pub const ALL: [Mix; 15] = [
         Mix::Basic,
         Mix::Remap,
         Mix::Forks,
@@ -60,6 +63,7 @@ impl Mix {
         Mix::Huge,
         Mix::Free,
         Mix::Unseen,
+        Mix::Threads,
     ];
 
     /// Its name, in lower case.
@@ -79,6 +83,7 @@ impl Mix {
             Mix::Huge => "huge",
             Mix::Free => "free",
             Mix::Unseen => "unseen",
+            Mix::Threads => "threads",
         }
     }
 
@@ -172,6 +177,8 @@ impl Mix {
                 let moves = Shape { kind: Kind::Moves, len: 60, pages: 30, forks: true, ..plain };
                 vec![moves, Shape { kind: Kind::Hot, pages: 8, ..moves }, Shape { kind: Kind::General, ..moves }]
             }
+            // As many pages more than three as a round may have; its length is its own.
+            Mix::Threads => vec![Shape { kind: Kind::Threads, pages: 8, seal: true, ..plain }],
         }
     }
 }

@@ -116,6 +116,7 @@ impl Model {
                 0
             }
             Op::Write(at) => self.space.fault(at, Access::Write).map_or(-EFAULT, |_| 0),
+            Op::Read(at) => self.space.fault(at, Access::Read).map_or(-EFAULT, |_| 0),
             Op::Fork => {
                 self.space = self.space.fork().ok()?;
                 0
@@ -158,6 +159,13 @@ impl Model {
         }
     }
 
+    /// A copy, to try calls on; without what the calls so far returned. `None`: out of memory.
+    pub(crate) fn snapshot(&self) -> Option<Model> {
+        let Model { space, files, scope, limits, .. } = self;
+        let space = space.snapshot(space.config().clone()).ok()?;
+        Some(Model { space, files: files.clone(), scope: *scope, limits: *limits, results: Vec::new() })
+    }
+
     /// What the calls so far returned.
     pub(crate) fn results(&self) -> &[i64] {
         &self.results
@@ -187,7 +195,7 @@ fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
 }
 
 /// The open files, and the objects of shared memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Files {
     keys: bool,
     hidden: u64,
@@ -288,15 +296,16 @@ fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
             let one = |(at, len)| depends_on_pages(Op::call(libc::SYS_madvise, &[at, len, advice]), space);
             return ranges.into_iter().any(one);
         }
-        Op::Write(at) => (at, 1),
+        Op::Write(at) | Op::Read(at) => (at, 1),
         Op::Call(libc::SYS_mlock | libc::SYS_mlock2, [at, len, ..]) => (at, len),
         // MADV_POPULATE_READ, MADV_POPULATE_WRITE.
         Op::Call(libc::SYS_madvise, [at, len, 22 | 23, ..]) => (at, len),
         _ => return false,
     };
     let hidden = |a: Placed<'_, FileId>| matches!(&a.area.object, Object::File(f) if (HIDDEN..HUGE).contains(&f.open));
-    // A write to huge pages that there are not is no fault of the area's.
-    let wanting = |a: &Placed<'_, FileId>| matches!(op, Op::Write(_)) && a.area.flags.contains(Flags::HUGETLB);
+    // An access to huge pages that there are not is no fault of the area's.
+    let wanting =
+        |a: &Placed<'_, FileId>| matches!(op, Op::Write(_) | Op::Read(_)) && a.area.flags.contains(Flags::HUGETLB);
     space
         .areas_in(at & !(PAGE - 1), at.saturating_add(len))
         .any(|a| a.area.flags.contains(Flags::MAYBE_GUARD) || wanting(&a) || hidden(a))
@@ -316,7 +325,7 @@ fn hits_the_process(op: Op, space: &AddressSpace<FileId>) -> bool {
         }
         Op::Call(libc::SYS_shmat, [_, at, ..]) => foreign(at, 5 * PAGE),
         Op::Call(_, [at, len, ..]) => foreign(at, len),
-        Op::Write(at) => foreign(at, 1),
+        Op::Write(at) | Op::Read(at) => foreign(at, 1),
         _ => false,
     }
 }

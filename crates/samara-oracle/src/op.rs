@@ -73,6 +73,8 @@ pub enum Op {
     Call(i64, [u64; 6]),
     /// Writes a byte there, if that is allowed.
     Write(u64),
+    /// Reads a byte there, if that is allowed.
+    Read(u64),
     /// Forks, and goes on in the child.
     Fork,
     /// Says that the heap begins there and is empty (PR_SET_MM). Calls of brk come after it.
@@ -152,6 +154,7 @@ impl Op {
         match self {
             Op::Call(nr, args) => Op::Call(nr, args.map(put)),
             Op::Write(at) => Op::Write(put(at)),
+            Op::Read(at) => Op::Read(put(at)),
             other => other,
         }
     }
@@ -172,6 +175,7 @@ impl Op {
                 Op::Call(nr, all)
             }
             Op::Write(at) => Op::Write(moved(at)?),
+            Op::Read(at) => Op::Read(moved(at)?),
             other => other,
         })
     }

@@ -76,6 +76,7 @@ impl Display for Code<'_> {
                 write!(f, "Op::call({}, &[{}])", number(nr), args.join(", "))
             }
             Op::Write(at) => write!(f, "Op::Write({})", code(at)),
+            Op::Read(at) => write!(f, "Op::Read({})", code(at)),
             Op::Fork => f.write_str("Op::Fork"),
             Op::Heap { at } => write!(f, "Op::Heap {{ at: {} }}", code(at)),
             Op::Advise { advice, ranges } => {
@@ -162,6 +163,7 @@ impl Display for Op {
                 Ok(())
             }
             Op::Write(at) => write!(f, "write {}", place(at)),
+            Op::Read(at) => write!(f, "read {}", place(at)),
             Op::Fork => f.write_str("fork"),
             Op::Heap { at } => write!(f, "the heap begins at {}", place(at)),
             Op::Advise { advice: raw, ranges } => {

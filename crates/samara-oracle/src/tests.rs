@@ -4,6 +4,7 @@
 mod chosen;
 mod features;
 mod found;
+mod threads;
 mod unseen;
 
 use crate::check::Abilities;

@@ -1,7 +1,7 @@
 //! Sequences of calls in which `samara check` once found a difference, as it prints them.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
-use samara_oracle::{Limited, Mix, Op, ROOM, agree, at, fd};
+use samara_oracle::{Limited, Mix, Op, ROOM, agree, agree_threads, at, fd};
 
 /// limits, seed 3, sequence 14: op 17.
 /// kernel: 0; 6-7 rw-p
@@ -164,6 +164,29 @@ fn basic_12_813() {
             Op::call(libc::SYS_madvise, &[at(12), 0x2000, 0x66]),
             // 2: mremap 18-19, new length 0x1000 maymove|fixed to 1
             Op::call(libc::SYS_mremap, &[at(18), 0x1000, 0x1000, 3, at(1)]),
+        ],
+    );
+}
+
+/// The areas of a munmap are gone for other calls, and a page of them can still be read.
+#[test]
+fn threads_5_9130() {
+    agree_threads(
+        &[
+            // mmap 3-6 private fixed|anonymous|populate: r-x
+            Op::call(libc::SYS_mmap, &[at(3), 0x3000, 5, 0x8032, fd::NONE]),
+        ],
+        &[
+            &[
+                // munmap 4-6
+                Op::call(libc::SYS_munmap, &[at(4), 0x2000]),
+            ],
+            &[
+                // madvise 4-6: PopulateWrite
+                Op::call(libc::SYS_madvise, &[at(4), 0x2000, 0x17]),
+                // read 4
+                Op::Read(at(4)),
+            ],
         ],
     );
 }

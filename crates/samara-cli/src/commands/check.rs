@@ -114,14 +114,9 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     for m in &report.mixes {
         let rate = (m.compared as f64 / m.time.as_secs_f64().max(1e-9)) as u64;
         let found = found(m.compared, m.divergences);
-        let compared = plural(m.compared, "call");
-        writeln!(
-            out,
-            "{:<8} {compared} compared in {}, {} a second: {found}",
-            m.mix,
-            plural(m.sequences, "sequence"),
-            count(rate)
-        )?;
+        let (compared, sequences) = (plural(m.compared, "call"), plural(m.sequences, "sequence"));
+        let met = if m.mix == Mix::Threads { format!(", {} overlapped", count(m.overlapped)) } else { String::new() };
+        writeln!(out, "{:<8} {compared} compared in {sequences}{met}, {} a second: {found}", m.mix, count(rate))?;
     }
     for (i, (_, why)) in report.skipped.iter().enumerate() {
         // A reason that several mixes share is printed once.

@@ -34,7 +34,7 @@ fn json(args: &[&str]) -> Option<Value> {
 
 #[test]
 fn a_short_run_of_all_mixes() {
-    let Some(value) = json(&["--ops", "14000", "--seed", "3"]) else { return };
+    let Some(value) = json(&["--ops", "15000", "--seed", "3"]) else { return };
     let keys: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(
         keys,
@@ -45,12 +45,16 @@ fn a_short_run_of_all_mixes() {
     assert_eq!((&value["divergences"], value["tests"].as_array().unwrap().len()), (&0.into(), 0));
     let mixes = value["mixes"].as_array().unwrap();
     let keys: Vec<_> = mixes[0].as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys, ["mix", "ops", "compared", "sequences", "divergences", "time_ns"]);
+    assert_eq!(keys, ["mix", "ops", "compared", "sequences", "divergences", "overlapped", "time_ns"]);
     assert_eq!(mixes[0]["mix"], "basic");
     let sum = |key: &str| mixes.iter().map(|mix| mix[key].as_u64().unwrap()).sum::<u64>();
     assert_eq!((sum("ops"), sum("compared")), (value["ops"].as_u64().unwrap(), value["compared"].as_u64().unwrap()));
     for mix in mixes {
         assert!(mix["ops"] == 1000 && mix["compared"] == 1000, "{mix}");
+    }
+    // Calls overlap where there are threads, and nowhere else.
+    for mix in mixes {
+        assert_eq!(mix["overlapped"].as_u64().unwrap() > 0, mix["mix"] == "threads", "{mix}");
     }
     // What is missing says why.
     for skipped in value["skipped"].as_array().unwrap() {
@@ -137,4 +141,6 @@ fn as_text() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
     assert!(text.starts_with("basic    300 calls compared in "), "{text}");
     assert!(text.ends_with(", seed 9: no difference\n"), "{text}");
+    let text = stdout(&check(&["--ops", "2000", "--mix", "threads"]));
+    assert!(text.starts_with("threads  2,000 calls compared in ") && text.contains(" overlapped, "), "{text}");
 }

@@ -5,83 +5,61 @@ use crate::rng::Rng;
 use crate::world::{Answer, Call, narrow, shown, space, space_with};
 use crate::{seed, times};
 use samara_mm::{AddressSpace, Errno, Error, FileId, Membarrier, Plan, SharedAddressSpace, Statistics};
-use std::collections::HashSet;
+use samara_oracle::order::{self, Event, Found, Rules};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What `apply` refuses with. No call answers this by itself.
 const REFUSAL: Errno = Errno::E2BIG;
 
-/// A call, its answer, and the times of its beginning and its end.
-struct Recorded {
-    call: Call,
-    answer: Answer,
-    began: u64,
-    ended: u64,
+/// A call and its answer.
+type Recorded = Event<(Call, Answer)>;
+
+/// What calls do on a space with one owner, and what the shared space shows in the end.
+struct OneOwner(Vec<String>);
+
+impl Rules for OneOwner {
+    type Call = (Call, Answer);
+    type Space = AddressSpace<FileId>;
+    type Shown = Vec<String>;
+
+    fn shown(&self, space: &AddressSpace<FileId>) -> Vec<String> {
+        shown(space)
+    }
+
+    fn next(
+        &mut self,
+        (call, answer): &(Call, Answer),
+        far: u32,
+        space: &AddressSpace<FileId>,
+    ) -> Option<(AddressSpace<FileId>, Option<u32>)> {
+        let mut after = space.snapshot(space.config().clone()).unwrap();
+        let made = made(call, answer, &mut after);
+        if made == *answer {
+            return Some((after, None));
+        }
+        // A fault that changed its area and then found the page changed again is two faults.
+        let again = far == 0 && matches!(made, Answer::Fault(Ok(_))) && shown(&after) != shown(space);
+        again.then_some((after, Some(1)))
+    }
+
+    fn is_end(&mut self, space: &AddressSpace<FileId>) -> bool {
+        shown(space) == self.0
+    }
 }
 
-/// What a call answers next in an order: on `space`, which it changes.
-fn next(recorded: &Recorded, space: &mut AddressSpace<FileId>) -> Answer {
+/// What a call that answered this answers in an order: on `space`, which it changes.
+fn made(call: &Call, answer: &Answer, space: &mut AddressSpace<FileId>) -> Answer {
     let refused = Answer::Done(Err(Error { errno: REFUSAL, done: Plan::default() }));
-    if recorded.answer != refused {
-        return recorded.call.on_space(space);
+    if *answer != refused {
+        return call.on_space(space);
     }
     // Refused by `apply`: the call had something to apply, and has not happened.
     let mut trial = space.snapshot(space.config().clone()).unwrap();
-    match recorded.call.on_space(&mut trial) {
+    match call.on_space(&mut trial) {
         Answer::Done(Ok((_, plan))) if !plan.is_empty() => refused,
         Answer::Done(Err(error)) if !error.done.is_empty() => refused,
         other => other,
-    }
-}
-
-/// Where a search has been: what was ordered, and what the space showed.
-type Place = (Vec<(usize, bool)>, Vec<String>);
-
-/// The search for an order that explains a history.
-struct Search<'h> {
-    threads: &'h [Vec<Recorded>],
-    /// What the space shows in the end.
-    end: &'h [String],
-    /// How many calls of each thread are ordered, and whether the next one, a fault, was made once
-    /// already: one that changed its area and then found the page changed again is two faults.
-    done: Vec<(usize, bool)>,
-    seen: HashSet<Place>,
-}
-
-impl Search<'_> {
-    /// Whether some order of the calls that are left explains the history from `space` on.
-    fn explains(&mut self, space: &AddressSpace<FileId>) -> bool {
-        if self.threads.iter().zip(&self.done).all(|(calls, done)| done.0 == calls.len()) {
-            return shown(space) == self.end;
-        }
-        if !self.seen.insert((self.done.clone(), shown(space))) {
-            return false;
-        }
-        // A call that ended before another one began comes first.
-        let left = self.threads.iter().zip(&self.done).filter_map(|(calls, done)| calls.get(done.0));
-        let first_end = left.map(|recorded| recorded.ended).min().unwrap_or(0);
-        for thread in 0..self.threads.len() {
-            let before = self.done[thread];
-            let Some(recorded) = self.threads[thread].get(before.0).filter(|next| next.began <= first_end) else {
-                continue;
-            };
-            let mut after = space.snapshot(space.config().clone()).unwrap();
-            let answer = next(recorded, &mut after);
-            if answer == recorded.answer {
-                self.done[thread] = (before.0 + 1, false);
-                if self.explains(&after) {
-                    return true;
-                }
-            } else if !before.1 && matches!(answer, Answer::Fault(Ok(_))) && shown(&after) != shown(space) {
-                self.done[thread] = (before.0, true);
-                if self.explains(&after) {
-                    return true;
-                }
-            }
-            self.done[thread] = before;
-        }
-        false
     }
 }
 
@@ -129,7 +107,7 @@ fn histories(
                     let record = |call: Call| {
                         let began = clock.fetch_add(1, Ordering::SeqCst);
                         let answer = call.on_shared(&mut caller, &mut faulter);
-                        Recorded { call, answer, began, ended: clock.fetch_add(1, Ordering::SeqCst) }
+                        Recorded { what: (call, answer), began, ended: clock.fetch_add(1, Ordering::SeqCst) }
                     };
                     calls.into_iter().map(record).collect()
                 })
@@ -143,14 +121,12 @@ fn histories(
         met.statistics.whole += whole;
         met.statistics.waited += waited;
         let all = || threads.iter().flatten();
-        met.overlapped += all().filter(|a| all().any(|b| a.began < b.began && b.began < a.ended)).count();
-        met.undone += all().filter(|a| matches!(&a.answer, Answer::Done(Err(error)) if error.errno == REFUSAL)).count();
+        met.overlapped += order::overlapped(&threads);
+        met.undone += all().filter(|a| matches!(&a.what.1, Answer::Done(Err(error)) if error.errno == REFUSAL)).count();
         let end = shown(&shared.into_space().unwrap());
-        let done = vec![(0, false); threads.len()];
-        let mut search = Search { threads: &threads, end: &end, done, seen: HashSet::new() };
-        if !search.explains(&begin) {
+        if order::find(&mut OneOwner(end.clone()), &threads, &begin, usize::MAX) != Found::Order {
             for (thread, calls) in threads.iter().enumerate() {
-                for Recorded { call, answer, began, ended } in calls {
+                for Recorded { what: (call, answer), began, ended } in calls {
                     println!("thread {thread} {began}-{ended}: {call:x?}\n    {answer:x?}");
                 }
             }

@@ -1,24 +1,29 @@
 //! The kernel's side: makes ops in a sacrificial process, and notes what each did.
 //!
 //! - `process`: the process; `verbs`: what each op does in it; `limits`: its limits;
+//! - `threads`: what threads of it do at the same time;
 //! - `files`: what its calls find;
 //! - `outcome`: what the parent reads.
 //!
 //! Neighbours: `harness` forks the process, and waits for it.
 //!
 //! - **CHILD-1** The arena holds, in words: [`HEAD`] words of head, then what was seen at first,
-//!   then for each op its result and what was seen. "Seen" is a count and four words for each area.
-//!   The text of smaps lies behind [`WORDS`] words. Only the newest process of a run writes to it.
+//!   then for each op its result and what was seen; then, if there are threads, three words for
+//!   each of their ops (result, beginning, end), and what was seen when all had ended. "Seen" is a
+//!   count and four words for each area. The text of smaps lies behind [`WORDS`] words. Only the
+//!   newest process of a run writes to it.
 #![allow(unsafe_code)]
 
 mod files;
 mod limits;
 mod outcome;
 mod process;
+mod threads;
 mod verbs;
 
 pub(crate) use crate::harness::Seen;
 pub(crate) use outcome::{Ended, Outcome, Scope};
+pub(crate) use threads::{Pause, THREADS, Timed};
 
 use crate::harness::{self, Arena, bytes_mut};
 use crate::op::Op;
@@ -72,13 +77,21 @@ impl Kernel {
 
     /// Runs the ops in a new process.
     pub(crate) fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
+        self.run_together(ops, &[], scope)
+    }
+
+    /// Runs the ops in a new process, and then, if there are threads, those of its threads at the
+    /// same time.
+    pub(crate) fn run_together(&mut self, ops: &[Op], threads: &[Vec<Timed>], scope: Scope) -> io::Result<Outcome<'_>> {
         let Kernel { arena, given, limit_s } = self;
         let limit_s = *limit_s;
         arena.words_mut()[..HEAD].fill(0);
         let child = |words: &mut [u64]| {
             let (words, text) = words.split_at_mut(WORDS);
-            Child { words, text: bytes_mut(text), at: HEAD, maps: 0, zero: 0, uffd: 0, scope, own_data: 0, limit_s }
-                .go(ops, given);
+            let (text, fds) = (bytes_mut(text), [0; 4]);
+            let [maps, zero, sink, uffd] = fds;
+            Child { words, text, at: HEAD, maps, zero, sink, uffd, scope, own_data: 0, limit_s }
+                .go(ops, threads, given);
         };
         // SAFETY: the child makes system calls, writes to the words, and allocates nothing. It
         // waits for what it forks (`verbs`).
@@ -106,7 +119,7 @@ impl Kernel {
 const A_PROCESS: &str = "a process in which to make calls";
 
 /// What can go wrong before the first op; numbered from 1 in the arena.
-const TROUBLES: [&str; 7] = [
+const TROUBLES: [&str; 8] = [
     "its files, which have numbers up to 111 (ulimit -n)",
     "its window: something is there",
     "/proc/self/maps",
@@ -114,6 +127,7 @@ const TROUBLES: [&str; 7] = [
     "room to report what it saw",
     "areas elsewhere, up to the limit",
     "limits, and fewer capabilities",
+    "its threads, and their stacks",
 ];
 
 /// Makes a system call. A negative result is an errno.

@@ -1,8 +1,10 @@
 //! What a run leaves in the arena, as the parent reads it. Knows no calls.
 
+use super::threads::{NOTED, Timed};
 use super::{HEAD, TEXT_LEN};
 use crate::harness::Seen;
-use crate::op::{BASE, END};
+use crate::op::{BASE, END, Op};
+use crate::order::Event;
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +35,9 @@ pub(crate) enum Ended {
     Status(i32),
 }
 
+/// What a thread did: each op, what it returned, and when it was under way.
+pub(crate) type Events = Vec<Event<(Op, i64)>>;
+
 /// What a run did.
 #[derive(Debug)]
 pub(crate) struct Outcome<'a> {
@@ -48,6 +53,20 @@ impl<'a> Outcome<'a> {
     pub(crate) fn frames(&self) -> (Areas<'a>, Frames<'a>) {
         let mut frames = Frames { words: &self.words[HEAD..], left: self.done };
         (frames.areas(), frames)
+    }
+
+    /// What each op of the threads returned, when it began and when it ended; and what there was
+    /// when all had ended.
+    pub(crate) fn together(&self, threads: &[Vec<Timed>]) -> (Vec<Events>, Areas<'a>) {
+        let (_, mut frames) = self.frames();
+        frames.by_ref().for_each(drop);
+        let mut noted = |timed: &Timed| {
+            let (notes, rest) = frames.words.split_at(NOTED);
+            frames.words = rest;
+            Event { what: (timed.op, notes[0] as i64), began: notes[1], ended: notes[2] }
+        };
+        let events = threads.iter().map(|thread| thread.iter().map(&mut noted).collect()).collect();
+        (events, frames.areas())
     }
 
     pub(crate) fn smaps(&self) -> std::borrow::Cow<'a, str> {

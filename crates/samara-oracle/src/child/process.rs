@@ -5,6 +5,7 @@
 //! the window cannot be seen inside.
 
 use super::files::Given;
+use super::threads::Timed;
 use super::{DONE, MOST, Scope, TEXT_LEN, TROUBLE, WORDS, call};
 use crate::harness::{UFFD_WP_FILES, exit, open, query, read, userfaultfd};
 use crate::op::{BASE, END, Op, PAGE, ROOM};
@@ -21,6 +22,8 @@ pub(super) struct Child<'a> {
     pub(super) maps: u64,
     /// `/dev/zero`.
     pub(super) zero: u64,
+    /// A file that takes what is read from memory, if there are ops that need one.
+    pub(super) sink: u64,
     /// A userfaultfd, if there are ops that need one.
     pub(super) uffd: u64,
     pub(super) scope: Scope,
@@ -32,8 +35,8 @@ pub(super) struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Makes the ops, and notes what each returned and left.
-    pub(super) fn go(mut self, ops: &[Op], given: &Given) {
+    /// Makes the ops, and notes what each returned and left; then those of the threads.
+    pub(super) fn go(mut self, ops: &[Op], threads: &[Vec<Timed>], given: &Given) {
         self.raise_limits();
         for (file, number) in &given.files {
             let done = call(libc::SYS_dup3, [file.as_raw_fd() as u64, *number, 0, 0, 0, 0]);
@@ -59,6 +62,12 @@ impl Child<'_> {
             self.expect(uffd >= 0, 4);
             self.uffd = uffd as u64;
         }
+        let reads = |op: &Op| matches!(op, Op::Read(_));
+        if ops.iter().any(reads) || threads.iter().flatten().any(|timed| reads(&timed.op)) {
+            let sink = call(libc::SYS_memfd_create, [c"sink".as_ptr() as u64, 0, 0, 0, 0, 0]);
+            self.expect(sink >= 0, 1);
+            self.sink = sink as u64;
+        }
         self.look();
         let mut results = [0i64; 1 << 12];
         for (i, op) in ops.iter().enumerate() {
@@ -69,6 +78,10 @@ impl Child<'_> {
             self.put(ret as u64);
             self.look();
             self.words[DONE] = i as u64 + 1;
+        }
+        if !threads.is_empty() {
+            self.together(threads);
+            self.look();
         }
         let smaps = self.open(c"/proc/self/smaps", 3);
         self.words[TEXT_LEN] = read(smaps, self.text) as u64;

@@ -18,6 +18,7 @@ impl Child<'_> {
             Op::Heap { at } => self.heap(at),
             Op::Advise { advice, ranges } => advise(advice, ranges),
             Op::Write(addr) => call(libc::SYS_read, [self.zero, addr, 1, 0, 0, 0]).min(0),
+            Op::Read(addr) => call(libc::SYS_pwrite64, [self.sink, addr, 1, 0, 0, 0]).min(0),
             Op::Fork => self.fork(),
             // For write protection.
             Op::Uffd { on, at, len } => register(self.uffd, at, len, if on { 2 } else { 0 }),

@@ -58,7 +58,8 @@ fn prints_as_a_test() {
         Op::call(crate::model::SYS_MSEAL, &[at(6), PAGE]),
     ];
     let (kernel, model) = ("0; 6-7 rw-p".to_owned(), "errno 1 (Operation not permitted); 6-7 rw-p".to_owned());
-    let d = Divergence { mix: Mix::Limits, drawn: Some((3, 14)), ops, at: 17, kernel, model, once: false };
+    let d =
+        Divergence { mix: Mix::Limits, drawn: Some((3, 14)), ops, at: 17, kernel, model, once: false, history: None };
     let pasted = include_str!("../../tests/found.rs");
     assert!(pasted.contains(&d.to_string()), "tests/found.rs lacks\n{d}");
 }
