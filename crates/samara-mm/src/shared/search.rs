@@ -5,28 +5,28 @@
 //! `AddressSpace`'s. The order is:
 //!
 //! 1. Search the shared tree, while others change it. The answer may be wrong.
-//! 2. Wait for the range lock around that place (SEARCH-2).
+//! 2. Wait for the range lock around that place (PLACE-2).
 //! 3. Search again, at one instant (INSTANT-2), unless nothing was published since the first
 //!    search. If the answer is another place, leave the lock, and go back to step 2 with that.
 //! 4. Go on as every update does, with the answer as the place (`update`).
 //!
-//! - **SEARCH-1** The call is ordered at the instant of its last search, when it holds its lock. So
-//!   an update that publishes after that comes later, though it may be published earlier than this
-//!   one. Their windows do not meet, so they answer alike in both orders, unless the other one
-//!   searches too.
-//! - **SEARCH-2** The lock covers the window of the place, and where huge pages are wanted the bytes
-//!   of one on either side. What the answer needs to be free is within the lock
-//!   ([`Placement::place_among`]), and what the call maps is too.
-//! - **SEARCH-3** A search does not see what searching calls ordered before it have not published
-//!   yet. They hold their locks, so what they map is apart from all that its answer needs. It does
-//!   not grow down (`reach_of_map`), and SEARCH-4 holds for it. So the answer would be the same if
-//!   the search saw it (OCCUPIED-1).
-//! - **SEARCH-4** From its last search until it leaves, no area that grows down starts so close
-//!   above the place that its guard range would meet it. The search looks for such areas. Later none
-//!   appears there: a stack that grows locks its new guard range (`faults`); one that is cut or
-//!   unmapped starts higher up than before; and calls that make a new one take the whole space.
-//! - **SEARCH-5** Without a place, the call takes the whole space: what was free and is locked may
-//!   become free.
+//! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock. An
+//!   update that publishes after that comes later, though it may publish earlier than this call.
+//!   Their windows do not meet. So both answer alike in either order, unless the other one searches
+//!   too.
+//! - **PLACE-2** The lock covers the window of the place. Where huge pages are wanted, it also
+//!   covers the bytes of one on either side. So it covers what the answer needs to be free
+//!   ([`Placement::place_among`]), and what the call maps.
+//! - **PLACE-3** A search does not see what searching calls ordered before it have not published
+//!   yet. They hold their locks, so what they map is apart from all that the answer needs. It does
+//!   not grow down (`reach_of_map_at`), and PLACE-4 holds for it. So the answer would be the same
+//!   if the search saw it (OCCUPIED-1).
+//! - **PLACE-4** From its last search until it leaves, the place is in no guard range of an area
+//!   that grows down. The search looks for such areas above it. Later none appears there: a stack
+//!   that grows locks its new guard range (`faults`); one that is cut or unmapped starts higher up
+//!   than before; and calls that make a new one take the whole space.
+//! - **PLACE-5** A call that finds no place takes the whole space. A call under way may be refused,
+//!   or free a place.
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
@@ -134,7 +134,7 @@ where
         self.update_whole(deadline, apply, |space| space.mmap(request, placement))
     }
 
-    /// The range lock of a map in this window (SEARCH-2).
+    /// The range lock of a map in this window (PLACE-2).
     fn span_around(&self, (low, high): (u64, u64), reach: &Reach, want: &Want) -> Span {
         let page = self.config.page_size.bytes();
         let wide = if want.huge.is_some() { self.config.bases.huge } else { 0 };
@@ -151,7 +151,7 @@ where
     }
 
     /// A search of one instant from now on, under the range lock around its answer: `last`, if
-    /// nothing was published since. `None`: there is none, or what it found breaks SEARCH-4.
+    /// nothing was published since. `None`: there is none, or what it found breaks PLACE-4.
     fn look_again(&self, last: Look, placement: &mut impl Placement<B>, want: &Want) -> Option<Look> {
         let mut look = last;
         for round in 0..LOOKS {

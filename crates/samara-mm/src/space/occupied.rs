@@ -3,10 +3,11 @@
 //! Knows which addresses are taken and which areas grow down; knows nothing else of an area, nor
 //! which place is preferred (`place`).
 //!
-//! - **OCCUPIED-1** Areas that are added apart from a place, do not grow down, and have no area that
-//!   grows down close above them, leave it what [`free_place`] and [`hinted`] answer, for an `align`
-//!   of one page: they make no place free, and no place that was kept free below a stack. So the
-//!   highest of the free places stays the highest, and the lowest the lowest.
+//! - **OCCUPIED-1** What [`free_place`] and [`hinted`] answer for an `align` of one page stays
+//!   their answer if areas are added apart from it that do not grow down, nor are in the guard
+//!   range of an area that does. Such areas make no place free: neither one that was taken, nor one
+//!   that was kept free below a stack. So the highest of the free places stays the highest, and the
+//!   lowest the lowest.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
