@@ -7,7 +7,8 @@
 //! 1. Search the shared tree, while others change it. The answer may be wrong.
 //! 2. Wait for the range lock around that place (PLACE-2).
 //! 3. Search again, at one instant (INSTANT-2), unless nothing was published since the first
-//!    search. If the answer is another place, leave the lock, and go back to step 2 with that.
+//!    search. If the answer is a place that the lock does not cover, leave the lock, and go back to
+//!    step 2 with that.
 //! 4. Go on as every update does, with the answer as the place (`update`).
 //!
 //! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock. An
@@ -45,9 +46,9 @@ use crate::space::{AddressSpace, Config};
 use core::time::Duration;
 use samara::{GapQuery, PinHere, Reclaim, Span};
 
-/// Number of places that a call locks one after the other, because each was taken when its lock was
-/// granted. Then it takes the whole space.
-const PLACES: u32 = 8;
+/// Number of range locks that a call takes one after the other, because the place was another one
+/// when the lock was granted. Then it takes the whole space.
+const LOCKS: u32 = 4;
 /// Number of searches for one that is of one instant. Then the call takes the whole space.
 const LOOKS: u32 = 128;
 
@@ -56,6 +57,21 @@ const LOOKS: u32 = 128;
 struct Look {
     instant: Option<Instant>,
     place: Option<u64>,
+}
+
+/// What is around a place.
+struct Around {
+    reach: Reach,
+    window: (u64, u64),
+    /// What must be locked (PLACE-2).
+    span: Span,
+}
+
+/// The range lock of this round. What others map and unmap beside the place moves it by some
+/// lengths: then it is still within the lock. The more often it was not, the wider the lock.
+fn widened(span: Span, len: u64, round: u32) -> Span {
+    let more = len.saturating_mul(1 << (2 * round));
+    Span::new(span.first.saturating_sub(more), span.last.saturating_add(more))
 }
 
 /// The place that was found.
@@ -106,27 +122,25 @@ where
     ) -> Result<(u64, Plan), Error> {
         let want = self.config.want(request, Backing::huge_places)?;
         let mut look = self.look(placement, &want);
-        for _ in 0..PLACES {
+        for round in 0..LOCKS {
             let Some(at) = look.place else { break };
-            let reach = reach(at);
-            if reach.whole {
+            let around = self.around(reach(at), &want);
+            if around.reach.whole {
                 break;
             }
-            let (low, high) = self.window_of(&reach);
-            let span = self.span_around((low, high), &reach, &want);
-            let Some(held) = self.hold(span, Some(&reach), deadline)? else { break };
+            let span = widened(around.span, want.len, round);
+            let Some(held) = self.hold(span, Some(&around.reach), deadline)? else { break };
             let Some(now) = self.look_again(look, placement, &want) else { break };
             let as_seen = now.instant == look.instant;
             look = now;
-            if look.place != Some(at) {
-                continue;
-            }
-            let seen = if as_seen { (low, high) } else { self.window_of(&reach) };
-            if seen.0 < low || high < seen.1 {
+            let Some(at) = look.place else { break };
+            // Under the lock, what it was computed from does not change any more.
+            let around = if as_seen { around } else { self.around(reach(at), &want) };
+            if around.span.first < span.first || span.last < around.span.last {
                 continue;
             }
             let mut call = |space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at)));
-            match self.attempt(held, seen, &reach, deadline, apply, &mut call) {
+            match self.attempt(held, around.window, &around.reach, deadline, apply, &mut call) {
                 Attempt::Done(done) => return done,
                 Attempt::NeedsWhole => break,
             }
@@ -134,14 +148,15 @@ where
         self.update_whole(deadline, apply, |space| space.mmap(request, placement))
     }
 
-    /// The range lock of a map in this window (PLACE-2).
-    fn span_around(&self, (low, high): (u64, u64), reach: &Reach, want: &Want) -> Span {
+    /// What is around a place from which the call reaches this far.
+    fn around(&self, reach: Reach, want: &Want) -> Around {
+        let (low, high) = self.window_of(&reach);
         let page = self.config.page_size.bytes();
         let wide = if want.huge.is_some() { self.config.bases.huge } else { 0 };
         let first = low.saturating_sub(page).min(reach.start.saturating_sub(wide));
         // What would touch the window's ends, if it was there, is part of the window.
         let end = high.saturating_add(page).max(reach.end.saturating_add(wide));
-        Span::new(first, end - 1)
+        Around { window: (low, high), span: Span::new(first, end - 1), reach }
     }
 
     /// Searches while others change the space.
