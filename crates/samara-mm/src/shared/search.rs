@@ -84,8 +84,8 @@ impl<B> Placement<B> for At {
 }
 
 impl<B: Backing, R: Reclaim> Occupied for Maps<'_, B, R> {
-    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
-        Maps::area_at_or_after(self, addr).map(|(start, end, area)| (start, end, area.flags))
+    fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
+        self.area_at_or_after(addr).map(|(start, end, area)| (start, end, area.flags))
     }
 
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {

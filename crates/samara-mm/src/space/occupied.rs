@@ -21,7 +21,7 @@ use samara::{End, GapQuery, Span};
 pub trait Occupied {
     /// The area that holds `addr`, or the first one after it: its first address, the first one
     /// after it, and its flags. O(log n).
-    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)>;
+    fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)>;
 
     /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. O(log n).
     fn find_gap(&self, query: &GapQuery) -> Option<Span>;
@@ -29,7 +29,7 @@ pub trait Occupied {
 
 impl<B: Backing> Occupied for AddressSpace<B> {
     #[inline]
-    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
+    fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
         self.areas.at_or_after(addr).map(|(span, area)| (span.first, span.last.saturating_add(1), area.flags))
     }
 
@@ -46,7 +46,7 @@ pub(crate) fn hinted<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Wa
     if at == 0 || at < window.0 || end > window.1 {
         return None;
     }
-    let next = areas.area_at_or_after(at);
+    let next = areas.taken_at_or_after(at);
     next.is_none_or(|(start, _, flags)| start > at && end <= config.guarded(start, flags)).then_some(at)
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
             End::Lowest => align.up(gap.first),
             End::Highest => align.down(gap.last.saturating_sub(rest)),
         };
-        let next = areas.area_at_or_after(gap.first);
+        let next = areas.taken_at_or_after(gap.first);
         let room = next.map_or(u64::MAX, |(start, _, flags)| config.guarded(start, flags));
         if at.saturating_add(rest) < room {
             return Some(at);
