@@ -1,5 +1,5 @@
-//! *Instants*: two threads publish, and one reads step by step. The counters are those of samara-mm.
-//! What a reader confirms is what was there between two publications.
+//! *Instants*: two threads publish, and one reads step by step. The counters are those of
+//! samara-mm. What a reader confirms is what was there between two publications.
 //!
 //! Fails with: no fence in `publish`, or none in `is_still` (a reader sees half of a publication);
 //! counting what is done, or loading the count, with Relaxed (a reader misses what is counted).

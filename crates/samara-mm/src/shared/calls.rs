@@ -144,7 +144,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
     }
 
     /// How far a map at `start` reaches. What keeps addresses below it free takes the whole space:
-    /// a search that does not see it yet would answer otherwise (SEARCH-3, SEARCH-4).
+    /// a search that does not see it yet would answer otherwise (PLACE-3, PLACE-4).
     fn reach_of_map_at(&self, start: u64, request: &MapRequest<B>) -> Reach {
         let backing = request.backing.as_ref();
         let guarded = request.flags.contains(MapFlags::GROWSDOWN) || keeps_guard(request.driver_flags);

@@ -16,11 +16,11 @@
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
 //!   outcome of the other updates under way: it is far enough from all limits (`limits`), and its
 //!   range lock covers every area that it looks at. Otherwise it takes the whole space.
-//! - **SHARED-4** An update that publishes something counts as done (INSTANT-1) before it leaves. An
-//!   update that was granted its range lock at once, and finds as many done as before it looked for
-//!   its window, has found the window as it is. Whoever changed it meanwhile still holds a range
-//!   lock that meets its own, or has left and is counted; and what is counted before the look was
-//!   published before it.
+//! - **SHARED-4** An update that publishes something counts as done (INSTANT-1) before it leaves.
+//!   An update that was granted its range lock at once, and finds as many done as before it looked
+//!   for its window, has found the window as it is. Whoever changed it meanwhile still holds a
+//!   range lock that meets its own, or has left and is counted; and what is counted before the look
+//!   was published before it.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
 //!   granted waits for faults only; and a fault that is announced waits for nobody.

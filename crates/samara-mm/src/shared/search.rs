@@ -5,28 +5,29 @@
 //! `AddressSpace`'s. The order is:
 //!
 //! 1. Search the shared tree, while others change it. The answer may be wrong.
-//! 2. Wait for the range lock around that place (SEARCH-2).
+//! 2. Wait for the range lock around that place (PLACE-2).
 //! 3. Search again, at one instant (INSTANT-2), unless nothing was published since the first
-//!    search. If the answer is another place, leave the lock, and go back to step 2 with that.
+//!    search. If the answer is a place that the lock does not cover, leave the lock, and go back to
+//!    step 2 with that.
 //! 4. Go on as every update does, with the answer as the place (`update`).
 //!
-//! - **SEARCH-1** The call is ordered at the instant of its last search, when it holds its lock. So
-//!   an update that publishes after that comes later, though it may be published earlier than this
-//!   one. Their windows do not meet, so they answer alike in both orders, unless the other one
-//!   searches too.
-//! - **SEARCH-2** The lock covers the window of the place, and where huge pages are wanted the bytes
-//!   of one on either side. What the answer needs to be free is within the lock
-//!   ([`Placement::place_among`]), and what the call maps is too.
-//! - **SEARCH-3** A search does not see what searching calls ordered before it have not published
-//!   yet. They hold their locks, so what they map is apart from all that its answer needs. It does
-//!   not grow down (`reach_of_map`), and SEARCH-4 holds for it. So the answer would be the same if
-//!   the search saw it (OCCUPIED-1).
-//! - **SEARCH-4** From its last search until it leaves, no area that grows down starts so close
-//!   above the place that its guard range would meet it. The search looks for such areas. Later none
-//!   appears there: a stack that grows locks its new guard range (`faults`); one that is cut or
-//!   unmapped starts higher up than before; and calls that make a new one take the whole space.
-//! - **SEARCH-5** Without a place, the call takes the whole space: what was free and is locked may
-//!   become free.
+//! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock. An
+//!   update that publishes after that comes later, though it may publish earlier than this call.
+//!   Their windows do not meet. So both answer alike in either order, unless the other one searches
+//!   too.
+//! - **PLACE-2** The lock covers the window of the place. Where huge pages are wanted, it also
+//!   covers the bytes of one on either side. So it covers what the answer needs to be free
+//!   ([`Placement::place_among`]), and what the call maps.
+//! - **PLACE-3** A search does not see what searching calls ordered before it have not published
+//!   yet. They hold their locks, so what they map is apart from all that the answer needs. It does
+//!   not grow down (`reach_of_map_at`), and PLACE-4 holds for it. So the answer would be the same
+//!   if the search saw it (OCCUPIED-1).
+//! - **PLACE-4** From its last search until it leaves, the place is in no guard range of an area
+//!   that grows down. The search looks for such areas above it. Later none appears there: a stack
+//!   that grows locks its new guard range (`faults`); one that is cut or unmapped starts higher up
+//!   than before; and calls that make a new one take the whole space.
+//! - **PLACE-5** A call that finds no place takes the whole space. A call under way may be refused,
+//!   or free a place.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -45,9 +46,9 @@ use crate::space::{AddressSpace, Config};
 use core::time::Duration;
 use samara::{GapQuery, PinHere, Reclaim, Span};
 
-/// Number of places that a call locks one after the other, because each was taken when its lock was
-/// granted. Then it takes the whole space.
-const PLACES: u32 = 8;
+/// Number of range locks that a call takes one after the other, because the place was another one
+/// when the lock was granted. Then it takes the whole space.
+const LOCKS: u32 = 4;
 /// Number of searches for one that is of one instant. Then the call takes the whole space.
 const LOOKS: u32 = 128;
 
@@ -56,6 +57,21 @@ const LOOKS: u32 = 128;
 struct Look {
     instant: Option<Instant>,
     place: Option<u64>,
+}
+
+/// What is around a place.
+struct Around {
+    reach: Reach,
+    window: (u64, u64),
+    /// What must be locked (PLACE-2).
+    span: Span,
+}
+
+/// The range lock of this round. What others map and unmap beside the place moves it by some
+/// lengths: then it is still within the lock. The more often it was not, the wider the lock.
+fn widened(span: Span, len: u64, round: u32) -> Span {
+    let more = len.saturating_mul(1 << (2 * round));
+    Span::new(span.first.saturating_sub(more), span.last.saturating_add(more))
 }
 
 /// The place that was found.
@@ -68,8 +84,8 @@ impl<B> Placement<B> for At {
 }
 
 impl<B: Backing, R: Reclaim> Occupied for Maps<'_, B, R> {
-    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
-        Maps::area_at_or_after(self, addr).map(|(start, end, area)| (start, end, area.flags))
+    fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
+        self.area_at_or_after(addr).map(|(start, end, area)| (start, end, area.flags))
     }
 
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
@@ -106,27 +122,25 @@ where
     ) -> Result<(u64, Plan), Error> {
         let want = self.config.want(request, Backing::huge_places)?;
         let mut look = self.look(placement, &want);
-        for _ in 0..PLACES {
+        for round in 0..LOCKS {
             let Some(at) = look.place else { break };
-            let reach = reach(at);
-            if reach.whole {
+            let around = self.around(reach(at), &want);
+            if around.reach.whole {
                 break;
             }
-            let (low, high) = self.window_of(&reach);
-            let span = self.span_around((low, high), &reach, &want);
-            let Some(held) = self.hold(span, Some(&reach), deadline)? else { break };
+            let span = widened(around.span, want.len, round);
+            let Some(held) = self.hold(span, Some(&around.reach), deadline)? else { break };
             let Some(now) = self.look_again(look, placement, &want) else { break };
             let as_seen = now.instant == look.instant;
             look = now;
-            if look.place != Some(at) {
-                continue;
-            }
-            let seen = if as_seen { (low, high) } else { self.window_of(&reach) };
-            if seen.0 < low || high < seen.1 {
+            let Some(at) = look.place else { break };
+            // Under the lock, what it was computed from does not change any more.
+            let around = if as_seen { around } else { self.around(reach(at), &want) };
+            if around.span.first < span.first || span.last < around.span.last {
                 continue;
             }
             let mut call = |space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at)));
-            match self.attempt(held, seen, &reach, deadline, apply, &mut call) {
+            match self.attempt(held, around.window, &around.reach, deadline, apply, &mut call) {
                 Attempt::Done(done) => return done,
                 Attempt::NeedsWhole => break,
             }
@@ -134,14 +148,15 @@ where
         self.update_whole(deadline, apply, |space| space.mmap(request, placement))
     }
 
-    /// The range lock of a map in this window (SEARCH-2).
-    fn span_around(&self, (low, high): (u64, u64), reach: &Reach, want: &Want) -> Span {
+    /// What is around a place from which the call reaches this far.
+    fn around(&self, reach: Reach, want: &Want) -> Around {
+        let (low, high) = self.window_of(&reach);
         let page = self.config.page_size.bytes();
         let wide = if want.huge.is_some() { self.config.bases.huge } else { 0 };
         let first = low.saturating_sub(page).min(reach.start.saturating_sub(wide));
         // What would touch the window's ends, if it was there, is part of the window.
         let end = high.saturating_add(page).max(reach.end.saturating_add(wide));
-        Span::new(first, end - 1)
+        Around { window: (low, high), span: Span::new(first, end - 1), reach }
     }
 
     /// Searches while others change the space.
@@ -151,7 +166,7 @@ where
     }
 
     /// A search of one instant from now on, under the range lock around its answer: `last`, if
-    /// nothing was published since. `None`: there is none, or what it found breaks SEARCH-4.
+    /// nothing was published since. `None`: there is none, or what it found breaks PLACE-4.
     fn look_again(&self, last: Look, placement: &mut impl Placement<B>, want: &Want) -> Option<Look> {
         let mut look = last;
         for round in 0..LOOKS {

@@ -3,10 +3,11 @@
 //! Knows which addresses are taken and which areas grow down; knows nothing else of an area, nor
 //! which place is preferred (`place`).
 //!
-//! - **OCCUPIED-1** Areas that are added apart from a place, do not grow down, and have no area that
-//!   grows down close above them, leave it what [`free_place`] and [`hinted`] answer, for an `align`
-//!   of one page: they make no place free, and no place that was kept free below a stack. So the
-//!   highest of the free places stays the highest, and the lowest the lowest.
+//! - **OCCUPIED-1** What [`free_place`] and [`hinted`] answer for an `align` of one page stays
+//!   their answer if areas are added apart from it that do not grow down, nor are in the guard
+//!   range of an area that does. Such areas make no place free: neither one that was taken, nor one
+//!   that was kept free below a stack. So the highest of the free places stays the highest, and the
+//!   lowest the lowest.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -20,7 +21,7 @@ use samara::{End, GapQuery, Span};
 pub trait Occupied {
     /// The area that holds `addr`, or the first one after it: its first address, the first one
     /// after it, and its flags. O(log n).
-    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)>;
+    fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)>;
 
     /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. O(log n).
     fn find_gap(&self, query: &GapQuery) -> Option<Span>;
@@ -28,7 +29,7 @@ pub trait Occupied {
 
 impl<B: Backing> Occupied for AddressSpace<B> {
     #[inline]
-    fn area_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
+    fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
         self.areas.at_or_after(addr).map(|(span, area)| (span.first, span.last.saturating_add(1), area.flags))
     }
 
@@ -45,7 +46,7 @@ pub(crate) fn hinted<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Wa
     if at == 0 || at < window.0 || end > window.1 {
         return None;
     }
-    let next = areas.area_at_or_after(at);
+    let next = areas.taken_at_or_after(at);
     next.is_none_or(|(start, _, flags)| start > at && end <= config.guarded(start, flags)).then_some(at)
 }
 
@@ -70,7 +71,7 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
             End::Lowest => align.up(gap.first),
             End::Highest => align.down(gap.last.saturating_sub(rest)),
         };
-        let next = areas.area_at_or_after(gap.first);
+        let next = areas.taken_at_or_after(gap.first);
         let room = next.map_or(u64::MAX, |(start, _, flags)| config.guarded(start, flags));
         if at.saturating_add(rest) < room {
             return Some(at);
