@@ -65,6 +65,12 @@ pub(crate) mod sealed {
         /// of what goes follows it. `aside` links were set aside: as many as are needed.
         fn change(&self, space: u64, aside: usize, changes: &[LinkChange]);
 
+        /// Links these areas of a space under one acquisition of a lock. As many were set aside.
+        fn link_all(&self, space: u64, areas: &[FileArea]);
+
+        /// Unlinks these areas of a space under one acquisition of a lock.
+        fn unlink_all(&self, space: u64, areas: &[FileArea]);
+
         /// The areas of a space.
         ///
         /// # Errors
@@ -99,6 +105,22 @@ impl<W: Wait, S: Stats> sealed::Keeper for ReverseMap<W, S> {
             if n.checked_sub(1).and_then(pair).is_none() {
                 let _refused = batch.link(change.area);
             }
+        }
+    }
+
+    fn link_all(&self, space: u64, areas: &[FileArea]) {
+        let Some(reserved) = self.resume(space, areas.len()) else { return };
+        let mut batch = reserved.batch();
+        for area in areas {
+            let _refused = batch.link(*area);
+        }
+    }
+
+    fn unlink_all(&self, space: u64, areas: &[FileArea]) {
+        let Some(reserved) = self.resume(space, 0) else { return };
+        let mut batch = reserved.batch();
+        for area in areas {
+            let _refused = batch.unlink(*area);
         }
     }
 

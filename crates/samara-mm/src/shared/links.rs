@@ -23,13 +23,13 @@ use samara::{PinHere, RangeMap, Reclaim, SharedGuard, SharedRangeMap, Span};
 
 /// Bytes of a page, as reverse maps count them.
 const PAGE: u64 = 4096;
-/// The first linked areas of a space for which a list has room.
-const FEW: usize = 32;
 /// The most changes for which an update keeps its memory.
 const KEPT: usize = 256;
 
 /// The areas of a shared space by address.
 pub(crate) type Areas<B, R> = SharedRangeMap<u64, Area<B>, R>;
+/// A view of them.
+type Guard<'m, B, R> = SharedGuard<'m, u64, Area<B>, R>;
 
 /// A number that no other space of the process has.
 fn next_number() -> u64 {
@@ -282,11 +282,11 @@ impl<B: Backing> Drop for WholePlan<'_, B> {
     }
 }
 
-/// All linked areas of a space, as changes of each map. The areas of a file mostly follow one
-/// another, so runs of them are put in order, and not areas.
+/// All linked areas of a space, by map. The areas of a file mostly follow one another, so runs of
+/// them are put in order, and not areas.
 struct Runs<'a> {
-    changes: Vec<LinkChange>,
-    /// Each with the range of its changes. In the end, one for each map.
+    areas: Vec<FileArea>,
+    /// Each with the range of its areas. In the end, one for each map.
     runs: Vec<(&'a dyn Links, Range<usize>)>,
 }
 
@@ -294,26 +294,26 @@ impl<'a> Runs<'a> {
     /// # Errors
     /// ENOMEM.
     fn collect<B: Backing, R: Reclaim>(
-        areas: &'a SharedGuard<'_, u64, Area<B>, R>,
-        comes: bool,
+        areas: &'a Areas<B, R>,
+        guard: &'a Guard<'_, B, R>,
         page_size: u64,
     ) -> Result<Self, Errno> {
         let short = |_| Errno::ENOMEM;
-        let mut all = Runs { changes: Vec::new(), runs: Vec::new() };
-        for (span, area) in areas.iter() {
+        let mut all = Runs { areas: Vec::new(), runs: Vec::new() };
+        for (span, area) in guard.iter() {
             let Some((map, area)) = linked_area(span, area, page_size) else { continue };
-            if all.changes.len() == all.changes.capacity() {
-                all.changes.try_reserve(FEW).map_err(short)?;
+            let at = all.areas.len();
+            if at == all.areas.capacity() {
+                all.areas.try_reserve(areas.len().saturating_sub(at).max(1)).map_err(short)?;
             }
-            let (at, change) = (all.changes.len(), LinkChange { map: address(map), comes, area });
-            match all.runs.last_mut().filter(|run| address(run.0) == change.map) {
+            match all.runs.last_mut().filter(|run| address(run.0) == address(map)) {
                 Some(run) => run.1.end = at + 1,
                 None => {
                     all.runs.try_reserve(1).map_err(short)?;
                     all.runs.push((map, at..at + 1));
                 }
             }
-            all.changes.push(change);
+            all.areas.push(area);
         }
         if all.runs.len() > 1 {
             all.runs.sort_unstable_by_key(|run| (address(run.0), run.1.start));
@@ -327,12 +327,12 @@ impl<'a> Runs<'a> {
 
     /// Makes one run of those of the same map.
     fn gather(&mut self) -> Result<(), Errno> {
-        let mut changes = Vec::new();
-        changes.try_reserve_exact(self.changes.len()).map_err(|_| Errno::ENOMEM)?;
+        let mut areas = Vec::new();
+        areas.try_reserve_exact(self.areas.len()).map_err(|_| Errno::ENOMEM)?;
         for (_, run) in &mut self.runs {
-            let from = changes.len();
-            changes.extend_from_slice(self.changes.get(run.clone()).unwrap_or_default());
-            *run = from..changes.len();
+            let from = areas.len();
+            areas.extend_from_slice(self.areas.get(run.clone()).unwrap_or_default());
+            *run = from..areas.len();
         }
         self.runs.dedup_by(|next, run| {
             let is_same = address(next.0) == address(run.0);
@@ -341,16 +341,13 @@ impl<'a> Runs<'a> {
             }
             is_same
         });
-        self.changes = changes;
+        self.areas = areas;
         Ok(())
     }
 
-    /// Makes the changes. Links need memory that was set aside.
-    fn change(&self, space: u64) {
-        for (map, run) in &self.runs {
-            let changes = self.changes.get(run.clone()).unwrap_or_default();
-            map.change(space, needed(changes), changes);
-        }
+    /// Each map with its areas.
+    fn by_map(&self) -> impl Iterator<Item = (&'a dyn Links, &[FileArea])> {
+        self.runs.iter().map(|(map, run)| (*map, self.areas.get(run.clone()).unwrap_or_default()))
     }
 
     /// Links the areas.
@@ -358,13 +355,13 @@ impl<'a> Runs<'a> {
     /// # Errors
     /// ENOMEM. Nothing is linked.
     fn link(&self, space: u64) -> Result<(), Errno> {
-        for (n, (map, run)) in self.runs.iter().enumerate() {
-            if map.set_aside(space, run.len()).is_err() {
-                self.runs.iter().take(n).for_each(|(map, run)| map.give_back(space, run.len()));
+        for (n, (map, areas)) in self.by_map().enumerate() {
+            if map.set_aside(space, areas.len()).is_err() {
+                self.by_map().take(n).for_each(|(map, areas)| map.give_back(space, areas.len()));
                 return Err(Errno::ENOMEM);
             }
         }
-        self.change(space);
+        self.by_map().for_each(|(map, areas)| map.link_all(space, areas));
         Ok(())
     }
 }
@@ -398,8 +395,8 @@ where
         let mut linked = LinkedAreas { areas, number, page_size, any: AtomicBool::new(false), unlink: None };
         if any {
             let guard = linked.pin();
-            let runs = Runs::collect(&guard, true, page_size)?;
-            if !runs.changes.is_empty() {
+            let runs = Runs::collect(&linked, &guard, page_size)?;
+            if !runs.areas.is_empty() {
                 runs.link(linked.number)?;
                 linked.note();
             }
@@ -424,12 +421,12 @@ where
             return;
         }
         let guard = self.pin();
-        match Runs::collect(&guard, false, self.page_size) {
-            Ok(runs) => runs.change(self.number),
+        match Runs::collect(self, &guard, self.page_size) {
+            Ok(runs) => runs.by_map().for_each(|(map, areas)| map.unlink_all(self.number, areas)),
             // Without memory for a list: area by area.
             Err(_) => {
                 for (map, area) in guard.iter().filter_map(|(span, area)| linked_area(span, area, self.page_size)) {
-                    map.change(self.number, 0, &[LinkChange { map: address(map), comes: false, area }]);
+                    map.unlink_all(self.number, &[area]);
                 }
             }
         }
