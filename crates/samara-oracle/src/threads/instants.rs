@@ -277,3 +277,7 @@ impl Rules for Instants {
             && model.space.check().is_ok()
     }
 }
+
+#[cfg(test)]
+#[path = "instants_tests.rs"]
+mod tests;
