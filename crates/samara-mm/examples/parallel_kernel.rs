@@ -187,7 +187,7 @@ impl Process {
             self.window.clear(USER);
             Ok(pages.clone())
         })?;
-        // The rest is the child's alone: it may have fewer areas (MADV_DONTFORK), some of them empty.
+        // The rest is the child's alone. It may have fewer areas (MADV_DONTFORK), and empty ones.
         let maps = space.maps();
         let kept = |page| maps.area_at(page).is_some_and(|(_, _, area)| !area.flags.contains(Flags::WIPEONFORK));
         pages.retain(|page, _| kept(*page));

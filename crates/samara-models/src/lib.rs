@@ -9,9 +9,9 @@
 //!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
-//!   and `gate` use them without a map, which allows more preemptions. So are samara-mm's
-//!   `fault_gate`, which `faults` uses, its `instant`, which `instants` uses, and its `range_queue`,
-//!   which `range_locks` uses.
+//!   and `gate` use them without a map, which allows more preemptions. So are these of samara-mm:
+//!   `fault_gate`, which `faults` uses; `instant`, which `instants` uses; and `range_queue`, which
+//!   `range_locks` uses.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,

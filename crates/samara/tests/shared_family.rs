@@ -1,5 +1,5 @@
-//! Families of shared maps that share nodes: made of each other's snapshots, each changed by its own
-//! writers. Each shows what was stored in it, and every value is dropped once.
+//! Families of shared maps that share nodes: made of each other's snapshots, each changed by its
+//! own writers. Each shows what was stored in it, and every value is dropped once.
 
 use samara::testing::{Small, Tiny};
 use samara::{Membarrier, Shape, SharedRangeMap, Span};

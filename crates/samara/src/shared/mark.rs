@@ -24,8 +24,8 @@ pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: boo
     // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
     unsafe {
         let count = refs::<K, V, S>(at, level);
-        // COW-5: below a marked node all nodes are marked. Acquire: pairs with the Release below, by
-        // which another map has marked the node after its children.
+        // COW-5: below a marked node all nodes are marked. Acquire: pairs with the Release below,
+        // by which another map has marked the node after its children.
         if count.load(Ordering::Acquire) & PUBLISHED != 0 {
             return true;
         }

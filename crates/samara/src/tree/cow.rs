@@ -17,17 +17,17 @@
 //! - **COW-3** `cloner` is set in every tree that may share a node with another tree. It copies a
 //!   `V`.
 //! - **COW-4** A node that shared maps show to readers is marked ([`PUBLISHED`]) in its count. The
-//!   maps are among its owners. A map gives the node up when its readers cannot reach it any more;
-//!   so a map that is the only owner may change it, as `publish` and `leaf_store` say.
+//!   maps are among its owners. A map gives the node up when its readers cannot reach it any more.
+//!   So a map that is the only owner may change it, as `publish` and `leaf_store` say.
 //!   A store in a shared map runs in a tree of its own that has a `log`: it copies every marked
 //!   node before it changes it, and notes the old one. Nodes that are not marked were made by that
 //!   store. An inner node without other owners hands its children over to its copy; any other node
 //!   is given up like a shared one.
-//! - **COW-5** All nodes below a marked node are marked, also while several maps mark the nodes that
-//!   they share: a node is marked after its children. A node keeps its mark when a map gives it up,
-//!   because another map may show it, or the same map again (`WriteGuard::set`). Only a map that
-//!   ends takes marks off, from nodes that it alone owns. The mark costs a tree that is not shared
-//!   one copy of the node, and nothing else.
+//! - **COW-5** All nodes below a marked node are marked. A node is marked after its children, so
+//!   this holds while several maps mark nodes that they share, too. A node keeps its mark when a map
+//!   gives it up, because another map may show it, or the same map again (`WriteGuard::set`). Only a
+//!   map that ends takes marks off, from nodes that it alone owns. The mark costs a tree that is not
+//!   shared one copy of the node, and nothing else.
 //!
 //! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
 //! owners read happens before the last owner writes or frees.
