@@ -24,8 +24,8 @@
 //! - **PUBLISH-4** A store of the handle holds `storing` while it plans and publishes. A snapshot
 //!   is taken under `storing` as well, and keeps concurrent writers out (GATE-1). So the nodes of
 //!   the map gain owners during a store in one way only: the owner of a snapshot, which may be
-//!   another shared map, writes to it. Such a write first becomes an owner of a node's children, and
-//!   then gives the node up. Hence a check whether the map alone owns a node goes from the root
+//!   another shared map, writes to it. Such a write first becomes an owner of a node's children,
+//!   and then gives the node up. Hence a check whether the map alone owns a node goes from the root
 //!   downwards: it does not miss an owner that passes from a node to its children meanwhile.
 //! - **PUBLISH-5** A store that moves the border between two regions copies the inner nodes on both
 //!   sides of the border, up to the lowest node that has both sides below it (`Tree::own`).
