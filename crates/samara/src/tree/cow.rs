@@ -26,8 +26,8 @@
 //! - **COW-5** All nodes below a marked node are marked. A node is marked after its children, so
 //!   this also holds while several maps mark nodes that they share. A node keeps its mark when a
 //!   map gives it up, because another map may show it, or the same map again (`WriteGuard::set`).
-//!   Only a map that ends takes marks off, from nodes that it alone owns. The mark costs a tree that
-//!   is not shared one copy of the node, and nothing else.
+//!   Only a map that ends takes marks off, from nodes that it alone owns. The mark costs a tree
+//!   that is not shared one copy of the node, and nothing else.
 //!
 //! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
 //! owners read happens before the last owner writes or frees.
