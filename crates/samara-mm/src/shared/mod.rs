@@ -315,6 +315,7 @@ where
     /// # Errors
     /// The space itself, if there is no memory for what it inherited in a
     /// [`fork`](SharedAddressSpace::fork).
+    #[allow(clippy::result_large_err)] // it gives the space back
     pub fn into_space(self) -> Result<AddressSpace<B>, Self> {
         if self.settle().is_err() {
             return Err(self);
