@@ -27,7 +27,7 @@ fn a_range_is_its_pages() {
                 assert_eq!(b, a, "{}{call:x?}", why());
                 continue;
             }
-            let (start, len) = (ARENA + r.below(24 * PAGE), r.below(6 * PAGE));
+            let (start, len) = (ARENA + r.below(24 * PAGE), r.below(3 * PAGE));
             let access = r.pick(&[Access::Read, Access::Write, Access::Execute]);
             let pages = (start / PAGE..=(start + len).saturating_sub(1) / PAGE).filter(|_| len > 0);
             let want = pages.map(|page| start.max(page * PAGE)).find_map(|at| Some((at, one.fault(at, access).err()?)));
@@ -53,7 +53,7 @@ fn a_range_is_its_pages() {
         shared.check().unwrap();
     }
     println!("{served} served, {refused} refused, seed {seed}");
-    assert!((served > 500 && refused > 500) || cfg!(miri));
+    assert!((served > 200 && refused > 200) || cfg!(miri));
 }
 
 #[test]
