@@ -15,7 +15,8 @@ use samara::{PinHere, Reclaim};
 impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// The number under which its areas are linked in the reverse maps of their files
     /// ([`Mapping::space`](crate::files::Mapping)). No other shared space of the process has it,
-    /// ever.
+    /// ever. Numbers ascend from 1: whoever links areas of other spaces in the same maps takes
+    /// numbers from 2^63 on.
     pub fn number(&self) -> u64 {
         self.map.number
     }
@@ -76,6 +77,9 @@ where
     /// program.map(&MapRequest::anonymous(0x40_0000, 0x1000, Prot::READ))?;
     /// space.replace(program)?;
     /// assert_eq!(space.snapshot()?.to_string(), "00400000-00401000 r--p 00000000 00:00 0 \n");
+    /// // Where settings differ, nothing happens.
+    /// let other = AddressSpace::new(Config { max_map_count: 7, ..Config::default() });
+    /// assert!(space.replace(other).is_err() && space.len() == 1);
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     ///
