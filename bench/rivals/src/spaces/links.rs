@@ -140,7 +140,7 @@ impl Links {
             return;
         }
         for (start, end, area) in space.maps().areas_in(start, end) {
-            if let Some((map, area)) = linked(start, end, area) {
+            if let Some((map, area)) = linked(start, end, &area) {
                 let mut batch = map.batch(space.number(), usize::from(comes)).expect("memory for a link");
                 if comes { batch.link(area) } else { batch.unlink(area) }.expect("an area as it is");
             }
