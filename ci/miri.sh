@@ -25,6 +25,7 @@ few() {
 --package samara --test panics -- verbs::tiny
 --package samara --test shared_writers -- panics seats
 --package samara --test writer_reservations -- meanwhile_tiny refused
+--package samara --test shared_family -- random_calls_tiny threads_tiny
 +--package samara --lib -- reclaim
 LIST
 }

@@ -14,7 +14,7 @@ tsan() {
 }
 
 if full "$@"; then
-    tsan --test shared_stress --test linearizability --test paused_threads --test shared_writers
+    tsan --test shared_stress --test linearizability --test paused_threads --test shared_writers --test shared_family
     tsan --test maps -- reentry::
 else
     tsan --test shared_stress
