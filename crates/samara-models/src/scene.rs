@@ -224,8 +224,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
             let values = VALUES.get();
             let run = Run::begin();
             // A copy node by node, which keeps thin nodes thin.
-            let map: SharedRangeMap<u64, Value, R, S> =
-                SharedRangeMap::from_map(before.snapshot(), R::default()).unwrap();
+            let map: SharedRangeMap<u64, Value, R, S> = SharedRangeMap::from_map(before.clone(), R::default()).unwrap();
             let map = Arc::new(map);
             run.threads(WORDS);
             let others: Vec<_> = (1..roles.len())

@@ -14,7 +14,7 @@ fn node_sizes_are_pinned() {
     }
     assert_eq!(leaf::<u64, u64, Normal>(), (512, 29, 16));
     assert_eq!((Inner::<u64, Normal>::BYTES, Inner::<u64, Normal>::SLOTS), (760, 31));
-    assert_eq!(leaf::<u64, (), Normal>(), (376, 29, 16));
+    assert_eq!(leaf::<u64, (), Normal>(), (384, 29, 16));
     assert_eq!(leaf::<u64, [u64; 2], Normal>(), (768, 29, 20));
     assert_eq!(leaf::<u64, [u64; 5], Normal>(), (680, 13, 11));
     assert_eq!((leaf::<u32, u64, Normal>(), leaf::<u128, u64, Normal>()), ((480, 29, 29), (1176, 29, 29)));

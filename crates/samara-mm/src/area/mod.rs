@@ -34,6 +34,8 @@ use core::ops::Deref;
 /// Linux compares the open file, not the inode. Give each `open` its own identity if you can tell
 /// them apart. If you cannot (two descriptors seen from outside), equal objects merge, and
 /// [`learn_cut`](crate::AddressSpace::learn_cut) corrects the model.
+///
+/// `clone` and `==` must not panic: spaces use them in the middle of a change.
 pub trait Backing: Clone + Eq + Debug {
     /// Device: major and minor number.
     fn dev(&self) -> (u32, u32);

@@ -20,6 +20,8 @@ pub enum SharedViolation {
     Queue,
     /// What is linked in the reverse map of a file, and the areas, differ at this address.
     Links(u64),
+    /// The area at this address counts as inherited, and is not.
+    Generation(u64),
     /// No memory for the check.
     Memory,
 }
@@ -31,6 +33,7 @@ impl core::fmt::Display for SharedViolation {
             SharedViolation::Count(kept, real) => write!(f, "{kept} areas are counted, there are {real}"),
             SharedViolation::Queue => f.write_str("the queue of range locks is wrong"),
             SharedViolation::Links(at) => write!(f, "the links of files differ from the areas at {at:x}"),
+            SharedViolation::Generation(at) => write!(f, "the area at {at:x} counts as inherited"),
             SharedViolation::Memory => f.write_str("no memory for the check"),
         }
     }
@@ -62,6 +65,10 @@ where
                 return Err(SharedViolation::Count(kept, space.len()));
             }
             space.check().map_err(SharedViolation::Space)?;
+            // INHERIT-1: everything that is inherited was stored anew.
+            if let Some((span, _)) = space.areas.iter().find(|(_, area)| self.inherited.is_inherited(area)) {
+                return Err(SharedViolation::Generation(span.first));
+            }
             match self.map.check_links(&space.areas) {
                 Ok(None) => Ok(()),
                 Ok(Some(at)) => Err(SharedViolation::Links(at)),

@@ -1,8 +1,8 @@
 //! fork of a shared space. The rules of the child's areas are those of `AddressSpace::fork`;
 //! `inherited` applies them when an area is looked at.
 
-use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::inherited::Inherited;
@@ -12,7 +12,7 @@ use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::limits::Counters;
 use alloc::vec::Vec;
-use samara::{PinHere, Reclaim, SharedRangeMap, Span};
+use samara::{PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
 
 impl<B, R, W> SharedAddressSpace<B, R, W>
 where
@@ -54,7 +54,8 @@ where
     }
 
     /// [`fork`](Self::fork) that calls `also` at the moment of the fork, while no other call is
-    /// under way: to copy a page table, say. Faults go on meanwhile.
+    /// under way: to copy a page table, say. Faults go on meanwhile. `also` is the last step: the
+    /// child is there, and is dropped if `also` fails.
     ///
     /// `also` must not make calls on the same space: it would wait for itself.
     ///
@@ -69,13 +70,19 @@ where
             self.settle()?;
         }
         let areas = self.map.try_snapshot()?;
+        // The child is linked in the maps of its files before another call can begin: a revocation
+        // that finds the parent finds the child too.
+        let child = match generation {
+            Some(generation) => self.child_of(parent, areas, generation)?,
+            None => Self::from_space(AddressSpace { areas, outside: 0, ..parent }.fork()?, R::default())?,
+        };
         let also = also()?;
         drop(held);
-        let Some(generation) = generation else {
-            let whole = AddressSpace { areas, outside: 0, ..parent };
-            return Ok((Self::from_space(whole.fork()?, R::default())?, also));
-        };
+        Ok((child, also))
+    }
 
+    /// The child that inherits `areas`, which are those of `parent`.
+    fn child_of(&self, parent: AddressSpace<B>, areas: RangeMap<u64, Area<B>>, generation: u8) -> Result<Self, Errno> {
         let mut child = parent.child_without_areas()?;
         let (mut sums, mut own) = (Counters { locked: 0, ..parent.counters }, areas.try_snapshot()?);
         child.outside = parent.outside;
@@ -93,7 +100,7 @@ where
             }
         }
         if child.promise(sums, sums.committed).is_err() {
-            let charged = |(span, area): (Span, &crate::Area<B>)| Counters::of(area.flags, span.last - span.first + 1);
+            let charged = |(span, area): (Span, &Area<B>)| Counters::of(area.flags, span.last - span.first + 1);
             let most = own.iter().map(|entry| charged(entry).committed).max();
             child.promise(sums, most.unwrap_or(0))?;
         }
@@ -103,7 +110,7 @@ where
         let inherited = Inherited { generation, at_fork: areas, extras: parent.extras, first_id, page_shift };
         let own = SharedRangeMap::from_map(own, R::default())?;
         let own = LinkedAreas::link(own, self.config.page_size.bytes(), self.map.may_have_links())?;
-        Ok((Self::of_parts(child, own, inherited, true), also))
+        Ok(Self::of_parts(child, own, inherited, true))
     }
 
     /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and its tree shares nothing
@@ -112,6 +119,6 @@ where
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.
     pub fn fork_eager(&self) -> Result<Self, Errno> {
-        Self::from_space(self.snapshot()?.fork()?, R::default())
+        self.with_whole(None, |space, _| Self::from_space(space.fork()?, R::default()))?
     }
 }

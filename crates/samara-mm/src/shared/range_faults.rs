@@ -81,7 +81,7 @@ where
     /// O(k + log n) for k areas in the range.
     ///
     /// A thread that has a guard of a range makes no call that changes the space, and no other
-    /// fault: it might wait for itself.
+    /// fault; one that has a guard of a single fault asks for no range. It might wait for itself.
     ///
     /// # Errors
     /// [`RangeFaultError`], with the first address that is refused.

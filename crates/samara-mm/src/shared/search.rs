@@ -9,12 +9,14 @@
 //! 3. Search again, at one instant (INSTANT-2), unless nothing was published since the first
 //!    search. If the answer is a place that the lock does not cover, leave the lock, and go back to
 //!    step 2 with that.
-//! 4. Go on as every update does, with the answer as the place (`update`).
+//! 4. Go on as every update does, with the answer as the place (`update`). When the place is
+//!    marked, search once more, unless nothing was published. If the answer is another place, go
+//!    back to step 2 with that.
 //!
-//! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock. An
-//!   update that publishes after that comes later, though it may publish earlier than this call.
-//!   Their windows do not meet. So both answer alike in either order, unless the other one searches
-//!   too.
+//! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock and
+//!   its place is marked. An update that publishes after that comes later, though it may publish
+//!   earlier than this call. Their windows do not meet. So both answer alike in either order,
+//!   unless the other one searches too. A fault at the place is over before that instant, or waits.
 //! - **PLACE-2** The lock covers the window of the place. Where huge pages are wanted, it also
 //!   covers the bytes of one on either side. So it covers what the answer needs to be free
 //!   ([`Placement::place_among`]), and what the call maps.
@@ -140,8 +142,18 @@ where
                 continue;
             }
             let mut call = |space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at)));
-            match self.attempt(held, around.window, &around.reach, deadline, apply, &mut call) {
+            // A fault at the place sees the mark from here on (PLACE-1).
+            let mut last = None;
+            let confirm = || {
+                last = self.look_again(look, placement, &want);
+                last.is_some_and(|look| look.place == Some(at))
+            };
+            match self.attempt(held, around.window, &around.reach, deadline, apply, &mut call, confirm) {
                 Attempt::Done(done) => return done,
+                Attempt::Outdated => match last {
+                    Some(last) => look = last,
+                    None => break,
+                },
                 Attempt::NeedsWhole => break,
             }
         }

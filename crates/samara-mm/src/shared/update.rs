@@ -135,6 +135,8 @@ fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
 /// How an attempt ended.
 pub(crate) enum Attempt<T> {
     Done(Result<T, Error>),
+    /// `confirm` says that the answer is not right any more. Nothing has happened.
+    Outdated,
     /// The answer depends on the whole space.
     NeedsWhole,
 }
@@ -261,8 +263,9 @@ where
             if seen.0 < low || high < seen.1 {
                 continue;
             }
-            match self.attempt(held, seen, &reach, deadline, apply, call) {
+            match self.attempt(held, seen, &reach, deadline, apply, call, || true) {
                 Attempt::Done(done) => return Some(done),
+                Attempt::Outdated => {}
                 Attempt::NeedsWhole => break,
             }
         }
@@ -340,7 +343,8 @@ where
         Ok((held, state))
     }
 
-    /// Runs the call in the window `[low, high)`, which is locked, and makes its change.
+    /// Runs the call in the window `[low, high)`, which is locked, and makes its change. `confirm`
+    /// is asked when what changes is marked, before anything is applied.
     pub(crate) fn attempt<T: Planned>(
         &self,
         mut held: Held<'_, B, R, W>,
@@ -349,6 +353,7 @@ where
         deadline: Option<Duration>,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
         call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
+        confirm: impl FnOnce() -> bool,
     ) -> Attempt<T> {
         let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
         let Some(worker) = held.worker.as_deref_mut() else { return Attempt::NeedsWhole };
@@ -397,6 +402,9 @@ where
             && let Err(late) = held.mark(touched, deadline)
         {
             return fail(late);
+        }
+        if !confirm() {
+            return Attempt::Outdated;
         }
         if !plan.is_empty()
             && let Err(refused) = apply(plan)
@@ -519,7 +527,11 @@ where
         }
         let areas = self.map.try_snapshot()?;
         let own = |(span, area): (Span, &Area<B>)| (span, self.inherited.of(span.first, area).into_owned());
-        self.map.write().set(sorted(areas.iter().map(own))?)?;
+        let own = sorted(areas.iter().map(own))?;
+        let mut handle = self.map.write();
+        let publication = self.instants.publish(); // INSTANT-1
+        handle.set(own)?;
+        drop((publication, handle));
         self.unsettled.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -539,10 +551,12 @@ where
         }
     }
 
-    /// `stamped` for everything that differs from `before`, of which nothing is inherited.
+    /// `stamped` for everything that differs from `before`, of which nothing is inherited: also for
+    /// an area that equals the one it replaces, and is of another space's generation.
     fn stamp(&self, areas: &mut RangeMap<u64, Area<B>>, before: &RangeMap<u64, Area<B>>) -> Result<(), Errno> {
+        let same = |a: &Area<B>, b: &Area<B>| a.generation == b.generation && a == b;
         let mut new = Vec::new();
-        for change in areas.changes_since(before) {
+        for change in areas.changes_since_by(before, same) {
             let samara::Change::Added(span, area) = change else { continue };
             self.note(area);
             if area.generation != self.inherited.generation {

@@ -4,10 +4,7 @@
 use crate::rng::Rng;
 use crate::world::{ARENA, Call, PAGE, shown, space};
 use crate::{seed, times};
-use samara_mm::{
-    Access, AddressSpace, Advice, Anon, Area, Config, FileId, Flags, MapRequest, Membarrier, Prot, SharedAddressSpace,
-    Uffd,
-};
+use samara_mm::*;
 use std::borrow::Borrow;
 
 /// A space, twice.
@@ -156,4 +153,46 @@ fn a_long_line_of_children() {
         shared.protect(at, PAGE, if i % 40 < 20 { Prot::READ } else { Prot::RW }, None).unwrap();
     }
     assert_eq!(shown(&shared.into_space().unwrap()), shown(&one));
+}
+
+fn locked(len: u64) -> MapRequest<FileId> {
+    let request = MapRequest::anonymous(ARENA, len, Prot::READ);
+    MapRequest { flags: request.flags | MapFlags::FIXED | MapFlags::LOCKED, ..request }
+}
+
+/// An area that replaces an equal one is of its own space, though another space may have made it.
+#[test]
+fn an_equal_area_is_stored_anew() {
+    let parent = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+    let near = |space: &mut AddressSpace<FileId>| {
+        space.set_limits(Limits { address_space: Limit::bytes(8 * PAGE), ..Limits::NONE });
+        Ok(((), Plan::default()))
+    };
+    parent.exclusive(near).unwrap();
+    let child = parent.fork().unwrap();
+    for whole in [0, 1] {
+        // The second time, the limit could be passed, so the call takes the whole space.
+        child.map(&locked(6 * PAGE)).unwrap();
+        assert_eq!(child.statistics().whole, whole);
+        assert!(child.maps().area_at(ARENA).unwrap().2.flags.contains(Flags::LOCKED));
+        child.check().unwrap();
+    }
+    child.unmap(ARENA, 6 * PAGE).unwrap();
+    assert_eq!(child.snapshot().unwrap().counters().locked, 0);
+    child.check().unwrap();
+}
+
+#[test]
+fn the_areas_of_a_child_in_its_parent() {
+    let parent = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+    parent.map(&MapRequest::anonymous(ARENA, 4 * PAGE, Prot::RW)).unwrap();
+    let child = parent.fork().unwrap();
+    for space in [&parent, &child] {
+        space.lock(ARENA, 4 * PAGE, LockKind::OnFault).unwrap();
+    }
+    parent.replace(child.snapshot().unwrap()).unwrap();
+    assert!(parent.maps().area_at(ARENA).unwrap().2.flags.contains(Flags::LOCKED));
+    parent.check().unwrap();
+    parent.unlock(ARENA, 4 * PAGE).unwrap();
+    assert_eq!(parent.snapshot().unwrap().counters().locked, 0);
 }

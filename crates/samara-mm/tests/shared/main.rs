@@ -1,5 +1,6 @@
 //! Address spaces that threads share.
 
+mod between_steps;
 mod forks;
 mod guards;
 mod histories;

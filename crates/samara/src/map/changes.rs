@@ -30,6 +30,7 @@ impl<K: Key, V> Copy for Change<'_, K, V> {}
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct Changes<'a, K: Key, V, S: Shape = Normal> {
     both: Diff<'a, K, V, S>,
+    same: fn(&V, &V) -> bool,
 }
 
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
@@ -67,18 +68,34 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     where
         V: PartialEq,
     {
-        Changes { both: Diff::new(&earlier.tree, &self.tree) }
+        self.changes_since_by(earlier, V::eq)
+    }
+
+    /// [`changes_since`](Self::changes_since) where `same` says which values are equal. It is not
+    /// asked for entries in nodes that both maps share.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeMap;
+    /// let mut map: RangeMap<u64, f64> = RangeMap::from_sorted([(0..=9, f64::NAN)])?;
+    /// let before = map.snapshot();
+    /// map.insert(20..=29, 1.0)?;
+    /// assert_eq!(map.changes_since_by(&before, |a, b| a.to_bits() == b.to_bits()).count(), 1);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn changes_since_by<'a>(&'a self, earlier: &'a Self, same: fn(&V, &V) -> bool) -> Changes<'a, K, V, S> {
+        Changes { both: Diff::new(&earlier.tree, &self.tree), same }
     }
 }
 
-impl<'a, K: Key, V: PartialEq, S: Shape> Iterator for Changes<'a, K, V, S> {
+impl<'a, K: Key, V, S: Shape> Iterator for Changes<'a, K, V, S> {
     type Item = Change<'a, K, V>;
 
     fn next(&mut self) -> Option<Change<'a, K, V>> {
         loop {
             let (old, new) = self.both.next();
             let removed = match (old, new) {
-                (Some((old, value)), Some((new, other))) if old == new && value == other => {
+                (Some((old, value)), Some((new, other))) if old == new && (self.same)(value, other) => {
                     self.both.pass(true, true);
                     continue;
                 }
@@ -95,11 +112,11 @@ impl<'a, K: Key, V: PartialEq, S: Shape> Iterator for Changes<'a, K, V, S> {
     }
 }
 
-impl<K: Key, V: PartialEq, S: Shape> FusedIterator for Changes<'_, K, V, S> {}
+impl<K: Key, V, S: Shape> FusedIterator for Changes<'_, K, V, S> {}
 
 impl<K: Key, V, S: Shape> Clone for Changes<'_, K, V, S> {
     fn clone(&self) -> Self {
-        Changes { both: self.both.clone() }
+        Changes { both: self.both.clone(), same: self.same }
     }
 }
 
