@@ -3,8 +3,6 @@
 //!
 //! Does not know what is waited for.
 
-#[cfg(feature = "std")]
-use crate::shared::sync::{AtomicBool, Ordering};
 use core::time::Duration;
 
 /// How threads wait for one another.
@@ -51,8 +49,8 @@ impl Wait for Sleep {
 
     fn pause(round: u32) {
         match round {
-            0..SPINS => core::hint::spin_loop(),
-            SPINS..TURNS => std::thread::yield_now(),
+            0..64 => core::hint::spin_loop(),
+            64..128 => std::thread::yield_now(),
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }
@@ -63,57 +61,33 @@ impl Wait for Sleep {
     }
 }
 
-/// Looks in a row, and looks altogether before a thread sleeps. What threads wait for here mostly
-/// takes less time than putting one to sleep and waking it.
-#[cfg(feature = "std")]
-const SPINS: u32 = 64;
-#[cfg(feature = "std")]
-const TURNS: u32 = 128;
-
 /// The [`Event`] of [`Sleep`].
 #[cfg(feature = "std")]
 #[derive(Debug, Default)]
 pub struct SleepEvent {
-    is_set: AtomicBool,
-    /// Held by who sets the event, and by a waiter that looks for the last time before it sleeps.
-    sleep: parking_lot::Mutex<()>,
+    is_set: parking_lot::Mutex<bool>,
     changed: parking_lot::Condvar,
-}
-
-#[cfg(feature = "std")]
-impl SleepEvent {
-    fn is_set(&self) -> bool {
-        self.is_set.load(Ordering::Acquire) // with the Release in `set`
-    }
 }
 
 #[cfg(feature = "std")]
 impl Event for SleepEvent {
     fn clear(&self) {
-        self.is_set.store(false, Ordering::Relaxed); // nobody can set it yet
+        *self.is_set.lock() = false;
     }
 
     fn wait(&self, timeout: Option<Duration>) -> bool {
-        for round in 0..TURNS {
-            if self.is_set() {
-                return true;
-            }
-            Sleep::pause(round);
-        }
-        let mut held = self.sleep.lock();
+        let mut is_set = self.is_set.lock();
         match timeout {
-            None => self.changed.wait_while(&mut held, |()| !self.is_set()),
+            None => self.changed.wait_while(&mut is_set, |is_set| !*is_set),
             Some(timeout) => {
-                self.changed.wait_while_for(&mut held, |()| !self.is_set(), timeout);
+                self.changed.wait_while_for(&mut is_set, |is_set| !*is_set, timeout);
             }
         }
-        self.is_set()
+        *is_set
     }
 
     fn set(&self) {
-        self.is_set.store(true, Ordering::Release); // with the Acquire in `is_set`
-        // A waiter that has not seen it has the lock, or sleeps.
-        drop(self.sleep.lock());
+        *self.is_set.lock() = true;
         self.changed.notify_one();
     }
 }
