@@ -144,12 +144,12 @@ fn random_calls<S: Shape>(steps: u32) {
 
 #[test]
 fn random_calls_tiny() {
-    random_calls::<Tiny>(if cfg!(miri) { 600 } else { 30_000 });
+    random_calls::<Tiny>(if cfg!(miri) { 150 } else { 30_000 });
 }
 
 #[test]
 fn random_calls_small() {
-    random_calls::<Small>(if cfg!(miri) { 300 } else { 30_000 });
+    random_calls::<Small>(if cfg!(miri) { 150 } else { 30_000 });
 }
 
 /// Threads change a map, its children, and make more children, while others read each of them. A
@@ -223,7 +223,7 @@ fn threads<S: Shape + Send + Sync>(rounds: u32) {
 
 #[test]
 fn threads_tiny() {
-    threads::<Tiny>(if cfg!(miri) { 200 } else { 20_000 });
+    threads::<Tiny>(if cfg!(miri) { 100 } else { 20_000 });
 }
 
 #[test]
