@@ -144,12 +144,12 @@ fn random_calls<S: Shape>(steps: u32) {
 
 #[test]
 fn random_calls_tiny() {
-    random_calls::<Tiny>(if cfg!(miri) { 150 } else { 30_000 });
+    random_calls::<Tiny>(if cfg!(miri) { 80 } else { 30_000 });
 }
 
 #[test]
 fn random_calls_small() {
-    random_calls::<Small>(if cfg!(miri) { 150 } else { 30_000 });
+    random_calls::<Small>(if cfg!(miri) { 80 } else { 30_000 });
 }
 
 /// Threads change a map, its children, and make more children, while others read each of them. A
