@@ -148,7 +148,7 @@ where
                 last = self.look_again(look, placement, &want);
                 last.is_some_and(|look| look.place == Some(at))
             };
-            match self.attempt(held, around.window, &around.reach, deadline, apply, &mut call, confirm) {
+            match self.attempt(held, around.window, &around.reach, apply, &mut call, confirm) {
                 Attempt::Done(done) => return done,
                 Attempt::Outdated => match last {
                     Some(last) => look = last,

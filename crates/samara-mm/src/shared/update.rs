@@ -148,13 +148,15 @@ pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wa
     whole: bool,
     /// The number of publications when the lock was granted, if it was granted at once.
     at_once: Option<u64>,
+    /// When it stops waiting for faults.
+    deadline: Option<Duration>,
     marked: Option<Changing>,
     worker: Option<Box<Worker<B, W>>>,
 }
 
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> {
-    /// Marks what is about to change, and waits for the faults there until `deadline`.
-    fn mark(&mut self, change: Changing, deadline: Option<Duration>) -> Result<(), Errno> {
+    /// Marks what is about to change, and waits for the faults there until its deadline.
+    fn mark(&mut self, change: Changing) -> Result<(), Errno> {
         let mut round = 0;
         loop {
             let mut state = self.shared.state.lock();
@@ -169,7 +171,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> 
                 return Ok(());
             }
             drop(state);
-            if deadline.is_some_and(|deadline| W::now() >= deadline) {
+            if self.deadline.is_some_and(|deadline| W::now() >= deadline) {
                 return Err(Errno::ETIMEDOUT);
             }
             W::pause(round);
@@ -263,7 +265,7 @@ where
             if seen.0 < low || high < seen.1 {
                 continue;
             }
-            match self.attempt(held, seen, &reach, deadline, apply, call, || true) {
+            match self.attempt(held, seen, &reach, apply, call, || true) {
                 Attempt::Done(done) => return Some(done),
                 Attempt::Outdated => {}
                 Attempt::NeedsWhole => break,
@@ -328,7 +330,7 @@ where
         let (id, granted) = state.queue.enter(span, mode, &worker.event, Note { changing: None, growth });
         let event = Arc::clone(&worker.event);
         let at_once = granted.then(|| self.instants.done());
-        let held = Held { shared: self, id, whole: false, at_once, marked: None, worker: Some(worker) };
+        let held = Held { shared: self, id, whole: false, at_once, deadline, marked: None, worker: Some(worker) };
         if !granted {
             state.statistics.waited += 1;
             drop(state);
@@ -350,7 +352,6 @@ where
         mut held: Held<'_, B, R, W>,
         (low, high): (u64, u64),
         reach: &Reach,
-        deadline: Option<Duration>,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
         call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
         confirm: impl FnOnce() -> bool,
@@ -399,7 +400,7 @@ where
         };
         let touched = touched(plan).chain(changing).reduce(Changing::and);
         if let Some(touched) = touched.filter(|_| !reach.keeps_faults)
-            && let Err(late) = held.mark(touched, deadline)
+            && let Err(late) = held.mark(touched)
         {
             return fail(late);
         }
@@ -498,7 +499,7 @@ where
         // So that publishing finds the memory that it needs.
         self.map.write().reserve(1).map_err(Errno::from)?;
         if let Some(all) = all {
-            held.mark(all, deadline)?;
+            held.mark(all)?;
         }
         if !plan.is_empty() {
             apply(plan)?;
