@@ -3,20 +3,22 @@
 //! after a change sees it.
 //!
 //! Fails with: no fence in `announce`, or none in `raise` (neither sees the other); withdrawing, or
-//! lowering a mark, with Relaxed (what was done to the page is not ordered with what follows).
+//! lowering a mark, with Relaxed (what was done to the page is not ordered with what follows); a
+//! range that is not stored before its marks are raised, or whose end is stored before its start (a
+//! fault beside the change goes on in it).
 
 use crate::explore::model;
-use crate::fault_gate::{Announced, Changing, FaultRecord, Marks};
+use crate::fault_gate::{Announced, ChangeRange, Changing, FaultRecord, Marks, may_stay};
 use crate::node_body::Body;
-use loom::sync::{Arc, Mutex};
+use loom::sync::Arc;
 use loom::thread;
 
 const PAGE: u64 = 0x1000;
 
 struct Shared {
     marks: Marks,
-    /// The changes under way: what the lock of a space guards.
-    changes: Mutex<Vec<Changing>>,
+    /// What each of two threads changes.
+    changes: [ChangeRange; 2],
     record: FaultRecord,
     /// What the page holds. The memory of the model is watched: a read beside a write fails.
     page: Body<u32>,
@@ -28,7 +30,7 @@ impl Shared {
     fn new() -> Arc<Shared> {
         Arc::new(Shared {
             marks: Marks::new(),
-            changes: Mutex::new(Vec::new()),
+            changes: Default::default(),
             record: FaultRecord::new(),
             page: Body::of(0),
             beside: Body::of(0),
@@ -36,10 +38,10 @@ impl Shared {
     }
 
     fn enter(&self) -> Option<Announced<'_>> {
-        self.record.enter(&self.marks, PAGE).or_else(|| {
-            let changes = self.changes.lock().unwrap();
-            self.record.enter_beside(changes.iter().copied(), PAGE)
-        })
+        match self.record.enter(&self.marks, PAGE) {
+            Ok(announced) => Some(announced),
+            Err(announced) => may_stay(announced, self.changes.iter(), PAGE),
+        }
     }
 
     /// Faults once, and returns what the page holds, unless it is being changed.
@@ -50,20 +52,15 @@ impl Shared {
         Some(seen)
     }
 
-    fn change(&self, change: Changing, make: impl FnOnce()) {
-        let mut changes = self.changes.lock().unwrap();
-        changes.push(change);
+    fn change(&self, thread: usize, change: Changing, make: impl FnOnce()) {
+        self.changes[thread].set(change);
         self.marks.raise(change);
         while !self.record.is_free(change) {
-            drop(changes);
             thread::yield_now();
-            changes = self.changes.lock().unwrap();
         }
-        drop(changes);
         make();
-        let mut changes = self.changes.lock().unwrap();
         self.marks.lower(change);
-        changes.retain(|other| *other != change);
+        self.changes[thread].clear();
     }
 }
 
@@ -74,7 +71,7 @@ fn run(name: &str, change: Changing) {
         let faults = thread::spawn(move || [other.fault(), other.fault()]);
         let hits = change.meets(PAGE, PAGE + 1);
         let (page, beside) = (&shared.page, &shared.beside);
-        shared.change(change, || if hits { page.set(page.read() + 1) } else { beside.set(beside.read() + 1) });
+        shared.change(0, change, || if hits { page.set(page.read() + 1) } else { beside.set(beside.read() + 1) });
         let seen = faults.join().unwrap();
         if hits {
             assert!(matches!(seen, [first, second] if first <= second || second.is_none()), "{seen:?}");
@@ -102,4 +99,19 @@ fn fault_in_a_wide_change() {
 #[test]
 fn fault_beside_a_change() {
     run("fault_beside_a_change", Changing { start: 2 * PAGE, end: 3 * PAGE });
+}
+
+/// One thread changes another page in the same block, and then the page: its range is used again.
+#[test]
+fn fault_beside_two_changes() {
+    model("fault_beside_two_changes", Some(3), || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let fault = thread::spawn(move || other.fault());
+        shared.change(1, Changing { start: 2 * PAGE, end: 3 * PAGE }, || shared.beside.set(1));
+        shared.change(1, Changing { start: PAGE, end: 3 * PAGE }, || shared.page.set(1));
+        let seen = fault.join().unwrap();
+        assert!(matches!(seen, None | Some(0 | 1)), "{seen:?}");
+        assert_eq!(shared.fault(), Some(1));
+    });
 }

@@ -10,8 +10,8 @@
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
 //!   and `gate` use them without a map, which allows more preemptions. So are these of samara-mm:
-//!   `fault_gate`, which `faults` uses; `instant`, which `instants` uses; and `range_queue`, which
-//!   `range_locks` uses.
+//!   `fault_gate`, which `faults` uses; `instant`, which `instants` uses; and `range_lock` and
+//!   `sleepers`, which `range_locks` uses.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -58,11 +58,11 @@ mod instants;
 #[cfg(all(loom, test))]
 mod node_body;
 #[cfg(all(loom, test))]
-mod range_locks;
-#[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
-#[path = "../../samara-mm/src/shared/range_queue.rs"]
-mod range_queue;
+#[path = "../../samara-mm/src/shared/range_lock.rs"]
+mod range_lock;
+#[cfg(all(loom, test))]
+mod range_locks;
 #[cfg(all(loom, test))]
 mod reclaimers;
 #[cfg(all(loom, test))]
@@ -77,10 +77,14 @@ mod retired_nodes;
 mod scene;
 #[cfg(all(loom, test))]
 mod several_writers;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara-mm/src/shared/sleepers.rs"]
+mod sleepers;
 /// The paths by which the crates' files name these modules.
 #[cfg(all(loom, test))]
 mod shared {
-    pub(crate) use crate::{reentry, sync};
+    pub(crate) use crate::{range_lock, reentry, sync};
 }
 #[cfg(all(loom, test))]
 mod gap_words;

@@ -1,16 +1,21 @@
 //! *Range locks*: threads ask for ranges that meet, wait, and leave; one of them gives up where it
-//! would have to wait. The queue is that of samara-mm, under a lock and with events as `update` has
-//! them. Ranges that meet are had by one thread at a time, or by several that only read, in the
-//! order in which they asked. In the end nobody waits and the queue is empty.
+//! would have to wait. Requests and the list of sleepers are those of samara-mm; they are put
+//! together as `held` does it, but that nobody looks more than once before it sleeps. Ranges that
+//! meet are had by one thread at a time, or by several that only read, in the order of their
+//! numbers. In the end nobody waits, and another request gets all at once.
 //!
-//! Fails with: `leave` that grants without counting down (two have the range); an event that is set
-//! before the request is granted; an event that is cleared after it may have been set (waits for
-//! ever); a request that gives up and does not leave (the next one waits for ever).
+//! Fails with: no fence after the number is stored, or after a request says that it is choosing
+//! (two have the range); a request that passes one that is choosing (two have it); leaving with
+//! Relaxed (what was done in the range is not ordered with what follows); no fence before the
+//! ranges are stored (the ranges of two requests are mixed, so two have one); watching a word that
+//! has changed, or an event that is cleared after it may have been set (waits for ever); a request
+//! that gives up and does not leave (the next one waits for ever).
 
 use crate::explore::model;
 use crate::node_body::Body;
-use crate::range_queue::{Mode, RangeQueue};
-use loom::sync::{Arc, Condvar, Mutex, MutexGuard};
+use crate::range_lock::{Mode, Request, Spans, Standing};
+use crate::sleepers::Sleepers;
+use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 use samara::Span;
 
@@ -42,106 +47,130 @@ impl Event {
     }
 }
 
-/// What the lock of a space guards.
-struct State {
-    queue: RangeQueue<Event, usize>,
-    /// The requests that changed each page, in the order in which they were granted.
-    granted: [Vec<u64>; 3],
-}
+/// Pages, both ends inclusive; a second range, perhaps.
+type Pages = ((usize, usize), Option<(usize, usize)>);
+
+const THREADS: usize = 3;
 
 struct Shared {
-    state: Mutex<State>,
-    /// Watched: a read beside a write fails, and so do two writes.
-    pages: [Body<u64>; 3],
+    requests: [Request; THREADS],
+    events: [Event; THREADS],
+    sleepers: Mutex<Sleepers>,
+    /// Watched: a read beside a write fails, and so do two writes. Each holds the word and the rank
+    /// of the request that changed it last.
+    pages: [Body<(u64, usize)>; 3],
 }
 
 impl Shared {
     fn new() -> Arc<Shared> {
-        let state = State { queue: RangeQueue::new(), granted: [const { Vec::new() }; 3] };
-        Arc::new(Shared { state: Mutex::new(state), pages: [0; 3].map(Body::of) })
+        Arc::new(Shared {
+            requests: core::array::from_fn(|_| Request::default()),
+            events: core::array::from_fn(|_| Event::new()),
+            sleepers: Mutex::new(Sleepers::new()),
+            pages: [(0, 0); 3].map(Body::of),
+        })
     }
 
-    /// Has the pages from `first` to `last` once, as `update` does. `None`: it would have waited,
-    /// and does not.
-    fn have(&self, (first, last): (usize, usize), mode: Mode, patient: bool) -> Option<u64> {
-        let event = std::sync::Arc::new(Event::new());
-        let mut state = self.lock();
-        state.queue.reserve().unwrap();
-        event.clear();
-        let (id, granted) = state.queue.enter(Span::new(first as u64, last as u64), mode, &event, first);
-        if !granted {
-            drop(state);
-            if patient {
-                event.wait();
-            }
-            state = self.lock();
-            if !patient && !state.queue.is_granted(id) {
-                state.queue.leave(id, Event::set);
-                return None;
-            }
-            assert!(state.queue.is_granted(id), "woken too early");
-        }
-        if mode == Mode::Change {
-            (first..=last).for_each(|page| state.granted[page].push(id));
-        }
-        drop(state);
-        for page in &self.pages[first..=last] {
-            match mode {
-                Mode::Change => page.set(id),
-                Mode::Read => drop(page.read()),
+    /// Has the pages once, as `held` does. `false`: it would have waited, and does not.
+    fn have(&self, rank: usize, (first, second): Pages, mode: Mode, patient: bool) -> bool {
+        let span = |(first, last): (usize, usize)| Span::new(first as u64, last as u64);
+        let spans = Spans { first: span(first), second: second.map(span) };
+        let request = &self.requests[rank];
+        let turn = request.ask(rank, spans, mode, self.requests.iter());
+        for (other, requested) in self.requests.iter().enumerate().filter(|(other, _)| *other != rank) {
+            loop {
+                match requested.standing(other, &turn) {
+                    Standing::Passed => break,
+                    Standing::Choosing => thread::yield_now(),
+                    Standing::Before(_) if !patient => {
+                        self.leave(rank);
+                        return false;
+                    }
+                    Standing::Before(word) => self.sleep(rank, other, word),
+                }
             }
         }
-        assert_eq!(self.lock().queue.leave(id, Event::set), Some(first));
-        Some(id)
+        for (first, last) in [Some(first), second].into_iter().flatten() {
+            for page in &self.pages[first..=last] {
+                let before = page.read();
+                if mode == Mode::Change {
+                    assert!(before < (turn.word, turn.rank), "in the order of the numbers");
+                    page.set((turn.word, turn.rank));
+                }
+            }
+        }
+        self.leave(rank);
+        true
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+    fn sleep(&self, rank: usize, other: usize, word: u64) {
+        let mut sleepers = self.sleepers.lock().unwrap();
+        self.events[rank].clear();
+        let is_added = sleepers.add(rank, other, &self.requests[other], word);
+        drop(sleepers);
+        if is_added {
+            self.events[rank].wait();
+        }
     }
 
-    fn check(&self) {
-        let state = self.lock();
-        assert!(state.queue.len() == 0 && state.queue.check());
-        assert!(state.granted.iter().all(|ids| ids.is_sorted()), "in the order of the requests");
+    fn leave(&self, rank: usize) {
+        if self.requests[rank].leave() {
+            self.sleepers.lock().unwrap().wake(rank, |sleeper| self.events[sleeper].set());
+        }
     }
 }
 
 /// Runs a request in each thread, the last of them in this one, which is perhaps not patient.
-fn requests(name: &str, requests: [((usize, usize), Mode); 3], patient: bool) {
-    model(name, None, move || {
+fn requests(name: &str, preemptions: usize, requests: [(Pages, Mode); THREADS], patient: bool) {
+    model(name, Some(preemptions), move || {
         let shared = Shared::new();
         let [first, second, last] = requests;
-        let others = [first, second].map(|(pages, mode)| {
+        let others = [(0, first), (1, second)].map(|(rank, (pages, mode))| {
             let shared = shared.clone();
-            thread::spawn(move || assert!(shared.have(pages, mode, true).is_some()))
+            thread::spawn(move || assert!(shared.have(rank, pages, mode, true)))
         });
-        let had = shared.have(last.0, last.1, patient);
-        assert!(had.is_some() || !patient);
+        let had = shared.have(2, last.0, last.1, patient);
+        assert!(had || !patient);
         others.into_iter().for_each(|thread| thread.join().unwrap());
-        shared.check();
-        assert!(shared.have((0, 2), Mode::Change, false).is_some(), "nothing is left behind");
+        assert!(shared.have(0, ((0, 2), None), Mode::Change, false), "nothing is left behind");
+    });
+}
+
+/// Two threads, the first of which asks twice, so that its record is used again.
+#[test]
+fn a_record_that_is_used_again() {
+    model("a_record_that_is_used_again", Some(3), || {
+        let shared = Shared::new();
+        let other = shared.clone();
+        let thread = thread::spawn(move || {
+            assert!(other.have(0, ((0, 0), None), Mode::Change, true));
+            assert!(other.have(0, ((1, 1), None), Mode::Change, true));
+        });
+        assert!(shared.have(1, ((1, 1), None), Mode::Change, true));
+        thread.join().unwrap();
     });
 }
 
 #[test]
 fn a_range_that_meets_two_others() {
-    requests(
-        "a_range_that_meets_two_others",
-        [((0, 0), Mode::Change), ((0, 2), Mode::Change), ((2, 2), Mode::Change)],
-        true,
-    );
+    let [low, all, high] = [(0, 0), (0, 2), (2, 2)].map(|pages| ((pages, None), Mode::Change));
+    requests("a_range_that_meets_two_others", 2, [low, all, high], true);
+}
+
+#[test]
+fn two_ranges_of_one_request() {
+    let [low, both, high] = [((0, 0), None), ((0, 0), Some((2, 2))), ((2, 2), None)].map(|pages| (pages, Mode::Change));
+    requests("two_ranges_of_one_request", 2, [low, both, high], true);
 }
 
 #[test]
 fn a_request_that_gives_up() {
-    requests(
-        "a_request_that_gives_up",
-        [((0, 0), Mode::Change), ((0, 1), Mode::Change), ((0, 2), Mode::Change)],
-        false,
-    );
+    let [low, both, all] = [(0, 0), (0, 1), (0, 2)].map(|pages| ((pages, None), Mode::Change));
+    requests("a_request_that_gives_up", 2, [low, both, all], false);
 }
 
 #[test]
 fn ranges_that_are_read() {
-    requests("ranges_that_are_read", [((0, 1), Mode::Read), ((1, 2), Mode::Change), ((0, 2), Mode::Read)], true);
+    let [low, high, all] = [(0, 1), (1, 2), (0, 2)].map(|pages| (pages, None));
+    requests("ranges_that_are_read", 2, [(low, Mode::Read), (high, Mode::Change), (all, Mode::Read)], true);
 }

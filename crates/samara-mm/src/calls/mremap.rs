@@ -15,7 +15,7 @@ use crate::space::learn::Emptied;
 use crate::space::limits::{Caps, Counters};
 use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::{FlagChange, Plan, StepKind};
-use crate::space::{AddressSpace, Placed, Touches};
+use crate::space::{AddressSpace, Config, Placed, Touches};
 use bitflags::bitflags;
 
 /// Where the memory goes.
@@ -198,12 +198,7 @@ impl<B: Backing> AddressSpace<B> {
         }
         check_source(&request(RemapMode::InPlace), &at)?;
         self.may_grow(&request(RemapMode::InPlace), at.area.flags)?;
-        let file = if let Object::File(file) = &at.area.object { Some(file) } else { None };
-        let offset = if file.is_some() { at.offset(self.config.page_size).wrapping_add(old - at.start) } else { 0 };
-        let places = of_zeros(file, at.area.is_private()).or_else(|| file.map(places));
-        let (huge, shared) = self.config.suitable(places, offset, hint, new_len);
-        let align = self.config.page_size;
-        let want = Want { hint, len: new_len, flags: MapFlags::empty(), huge, shared, align };
+        let want = self.config.want_of_move(at.area, at.start, old, new_len, hint, places);
         let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
         Ok((to, self.remap(&request(RemapMode::MoveTo(to)))?))
     }
@@ -498,6 +493,28 @@ impl<B: Backing> AddressSpace<B> {
             self.store(s, e, left)?;
         }
         Ok(whole)
+    }
+}
+
+impl Config {
+    /// What a move of the memory at `old`, in this area, which begins at `start`, asks a placement
+    /// for. `places` says which addresses a file prefers.
+    pub(crate) fn want_of_move<B: Backing>(
+        &self,
+        area: &Area<B>,
+        start: u64,
+        old: u64,
+        new_len: u64,
+        hint: u64,
+        places: impl FnOnce(&B) -> HugePlaces,
+    ) -> Want {
+        let file = if let Object::File(file) = &area.object { Some(file) } else { None };
+        let page = self.page_size.bytes();
+        let offset = || area.bias.wrapping_add(start / page).wrapping_mul(page).wrapping_add(old - start);
+        let offset = if file.is_some() { offset() } else { 0 };
+        let places = of_zeros(file, area.is_private()).or_else(|| file.map(places));
+        let (huge, shared) = self.suitable(places, offset, hint, new_len);
+        Want { hint, len: new_len, flags: MapFlags::empty(), huge, shared, align: self.page_size }
     }
 }
 

@@ -10,7 +10,9 @@ use crate::calls::mmap::MapRequest;
 use crate::calls::mremap::{RemapFlags, RemapMode, RemapRequest};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
-use crate::shared::limits::Growth;
+use crate::shared::credit::Growth;
+use crate::shared::moves::Move;
+use crate::shared::record::Registration;
 use crate::shared::search::keeps_guard;
 use crate::shared::update::{Planned, Reach};
 use crate::shared::wait::Wait;
@@ -53,8 +55,8 @@ use samara::{PinHere, Reclaim};
 /// # Ok::<(), samara_mm::Errno>(())
 /// ```
 #[derive(Debug)]
-pub struct Caller<'s, B, R: Reclaim, W: Wait, F> {
-    space: &'s SharedAddressSpace<B, R, W>,
+pub struct Caller<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait, F> {
+    thread: Registration<'s, B, R, W>,
     apply: F,
     timeout: Option<Duration>,
 }
@@ -67,7 +69,7 @@ where
     F: FnMut(&Plan) -> Result<(), Errno>,
 {
     pub(crate) fn new(space: &'s SharedAddressSpace<B, R, W>, apply: F) -> Self {
-        Caller { space, apply, timeout: None }
+        Caller { thread: Registration::new(space), apply, timeout: None }
     }
 
     /// The longest time that a call waits for others. After it the call fails with
@@ -82,14 +84,15 @@ where
         reach: impl Fn(&SharedAddressSpace<B, R, W>) -> Reach,
         call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.space.update(reach, self.timeout, &mut self.apply, call)
+        self.thread.space.update(&mut self.thread, reach, self.timeout, &mut self.apply, call)
     }
 
     pub(crate) fn whole<T: Planned>(
         &mut self,
         call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.space.update_whole(self.deadline(), &mut self.apply, call)
+        let deadline = self.deadline();
+        self.thread.space.update_whole(&mut self.thread, deadline, &mut self.apply, call)
     }
 
     fn deadline(&self) -> Option<Duration> {
@@ -171,7 +174,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
     }
 
     fn reach_of_brk(&self, new: u64) -> Reach {
-        let old = self.state.lock().base.layout.brk;
+        let old = self.current_break();
         let page = self.config.page_size.bytes();
         let (low, high) = (old.min(new), old.max(new));
         // What is above the heap is kept at a distance, and the last page of the heap is part of
@@ -344,13 +347,14 @@ where
         if request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
             return Ok((request.start, self.map(request)?));
         }
-        let (space, deadline) = (self.space, self.deadline());
+        let (space, deadline) = (self.thread.space, self.deadline());
         let reach = |at| space.reach_of_map_at(at, request);
-        space.update_at_place(request, reach, placement, deadline, &mut self.apply)
+        space.update_at_place(&mut self.thread, request, reach, placement, deadline, &mut self.apply)
     }
 
-    /// [`AddressSpace::mremap`]. Locks the old and the new range if the memory stays where it is.
-    /// Where it moves, the call takes the whole space.
+    /// [`AddressSpace::mremap`]. Locks the old and the new range. Takes the whole space where it
+    /// duplicates memory or leaves the old range mapped, and where a move is about areas that grow
+    /// down or have [`Extras`](crate::Extras), or about many.
     ///
     /// # Errors
     /// As there.
@@ -362,20 +366,25 @@ where
         to: u64,
         placement: &mut impl Placement<B>,
     ) -> Result<(u64, Plan), Error> {
-        let deadline = self.deadline();
-        if !flags.intersects(RemapFlags::FIXED | RemapFlags::DONTUNMAP) {
+        let (space, deadline) = (self.thread.space, self.deadline());
+        let moves = RemapFlags::FIXED | RemapFlags::DONTUNMAP;
+        if !flags.intersects(moves) {
             let mut stay = |space: &mut AddressSpace<B>| {
                 let mut never = Never { asked: false };
                 let done = space.mremap((old, old_len), new_len, flags, to, &mut never);
                 (!never.asked).then_some(done)
             };
             let reach = |space: &SharedAddressSpace<B, R, W>| space.reach_of_remap(old, old_len, new_len);
-            if let Some(done) = self.space.update_range(reach, deadline, &mut self.apply, &mut stay) {
+            if let Some(done) = space.update_range(&mut self.thread, reach, deadline, &mut self.apply, &mut stay) {
                 return done;
             }
         }
+        let request = Move { old, old_len, new_len, flags, to };
+        if let Some(done) = space.update_move(&mut self.thread, request, placement, deadline, &mut self.apply) {
+            return done;
+        }
         let call = |space: &mut AddressSpace<B>| space.mremap((old, old_len), new_len, flags, to, placement);
-        self.space.update_whole(deadline, &mut self.apply, call)
+        space.update_whole(&mut self.thread, deadline, &mut self.apply, call)
     }
 
     /// [`AddressSpace::touch`]: reports writes that no fault of this space told.

@@ -3,6 +3,7 @@
 use crate::area::Backing;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
+use crate::shared::record::CallRecord;
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::check::Violation;
@@ -16,8 +17,8 @@ pub enum SharedViolation {
     Space(Violation),
     /// The number of areas that is kept, and the real one.
     Count(usize, usize),
-    /// The queue of range locks does not say who waits for whom.
-    Queue,
+    /// A call that is over has left a mark for faults.
+    Marks,
     /// What is linked in the reverse map of a file, and the areas, differ at this address.
     Links(u64),
     /// The area at this address counts as inherited, and is not.
@@ -31,7 +32,7 @@ impl core::fmt::Display for SharedViolation {
         match self {
             SharedViolation::Space(violation) => violation.fmt(f),
             SharedViolation::Count(kept, real) => write!(f, "{kept} areas are counted, there are {real}"),
-            SharedViolation::Queue => f.write_str("the queue of range locks is wrong"),
+            SharedViolation::Marks => f.write_str("a call that is over has left a mark for faults"),
             SharedViolation::Links(at) => write!(f, "the links of files differ from the areas at {at:x}"),
             SharedViolation::Generation(at) => write!(f, "the area at {at:x} counts as inherited"),
             SharedViolation::Memory => f.write_str("no memory for the check"),
@@ -48,19 +49,21 @@ where
     W: Wait,
 {
     /// Checks everything, while no call is under way: the areas, their sums, their number, the
-    /// range locks, and that exactly these areas are linked in the reverse maps of their files.
+    /// marks for faults, and that exactly these areas are linked in the reverse maps of their
+    /// files.
     /// (Areas that are linked in the map of a file that the space does not map are not found.)
     /// O(n), and of all areas in the same shards of the reverse maps.
     ///
     /// # Errors
     /// The first violation found.
     pub fn check(&self) -> Result<(), SharedViolation> {
-        let state = self.state.lock();
-        if !state.queue.check() {
-            return Err(SharedViolation::Queue);
-        }
-        drop(state);
         let look = |space: AddressSpace<B>, kept: usize| {
+            // No call is under way.
+            if !self.marks.are_lowered()
+                || self.calls.iter().flat_map(CallRecord::changes).any(|change| !change.is_clear())
+            {
+                return Err(SharedViolation::Marks);
+            }
             if kept != space.len() {
                 return Err(SharedViolation::Count(kept, space.len()));
             }

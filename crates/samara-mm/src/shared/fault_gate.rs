@@ -10,23 +10,23 @@
 //! the same hash, or in many blocks. A change reads only the words of faults in blocks like its
 //! own.
 //!
-//! - **FAULT-1** A fault announces its page, then loads the marks. A change raises its marks, then
-//!   loads the announcements. Each side's store comes before its loads in one order of all SeqCst
-//!   accesses. So if both do this at the same time, at least one sees the other: the fault gives
-//!   way, or the change waits until the announcement is gone.
-//! - **FAULT-2** A fault that sees a mark withdraws, and asks the list of changes under way, under
-//!   the lock that is held when marks are raised (`update`). If no change meets its page, it
-//!   announces itself under that lock: a later change sees the announcement.
+//! - **FAULT-1** A fault announces its page, then loads the marks. A change stores its range and
+//!   raises its marks, then loads the announcements. Each side's store comes before its loads in
+//!   one order of all SeqCst accesses. So if both do this at the same time, at least one sees the
+//!   other: the fault gives way, or the change waits until the announcement is gone.
+//! - **FAULT-2** A fault that sees a mark asks further: it looks at the range of each change under
+//!   way ([`ChangeRange`]), still announced. If none meets its page, it goes on. FAULT-1 holds for
+//!   ranges as it does for marks.
 //! - **FAULT-3** While a fault is announced, and was not told to give way, nothing about its page
 //!   changes: whoever changes it marks it first, then waits for the fault.
-//! - **FAULT-4** A change publishes before it lowers its marks, and a fault that loads the lowered
-//!   mark reads what was published.
+//! - **FAULT-4** A change publishes before it lowers its marks and takes its range back. A fault
+//!   that loads the lowered mark, or finds no range, reads what was published.
 //!
 //! Orderings: an announcement is withdrawn with Release, and a change that finds it gone has loaded
 //! it with at least Acquire. So what the fault did to its page happened before the change. Marks
 //! are lowered with Release at least, and loaded by faults with Acquire at least.
 
-use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, store_fenced};
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, fence, store_fenced};
 use core::array;
 
 /// Number of hashes of blocks.
@@ -94,12 +94,12 @@ pub(crate) struct FaultRecord {
 }
 
 impl FaultRecord {
-    /// A record that is taken.
+    /// A record that nobody has.
     pub(crate) fn new() -> Self {
-        FaultRecord { pages: lines(), taken: AtomicBool::new(true) }
+        FaultRecord { pages: lines(), taken: AtomicBool::new(false) }
     }
 
-    /// Takes a record that nobody has. Called under a lock.
+    /// Takes the record, if nobody has it.
     pub(crate) fn take(&self) -> bool {
         // Acquire, with the Release of `give_back`: its words are withdrawn.
         !self.taken.swap(true, Ordering::Acquire)
@@ -110,19 +110,12 @@ impl FaultRecord {
         self.taken.store(false, Ordering::Release); // with the Acquire of `take`
     }
 
-    /// Announces the page that starts at `page`, unless a change may be under way there.
+    /// Announces the page that starts at `page`, unless a change may be under way there: `Err` has
+    /// the announcement, for [`may_stay`].
     #[inline]
-    pub(crate) fn enter(&self, marks: &Marks, page: u64) -> Option<Announced<'_>> {
+    pub(crate) fn enter(&self, marks: &Marks, page: u64) -> Result<Announced<'_>, Announced<'_>> {
         let announced = self.announce(page);
-        // If a change may be under way, the announcement is withdrawn.
-        (!marks.may_change(page)).then_some(announced)
-    }
-
-    /// Announces the page that starts at `page`, unless it is in one of the changes under way.
-    /// Called under the lock of FAULT-2, which `changes` are listed under.
-    pub(crate) fn enter_beside(&self, mut changes: impl Iterator<Item = Changing>, page: u64) -> Option<Announced<'_>> {
-        let changing = changes.any(|change| change.meets(page, page.saturating_add(1)));
-        (!changing).then(|| self.announce(page))
+        if marks.may_change(page) { Err(announced) } else { Ok(announced) }
     }
 
     /// Announces the page that starts at `page`.
@@ -158,6 +151,65 @@ impl Drop for Announced<'_> {
     }
 }
 
+/// What one thread is changing at this moment.
+#[derive(Debug, Default)]
+pub(crate) struct ChangeRange {
+    start: AtomicU64,
+    /// 0: nothing.
+    end: AtomicU64,
+}
+
+impl ChangeRange {
+    /// Says what is about to change, before its marks are raised.
+    #[inline]
+    pub(crate) fn set(&self, change: Changing) {
+        // Release: with the Acquire fence in `may_meet`. A load that finds this start finds the end
+        // of the change before it withdrawn, or this change's end.
+        fence(Ordering::Release);
+        self.start.store(change.start, Ordering::Relaxed);
+        // Release: with the load of `end` in `may_meet`.
+        fence(Ordering::Release);
+        store_fenced(&self.end, change.end); // FAULT-1, with `may_meet`
+    }
+
+    /// Takes it back, when the change is published or given up.
+    #[inline]
+    pub(crate) fn clear(&self) {
+        self.end.store(0, Ordering::Release); // FAULT-4, with `may_meet`
+    }
+
+    /// Whether nothing is being changed.
+    pub(crate) fn is_clear(&self) -> bool {
+        self.end.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether the change may meet the page that starts at `page`.
+    fn may_meet(&self, page: u64) -> bool {
+        loop {
+            let end = self.end.load(Ordering::SeqCst); // FAULT-1, with `set`
+            if end == 0 {
+                return false;
+            }
+            let start = self.start.load(Ordering::Relaxed);
+            fence(Ordering::Acquire); // with the first fence in `set`
+            if self.end.load(Ordering::Relaxed) == end {
+                return Changing { start, end }.meets(page, page.saturating_add(1));
+            }
+        }
+    }
+}
+
+/// Whether a fault at `page` that is `announced`, and has seen a mark, may stay beside all changes
+/// under way (FAULT-2).
+#[cold]
+pub(crate) fn may_stay<'r, 'c>(
+    announced: Announced<'r>,
+    mut changes: impl Iterator<Item = &'c ChangeRange>,
+    page: u64,
+) -> Option<Announced<'r>> {
+    (!changes.any(|change| change.may_meet(page))).then_some(announced)
+}
+
 /// How many changes are under way: for each hash of blocks, and of wide ones.
 #[derive(Debug)]
 pub(crate) struct Marks {
@@ -184,7 +236,7 @@ impl Marks {
         }
     }
 
-    /// Marks what is about to change. Called under the lock of FAULT-2.
+    /// Marks what is about to change.
     pub(crate) fn raise(&self, change: Changing) {
         self.each(change, |mark| add_fenced(mark, 1)); // FAULT-1, with `may_change`
     }
@@ -194,5 +246,10 @@ impl Marks {
         self.each(change, |mark| {
             mark.fetch_sub(1, Ordering::Release); // FAULT-4, with `may_change`
         });
+    }
+
+    /// Whether no change is under way.
+    pub(crate) fn are_lowered(&self) -> bool {
+        self.blocks.iter().chain([&self.wide]).all(|mark| mark.0.load(Ordering::Acquire) == 0)
     }
 }

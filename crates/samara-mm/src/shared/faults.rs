@@ -8,15 +8,17 @@ use crate::area::{Anon, Area, Backing};
 use crate::calls::fault::{Access, Refused};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
-use crate::shared::fault_gate::{Announced, FaultRecord};
+use crate::shared::credit::Growth;
+use crate::shared::fault_gate::{Announced, FaultRecord, may_stay};
 use crate::shared::inherited::Inherited;
-use crate::shared::limits::Growth;
+use crate::shared::record::{CallRecord, Registration};
 use crate::shared::update::{Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::plan::Plan;
+use alloc::alloc::handle_alloc_error;
 use alloc::borrow::Cow;
-use alloc::sync::Arc;
+use core::alloc::Layout;
 use core::fmt;
 use samara::{PinHere, Reclaim, SharedGuard, SharedReader, Span};
 
@@ -54,19 +56,21 @@ impl From<Refused> for FaultError {
 
 /// A thread that faults in a shared space: see [`SharedAddressSpace::faulter`]. It has at most one
 /// guard at a time.
-pub struct Faulter<'s, B, R: Reclaim, W: Wait> {
+pub struct Faulter<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     pub(crate) space: &'s SharedAddressSpace<B, R, W>,
     pub(crate) reader: SharedReader<'s, u64, Area<B>, R>,
-    record: Arc<FaultRecord>,
+    record: &'s FaultRecord,
+    /// For faults that become calls.
+    pub(crate) thread: Registration<'s, B, R, W>,
 }
 
-impl<B, R: Reclaim, W: Wait> fmt::Debug for Faulter<'_, B, R, W> {
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> fmt::Debug for Faulter<'_, B, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Faulter").finish_non_exhaustive()
     }
 }
 
-impl<B, R: Reclaim, W: Wait> Drop for Faulter<'_, B, R, W> {
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Faulter<'_, B, R, W> {
     fn drop(&mut self) {
         self.record.give_back();
     }
@@ -151,24 +155,40 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Registers a thread that faults. Keep it: it takes about 1 KiB, and a lock. Memory that it
-    /// took is reused by the next one, and stays until the space is dropped.
-    pub fn faulter(&self) -> Faulter<'_, B, R, W> {
-        let mut state = self.state.lock();
-        let record = match state.records.iter().find(|record| record.take()) {
-            Some(record) => Arc::clone(record),
-            None => {
-                let record = Arc::new(FaultRecord::new());
-                state.records.push(Arc::clone(&record));
-                record
+    /// Registers a thread that faults. Keep it: it takes about 1 KiB, which is reused by the next
+    /// one, and stays until the space is dropped.
+    ///
+    /// # Errors
+    /// ENOMEM: out of memory, or 2^19 threads are registered.
+    pub fn try_faulter(&self) -> Result<Faulter<'_, B, R, W>, Errno> {
+        let record = loop {
+            if let Some(record) = self.faults.iter().find(|record| record.take()) {
+                break record;
             }
+            let state = self.state.lock();
+            // Another thread may have made some meanwhile: then there are more than are needed.
+            self.faults.grow(|_| FaultRecord::new())?;
+            drop(state);
         };
-        drop(state);
-        Faulter { space: self, reader: self.map.reader(), record }
+        Ok(Faulter { space: self, reader: self.map.reader(), record, thread: Registration::new(self) })
+    }
+
+    /// [`try_faulter`](Self::try_faulter), which ends the program where there is no memory, as
+    /// `Box::new` does.
+    pub fn faulter(&self) -> Faulter<'_, B, R, W> {
+        match self.try_faulter() {
+            Ok(faulter) => faulter,
+            Err(_) => handle_alloc_error(Layout::new::<FaultRecord>()),
+        }
     }
 
     /// The fault as a call: the area grows for it, or gets its identity.
-    pub(crate) fn fault_by_update(&self, addr: u64, access: Access) -> Result<(), FaultError> {
+    pub(crate) fn fault_by_update<'s>(
+        &'s self,
+        thread: &mut Registration<'s, B, R, W>,
+        addr: u64,
+        access: Access,
+    ) -> Result<(), FaultError> {
         /// What the fault answered.
         struct Answer(Result<(), Refused>, Plan);
         impl Planned for Answer {
@@ -194,7 +214,7 @@ where
             let answer = space.fault(addr, access).map(|_| ());
             Ok(Answer(answer, Plan::new()))
         };
-        match self.update(reach, None, &mut |_| Ok(()), fault) {
+        match self.update(thread, reach, None, &mut |_| Ok(()), fault) {
             Ok(Answer(answer, _)) => Ok(answer?),
             Err(error) if error.errno == Errno::ENOMEM => Err(FaultError::Memory),
             Err(_) => Err(FaultError::Refused(Refused::NotMapped)),
@@ -223,10 +243,10 @@ where
     pub fn fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
         let mut round = 0;
         loop {
-            match self.attempt(addr, access) {
+            match attempt(self.space, &self.reader, self.record, addr, access) {
                 Ok(guard) => return Ok(guard),
                 Err(Miss::Refused(refused)) => return Err(refused.into()),
-                Err(Miss::Update) => self.space.fault_by_update(addr, access)?,
+                Err(Miss::Update) => self.space.fault_by_update(&mut self.thread, addr, access)?,
                 Err(Miss::Changing) => {
                     W::pause(round);
                     round = round.saturating_add(1);
@@ -240,45 +260,52 @@ where
     /// # Errors
     /// [`FaultError`].
     pub fn try_fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
-        if let Err(Miss::Update) = self.attempt(addr, access) {
-            self.space.fault_by_update(addr, access)?;
+        if let Err(Miss::Update) = attempt(self.space, &self.reader, self.record, addr, access) {
+            self.space.fault_by_update(&mut self.thread, addr, access)?;
         }
-        self.attempt(addr, access).map_err(|miss| match miss {
+        attempt(self.space, &self.reader, self.record, addr, access).map_err(|miss| match miss {
             Miss::Refused(refused) => FaultError::Refused(refused),
             Miss::Changing | Miss::Update => FaultError::Changing,
         })
     }
+}
 
-    /// One look at the area, with the page announced.
-    #[inline]
-    fn attempt(&self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, Miss> {
-        let page = addr & !(self.space.config.page_size.bytes() - 1);
-        let announced = match self.record.enter(&self.space.marks, page) {
-            Some(announced) => announced,
-            None => self.enter_slowly(page).ok_or(Miss::Changing)?,
-        };
-        let guard = self.reader.pin();
-        let Some((span, area)) = guard.get(addr) else { return Err(miss(&guard, addr)) };
-        if let Some(refused) = area.refuses(access, &self.space.config) {
-            return Err(Miss::Refused(refused));
+/// One look at the area, with the page announced.
+#[inline]
+fn attempt<'f, B, R, W>(
+    space: &'f SharedAddressSpace<B, R, W>,
+    reader: &'f SharedReader<'_, u64, Area<B>, R>,
+    record: &'f FaultRecord,
+    addr: u64,
+    access: Access,
+) -> Result<FaultGuard<'f, B, R>, Miss>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    let page = addr & !(space.config.page_size.bytes() - 1);
+    let announced = match record.enter(&space.marks, page) {
+        Ok(announced) => announced,
+        Err(announced) => {
+            let changes = space.calls.iter().flat_map(CallRecord::changes);
+            may_stay(announced, changes, page).ok_or(Miss::Changing)?
         }
-        let (bias, inherited) = (area.bias, &self.space.inherited);
-        let (flags, anon, inherited) = match inherited.is_inherited(area) {
-            false => (area.flags, area.anon(), None),
-            true => (inherited.flags(area), inherited.kind(area), Some(inherited)),
-        };
-        if access == Access::Write && anon == Anon::Untouched && area.has_own_pages() {
-            return Err(Miss::Update);
-        }
-        Ok(FaultGuard { guard, span, page, flags, bias, anon, inherited, _announced: announced })
+    };
+    let guard = reader.pin();
+    let Some((span, area)) = guard.get(addr) else { return Err(miss(&guard, addr)) };
+    if let Some(refused) = area.refuses(access, &space.config) {
+        return Err(Miss::Refused(refused));
     }
-
-    /// FAULT-2.
-    #[cold]
-    fn enter_slowly(&self, page: u64) -> Option<Announced<'_>> {
-        let state = self.space.state.lock();
-        self.record.enter_beside(state.queue.notes().filter_map(|note| note.changing), page)
+    let (bias, inherited) = (area.bias, &space.inherited);
+    let (flags, anon, inherited) = match inherited.is_inherited(area) {
+        false => (area.flags, area.anon(), None),
+        true => (inherited.flags(area), inherited.kind(area), Some(inherited)),
+    };
+    if access == Access::Write && anon == Anon::Untouched && area.has_own_pages() {
+        return Err(Miss::Update);
     }
+    Ok(FaultGuard { guard, span, page, flags, bias, anon, inherited, _announced: announced })
 }
 
 /// Nothing holds `addr`: whether a stack above may grow to it.

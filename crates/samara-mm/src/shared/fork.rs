@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::inherited::Inherited;
 use crate::shared::links::LinkedAreas;
+use crate::shared::record::Registration;
 use crate::shared::sync::Ordering;
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
@@ -62,12 +63,14 @@ where
     /// # Errors
     /// As [`fork`](Self::fork), and those of `also`.
     pub fn fork_with<T>(&self, also: impl FnOnce() -> Result<T, Errno>) -> Result<(Self, T), Errno> {
-        let Some(held) = self.hold(Span::FULL, None, None)? else { return Err(Errno::ENOMEM) };
+        let mut thread = Registration::new(self);
+        let record = thread.record()?;
+        let held = self.hold_whole(record, None)?;
         let parent = self.copy_of_base()?;
         let generation = self.inherited.generation.checked_add(1);
         // A registration that an inherited area had is in no table of this space.
         if generation.is_none() || !parent.extras.is_empty() {
-            self.settle()?;
+            self.settle(record)?;
         }
         let areas = self.map.try_snapshot()?;
         // The child is linked in the maps of its files before another call can begin: a revocation

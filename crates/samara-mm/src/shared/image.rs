@@ -5,7 +5,7 @@ use crate::calls::image::Image;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::calls::Caller;
-use crate::shared::limits::Growth;
+use crate::shared::credit::Growth;
 use crate::shared::update::Reach;
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -33,7 +33,9 @@ where
                 return Reach::WHOLE;
             };
             let reach = space.growing(image.start, len, false);
-            Reach { growth: Growth { areas: image.most_areas(), ..reach.growth }, ..reach }
+            // Its place is reserved first, and the segments are mapped over that.
+            let bytes = reach.growth.bytes.saturating_mul(2);
+            Reach { growth: Growth { bytes, areas: image.most_areas(), ..reach.growth }, ..reach }
         };
         self.ranged(reach, |space| space.map_image(image, placement))
     }

@@ -1,67 +1,64 @@
-//! Whether what a thread reads of the shared tree, step by step, is the tree of one instant: two
-//! counters, of publications that have begun and of those that are done.
+//! Whether what a thread reads of the shared tree, step by step, is the tree of one instant: each
+//! thread that publishes counts its publications, in a word of its own.
 //!
 //! Does not know what is published, nor who reads.
 //!
 //! - **INSTANT-1** Whoever changes the shared tree has a [`Publication`] from before the first
 //!   store that a reader may see until after the last one.
-//! - **INSTANT-2** If [`Instants::now`] gives an instant, and [`Instants::is_still`] confirms it
-//!   after some reads of the tree, then no publication was under way from the one to the other, and
-//!   the reads see all earlier ones. So they see one tree.
-//! - **INSTANT-3** All publications have one order, that of their additions to `begun`. An instant
-//!   that is confirmed lies between two of them: it sees those before it, and none after it.
+//! - **INSTANT-2** If [`now`] gives an instant, and [`is_still`] confirms it after some reads of
+//!   the tree, then the reads see exactly the publications that the instant counts. So they see one
+//!   tree.
+//! - **INSTANT-3** A publication that happened before another one is counted by each confirmed
+//!   instant that counts the other one. So all publications have an order in which a confirmed
+//!   instant lies between two of them: it sees those before it, and none after it.
 //!
-//! Why: `done` is loaded first. Who is counted there has happened before, with his addition to
-//! `begun`. So if `begun` is not greater, it counts exactly those, and what they stored is seen. A
-//! reader that sees a store of another publication has a fence after that load, and the publication
-//! has one before its stores, after its addition to `begun`. So the reader then finds `begun`
-//! changed.
+//! Why: a count is odd while a publication is under way, and [`now`] gives no instant then. It
+//! loads with Acquire, so what the counted ones stored is seen. A reader that sees a store of
+//! another publication has a fence after that load, and the publication has one before its stores,
+//! after it made its count odd. So the reader then finds a count that has grown, and counts never
+//! shrink: their sum has grown too. If a publication is counted and an earlier one of another
+//! thread is not, the second look finds the earlier one's count grown, because it happened before
+//! what the first look has loaded.
 
 use crate::shared::sync::{AtomicU64, Ordering, fence};
 
-/// The two counters, on a line of their own: processors fetch lines in pairs.
-#[repr(align(128))]
+/// The number of a thread's publications that are done, twice; odd while one is under way.
 #[derive(Debug, Default)]
-pub(crate) struct Instants {
-    begun: AtomicU64,
-    done: AtomicU64,
-}
+pub(crate) struct Published(AtomicU64);
 
-/// A moment between publications: the number of those before it.
+/// A moment between publications: the sum of all counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Instant(u64);
 
 /// A publication, which is done when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Publication<'i>(&'i Instants);
+pub(crate) struct Publication<'p>(&'p Published);
 
-impl Instants {
-    /// The instant, if no publication is under way.
-    #[inline]
-    pub(crate) fn now(&self) -> Option<Instant> {
-        let done = self.done();
-        // Happens after all additions to `begun` that `done` counts, by the Acquire there.
-        (self.begun.load(Ordering::Relaxed) == done).then_some(Instant(done))
-    }
+/// The instant, if no publication is under way. `all` are the counts of all threads.
+#[inline]
+pub(crate) fn now<'p>(mut all: impl Iterator<Item = &'p Published>) -> Option<Instant> {
+    let count = all.try_fold(0_u64, |sum, published| {
+        let count = published.0.load(Ordering::Acquire); // with the Release in `Publication::drop`
+        (count % 2 == 0).then(|| sum.wrapping_add(count))
+    });
+    count.map(Instant)
+}
 
-    /// Whether no publication has begun since that instant, as far as this thread has seen.
-    #[inline]
-    pub(crate) fn is_still(&self, instant: Instant) -> bool {
-        fence(Ordering::Acquire); // with the fence in `publish`
-        self.begun.load(Ordering::Relaxed) == instant.0
-    }
+/// Whether no publication has begun since that instant, as far as this thread has seen. `all` are
+/// the counts of all threads.
+#[inline]
+pub(crate) fn is_still<'p>(all: impl Iterator<Item = &'p Published>, instant: Instant) -> bool {
+    fence(Ordering::Acquire); // with the fence in `publish`
+    all.fold(0_u64, |sum, published| sum.wrapping_add(published.0.load(Ordering::Relaxed))) == instant.0
+}
 
-    /// Number of publications that are done.
-    #[inline]
-    pub(crate) fn done(&self) -> u64 {
-        self.done.load(Ordering::Acquire) // with the Release in `Publication::drop`
-    }
-
-    /// Begins a publication.
+impl Published {
+    /// Begins a publication of the thread whose count this is.
     #[inline]
     pub(crate) fn publish(&self) -> Publication<'_> {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        // Release, with the fence in `is_still`: whoever sees a store that follows finds `begun`
+        let count = self.0.load(Ordering::Relaxed);
+        self.0.store(count.wrapping_add(1), Ordering::Relaxed);
+        // Release, with the fence in `is_still`: whoever sees a store that follows finds the count
         // changed.
         fence(Ordering::Release);
         Publication(self)
@@ -71,6 +68,7 @@ impl Instants {
 impl Drop for Publication<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.done.fetch_add(1, Ordering::Release); // with the Acquire in `done`
+        let count = self.0.0.load(Ordering::Relaxed);
+        self.0.0.store(count.wrapping_add(1), Ordering::Release); // with the Acquire in `now`
     }
 }

@@ -1,50 +1,55 @@
-//! Instants between publications.
-
-use crate::shared::instant::Instants;
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::shared::instant::{self, Published};
+use crate::shared::sync::{AtomicU64, Ordering};
+use core::array;
 
 #[test]
-fn an_instant_is_between_publications() {
-    let instants = Instants::default();
-    let before = instants.now().unwrap();
-    assert!(instants.is_still(before));
-    let publication = instants.publish();
-    assert_eq!((instants.is_still(before), instants.now(), instants.done()), (false, None, 0));
-    let other = instants.publish();
+fn an_instant_is_confirmed_until_somebody_publishes() {
+    let counts: [Published; 2] = array::from_fn(|_| Published::default());
+    let now = || instant::now(counts.iter());
+    let before = now().unwrap();
+    assert!(instant::is_still(counts.iter(), before));
+    let publication = counts[0].publish();
+    assert!(!instant::is_still(counts.iter(), before) && now().is_none());
+    let other = counts[1].publish();
     drop(publication);
-    assert_eq!((instants.now(), instants.done()), (None, 1), "one of two is under way");
+    assert!(now().is_none(), "one of two is under way");
     drop(other);
-    let after = instants.now().unwrap();
-    assert!(instants.is_still(after) && !instants.is_still(before));
-    assert_eq!(instants.done(), 2);
+    let after = now().unwrap();
+    assert!(instant::is_still(counts.iter(), after) && !instant::is_still(counts.iter(), before));
 }
 
-/// What is read while nothing is published is of one instant.
+/// Threads publish pairs of words, each pair as one.
 #[test]
-fn reads_of_one_instant_agree() {
-    let rounds = if cfg!(miri) { 200 } else { 100_000 };
-    let instants = Instants::default();
-    let words = [AtomicU64::new(0), AtomicU64::new(0)];
-    let (mut confirmed, mut last) = (0, 0);
+fn what_is_confirmed_is_of_one_instant() {
+    const ROUNDS: u64 = if cfg!(miri) { 50 } else { 20_000 };
+    let counts: [Published; 2] = array::from_fn(|_| Published::default());
+    let words: [AtomicU64; 4] = array::from_fn(|_| AtomicU64::new(0));
+    let mut confirmed = 0;
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            for round in 1..=rounds {
-                let publication = instants.publish();
-                words.iter().for_each(|word| word.store(round, Ordering::Relaxed));
-                drop(publication);
-                std::hint::spin_loop();
-            }
+        let writers = [0, 1].map(|writer| {
+            let (counts, words) = (&counts, &words);
+            scope.spawn(move || {
+                for round in 1..=ROUNDS {
+                    let publication = counts[writer].publish();
+                    words[2 * writer].store(round, Ordering::Relaxed);
+                    words[2 * writer + 1].store(round, Ordering::Relaxed);
+                    drop(publication);
+                    if round % 64 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            })
         });
-        while !writer.is_finished() || confirmed == 0 {
-            let Some(instant) = instants.now() else { continue };
-            let seen = words.each_ref().map(|word| word.load(Ordering::Relaxed));
-            if instants.is_still(instant) {
-                assert_eq!(seen, [seen[0]; 2]);
-                assert!(seen[0] >= last, "earlier publications are seen");
-                last = seen[0];
+        while !writers.iter().all(|writer| writer.is_finished()) || confirmed == 0 {
+            let Some(instant) = instant::now(counts.iter()) else { continue };
+            let [a, b, c, d] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
+            if instant::is_still(counts.iter(), instant) {
+                assert_eq!((a, c), (b, d));
                 confirmed += 1;
             }
         }
     });
+    let last = instant::now(counts.iter()).unwrap();
+    assert!(instant::is_still(counts.iter(), last));
     assert!(confirmed > 0);
 }

@@ -12,9 +12,9 @@
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::files::{FileArea, LinkChange, Links, needed};
+use crate::shared::fault_gate::Changing;
+use crate::shared::record::Work;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::shared::update::Worker;
-use crate::shared::wait::Wait;
 use crate::shared::window::Entry;
 use alloc::vec::Vec;
 use core::fmt;
@@ -191,19 +191,24 @@ pub(crate) fn find_in<'a, B: Backing>(
     }
 }
 
-impl<B: Backing, W: Wait> Worker<B, W> {
-    /// What the call changed in `[start, end)`, for the reverse maps; sets memory aside for it.
+impl<B: Backing> Work<B> {
+    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it.
     ///
     /// # Errors
     /// ENOMEM.
-    pub(crate) fn plan_links(&mut self, space: u64, (start, end): (u64, u64)) -> Result<(), Errno> {
-        let page_size = self.space.config().page_size.bytes();
-        let gone = self.old.iter().filter(|entry| entry.0 < end && entry.1 > start);
-        for (first, behind, area) in gone {
-            self.links.add(false, Span::new(*first, behind - 1), area, page_size)?;
+    pub(crate) fn plan_links(&mut self, space: u64, ranges: &[Option<Changing>]) -> Result<(), Errno> {
+        let is_of_file = |area: &Area<B>| matches!(area.object, Object::File(_));
+        if !self.old.iter().any(|entry| is_of_file(&entry.2)) && !self.space.areas.values().any(is_of_file) {
+            return Ok(());
         }
-        for (span, area) in self.space.areas.range(Span::new(start, end - 1)) {
-            self.links.add(true, span, area, page_size)?;
+        let page_size = self.space.config().page_size.bytes();
+        for Changing { start, end } in ranges.iter().flatten().copied() {
+            for (first, behind, area) in self.old.iter().filter(|entry| entry.0 < end && entry.1 > start) {
+                self.links.add(false, Span::new(*first, behind - 1), area, page_size)?;
+            }
+            for (span, area) in self.space.areas.range(Span::new(start, end - 1)) {
+                self.links.add(true, span, area, page_size)?;
+            }
         }
         let find = find_in_window(&self.old, &self.space.areas);
         self.links.reserve(space, find)

@@ -3,67 +3,72 @@
 //! The rules of calls are those of [`AddressSpace`], and so is the code: a call runs on a small
 //! `AddressSpace` that holds the areas around its range (`window`), under a range lock, and what it
 //! changed becomes one store of the shared tree (`update`). `faults` has the faults, which take no
-//! lock; `fault_gate` keeps them and changes of the same pages apart; `range_queue` is the range
-//! lock; `range_faults` keeps the areas of a buffer as they are by a range lock that others share.
+//! lock; `fault_gate` keeps them and changes of the same pages apart; `range_lock` is the range
+//! lock, and `held` has it; `record` is what a thread has of its own, in a list (`records`);
+//! `credit` keeps limits without a word that all threads write; `range_faults` keeps the areas of a
+//! buffer as they are by a range lock that others share.
 //! `calls` says how far each call reaches. `fork` makes a child that shares the tree, and
 //! `inherited` says what the areas that it has from its parent are in the child.
 //!
 //! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
 //!   what touches that, from before it looks at them until they are published.
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
-//!   extras. It is changed by an update that leaves. Between updates, it belongs to the areas in
-//!   the tree.
+//!   extras. What calls have changed of the sums since their threads settled is in the threads'
+//!   records (`credit`), and the break is in `brk`. The holder of the whole space puts them
+//!   together; then `base` belongs to the areas in the tree.
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
-//!   outcome of the other updates under way: it is far enough from all limits (`limits`), and its
-//!   range lock covers every area that it looks at. Otherwise it takes the whole space.
-//! - **SHARED-4** An update that publishes something counts as done (INSTANT-1) before it leaves.
-//!   An update that was granted its range lock at once, and finds as many done as before it looked
-//!   for its window, has found the window as it is. Whoever changed it meanwhile still holds a
-//!   range lock that meets its own, or has left and is counted; and what is counted before the look
-//!   was published before it.
+//!   outcome of the other updates under way: its thread has credit for what it adds (CREDIT-1), and
+//!   its range lock covers every area that it looks at. Otherwise it takes the whole space.
+//! - **SHARED-4** An update that has its range lock, and confirms the instant from before it looked
+//!   for its window (INSTANT-2), has found the window as it is.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
 //!   granted waits for faults only; and a fault that is announced waits for nobody.
 
 pub(crate) mod calls;
 pub(crate) mod check;
+pub(crate) mod credit;
 pub(crate) mod exit;
 pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
+pub(crate) mod held;
 pub(crate) mod image;
 pub(crate) mod inherited;
 pub(crate) mod instant;
 #[cfg(test)]
 mod instant_tests;
-pub(crate) mod limits;
 pub(crate) mod links;
+pub(crate) mod moves;
 pub(crate) mod range_faults;
-pub(crate) mod range_queue;
+pub(crate) mod range_lock;
+pub(crate) mod record;
+pub(crate) mod records;
 pub(crate) mod search;
+pub(crate) mod sleepers;
 pub(crate) mod sync;
 pub(crate) mod update;
 pub(crate) mod views;
 pub(crate) mod wait;
+pub(crate) mod whole;
 pub(crate) mod window;
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::calls::Caller;
+use crate::shared::credit::Credit;
 use crate::shared::fault_gate::{FaultRecord, Marks};
 use crate::shared::inherited::Inherited;
-use crate::shared::instant::Instants;
+use crate::shared::instant::Instant;
 use crate::shared::links::LinkedAreas;
-use crate::shared::range_queue::RangeQueue;
-use crate::shared::sync::{AtomicBool, Ordering};
-use crate::shared::update::{Note, Worker};
+use crate::shared::record::{CallRecord, Registration};
+use crate::shared::records::Records;
+use crate::shared::sleepers::Sleepers;
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::shared::wait::Wait;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config, Touches};
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::mem;
 use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
@@ -72,16 +77,13 @@ use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
 use {crate::shared::wait::Sleep, samara::Membarrier};
 
 /// What the lock of a space guards.
-pub(crate) struct State<B, W: Wait> {
+pub(crate) struct State<B> {
     /// SHARED-2. Its `areas` are empty, and `outside` is the number of areas.
     pub(crate) base: AddressSpace<B>,
-    pub(crate) queue: RangeQueue<W::Event, Note>,
-    /// The faulting threads' records. They live as long as the space.
-    pub(crate) records: Vec<Arc<FaultRecord>>,
-    pub(crate) statistics: Statistics,
-    /// Workers that no update uses.
-    #[allow(clippy::vec_box)] // they move often
-    pub(crate) workers: Vec<Box<Worker<B, W>>>,
+    /// The credit of all threads (CREDIT-1).
+    pub(crate) lent: Credit,
+    /// Those who sleep while they wait for a range lock.
+    pub(crate) sleepers: Sleepers,
 }
 
 /// What a [`Caller`] does with plans that nobody applies: nothing.
@@ -112,8 +114,12 @@ macro_rules! shared_address_space {
             pub(crate) unsettled: AtomicBool,
             /// Whether an area may be MADV_DONTFORK. Set under the range lock of that area.
             pub(crate) leaves_out: AtomicBool,
-            pub(crate) instants: Instants,
-            pub(crate) state: lock_api::Mutex<W::Lock, State<B, W>>,
+            /// The break. Changes under a range lock that meets those of all calls that need it.
+            pub(crate) brk: AtomicU64,
+            /// The records of threads that make calls, and of those that fault.
+            pub(crate) calls: Records<CallRecord<B, W>>,
+            pub(crate) faults: Records<FaultRecord>,
+            pub(crate) state: lock_api::Mutex<W::Lock, State<B>>,
         }
     };
 }
@@ -298,14 +304,10 @@ where
             inherited,
             unsettled: AtomicBool::new(unsettled),
             leaves_out: AtomicBool::new(false),
-            instants: Instants::default(),
-            state: lock_api::Mutex::new(State {
-                base,
-                queue: RangeQueue::new(),
-                statistics: Statistics::default(),
-                records: Vec::new(),
-                workers: Vec::new(),
-            }),
+            brk: AtomicU64::new(base.layout.brk),
+            calls: Records::new(),
+            faults: Records::new(),
+            state: lock_api::Mutex::new(State { base, lent: Credit::default(), sleepers: Sleepers::new() }),
         }
     }
 
@@ -317,7 +319,13 @@ where
     /// [`fork`](SharedAddressSpace::fork).
     #[allow(clippy::result_large_err)] // it gives the space back
     pub fn into_space(self) -> Result<AddressSpace<B>, Self> {
-        if self.settle().is_err() {
+        let mut thread = Registration::new(&self);
+        let settled = thread.record().and_then(|record| {
+            let _held = self.hold_whole(record, None)?;
+            self.settle(record)
+        });
+        drop(thread);
+        if settled.is_err() {
             return Err(self);
         }
         let mut space = self.state.into_inner().base;
@@ -334,7 +342,29 @@ where
     /// How the calls so far came to their answers. Refused calls count too, if they were tried on
     /// areas.
     pub fn statistics(&self) -> Statistics {
-        self.state.lock().statistics
+        let mut all = Statistics::default();
+        self.calls.iter().for_each(|record| record.count_to(&mut all));
+        all
+    }
+
+    /// The break (SHARED-2).
+    #[inline]
+    pub(crate) fn current_break(&self) -> u64 {
+        // Relaxed: whoever changes it had a range lock that meets the caller's, or the answer is
+        // asked again under one.
+        self.brk.load(Ordering::Relaxed)
+    }
+
+    /// The instant, if no publication is under way (INSTANT-2).
+    #[inline]
+    pub(crate) fn instant(&self) -> Option<Instant> {
+        instant::now(self.calls.iter().map(|record| &record.published))
+    }
+
+    /// Whether it is still that instant.
+    #[inline]
+    pub(crate) fn is_still(&self, instant: Instant) -> bool {
+        instant::is_still(self.calls.iter().map(|record| &record.published), instant)
     }
 
     /// Makes calls that do nothing with their plans, and wait as long as they must.

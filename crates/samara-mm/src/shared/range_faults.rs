@@ -7,10 +7,10 @@
 
 use crate::area::{Anon, Area, Backing};
 use crate::calls::fault::Access;
-use crate::errno::Errno;
 use crate::shared::faults::{FaultError, Faulter, Miss, miss};
+use crate::shared::held::Held;
 use crate::shared::inherited::Inherited;
-use crate::shared::update::Held;
+use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::wait::Wait;
 use alloc::borrow::Cow;
 use core::fmt;
@@ -114,10 +114,9 @@ where
         // The last byte of user space is below the last one of all.
         let span = Span::new(start & !(page - 1), start.saturating_add(more) | (page - 1));
         loop {
-            let held = match self.space.hold_to_read(span) {
-                Ok(held) => held,
-                Err(Errno::ENOMEM) => return failed(start, FaultError::Memory),
-                Err(_) => return failed(start, FaultError::Changing),
+            let Ok(record) = self.thread.record() else { return failed(start, FaultError::Memory) };
+            let Ok(held) = Held::wait(self.space, record, Spans::one(span), Mode::Read, None) else {
+                return failed(start, FaultError::Changing);
             };
             let guard = self.reader.pin();
             let Some(Stop { addr, miss }) = self.first_stop(&guard, span, access) else {
@@ -130,7 +129,7 @@ where
                 Miss::Refused(refused) => return failed(addr, refused.into()),
                 // Afterwards this place is served, unless somebody changes it meanwhile.
                 Miss::Update => {
-                    if let Err(error) = self.space.fault_by_update(addr, access) {
+                    if let Err(error) = self.space.fault_by_update(&mut self.thread, addr, access) {
                         return failed(addr, error);
                     }
                 }

@@ -36,8 +36,11 @@ use crate::area::flags::Flags;
 use crate::calls::mmap::MapRequest;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
+use crate::shared::held::Held;
 use crate::shared::instant::Instant;
-use crate::shared::update::{Attempt, Reach};
+use crate::shared::range_lock::{Mode, Spans};
+use crate::shared::record::Registration;
+use crate::shared::update::{Attempt, NONE, Reach};
 use crate::shared::views::Maps;
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -50,23 +53,30 @@ use samara::{GapQuery, PinHere, Reclaim, Span};
 
 /// Number of range locks that a call takes one after the other, because the place was another one
 /// when the lock was granted. Then it takes the whole space.
-const LOCKS: u32 = 4;
+pub(crate) const LOCKS: u32 = 4;
 /// Number of searches for one that is of one instant. Then the call takes the whole space.
 const LOOKS: u32 = 128;
 
 /// A search: its answer, and the instant when it began, if there was one.
 #[derive(Clone, Copy)]
-struct Look {
+pub(crate) struct Look {
     instant: Option<Instant>,
-    place: Option<u64>,
+    pub(crate) place: Option<u64>,
+}
+
+impl Look {
+    /// A place that is given.
+    pub(crate) fn at(place: u64) -> Self {
+        Look { instant: None, place: Some(place) }
+    }
 }
 
 /// What is around a place.
-struct Around {
+pub(crate) struct Around {
     reach: Reach,
-    window: (u64, u64),
+    pub(crate) window: (u64, u64),
     /// What must be locked (PLACE-2).
-    span: Span,
+    pub(crate) span: Span,
 }
 
 /// The range lock of this round. What others map and unmap beside the place moves it by some
@@ -77,7 +87,7 @@ fn widened(span: Span, len: u64, round: u32) -> Span {
 }
 
 /// The place that was found.
-struct At(u64);
+pub(crate) struct At(pub(crate) u64);
 
 impl<B> Placement<B> for At {
     fn place(&mut self, _space: &AddressSpace<B>, _want: &Want) -> Option<u64> {
@@ -114,8 +124,9 @@ where
     W: Wait,
 {
     /// `mmap` of `request`, which is not fixed and reaches as far as `reach` says from a place.
-    pub(crate) fn update_at_place(
-        &self,
+    pub(crate) fn update_at_place<'s>(
+        &'s self,
+        thread: &mut Registration<'s, B, R, W>,
         request: &MapRequest<B>,
         reach: impl Fn(u64) -> Reach,
         placement: &mut impl Placement<B>,
@@ -123,6 +134,7 @@ where
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
     ) -> Result<(u64, Plan), Error> {
         let want = self.config.want(request, Backing::huge_places)?;
+        let (record, writer) = thread.with_writer()?;
         let mut look = self.look(placement, &want);
         for round in 0..LOCKS {
             let Some(at) = look.place else { break };
@@ -131,7 +143,10 @@ where
                 break;
             }
             let span = widened(around.span, want.len, round);
-            let Some(held) = self.hold(span, Some(&around.reach), deadline)? else { break };
+            let mut held = Held::wait(self, record, Spans::one(span), Mode::Change, deadline)?;
+            if !held.admit(&around.reach.growth) {
+                break;
+            }
             let Some(now) = self.look_again(look, placement, &want) else { break };
             let as_seen = now.instant == look.instant;
             look = now;
@@ -148,7 +163,7 @@ where
                 last = self.look_again(look, placement, &want);
                 last.is_some_and(|look| look.place == Some(at))
             };
-            match self.attempt(held, around.window, &around.reach, apply, &mut call, confirm) {
+            match self.attempt(held, writer, [around.window, NONE], &around.reach, apply, &mut call, confirm) {
                 Attempt::Done(done) => return done,
                 Attempt::Outdated => match last {
                     Some(last) => look = last,
@@ -157,11 +172,11 @@ where
                 Attempt::NeedsWhole => break,
             }
         }
-        self.update_whole(deadline, apply, |space| space.mmap(request, placement))
+        self.update_whole(thread, deadline, apply, |space| space.mmap(request, placement))
     }
 
     /// What is around a place from which the call reaches this far.
-    fn around(&self, reach: Reach, want: &Want) -> Around {
+    pub(crate) fn around(&self, reach: Reach, want: &Want) -> Around {
         let (low, high) = self.window_of(&reach);
         let page = self.config.page_size.bytes();
         let wide = if want.huge.is_some() { self.config.bases.huge } else { 0 };
@@ -172,19 +187,19 @@ where
     }
 
     /// Searches while others change the space.
-    fn look(&self, placement: &mut impl Placement<B>, want: &Want) -> Look {
-        let instant = self.instants.now();
+    pub(crate) fn look(&self, placement: &mut impl Placement<B>, want: &Want) -> Look {
+        let instant = self.instant();
         Look { instant, place: placement.place_among(&self.maps(), &self.config, want) }
     }
 
     /// A search of one instant from now on, under the range lock around its answer: `last`, if
     /// nothing was published since. `None`: there is none, or what it found breaks PLACE-4.
-    fn look_again(&self, last: Look, placement: &mut impl Placement<B>, want: &Want) -> Option<Look> {
+    pub(crate) fn look_again(&self, last: Look, placement: &mut impl Placement<B>, want: &Want) -> Option<Look> {
         let mut look = last;
         for round in 0..LOOKS {
             if let Some(instant) = look.instant {
                 let near = look.place.is_some_and(|at| self.has_stack_above(at.saturating_add(want.len)));
-                if self.instants.is_still(instant) {
+                if self.is_still(instant) {
                     return (!near).then_some(look);
                 }
             }

@@ -1,6 +1,6 @@
 //! The only module of `shared` that imports atomics from outside, so that models can replace them.
 
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Stores `value`, as a full fence: nothing after it is ordered before it.
 ///

@@ -1,78 +1,53 @@
 //! Updates: locks a range, runs a call on the areas around it, lets the embedder apply the plan,
-//! and publishes the change as one store.
+//! and publishes the change as one instant.
 //!
 //! Knows the order of these steps; knows no call. The order is:
 //!
-//! 1. Find the window (`window::bounds`) and wait for the range lock on it. If anything was
-//!    published meanwhile (SHARED-4), look again, and start over if the window has grown.
-//! 2. Copy the window's areas and the space's settings to a worker, and run the call there.
-//! 3. Compare. If the change is one store, set memory aside for it, and for what changes in the
-//!    reverse maps of files (`links`).
+//! 1. Find the window (`window::bounds`) and wait for the range lock on it (`held`). If anything
+//!    was published meanwhile (SHARED-4), look again, and start over if the window has grown.
+//! 2. Copy the window's areas to the thread's memory (`record`), and run the call there.
+//! 3. Compare. Set memory aside for the stores of the tree, and for what changes in the reverse
+//!    maps of files (`links`).
 //! 4. Mark what changes, in the space or by the plan, and wait for the faults there (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
-//! 6. Publish: the links, the store, then the sums.
+//! 6. Publish: the links, the stores, then the sums.
 //! 7. Lower the marks, and leave the range lock.
 //!
-//! An update of the whole space does the same with a snapshot of all areas, and publishes the root.
+//! An update of the whole space (`whole`) does the same with a snapshot of all areas, and publishes
+//! the root.
 //!
 //! - **UPDATE-1** Until step 6 nothing that others can see has changed, but for the range lock and
-//!   the marks. `Held` takes both back when it is dropped, also while a panic unwinds.
+//!   the marks (HELD-1).
 //! - **UPDATE-2** Step 6 does not fail.
 
-use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::credit::Growth;
 use crate::shared::fault_gate::Changing;
-use crate::shared::limits::{Growth, are_far};
-use crate::shared::links::{LinkPlan, WholePlan};
-use crate::shared::range_queue::Mode;
+use crate::shared::held::Held;
+use crate::shared::range_lock::{Mode, Spans};
+use crate::shared::record::{Registration, Work};
 use crate::shared::sync::Ordering;
-use crate::shared::wait::{Event, Wait};
-use crate::shared::window::{self, Change, Entry, Op};
-use crate::shared::{SharedAddressSpace, State, sorted};
+use crate::shared::wait::Wait;
+use crate::shared::window::{self, Change, Op};
+use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
-use crate::space::{AddressSpace, Config};
-use alloc::boxed::Box;
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::mem;
 use core::time::Duration;
-use lock_api::MutexGuard;
-use samara::{PinHere, RangeMap, Reclaim, Span, WriterUpdate};
+use samara::{PinHere, Reclaim, SharedWriter, Span, WriterUpdate};
 
-/// Number of identities that are set aside for one update: more than it can give.
-const IDENTITIES: u64 = 4 * window::MOST as u64;
 /// The most areas that a change of several stores puts in place. One with more takes the whole
 /// space.
 const SEVERAL: usize = 16;
 /// Number of times that a window may grow while its update waits. Then it takes the whole space.
-const RETRIES: u32 = 3;
-
-/// What an update says in the queue of range locks.
-#[derive(Debug)]
-pub(crate) struct Note {
-    /// What it is changing, with raised marks.
-    pub(crate) changing: Option<Changing>,
-    /// The most that it adds to any sum, and to the number of areas.
-    growth: Growth,
-}
-
-/// The memory of one update, reused.
-pub(crate) struct Worker<B, W: Wait> {
-    pub(crate) space: AddressSpace<B>,
-    pub(crate) old: Vec<Entry<B>>,
-    event: Arc<W::Event>,
-    /// What changes in the reverse maps of files.
-    pub(crate) links: LinkPlan,
-}
-
-impl<B: Backing, W: Wait> Worker<B, W> {
-    fn new(config: &Config) -> Self {
-        let (space, links) = (AddressSpace::new(config.clone()), LinkPlan::default());
-        Worker { space, old: Vec::new(), event: Arc::default(), links }
-    }
-}
+const RETRIES: u32 = 4;
+/// No window.
+pub(crate) const NONE: (u64, u64) = (u64::MAX, u64::MAX);
+/// Pages by which the lock of a call that moves the break is widened, when the break has moved
+/// beyond it.
+const SLACK: u64 = 64;
 
 /// How far a call reaches.
 #[derive(Clone, Copy, Debug)]
@@ -122,12 +97,9 @@ impl<T> Planned for (T, Plan) {
     }
 }
 
-/// A range lock that was granted, and the state at that moment.
-type Entered<'s, B, R, W> = (Held<'s, B, R, W>, MutexGuard<'s, <W as Wait>::Lock, State<B, W>>);
-
 /// What the embedder changes by a plan: also where the areas end up as they were, because pages are
 /// discarded, or an equal area is mapped anew.
-fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
+pub(crate) fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
     let ranges = plan.iter().filter(|step| !matches!(step.kind, StepKind::Split | StepKind::Merged));
     ranges.filter(|step| step.start < step.end).map(|step| Changing { start: step.start, end: step.end })
 }
@@ -141,74 +113,6 @@ pub(crate) enum Attempt<T> {
     NeedsWhole,
 }
 
-/// A range lock.
-pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
-    shared: &'s SharedAddressSpace<B, R, W>,
-    id: u64,
-    whole: bool,
-    /// The number of publications when the lock was granted, if it was granted at once.
-    at_once: Option<u64>,
-    /// When it stops waiting for faults.
-    deadline: Option<Duration>,
-    marked: Option<Changing>,
-    worker: Option<Box<Worker<B, W>>>,
-}
-
-impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'_, B, R, W> {
-    /// Marks what is about to change, and waits for the faults there until its deadline.
-    fn mark(&mut self, change: Changing) -> Result<(), Errno> {
-        let mut round = 0;
-        loop {
-            let mut state = self.shared.state.lock();
-            if self.marked.is_none() {
-                if let Some(note) = state.queue.note_mut(self.id) {
-                    note.changing = Some(change);
-                }
-                self.shared.marks.raise(change);
-                self.marked = Some(change);
-            }
-            if state.records.iter().all(|record| record.is_free(change)) {
-                return Ok(());
-            }
-            drop(state);
-            if self.deadline.is_some_and(|deadline| W::now() >= deadline) {
-                return Err(Errno::ETIMEDOUT);
-            }
-            W::pause(round);
-            round = round.saturating_add(1);
-        }
-    }
-
-    /// Ends the update. `change` brings the settings up to date.
-    fn leave(mut self, change: impl FnOnce(&mut AddressSpace<B>)) {
-        self.end(Some(change));
-    }
-
-    fn end(&mut self, change: Option<impl FnOnce(&mut AddressSpace<B>)>) {
-        let Some(mut worker) = self.worker.take() else { return };
-        worker.cancel_links(self.shared.map.number);
-        let mut state = self.shared.state.lock();
-        if let Some(change) = change {
-            change(&mut state.base);
-            let statistics = &mut state.statistics;
-            *(if self.whole { &mut statistics.whole } else { &mut statistics.ranged }) += 1;
-        }
-        if let Some(marked) = self.marked.take() {
-            self.shared.marks.lower(marked);
-        }
-        state.queue.leave(self.id, Event::set);
-        if state.workers.try_reserve(1).is_ok() {
-            state.workers.push(worker);
-        }
-    }
-}
-
-impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Held<'_, B, R, W> {
-    fn drop(&mut self) {
-        self.end(None::<fn(&mut AddressSpace<B>)>);
-    }
-}
-
 impl<B, R, W> SharedAddressSpace<B, R, W>
 where
     B: Backing + Send + Sync,
@@ -218,54 +122,66 @@ where
     /// Makes a call that reaches as far as `reach` says. `call` may run more than once, each time
     /// on areas as they are; only its last run counts. It looks at nothing outside of its reach and
     /// what WINDOW-1 says.
-    pub(crate) fn update<T: Planned>(
-        &self,
+    pub(crate) fn update<'s, T: Planned>(
+        &'s self,
+        thread: &mut Registration<'s, B, R, W>,
         reach: impl Fn(&Self) -> Reach,
         timeout: Option<Duration>,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
         mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
-        match self.update_range(reach, deadline, apply, &mut |space| Some(call(space))) {
+        match self.update_range(thread, reach, deadline, apply, &mut |space| Some(call(space))) {
             Some(done) => done,
-            None => self.update_whole(deadline, apply, call),
+            None => self.update_whole(thread, deadline, apply, call),
         }
     }
 
     /// [`update`](Self::update) that does not take the whole space. `None`: it is needed, or `call`
     /// says so by `None`; nothing has happened.
-    pub(crate) fn update_range<T: Planned>(
-        &self,
+    pub(crate) fn update_range<'s, T: Planned>(
+        &'s self,
+        thread: &mut Registration<'s, B, R, W>,
         reach: impl Fn(&Self) -> Reach,
         deadline: Option<Duration>,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
         call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
     ) -> Option<Result<T, Error>> {
-        for _ in 0..RETRIES {
-            let version = self.instants.done(); // SHARED-4
+        let (record, writer) = match thread.with_writer() {
+            Ok(taken) => taken,
+            Err(short) => return Some(Err(short.into())),
+        };
+        for round in 0..RETRIES {
+            let instant = self.instant(); // SHARED-4
             let first = reach(self);
             if first.whole {
                 break;
             }
-            let (low, high) = self.window_of(&first);
-            let (page, top) = (self.config.page_size.bytes(), u64::MAX);
+            let window = self.window_of(&first);
+            let page = self.config.page_size.bytes();
             // What would touch the window's ends, if it was there, is part of the window.
-            let span = Span::new(low.saturating_sub(page), high.checked_add(page).unwrap_or(top) - 1);
-            let held = match self.hold(span, Some(&first), deadline) {
-                Ok(held) => held?,
+            let more = if first.brk.is_some() { page.saturating_add(page * SLACK * u64::from(round)) } else { page };
+            let span = Span::new(window.0.saturating_sub(more), window.1.saturating_add(more) - 1);
+            let mut held = match Held::wait(self, record, Spans::one(span), Mode::Change, deadline) {
+                Ok(held) => held,
                 Err(errno) => return Some(Err(errno.into())),
             };
+            if !held.admit(&first.growth) {
+                break;
+            }
             // Under the lock, what it was computed from does not change any more.
-            let as_seen = held.at_once == Some(version);
-            let reach = if first.looked && !as_seen { reach(self) } else { first };
+            let as_seen = instant.is_some_and(|instant| self.is_still(instant));
+            let has_moved = first.brk.is_some_and(|brk| brk != self.current_break());
+            let reach = if has_moved || (first.looked && !as_seen) { reach(self) } else { first };
             if reach.growth.bytes > first.growth.bytes || (reach.growth.locks && !first.growth.locks) {
                 continue;
             }
-            let seen = if as_seen { (low, high) } else { self.window_of(&reach) };
-            if seen.0 < low || high < seen.1 {
+            let window = if as_seen && !has_moved { window } else { self.window_of(&reach) };
+            let (low, high) = (window.0.saturating_sub(page), window.1.saturating_add(page) - 1);
+            if low < span.first || span.last < high {
                 continue;
             }
-            match self.attempt(held, seen, &reach, apply, call, || true) {
+            match self.attempt(held, writer, [window, NONE], &reach, apply, call, || true) {
                 Attempt::Done(done) => return Some(done),
                 Attempt::Outdated => {}
                 Attempt::NeedsWhole => break,
@@ -274,133 +190,57 @@ where
         None
     }
 
+    #[inline]
     pub(crate) fn window_of(&self, reach: &Reach) -> (u64, u64) {
         window::bounds(&self.map.pin(), reach.start, reach.end)
     }
 
-    /// Waits for the range lock on `span`. `None`: a limit is too close for `reach`, or its break
-    /// has moved.
-    pub(crate) fn hold(
-        &self,
-        span: Span,
-        reach: Option<&Reach>,
-        deadline: Option<Duration>,
-    ) -> Result<Option<Held<'_, B, R, W>>, Errno> {
-        let growth = reach.map_or(Growth::default(), |reach| reach.growth);
-        let (mut held, mut state) = self.enter(span, Mode::Change, growth, deadline)?;
-        let Some(reach) = reach else {
-            drop(state);
-            held.whole = true;
-            return Ok(Some(held));
-        };
-        let mut pending = state.queue.notes().fold(Growth::default(), |sum, note| sum.with(note.growth));
-        let others = state.queue.len().saturating_sub(1);
-        pending = pending.without(growth);
-        let far = are_far(&state.base, reach.growth, others, pending);
-        if !far || reach.brk.is_some_and(|brk| brk != state.base.layout.brk) {
-            drop(state);
-            return Ok(None);
-        }
-        if let Some(worker) = &mut held.worker {
-            worker.space.take_settings(&state.base);
-            worker.space.outside = state.base.outside;
-        }
-        state.base.next_id = state.base.next_id.wrapping_add(IDENTITIES);
-        drop(state);
-        Ok(Some(held))
-    }
-
-    /// Waits until `span` keeps as it is.
-    pub(crate) fn hold_to_read(&self, span: Span) -> Result<Held<'_, B, R, W>, Errno> {
-        self.enter(span, Mode::Read, Growth::default(), None).map(|(held, _)| held)
-    }
-
-    /// Waits for a range lock.
-    fn enter(
-        &self,
-        span: Span,
-        mode: Mode,
-        growth: Growth,
-        deadline: Option<Duration>,
-    ) -> Result<Entered<'_, B, R, W>, Errno> {
-        let mut state = self.state.lock();
-        state.queue.reserve().ok_or(Errno::ENOMEM)?;
-        let worker = state.workers.pop().unwrap_or_else(|| Box::new(Worker::new(&self.config)));
-        worker.event.clear();
-        let (id, granted) = state.queue.enter(span, mode, &worker.event, Note { changing: None, growth });
-        let event = Arc::clone(&worker.event);
-        let at_once = granted.then(|| self.instants.done());
-        let held = Held { shared: self, id, whole: false, at_once, deadline, marked: None, worker: Some(worker) };
-        if !granted {
-            state.statistics.waited += 1;
-            drop(state);
-            let left = deadline.map(|deadline| deadline.saturating_sub(W::now()));
-            let in_time = event.wait(left);
-            state = self.state.lock();
-            if !in_time && !state.queue.is_granted(id) {
-                drop(state);
-                return Err(Errno::ETIMEDOUT);
-            }
-        }
-        Ok((held, state))
-    }
-
-    /// Runs the call in the window `[low, high)`, which is locked, and makes its change. `confirm`
-    /// is asked when what changes is marked, before anything is applied.
+    /// Runs the call in these windows, which are locked and do not meet, and makes its change.
+    /// `confirm` is asked when what changes is marked, before anything is applied.
+    #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn attempt<T: Planned>(
         &self,
         mut held: Held<'_, B, R, W>,
-        (low, high): (u64, u64),
+        writer: &mut SharedWriter<'_, u64, Area<B>, R>,
+        windows: [(u64, u64); 2],
         reach: &Reach,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
         call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
         confirm: impl FnOnce() -> bool,
     ) -> Attempt<T> {
         let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
-        let Some(worker) = held.worker.as_deref_mut() else { return Attempt::NeedsWhole };
-        match self.fill(worker, (low, high)) {
-            Ok(None) => {}
-            Ok(Some(other)) => return other,
+        let Some(work) = held.work.as_deref_mut() else { return Attempt::NeedsWhole };
+        match self.fill(work, windows) {
+            Ok(true) => {}
+            Ok(false) => return Attempt::NeedsWhole,
             Err(errno) => return fail(errno),
         }
-        let before = worker.space.counters;
-        let Some(outcome) = call(&mut worker.space) else { return Attempt::NeedsWhole };
-        let change = window::change(&worker.old, &worker.space);
-        let (after, brk) = (worker.space.counters, worker.space.layout.brk);
-        let count = worker.space.count();
-        let (had, moved) = (worker.old.len() + worker.space.outside, reach.brk.is_some());
+        let before = work.space.counters;
+        let Some(outcome) = call(&mut work.space) else { return Attempt::NeedsWhole };
+        let change = match work.change(windows) {
+            Ok(change) => change,
+            Err(short) => return fail(short),
+        };
         let plan = match &outcome {
             Ok(done) => done.plan(),
             Err(error) => &error.done,
         };
-        let (op, changing, stores) = match change {
-            Change::None => (None, None, 0),
-            Change::One { op, start, end } => (Some(op), Some(Changing { start, end }), 1),
-            Change::Several { start, end } => {
-                let areas = worker.space.areas.range(Span::new(start, end - 1)).take(SEVERAL + 1).count();
-                if areas > SEVERAL {
-                    return Attempt::NeedsWhole;
-                }
-                (None, Some(Changing { start, end }), 1 + areas)
-            }
-        };
-        if let Some(changing) = changing
-            && let Err(short) = worker.plan_links(self.map.number, (changing.start, changing.end))
-        {
+        let ranges = change.ranges();
+        let op = if let Change::One { op, .. } = change { Some(op) } else { None };
+        let stores = if op.is_some() { 1 } else { work.stores(&ranges) };
+        if stores > SEVERAL {
+            return Attempt::NeedsWhole;
+        }
+        if let Err(short) = work.plan_links(self.map.number, &ranges) {
             return fail(short);
         }
-        let entries = worker.old.len() + stores;
-        let mut writer = match changing.map(|_| self.map.writer()).transpose() {
-            Ok(writer) => writer,
-            Err(short) => return fail(short.into()),
-        };
-        let mut reserved = match writer.as_mut().map(|writer| writer.reserve(stores, entries)).transpose() {
+        let entries = work.old.len() + stores;
+        let mut reserved = match (stores > 0).then(|| writer.reserve(stores, entries)).transpose() {
             Ok(reserved) => reserved,
             Err(short) => return fail(short.into()),
         };
-        let touched = touched(plan).chain(changing).reduce(Changing::and);
-        if let Some(touched) = touched.filter(|_| !reach.keeps_faults)
-            && let Err(late) = held.mark(touched)
+        if !reach.keeps_faults
+            && let Err(late) = held.mark(all_changed(plan, ranges, windows))
         {
             return fail(late);
         }
@@ -412,20 +252,22 @@ where
         {
             return fail(refused);
         }
-        if let Some(worker) = held.worker.as_deref_mut() {
-            worker.make_links(&self.map);
-        }
-        if let (Some(reserved), Some(changing)) = (&mut reserved, changing) {
-            let _publication = self.instants.publish(); // INSTANT-1
+        let Some(work) = held.work.as_deref_mut() else { return Attempt::NeedsWhole };
+        work.make_links(&self.map);
+        if let Some(reserved) = &mut reserved {
+            let _publication = held.record.published.publish(); // INSTANT-1
             let stored = match op {
                 Some(Op::Clear(span)) => reserved.clear_range(span, |_| ()),
                 Some(Op::Put(span, area)) => reserved.insert(span, self.stamped(area)),
                 None => {
-                    let span = Span::new(changing.start, changing.end - 1);
-                    let mut new = held.worker.as_deref().into_iter().flat_map(|worker| worker.space.areas.range(span));
                     let store = |map: &mut WriterUpdate<'_, u64, Area<B>>| {
-                        map.clear_range(span, |_| ())?;
-                        new.try_for_each(|(span, area)| map.insert(span, self.stamped(area.clone())))
+                        for Changing { start, end } in ranges.into_iter().flatten() {
+                            let span = Span::new(start, end - 1);
+                            map.clear_range(span, |_| ())?;
+                            let mut new = work.space.areas.range(span);
+                            new.try_for_each(|(span, area)| map.insert(span, self.stamped(area.clone())))?;
+                        }
+                        Ok(())
                     };
                     reserved.update(store).flatten()
                 }
@@ -436,158 +278,72 @@ where
                 return fail(Errno::ENOMEM);
             }
         }
-        held.leave(|base| {
-            base.counters.shift(&before, &after);
-            base.outside = base.outside.wrapping_add(count).wrapping_sub(had);
-            if moved {
-                base.layout.brk = brk;
-            }
-        });
+        let areas = work.space.len().wrapping_sub(work.old.len());
+        work.since.count(&before, &work.space.counters, areas, &reach.growth);
+        if reach.brk.is_some() {
+            // Relaxed: whoever needs the break has a range lock that meets this one.
+            self.brk.store(work.space.layout.brk, Ordering::Relaxed);
+        }
+        held.record.counts.ranged.add_one();
         Attempt::Done(outcome)
     }
 
-    /// Copies the window to the worker. `Some`: the call cannot run in it.
-    fn fill<T>(&self, worker: &mut Worker<B, W>, window: (u64, u64)) -> Result<Option<Attempt<T>>, Errno> {
+    /// Copies the windows to the thread's memory. `false`: the call cannot run in them.
+    fn fill(&self, work: &mut Work<B>, windows: [(u64, u64); 2]) -> Result<bool, Errno> {
+        let Work { space, old, .. } = work;
+        old.clear();
         let guard = self.map.pin();
-        let Worker { space, old, .. } = worker;
-        if window::copy(&guard, &self.inherited, window, old)?.is_none() {
-            return Ok(Some(Attempt::NeedsWhole));
-        }
-        drop(guard);
-        let depends = |area: &Area<B>| area.extra != 0 || area.flags.contains(Flags::HUGETLB);
-        if old.iter().any(|entry| depends(&entry.2)) {
-            return Ok(Some(Attempt::NeedsWhole));
-        }
-        space.areas.clear();
-        for (start, end, area) in old.iter() {
-            space.areas.insert(Span::new(*start, end - 1), area.clone())?;
-        }
-        space.outside = space.outside.saturating_sub(old.len());
-        Ok(None)
-    }
-
-    /// Makes a call that needs the whole space: waits until no other call is under way.
-    pub(crate) fn update_whole<T: Planned>(
-        &self,
-        deadline: Option<Duration>,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
-        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let Some(mut held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM.into()) };
-        self.settle()?;
-        let before = self.map.try_snapshot().map_err(Errno::from)?;
-        let mut space = self.copy_of_base()?;
-        (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
-        let outcome = call(&mut space);
-        let plan = match &outcome {
-            Ok(done) => done.plan(),
-            Err(error) => &error.done,
-        };
-        let mut links = LinkPlan::default();
-        let mut all = touched(plan).reduce(Changing::and);
-        for change in space.areas.changes_since(&before) {
-            let (span, area, comes) = match change {
-                samara::Change::Removed(span, area) => (span, area, false),
-                samara::Change::Added(span, area) => (span, area, true),
-            };
-            let here = Changing { start: span.first, end: span.last.saturating_add(1) };
-            all = Some(all.map_or(here, |all| all.and(here)));
-            links.add(comes, span, area, self.config.page_size.bytes())?;
-        }
-        self.stamp(&mut space.areas, &before)?;
-        let links = WholePlan::reserve(links, self.map.number, &before, &space.areas)?;
-        // So that publishing finds the memory that it needs.
-        self.map.write().reserve(1).map_err(Errno::from)?;
-        if let Some(all) = all {
-            held.mark(all)?;
-        }
-        if !plan.is_empty() {
-            apply(plan)?;
-        }
-        if !links.is_empty() {
-            self.map.note();
-        }
-        links.make();
-        drop(before);
-        let areas = mem::take(&mut space.areas);
-        space.outside = areas.len();
-        // Also where no area differs: areas do not compare their extras.
-        let mut handle = self.map.write();
-        let publication = self.instants.publish(); // INSTANT-1
-        handle.set(areas).map_err(Errno::from)?;
-        drop((publication, handle));
-        held.leave(|base| *base = space);
-        outcome
-    }
-
-    /// Stores everything that is inherited as what it is. The caller has the whole space to itself,
-    /// apart from faults, for which nothing changes. O(n) at the first time.
-    pub(crate) fn settle(&self) -> Result<(), Errno> {
-        if !self.unsettled.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let areas = self.map.try_snapshot()?;
-        let own = |(span, area): (Span, &Area<B>)| (span, self.inherited.of(span.first, area).into_owned());
-        let own = sorted(areas.iter().map(own))?;
-        let mut handle = self.map.write();
-        let publication = self.instants.publish(); // INSTANT-1
-        handle.set(own)?;
-        drop((publication, handle));
-        self.unsettled.store(false, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// An area that is about to be stored (INHERIT-1).
-    fn stamped(&self, mut area: Area<B>) -> Area<B> {
-        self.note(&area);
-        area.generation = self.inherited.generation;
-        area
-    }
-
-    /// Takes down what `fork` must know of an area that is about to be stored.
-    fn note(&self, area: &Area<B>) {
-        if area.flags.contains(Flags::DONTCOPY) {
-            // Relaxed: fork reads it when it has the range lock of the whole space.
-            self.leaves_out.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// `stamped` for everything that differs from `before`, of which nothing is inherited: also for
-    /// an area that equals the one it replaces, and is of another space's generation.
-    fn stamp(&self, areas: &mut RangeMap<u64, Area<B>>, before: &RangeMap<u64, Area<B>>) -> Result<(), Errno> {
-        let same = |a: &Area<B>, b: &Area<B>| a.generation == b.generation && a == b;
-        let mut new = Vec::new();
-        for change in areas.changes_since_by(before, same) {
-            let samara::Change::Added(span, area) = change else { continue };
-            self.note(area);
-            if area.generation != self.inherited.generation {
-                new.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-                new.push((span, self.stamped(area.clone())));
+        for window in windows {
+            if !window::copy(&guard, &self.inherited, window, old)? {
+                return Ok(false);
             }
         }
-        Ok(new.into_iter().try_for_each(|(span, area)| areas.insert(span, area))?)
+        drop(guard);
+        space.areas.clear();
+        // The sums of a window are those of its areas (CREDIT-1 says that limits are far).
+        space.counters = Counters::default();
+        for (start, end, area) in old.iter() {
+            space.counters.add(&Counters::of(area.flags, end - start));
+            space.areas.insert(Span::new(*start, end - 1), area.clone())?;
+        }
+        space.layout.brk = self.current_break();
+        Ok(true)
+    }
+}
+
+impl<B: Backing> Work<B> {
+    /// What the call changed.
+    fn change(&self, [first, second]: [(u64, u64); 2]) -> Result<Change<B>, Errno> {
+        if second.0 >= second.1 {
+            return window::change(&self.old, self.space.areas.iter());
+        }
+        let of = |window: (u64, u64), old| {
+            if window.0 >= window.1 {
+                return Ok(Change::None);
+            }
+            window::change(old, self.space.areas.range(Span::new(window.0, window.1 - 1)))
+        };
+        // What a move left of areas is within the windows: it joins at most what is in them.
+        let (old, others) = self.old.split_at(self.old.partition_point(|entry| entry.0 < second.0));
+        Ok(of(first, old)?.and(of(second, others)?))
     }
 
-    pub(crate) fn copy_of_base(&self) -> Result<AddressSpace<B>, Errno> {
-        self.state.lock().base.snapshot(self.config.clone())
+    /// Number of stores that empty these ranges and put there what is there now.
+    fn stores(&self, ranges: &[Option<Changing>; 2]) -> usize {
+        let of =
+            |range: &Changing| 1 + self.space.areas.range(Span::new(range.start, range.end - 1)).take(SEVERAL).count();
+        ranges.iter().flatten().map(of).sum()
     }
+}
 
-    /// Looks at the whole space, and at the number of areas that was kept for it, while no call is
-    /// under way.
-    pub(crate) fn with_whole<T>(
-        &self,
-        timeout: Option<Duration>,
-        look: impl FnOnce(AddressSpace<B>, usize) -> T,
-    ) -> Result<T, Errno> {
-        let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
-        let Some(held) = self.hold(Span::FULL, None, deadline)? else { return Err(Errno::ENOMEM) };
-        self.settle()?;
-        let areas = self.map.try_snapshot()?;
-        let mut space = self.copy_of_base()?;
-        let kept = space.outside;
-        (space.areas, space.outside) = (areas, 0);
-        let seen = look(space, kept);
-        drop(held);
-        Ok(seen)
+/// What changes in each window: areas, and pages.
+fn all_changed(plan: &Plan, ranges: [Option<Changing>; 2], [first, second]: [(u64, u64); 2]) -> [Option<Changing>; 2] {
+    let mut all = [None; 2];
+    for change in touched(plan).chain(ranges.into_iter().flatten()) {
+        let is_second = second.0 < second.1 && change.meets(second.0, second.1) && !change.meets(first.0, first.1);
+        let [a, b] = &mut all;
+        let place = if is_second { b } else { a };
+        *place = Some(place.map_or(change, |sum: Changing| sum.and(change)));
     }
+    all
 }

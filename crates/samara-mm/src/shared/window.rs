@@ -9,10 +9,11 @@
 //!   at most the areas that touch it, and what it joined takes its identity at most from the next
 //!   one.
 
+use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
+use crate::shared::fault_gate::Changing;
 use crate::shared::inherited::Inherited;
-use crate::space::AddressSpace;
 use alloc::vec::Vec;
 use samara::{Reclaim, SharedGuard, Span};
 
@@ -31,26 +32,25 @@ pub(crate) fn bounds<B, R: Reclaim>(guard: &SharedGuard<'_, u64, Area<B>, R>, st
     (low, high)
 }
 
-/// Copies the areas in `[low, high)` to `old`, as they are in the space. `None`: there are too
-/// many.
+/// Adds the areas in `[low, high)` to `old`, as they are in the space. `false`: there are too many,
+/// or a call on one of them looks at more than a window has.
 pub(crate) fn copy<B: Backing, R: Reclaim>(
     guard: &SharedGuard<'_, u64, Area<B>, R>,
     inherited: &Inherited<B>,
     (low, high): (u64, u64),
     old: &mut Vec<Entry<B>>,
-) -> Result<Option<()>, Errno> {
-    old.clear();
+) -> Result<bool, Errno> {
     if low >= high {
-        return Ok(Some(()));
+        return Ok(true);
     }
     for (span, area) in guard.range(Span::new(low, high - 1)) {
-        if old.len() == MOST {
-            return Ok(None);
+        if old.len() == MOST || area.extra != 0 || area.flags.contains(Flags::HUGETLB) {
+            return Ok(false);
         }
         old.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         old.push(inherited.entry((span.first, span.last.saturating_add(1), area)));
     }
-    Ok(Some(()))
+    Ok(true)
 }
 
 /// The one store of the tree that makes a change.
@@ -68,73 +68,120 @@ pub(crate) enum Change<B> {
     None,
     /// One store makes it. All that changed is in `[start, end)`.
     One { op: Op<Area<B>>, start: u64, end: u64 },
-    /// It takes several stores: one that empties `[start, end)`, and one for each area that is
-    /// there afterwards.
-    Several { start: u64, end: u64 },
+    /// It takes several stores: for each of these ranges one that empties it, and one for each area
+    /// that is there afterwards.
+    Several([Option<Changing>; 2]),
+}
+
+impl<B> Change<B> {
+    /// Both changes, of windows apart.
+    pub(crate) fn and(self, other: Change<B>) -> Change<B> {
+        match (self, other) {
+            (change, Change::None) | (Change::None, change) => change,
+            (first, second) => Change::Several([first.ranges()[0], second.ranges()[0]]),
+        }
+    }
+
+    /// The ranges that it changes.
+    pub(crate) fn ranges(&self) -> [Option<Changing>; 2] {
+        match *self {
+            Change::None => [None; 2],
+            Change::One { start, end, .. } => [Some(Changing { start, end }), None],
+            Change::Several(ranges) => ranges,
+        }
+    }
 }
 
 fn same<B: Backing>(a: &Entry<B>, span: Span, area: &Area<B>) -> bool {
     a.0 == span.first && a.1.wrapping_sub(1) == span.last && a.2.extra == area.extra && a.2 == *area
 }
 
-/// Compares the areas before a call with those after it.
-pub(crate) fn change<B: Backing>(old: &[Entry<B>], space: &AddressSpace<B>) -> Change<B> {
+/// An area after a call, with its range.
+pub(crate) type New<'a, B> = (Span, &'a Area<B>);
+
+/// The most areas after a call that are compared without memory of their own.
+const FEW: usize = 8;
+
+/// Compares the areas of a window before a call with those after it.
+///
+/// # Errors
+/// ENOMEM.
+pub(crate) fn change<'a, B: Backing + 'a>(
+    old: &[Entry<B>],
+    mut new: impl Iterator<Item = New<'a, B>>,
+) -> Result<Change<B>, Errno> {
+    let Some(first) = new.next() else { return Ok(compare(old, &[])) };
+    let (mut few, mut len) = ([first; FEW], 1);
+    for place in few.iter_mut().skip(1) {
+        let Some(area) = new.next() else { break };
+        (*place, len) = (area, len + 1);
+    }
+    let few = few.get(..len).unwrap_or_default();
+    let Some(next) = new.next() else { return Ok(compare(old, few)) };
+    let mut many = Vec::new();
+    for area in few.iter().copied().chain([next]).chain(new) {
+        many.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        many.push(area);
+    }
+    Ok(compare(old, &many))
+}
+
+fn compare<B: Backing>(mut old: &[Entry<B>], mut new: &[New<'_, B>]) -> Change<B> {
     // What is equal at both ends is left out.
-    let mut old = old;
-    let mut new = space.areas.iter().peekable();
-    while let (Some((first, rest)), Some((span, area))) = (old.split_first(), new.peek())
+    while let ([first, rest @ ..], [(span, area), others @ ..]) = (old, new)
         && same(first, *span, area)
     {
-        (old, _) = (rest, new.next());
+        (old, new) = (rest, others);
     }
-    let mut new = new.rev().peekable();
-    while let (Some((last, rest)), Some((span, area))) = (old.split_last(), new.peek())
+    while let ([rest @ .., last], [others @ .., (span, area)]) = (old, new)
         && same(last, *span, area)
     {
-        (old, _) = (rest, new.next());
+        (old, new) = (rest, others);
     }
-    let mut new = new.rev();
-    let ends = |first: Option<Span>, last: Option<Span>| {
-        let (a, b) = (old.first().map(|e| e.0), first.map(|s| s.first));
-        let (c, d) = (old.last().map(|e| e.1), last.map(|s| s.last.saturating_add(1)));
-        let start = a.into_iter().chain(b).min()?;
-        Some((start, c.into_iter().chain(d).max()?))
+    let (first, last) = (new.first(), new.last());
+    let ends = |area: &New<'_, B>| (area.0.first, area.0.last.saturating_add(1));
+    let (start, end) = match (old, first.map(ends), last.map(ends)) {
+        ([], None, _) | ([], _, None) => return Change::None,
+        ([], Some(first), Some(last)) => (first.0, last.1),
+        ([a, .., b], None, _) | ([a, .., b], _, None) => (a.0, b.1),
+        ([a], None, _) | ([a], _, None) => (a.0, a.1),
+        ([a, .., b], Some(first), Some(last)) => (a.0.min(first.0), b.1.max(last.1)),
+        ([a], Some(first), Some(last)) => (a.0.min(first.0), a.1.max(last.1)),
     };
-    let (first, last) = (new.clone().next(), new.clone().next_back());
-    let Some((start, end)) = ends(first.map(|e| e.0), last.map(|e| e.0)) else { return Change::None };
     // The area that is not a part of one that was there: a store must put it there.
-    let is_part = |(span, area): &(Span, &Area<B>)| {
+    let is_part = |(span, area): &New<'_, B>| {
         old.iter().any(|o| o.0 <= span.first && span.last < o.1 && o.2.extra == area.extra && o.2 == **area)
     };
-    let put = new.clone().find(|e| !is_part(e));
+    let put = new.iter().find(|e| !is_part(e));
     let op = match (put, first, last) {
-        (Some((span, area)), ..) => Op::Put(span, area.clone()),
+        (Some((span, area)), ..) => Op::Put(*span, (*area).clone()),
         (None, Some((a, _)), Some((b, area))) => {
             // Only parts are left: a gap between them was emptied, or an area was cut.
             let from = if a.first == start { a.last.saturating_add(1) } else { start };
             let to = if b.last.saturating_add(1) == end && b.first > from { b.first } else { end };
-            if from < to { Op::Clear(Span::new(from, to - 1)) } else { Op::Put(b, area.clone()) }
+            if from < to { Op::Clear(Span::new(from, to - 1)) } else { Op::Put(*b, (*area).clone()) }
         }
         _ => Op::Clear(Span::new(start, end - 1)),
     };
-    if makes(&op, old, &mut new) { Change::One { op, start, end } } else { Change::Several { start, end } }
+    if makes(&op, old, new) {
+        Change::One { op, start, end }
+    } else {
+        Change::Several([Some(Changing { start, end }), None])
+    }
 }
 
 /// Whether `op` turns `old` into `new`.
-fn makes<'a, B: Backing + 'a>(
-    op: &Op<Area<B>>,
-    old: &[Entry<B>],
-    new: &mut impl Iterator<Item = (Span, &'a Area<B>)>,
-) -> bool {
+fn makes<B: Backing>(op: &Op<Area<B>>, old: &[Entry<B>], new: &[New<'_, B>]) -> bool {
     let (span, put) = match op {
         Op::Clear(span) => (*span, None),
         Op::Put(span, area) => (*span, Some(area)),
     };
     let (from, to) = (span.first, span.last.saturating_add(1));
+    let mut new = new.iter();
     let mut next_is = |start: u64, end: u64, area: &Area<B>| {
         start >= end
             || new.next().is_some_and(|(span, is)| {
-                (span.first, span.last.saturating_add(1)) == (start, end) && is.extra == area.extra && is == area
+                (span.first, span.last.saturating_add(1)) == (start, end) && is.extra == area.extra && *is == area
             })
     };
     let mut placed = put.is_none();

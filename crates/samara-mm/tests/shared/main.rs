@@ -5,6 +5,7 @@ mod forks;
 mod guards;
 mod histories;
 mod images;
+mod moves;
 mod one_thread;
 mod range_faults;
 #[path = "../support/rng.rs"]

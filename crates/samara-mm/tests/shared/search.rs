@@ -82,7 +82,7 @@ fn remaps_in_place_lock_a_range() {
     let (old, old_len, new_len) = (at, 2 * PAGE, 3 * PAGE);
     let request = RemapRequest { old, old_len, new_len, mode: RemapMode::InPlace, dontunmap: false };
     assert_eq!(scopes(&space, || space.remap(&request).is_ok()), (true, 1, 0));
-    assert_eq!(remap(3, 9, RemapFlags::MAYMOVE), (Ok(TOP - 9 * PAGE), 0, 1), "moves");
+    assert_eq!(remap(3, 9, RemapFlags::MAYMOVE), (Ok(TOP - 9 * PAGE), 1, 0), "moves");
     space.check().unwrap();
 }
 

@@ -1,0 +1,178 @@
+//! Range locks: who may change which addresses, first come, first served, and without a line that
+//! all threads write.
+//!
+//! Each thread has a [`Request`] of its own, in a list. This is Lamport's bakery with ranges: a
+//! thread takes a number greater than all that it sees, and then waits for those requests that meet
+//! its own and have smaller numbers. Waiting is the caller's (`held`). Does not know what is done
+//! under a range lock.
+//!
+//! - **RANGE-1** Two requests *meet* if their ranges do, and at least one of them is to change its
+//!   range ([`Mode`]). One that is granted has found that no other one meets it and comes before
+//!   it, by number and then by rank. So two granted requests never meet, requests that meet are
+//!   granted in the order in which they took their numbers, and one that meets no other waits for
+//!   nobody.
+//! - **RANGE-2** A request waits only for requests that come before it, so no cycle of waiting
+//!   requests exists. A thread has at most one request.
+//! - **RANGE-3** Ranges are stored before the request says that it is choosing its number, and not
+//!   changed before it has left. A number is never used twice in a record. So whoever loads a
+//!   record's word, then its ranges, and then the same word again, has the ranges of that request.
+//!
+//! Why nobody is missed: a request stores that it is choosing, then loads all others; it stores its
+//! number, then loads all others again. Stores come before loads, with a full fence between. Of two
+//! requests, let the first be the one that stores its number first. The second then either has
+//! loaded that number before it chose its own, and so comes after it and finds it; or it was
+//! choosing when the first one looked, which waits until it has chosen (unless their ranges do not
+//! meet).
+
+use crate::shared::sync::{AtomicU64, Ordering, fence, store_fenced};
+use samara::Span;
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The range may change.
+    Change,
+    /// The range stays as it is. Others may keep it so too.
+    Read,
+}
+
+/// What a request is about: one range, or two.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spans {
+    pub(crate) first: Span,
+    pub(crate) second: Option<Span>,
+}
+
+impl Spans {
+    pub(crate) fn one(span: Span) -> Self {
+        Spans { first: span, second: None }
+    }
+
+    fn meet(self, other: Spans) -> bool {
+        let meet = |a: Span, b: Span| a.first <= b.last && b.first <= a.last;
+        let each = |a: Span| meet(a, other.first) || other.second.is_some_and(|b| meet(a, b));
+        each(self.first) || self.second.is_some_and(each)
+    }
+}
+
+/// Bits of a request's word below its number. None is set where there is no request.
+const ACTIVE: u64 = 1;
+/// The request is taking its number.
+const CHOOSING: u64 = 2;
+const READ: u64 = 4;
+/// Somebody sleeps until the request leaves.
+const WATCHED: u64 = 8;
+/// Bits below the number.
+const BITS: u32 = 4;
+
+/// A thread's request.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    /// The number of its request, or of its last one, and the bits.
+    word: AtomicU64,
+    /// First and last address of the first range, and of the second one: reversed if there is none.
+    ends: [AtomicU64; 4],
+}
+
+/// A request that was made, and waits for its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// Its word, not watched: orders requests by their numbers.
+    pub(crate) word: u64,
+    /// Orders requests that have taken the same number: the place of its record in the list.
+    pub(crate) rank: usize,
+    spans: Spans,
+}
+
+/// What another request means for one that waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The turn need not wait for it.
+    Passed,
+    /// It is taking its number, which takes a moment.
+    Choosing,
+    /// It meets the turn, and comes before it.
+    Before(u64),
+}
+
+impl Request {
+    /// Asks for these ranges. `all` are the requests of the list, this one at `rank`.
+    #[inline]
+    pub(crate) fn ask<'a>(
+        &self,
+        rank: usize,
+        spans: Spans,
+        mode: Mode,
+        all: impl Iterator<Item = &'a Request>,
+    ) -> Turn {
+        let idle = self.word.load(Ordering::Relaxed);
+        // Release: with the Acquire fence in `spans` (RANGE-3).
+        fence(Ordering::Release);
+        let none = Span { first: 1, last: 0 };
+        let second = spans.second.unwrap_or(none);
+        let ends = [spans.first.first, spans.first.last, second.first, second.last];
+        self.ends.iter().zip(ends).for_each(|(word, end)| word.store(end, Ordering::Relaxed));
+        // Release: with the Acquire of this word, or of the next one, in `standing` (RANGE-3).
+        fence(Ordering::Release);
+        store_fenced(&self.word, idle | CHOOSING);
+        // SeqCst, with `store_fenced` of the others (RANGE-1).
+        let highest = all.fold(idle >> BITS, |most, other| most.max(other.word.load(Ordering::SeqCst) >> BITS));
+        let bits = if mode == Mode::Read { ACTIVE | READ } else { ACTIVE };
+        let word = (highest + 1) << BITS | bits;
+        store_fenced(&self.word, word);
+        Turn { word, rank, spans }
+    }
+
+    /// What this request, at `rank` in the list, means for `turn`, which is another one's.
+    #[inline]
+    pub(crate) fn standing(&self, rank: usize, turn: &Turn) -> Standing {
+        loop {
+            // SeqCst, with `store_fenced` of this request (RANGE-1). Acquire, with the Release of
+            // `leave`: what was done under the lock is seen by the next one.
+            let word = self.word.load(Ordering::SeqCst);
+            if word & (ACTIVE | CHOOSING) == 0 {
+                return Standing::Passed;
+            }
+            if word & CHOOSING == 0 && (word >> BITS, rank) > (turn.word >> BITS, turn.rank) {
+                return Standing::Passed;
+            }
+            let spans = self.spans();
+            let again = self.word.load(Ordering::Relaxed);
+            if (word ^ again) & !WATCHED != 0 {
+                continue;
+            }
+            // Of a request that is choosing, the mode is not known.
+            if !spans.meet(turn.spans) || word & turn.word & READ != 0 {
+                return Standing::Passed;
+            }
+            return if word & CHOOSING != 0 { Standing::Choosing } else { Standing::Before(word & !WATCHED) };
+        }
+    }
+
+    /// The ranges, before another look at the word (RANGE-3).
+    #[inline]
+    fn spans(&self) -> Spans {
+        let [a, b, c, d] = self.ends.each_ref().map(|word| word.load(Ordering::Relaxed));
+        fence(Ordering::Acquire); // with the Release fence in `ask`
+        let second = (c <= d).then_some(Span { first: c, last: d });
+        Spans { first: Span { first: a, last: b }, second }
+    }
+
+    /// Says that somebody will sleep until the request that had this `word` leaves. `false`: it has
+    /// left.
+    pub(crate) fn watch(&self, word: u64) -> bool {
+        // Acquire where it has left, as in `standing`.
+        match self.word.compare_exchange(word, word | WATCHED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(now) => now == word | WATCHED,
+        }
+    }
+
+    /// Takes the request back, granted or not. Whether somebody sleeps until it leaves.
+    #[inline]
+    pub(crate) fn leave(&self) -> bool {
+        let idle = self.word.load(Ordering::Relaxed) >> BITS << BITS;
+        // Release, with the Acquire in `standing` and `watch`; Acquire, with `watch`.
+        self.word.swap(idle, Ordering::AcqRel) & WATCHED != 0
+    }
+}

@@ -1,0 +1,255 @@
+//! What a thread that makes calls on a shared space has there: a record, which others look at, and
+//! a writer of the tree.
+//!
+//! Knows what is kept and by whom; knows no step of a call.
+//!
+//! - **RECORD-1** Only the thread that has taken a record writes its first line, except that
+//!   another one may ask to be woken (`Request::watch`). So an update of disjoint ranges writes no
+//!   line of another thread's record.
+//! - **RECORD-2** `work` is locked by the record's thread while it holds a range lock, and by the
+//!   holder of the whole space, and by nobody else. So nobody waits for it.
+
+use crate::area::{Area, Backing};
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::credit::{Credit, Growth, Since};
+use crate::shared::fault_gate::ChangeRange;
+use crate::shared::instant::Published;
+use crate::shared::links::LinkPlan;
+use crate::shared::range_lock::Request;
+use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::shared::wait::Wait;
+use crate::shared::window::{self, Entry};
+use crate::shared::{State, Statistics};
+use crate::space::{AddressSpace, Config};
+use alloc::vec::Vec;
+use core::fmt;
+use samara::{PinHere, Reclaim, SharedWriter};
+
+/// Number of identities that a thread sets aside at once.
+const IDENTITIES: u64 = 1 << 20;
+/// More identities than one update gives.
+const GIVEN: u64 = 4 * window::MOST as u64;
+
+/// A thread's record. Its first line is what others read while the thread makes a call; two lines
+/// apart from every other record, because processors fetch lines in pairs.
+#[repr(C, align(128))]
+pub(crate) struct CallRecord<B, W: Wait> {
+    pub(crate) request: Request,
+    change: ChangeRange,
+    pub(crate) published: Published,
+    /// Its place in the list.
+    pub(crate) rank: usize,
+    taken: AtomicBool,
+    /// The second range of a change of two.
+    also: ChangeRange,
+    /// What the thread sleeps on while it waits for a range lock.
+    pub(crate) event: W::Event,
+    pub(crate) counts: Counts,
+    pub(crate) work: lock_api::Mutex<W::Lock, Work<B>>,
+}
+
+/// [`Statistics`] of one record. Each is added to by the thread that has the record; Relaxed:
+/// figures by themselves.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) ranged: Count,
+    pub(crate) whole: Count,
+    pub(crate) waited: Count,
+}
+
+/// A number that one thread at a time adds to.
+#[derive(Debug, Default)]
+pub(crate) struct Count(AtomicU64);
+
+impl Count {
+    pub(crate) fn add_one(&self) {
+        self.0.store(self.get().wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The memory of one update, reused, and what a thread has counted for itself.
+pub(crate) struct Work<B> {
+    pub(crate) space: AddressSpace<B>,
+    pub(crate) old: Vec<Entry<B>>,
+    /// What changes in the reverse maps of files.
+    pub(crate) links: LinkPlan,
+    pub(crate) since: Since,
+    credit: Credit,
+    /// The identities that are set aside end here.
+    identities_end: u64,
+    /// Whether `space` has the settings of the shared space.
+    is_current: bool,
+}
+
+impl<B: Backing, W: Wait> CallRecord<B, W> {
+    pub(crate) fn new(rank: usize, config: &Config) -> Self {
+        let work = Work {
+            space: AddressSpace::new(config.clone()),
+            old: Vec::new(),
+            links: LinkPlan::default(),
+            since: Since::default(),
+            credit: Credit::default(),
+            identities_end: 0,
+            is_current: false,
+        };
+        CallRecord {
+            request: Request::default(),
+            change: ChangeRange::default(),
+            published: Published::default(),
+            rank,
+            taken: AtomicBool::new(false),
+            also: ChangeRange::default(),
+            event: W::Event::default(),
+            counts: Counts::default(),
+            work: lock_api::Mutex::new(work),
+        }
+    }
+
+    /// Takes the record, if nobody has it.
+    #[inline]
+    fn take(&self) -> bool {
+        // Acquire, with the Release of `give_back`.
+        !self.taken.load(Ordering::Relaxed) && !self.taken.swap(true, Ordering::Acquire)
+    }
+
+    /// Gives the record to the next thread. It asks for nothing.
+    fn give_back(&self) {
+        self.taken.store(false, Ordering::Release); // with the Acquire of `take`
+    }
+
+    /// The ranges that its thread is changing at this moment.
+    #[inline]
+    pub(crate) fn changes(&self) -> [&ChangeRange; 2] {
+        [&self.change, &self.also]
+    }
+
+    /// Adds its statistics to those of others.
+    pub(crate) fn count_to(&self, all: &mut Statistics) {
+        let Counts { ranged, whole, waited } = &self.counts;
+        all.ranged = all.ranged.wrapping_add(ranged.get());
+        all.whole = all.whole.wrapping_add(whole.get());
+        all.waited = all.waited.wrapping_add(waited.get());
+    }
+}
+
+impl<B: Backing> Work<B> {
+    /// Makes sure that the settings are current, and that the thread may add `growth`. `false`: a
+    /// limit is too close. Called with a range lock held.
+    #[inline]
+    pub(crate) fn admit<W: Wait>(&mut self, state: &lock_api::Mutex<W::Lock, State<B>>, growth: &Growth) -> bool {
+        let has_identities = self.identities_end.wrapping_sub(self.space.next_id) >= GIVEN;
+        if self.is_current && has_identities && self.credit.covers(&self.space, &self.since, growth) {
+            return true;
+        }
+        self.refresh(&mut state.lock(), growth)
+    }
+
+    /// Settles, and takes over the settings, new identities, and credit for `growth`.
+    #[cold]
+    fn refresh(&mut self, state: &mut State<B>, growth: &Growth) -> bool {
+        self.since.settle(&mut state.base);
+        state.lent = state.lent.without(self.credit);
+        self.credit = Credit::default();
+        self.space.take_settings(&state.base);
+        self.space.outside = 0; // CREDIT-1: the limit of areas is far
+        // Then a window's nodes are kept, and used again. Without memory each call asks for it.
+        let _ = self.space.areas.reserve(1);
+        state.base.next_id = state.base.next_id.wrapping_add(IDENTITIES);
+        self.identities_end = state.base.next_id;
+        let given = Credit::give(&state.base, &state.lent, growth);
+        self.is_current = given.is_some();
+        self.credit = given.unwrap_or_default();
+        state.lent = state.lent.and(self.credit);
+        given.is_some()
+    }
+
+    /// Settles for the holder of the whole space, who may change the settings.
+    pub(crate) fn settle(&mut self, base: &mut AddressSpace<B>) {
+        self.since.settle(base);
+        (self.credit, self.is_current) = (Credit::default(), false);
+    }
+}
+
+/// A thread that makes calls: its record and its writer, each taken when it is first needed.
+pub(crate) struct Registration<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+    pub(crate) space: &'s SharedAddressSpace<B, R, W>,
+    record: Option<&'s CallRecord<B, W>>,
+    writer: Option<SharedWriter<'s, u64, Area<B>, R>>,
+}
+
+impl<'s, B, R, W> Registration<'s, B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    #[inline]
+    pub(crate) fn new(space: &'s SharedAddressSpace<B, R, W>) -> Self {
+        Registration { space, record: None, writer: None }
+    }
+
+    /// The thread's record.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    #[inline]
+    pub(crate) fn record(&mut self) -> Result<&'s CallRecord<B, W>, Errno> {
+        if let Some(record) = self.record {
+            return Ok(record);
+        }
+        Ok(self.record.insert(self.space.record()?))
+    }
+
+    /// The thread's record, and its writer.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    #[inline]
+    pub(crate) fn with_writer(
+        &mut self,
+    ) -> Result<(&'s CallRecord<B, W>, &mut SharedWriter<'s, u64, Area<B>, R>), Errno> {
+        let record = self.record()?;
+        let writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.space.map.writer()?,
+        };
+        Ok((record, self.writer.insert(writer)))
+    }
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Registration<'_, B, R, W> {
+    fn drop(&mut self) {
+        if let Some(record) = self.record {
+            record.give_back();
+        }
+    }
+}
+
+impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> fmt::Debug for Registration<'_, B, R, W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registration").field("record", &self.record.map(|record| record.rank)).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backing, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
+    /// Takes a record that nobody has.
+    ///
+    /// # Errors
+    /// ENOMEM.
+    pub(crate) fn record(&self) -> Result<&CallRecord<B, W>, Errno> {
+        loop {
+            if let Some(record) = self.calls.iter().find(|record| record.take()) {
+                return Ok(record);
+            }
+            let state = self.state.lock();
+            // Another thread may have made some meanwhile: then there are more than are needed.
+            self.calls.grow(|rank| CallRecord::new(rank, &self.config))?;
+            drop(state);
+        }
+    }
+}

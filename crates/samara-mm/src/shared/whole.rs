@@ -1,0 +1,161 @@
+//! Updates of the whole space: no other call is under way. The call runs on a snapshot of all
+//! areas, and its root is published.
+//!
+//! Knows the order of these steps, which is that of `update`; knows no call.
+
+use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
+use crate::errno::Errno;
+use crate::shared::fault_gate::Changing;
+use crate::shared::links::{LinkPlan, WholePlan};
+use crate::shared::record::{CallRecord, Registration};
+use crate::shared::sync::Ordering;
+use crate::shared::update::{Planned, touched};
+use crate::shared::wait::Wait;
+use crate::shared::{SharedAddressSpace, sorted};
+use crate::space::AddressSpace;
+use crate::space::error::Error;
+use crate::space::plan::Plan;
+use alloc::vec::Vec;
+use core::mem;
+use core::time::Duration;
+use samara::{PinHere, RangeMap, Reclaim, Span};
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// Makes a call that needs the whole space: waits until no other call is under way.
+    pub(crate) fn update_whole<'s, T: Planned>(
+        &'s self,
+        thread: &mut Registration<'s, B, R, W>,
+        deadline: Option<Duration>,
+        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let record = thread.record()?;
+        let mut held = self.hold_whole(record, deadline)?;
+        self.settle(record)?;
+        let before = self.map.try_snapshot().map_err(Errno::from)?;
+        let mut space = self.copy_of_base()?;
+        (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
+        let outcome = call(&mut space);
+        let plan = match &outcome {
+            Ok(done) => done.plan(),
+            Err(error) => &error.done,
+        };
+        let mut links = LinkPlan::default();
+        let mut all = touched(plan).reduce(Changing::and);
+        for change in space.areas.changes_since(&before) {
+            let (span, area, comes) = match change {
+                samara::Change::Removed(span, area) => (span, area, false),
+                samara::Change::Added(span, area) => (span, area, true),
+            };
+            let here = Changing { start: span.first, end: span.last.saturating_add(1) };
+            all = Some(all.map_or(here, |all| all.and(here)));
+            links.add(comes, span, area, self.config.page_size.bytes())?;
+        }
+        self.stamp(&mut space.areas, &before)?;
+        let links = WholePlan::reserve(links, self.map.number, &before, &space.areas)?;
+        // So that publishing finds the memory that it needs.
+        self.map.write().reserve(1).map_err(Errno::from)?;
+        if let Some(all) = all {
+            held.mark([Some(all), None])?;
+        }
+        if !plan.is_empty() {
+            apply(plan)?;
+        }
+        if !links.is_empty() {
+            self.map.note();
+        }
+        links.make();
+        drop(before);
+        let areas = mem::take(&mut space.areas);
+        space.outside = areas.len();
+        // Also where no area differs: areas do not compare their extras.
+        let mut handle = self.map.write();
+        let publication = record.published.publish(); // INSTANT-1
+        handle.set(areas).map_err(Errno::from)?;
+        drop((publication, handle));
+        self.brk.store(space.layout.brk, Ordering::Relaxed); // as in `attempt`
+        self.state.lock().base = space;
+        record.counts.whole.add_one();
+        drop(held);
+        outcome
+    }
+
+    /// Stores everything that is inherited as what it is. The caller has the whole space to itself,
+    /// apart from faults, for which nothing changes. O(n) at the first time.
+    pub(crate) fn settle(&self, record: &CallRecord<B, W>) -> Result<(), Errno> {
+        if !self.unsettled.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let areas = self.map.try_snapshot()?;
+        let own = |(span, area): (Span, &Area<B>)| (span, self.inherited.of(span.first, area).into_owned());
+        let own = sorted(areas.iter().map(own))?;
+        let mut handle = self.map.write();
+        let publication = record.published.publish(); // INSTANT-1
+        handle.set(own)?;
+        drop((publication, handle));
+        self.unsettled.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// An area that is about to be stored (INHERIT-1).
+    pub(crate) fn stamped(&self, mut area: Area<B>) -> Area<B> {
+        self.note(&area);
+        area.generation = self.inherited.generation;
+        area
+    }
+
+    /// Takes down what `fork` must know of an area that is about to be stored.
+    fn note(&self, area: &Area<B>) {
+        if area.flags.contains(Flags::DONTCOPY) {
+            // Relaxed: fork reads it when it has the range lock of the whole space.
+            self.leaves_out.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// `stamped` for everything that differs from `before`, of which nothing is inherited: also for
+    /// an area that equals the one it replaces, and is of another space's generation.
+    fn stamp(&self, areas: &mut RangeMap<u64, Area<B>>, before: &RangeMap<u64, Area<B>>) -> Result<(), Errno> {
+        let same = |a: &Area<B>, b: &Area<B>| a.generation == b.generation && a == b;
+        let mut new = Vec::new();
+        for change in areas.changes_since_by(before, same) {
+            let samara::Change::Added(span, area) = change else { continue };
+            self.note(area);
+            if area.generation != self.inherited.generation {
+                new.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                new.push((span, self.stamped(area.clone())));
+            }
+        }
+        Ok(new.into_iter().try_for_each(|(span, area)| areas.insert(span, area))?)
+    }
+
+    pub(crate) fn copy_of_base(&self) -> Result<AddressSpace<B>, Errno> {
+        self.state.lock().base.snapshot(self.config.clone())
+    }
+
+    /// Looks at the whole space, and at the number of areas that was kept for it, while no call is
+    /// under way.
+    pub(crate) fn with_whole<T>(
+        &self,
+        timeout: Option<Duration>,
+        look: impl FnOnce(AddressSpace<B>, usize) -> T,
+    ) -> Result<T, Errno> {
+        let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
+        let mut thread = Registration::new(self);
+        let record = thread.record()?;
+        let held = self.hold_whole(record, deadline)?;
+        self.settle(record)?;
+        let areas = self.map.try_snapshot()?;
+        let mut space = self.copy_of_base()?;
+        let kept = space.outside;
+        (space.areas, space.outside) = (areas, 0);
+        let seen = look(space, kept);
+        drop(held);
+        Ok(seen)
+    }
+}
